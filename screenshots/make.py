@@ -32,10 +32,9 @@ from hivemind.prices import Prices
 from hivemind.scheduler.events import Event
 from hivemind.settings import Settings
 from hivemind.text.humanise import short_count, short_duration
-from hivemind_mock.agents.demo import SEED, bad_day, run_demo_agents, run_demo_provider
-from hivemind_mock.agents.tasks import at_tasks
+from hivemind_mock.agents.demo import SEED, at_tasks, bad_day, run_demo_agents, run_demo_provider
 from hivemind_mock.bench.runs import Run, execute_run
-from hivemind_mock.provider.scenarios import SCENARIOS
+from hivemind_mock.provider.config import SCENARIOS
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.keys.keymap import here
 from hivemind_tui.keys.table import BY_ID

@@ -13,7 +13,7 @@ from hivemind import __version__
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.bodies import Bodies
 from hivemind.journal.write.recorder import WAITING_MOST, Limits, Recorder
-from hivemind.journal.write.rotation import Retention, begin, prune
+from hivemind.journal.write.segment import Retention, begin, prune
 from hivemind.journal.write.writer import Writer
 from hivemind.settings.secrets import own_credentials
 from hivemind.world.snapshot import RecordingView

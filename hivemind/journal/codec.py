@@ -1,4 +1,4 @@
-"""A line of a journal, and the event that it tells of.
+"""Lines of a journal, and the events that they hold.
 
 `{"v":1,"event":"Granted","at":12.5,"ticket":7,…}`: the version and the event's name come first, then the event's fields
 by their names. JSON has no infinity, so a number without a limit is null (:mod:`hivemind.infinity`).
@@ -16,8 +16,10 @@ import msgspec
 
 from hivemind.infinity import Infinities
 from hivemind.journal.records import VERSION, Recorded, RequestBody, ResponseBody
-from hivemind.journal.validation import CHECKED, check
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.commands import Command, SubmitTasks
+from hivemind.scheduler.types import Priority
+from hivemind.world import lines
 from hivemind.world.state import Carried
 
 _HEAD = b'{"v":%d,"event":"' % VERSION
@@ -35,8 +37,13 @@ KINDS: Mapping[str, type[ev.Event]] = {
 """Every event that a journal may hold, by name."""
 
 _PREFIXES = {made: _HEAD + name.encode() + b'",' for name, made in KINDS.items()}
-_BOUNDLESS = frozenset({ev.Sampled, ev.LevelChanged, Carried})
-"""Events with a number in them that may have no limit."""
+_UNBOUNDED = frozenset({ev.Sampled, ev.LevelChanged, Carried})
+"""Events with a number in them that may be infinite."""
+_CHECKED = frozenset({ev.Commanded, ev.Nudged, ev.BudgetWarned})
+"""Rare events of which words and folds need more than the right types."""
+_COMMANDS: Mapping[str, type[Any]] = {made.__name__: made for made in get_args(Command) if made is not SubmitTasks}
+"""Those of which the event has the command's own arguments."""
+_DEEPEST = 16
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _PIECE = 256 * 1024
 """Characters of a body that are encoded in one go."""
@@ -101,12 +108,12 @@ def _in_pieces(found: Encoded) -> Iterable[tuple[bytes, bytes, bytes]]:
 
 
 def begin_of(kind: type[ev.Event]) -> bytes:
-    """How the lines begin that tell of events of this kind."""
+    """How the lines of events of this kind begin."""
     return _PREFIXES[kind]
 
 
 def event_of(line: bytes) -> ev.Event:
-    """The event that a line tells of.
+    """The event that a line holds.
 
     Raises: BadLine; Unknown.
     """
@@ -154,51 +161,76 @@ def version_of(line: bytes) -> int | None:
 
 
 def _decoder(name: bytes) -> Callable[[bytes], ev.Event] | None:
-    """Made when the first of its lines comes. Types in which a number may have no limit take a way of their own."""
+    """Made when the first line of its kind comes."""
     kind = KINDS.get(name.decode("ascii", "replace"))
     if kind is None:
         return None
-    decode = _by_way_of_values(kind) if kind in _BOUNDLESS else msgspec.json.Decoder(kind).decode
-    _decoders[name] = _checked(decode) if kind in CHECKED else decode
+    decode: Callable[[bytes], ev.Event] = msgspec.json.Decoder(kind).decode
+    _decoders[name] = _careful(kind, decode) if kind in _UNBOUNDED or kind in _CHECKED else decode
     return _decoders[name]
 
 
-def _checked(decode: Callable[[bytes], ev.Event]) -> Callable[[bytes], ev.Event]:
+def _careful(kind: type[ev.Event], decode: Callable[[bytes], ev.Event]) -> Callable[[bytes], ev.Event]:
     def decoded(line: bytes) -> ev.Event:
-        event = decode(line)
-        check(event)
+        try:
+            event = decode(line)
+        except msgspec.ValidationError:  # an infinite number, perhaps; most lines have none
+            if kind not in _UNBOUNDED:
+                raise
+            return _converted(msgspec.json.decode(line), kind)
+        if kind in _CHECKED:
+            _check(event)
         return event
 
     return decoded
 
 
-def _by_way_of_values(kind: type[ev.Event]) -> Callable[[bytes], ev.Event]:
-    """Most lines have no such number in them, and those are read at once."""
-    decode = msgspec.json.Decoder(kind).decode
-
-    def decoded(line: bytes) -> ev.Event:
-        try:
-            return decode(line)
-        except msgspec.ValidationError:
-            return _converted(msgspec.json.decode(line), kind)
-
-    return decoded
-
-
 def _converted(values: dict[str, Any], kind: type[ev.Event]) -> ev.Event:
-    if kind in _BOUNDLESS:
+    if kind in _UNBOUNDED:
         _infinities()[kind].fill(values)
     event = msgspec.convert(values, kind)
-    if kind in CHECKED:
-        check(event)
+    if kind in _CHECKED:
+        _check(event)
     return event
 
 
 @cache
 def _infinities() -> Mapping[type[ev.Event], Infinities]:
-    return {kind: Infinities(kind) for kind in _BOUNDLESS}
+    return {kind: Infinities(kind) for kind in _UNBOUNDED}
 
 
 def _cause(error: Exception) -> str:
     text = str(error)
     return "isn't whole" if "truncated" in text else f"isn't a line of a journal ({text})"
+
+
+# --- Events whose values words and folds depend on --------------------------------------------------------------------
+
+
+def _check(event: ev.Event) -> None:
+    """Check values beyond their JSON types, since a damaged or hostile file may hold anything.
+
+    Raises: ValidationError: HiveMind writes no such event.
+    """
+    try:
+        if isinstance(event, ev.Commanded):
+            _check_depth(event.arguments)
+            command = _COMMANDS.get(event.name)
+            if command is not None:
+                arguments = dict(event.arguments)
+                if "priority" in arguments:  # the event has its name
+                    arguments["priority"] = Priority[str(arguments["priority"]).upper()]
+                msgspec.convert(arguments, command)
+        lines.line_of(event, 0.0)
+    except msgspec.ValidationError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise msgspec.ValidationError(f"{type(event).__name__} doesn't say that") from None
+
+
+def _check_depth(value: object, left: int = _DEEPEST) -> None:
+    """Raises: ValidationError: it is nested too deep to be encoded or shown again."""
+    if not left:
+        raise msgspec.ValidationError("nested too deep")
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_depth(each, left - 1)

@@ -28,7 +28,7 @@ from hivemind.host.server import run_loop
 from hivemind_mock.bench.output import JsonOutput, format_table, show_progress
 from hivemind_mock.bench.proxied import on_sockets
 from hivemind_mock.provider.app import MockProvider
-from hivemind_mock.provider.scenarios import SCENARIOS, Scenario
+from hivemind_mock.provider.config import SCENARIOS, Scenario
 from hivemind_mock.provider.serve import serving
 
 _SCENARIOS = ("micro-10", "replay-11")

@@ -23,9 +23,8 @@ from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.bench.output import show_progress
 from hivemind_mock.bench.proxied import in_process
 from hivemind_mock.bench.runs import scenario_agents
-from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.config import SCENARIOS, FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.inprocess import provider_in_loop_time
-from hivemind_mock.provider.scenarios import SCENARIOS
 
 
 @dataclass(frozen=True, slots=True)

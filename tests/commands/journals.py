@@ -11,7 +11,7 @@ from hivemind.lab.simulate.output import write_journal
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
 from hivemind_mock.bench.runs import Run, execute_run
-from hivemind_mock.provider.scenarios import SCENARIOS
+from hivemind_mock.provider.config import SCENARIOS
 
 
 def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:

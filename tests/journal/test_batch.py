@@ -6,9 +6,8 @@ import pytest
 from journal.disks import granted, numbers
 
 from hivemind.journal.codec import encoded, event_of, line_of
-from hivemind.journal.write import batch
-from hivemind.journal.write.batch import Batch, joined
-from hivemind.journal.write.writer import DeferredLines
+from hivemind.journal.write import writer
+from hivemind.journal.write.writer import Batch, DeferredLines, joined
 
 
 def later(number: int) -> DeferredLines:
@@ -17,8 +16,8 @@ def later(number: int) -> DeferredLines:
 
 def test_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line stands where it was put: before all, between, after all, and next to another."""
-    monkeypatch.setattr(batch, "_WORK_S", -1.0)
-    monkeypatch.setattr(batch, "REST_S", 0.0)
+    monkeypatch.setattr(writer, "WORK_S", -1.0)
+    monkeypatch.setattr(writer, "REST_S", 0.0)
     batches = [
         Batch(encoded([granted(2), granted(5)]), [(0, later(1)), (1, later(3)), (1, later(4)), (2, later(6))]),
         Batch(encoded([granted(7), granted(8)])),

@@ -12,8 +12,8 @@ from world.histories import OPS, History, Op, price
 from world.kit import told
 
 from hivemind.journal.codec import line_of
-from hivemind.journal.write import state_line as carried
-from hivemind.journal.write.state_line import carried_line
+from hivemind.journal.write import writer
+from hivemind.journal.write.writer import carried_line
 from hivemind.world.state import Carried
 
 STEPS = st.tuples(st.sampled_from(OPS), st.integers(0, 999), st.integers(0, 999))
@@ -30,7 +30,7 @@ def test_the_same_line_in_pieces(
     monkeypatch: pytest.MonkeyPatch, ops: Sequence[Op], share: float, at_once: int
 ) -> None:
     """As it is made of the whole at once, whatever happens before it is made."""
-    monkeypatch.setattr(carried, "AT_ONCE", at_once)
+    monkeypatch.setattr(writer, "AT_ONCE", at_once)
     events = History().after(ops)
     now = round(share * len(events))
     world = told(*events[:now], price=price)

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 from world.kit import LANE, abandoned, arrived, budget, commanded, failed, finished, granted, refused, sampled, state
 
-from hivemind.journal.index.activity import ROWS_KEPT, Column, Overview, Seconds
+from hivemind.journal.index.activity import ROWS_KEPT, Column, Mark, Marker, Overview, Seconds
 from hivemind.journal.index.builder import world_of
-from hivemind.journal.index.marks import Mark, Marker
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.scheduler import events as ev
 

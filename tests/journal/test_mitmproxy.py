@@ -14,9 +14,8 @@ from journal.recordings import HERE
 
 from hivemind.cli.main import main
 from hivemind.journal.files import find, folder_in
-from hivemind.journal.importers.entry import Entry, Unreadable
-from hivemind.journal.importers.flows import entries
-from hivemind.journal.importers.tnet import Value, values
+from hivemind.journal.importers.flows import Value, entries, values
+from hivemind.journal.importers.parsed import Entry, Unreadable
 from hivemind.journal.read.reader import open_journal
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage

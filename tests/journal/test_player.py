@@ -18,8 +18,8 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
 from hivemind.journal.index import builder as indexing
+from hivemind.journal.index import index_state as starts
 from hivemind.journal.index import player as player_module
-from hivemind.journal.index import seek as starts
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import Gap, RequestBody
 from hivemind.scheduler import events as ev

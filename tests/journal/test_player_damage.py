@@ -19,7 +19,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
 from hivemind.journal.index import builder as indexing
-from hivemind.journal.index import seek as starts
+from hivemind.journal.index import index_state as starts
 from hivemind.journal.index.index import index_path
 from hivemind.journal.index.player import Player
 from hivemind.journal.read.reader import open_journal

@@ -22,12 +22,10 @@ from hivemind.cli.main import main
 from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, event_of, line_of
 from hivemind.journal.event_text import describe
-from hivemind.journal.files import folder_in, part_path
-from hivemind.journal.read.follow import follow
+from hivemind.journal.files import folder_in, parse_moment, part_path
 from hivemind.journal.read.listing import listed
-from hivemind.journal.read.reader import open_journal
+from hivemind.journal.read.reader import follow, open_journal
 from hivemind.journal.records import Gap, JournalEnded
-from hivemind.journal.timecode import parse_moment
 from hivemind.journal.write.segment import Part
 from hivemind.scheduler import events as ev
 

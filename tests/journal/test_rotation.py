@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.journal.write.rotation import Retention, begin, prune
-from hivemind.journal.write.segment import Part
+from hivemind.journal.write.segment import Part, Retention, begin, prune
 
 WALL = 1_795_286_621.0
 NAME = "20261121-184341-8765"

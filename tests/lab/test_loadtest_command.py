@@ -17,6 +17,7 @@ from commands.kit import run, started
 from lab.loadtest_kit import HERE, arrived, body, finished, journal, opened
 from proxy.kit import Running, client, proxying, settings_for
 from pydantic import SecretStr
+from starlette.types import Message, Receive, Scope, Send
 
 from hivemind.cli import main as cli
 from hivemind.host import server
@@ -31,8 +32,8 @@ from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
 from hivemind.upstream.connect import open_upstream
 from hivemind_mock.provider.app import MockProvider
-from hivemind_mock.provider.asgi import DROP, Message, Receive, Scope, Send, read_body
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
+from hivemind_mock.provider.connection import DROP, read_body
 from hivemind_mock.provider.serve import serving
 
 SETTINGS = Settings(upstream=(HERE,))

@@ -10,9 +10,9 @@ import pytest
 from hivemind.cli import main as cli
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
-from hivemind_mock.bench.report import ablation_table, records, scenario_table
+from hivemind_mock.bench.main import ablation_table, records, scenario_table
 from hivemind_mock.bench.runs import ABLATIONS, Run, RunResult, execute_run
-from hivemind_mock.provider.scenarios import SCENARIOS, Scenario
+from hivemind_mock.provider.config import SCENARIOS, Scenario
 
 
 def result_of(run: Run, *, dead: int = 0, wall_s: float = 66.0, charged: int = 100) -> RunResult:

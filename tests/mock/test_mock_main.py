@@ -12,10 +12,8 @@ from dataclasses import fields
 import httpx
 import pytest
 
-from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
-from hivemind_mock.provider.flags import add_flags, configured
-from hivemind_mock.provider.main import main
-from hivemind_mock.provider.scenarios import SCENARIOS
+from hivemind_mock.provider.config import SCENARIOS, FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.main import add_flags, configured, main
 
 
 def read(*argv: str, base: MockConfig | None = None) -> MockConfig:

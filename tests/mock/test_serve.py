@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import uvloop
 
-from hivemind_mock.agents.formats import VOICES
+from hivemind_mock.agents.agent import QUESTIONS
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, MockConfig
 from hivemind_mock.provider.serve import serving
@@ -25,7 +25,7 @@ def exchange(loop: Callable[[], asyncio.AbstractEventLoop], faults: FaultConfig,
         async with serving(mock) as url:
             host, port = urlsplit(url).hostname, urlsplit(url).port
             reader, writer = await asyncio.open_connection(host, port)
-            question = VOICES["anthropic"].ask("m", "hello", stream)
+            question = QUESTIONS["anthropic"]("m", "hello", stream)
             head = f"POST {question.path} HTTP/1.1\r\nhost: mock\r\nconnection: close\r\n"
             head += f"content-length: {len(question.body)}\r\n\r\n"
             writer.write(head.encode() + question.body)

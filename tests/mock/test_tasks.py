@@ -8,7 +8,7 @@ import random
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.scheduler import Scheduler
-from hivemind_mock.agents.tasks import DOLLARS, HELPERS, LEAD, PLAN, at_tasks
+from hivemind_mock.agents.demo import DOLLARS, HELPERS, LEAD, PLAN, at_tasks
 
 
 class Stage:

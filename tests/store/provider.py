@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 
 import httpx
 from proxy.wire import event
+from starlette.types import Receive, Scope, Send
 
-from hivemind_mock.provider.asgi import Receive, Scope, Send, read_body
+from hivemind_mock.provider.connection import read_body
 from hivemind_mock.provider.serve import serving
 
 INPUT = 50

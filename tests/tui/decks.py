@@ -11,8 +11,7 @@ from tui.worlds import world
 
 from hivemind.journal.codec import line_of
 from hivemind.journal.event_text import describe
-from hivemind.journal.index.activity import Column
-from hivemind.journal.index.marks import Mark
+from hivemind.journal.index.activity import Column, Mark
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage

@@ -10,8 +10,7 @@ import pytest
 from tui.decks import AT, LENGTH_S, WALL, Deck, recording
 from tui.worlds import world
 
-from hivemind.journal.index.activity import Column
-from hivemind.journal.index.marks import Mark
+from hivemind.journal.index.activity import Column, Mark
 from hivemind.world.snapshot import RecordingView
 from hivemind_tui.panels import header, timeline_strip
 from hivemind_tui.panels.timeline_strip import share_at

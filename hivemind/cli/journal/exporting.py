@@ -10,9 +10,9 @@ from pathlib import Path
 from hivemind.cli.journal.options import add_file, open_named_journal, tell
 from hivemind.cli.journal.stats import prices_at
 from hivemind.errors import UsageError
-from hivemind.journal.atomic_write import written_whole
 from hivemind.journal.export.requests import requests
 from hivemind.journal.read.reader import FREQUENT, Journal
+from hivemind.journal.write.sink import written_whole
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def _csv(journal: Journal) -> Iterator[bytes]:
-    from hivemind.journal.export.csv import rows
+    from hivemind.journal.export.requests import rows
 
     return rows(requests(journal.events(FREQUENT)), journal.wall, prices_at(journal.began.wall))
 

@@ -14,16 +14,14 @@ from hivemind import __version__
 from hivemind.agent_names import KnownNames
 from hivemind.cli.journal.options import add_folder_flags, state_folder
 from hivemind.errors import UsageError
-from hivemind.journal.atomic_write import written_whole
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import folder_in, part_path, parts_in
 from hivemind.journal.importers import flows, har
-from hivemind.journal.importers.entry import Entry, Unreadable
 from hivemind.journal.importers.events import EventBuilder, agents_in
-from hivemind.journal.importers.grouped import grouped
-from hivemind.journal.importers.parsed import ParsedAttempt, parse_entry
+from hivemind.journal.importers.parsed import Entry, ParsedAttempt, Unreadable, grouped, parse_entry
 from hivemind.journal.read.head import BOM, opened, what_else
 from hivemind.journal.records import JournalBegan, JournalEnded
+from hivemind.journal.write.sink import written_whole
 from hivemind.scheduler.events import Event
 from hivemind.settings.sections import AgentSettings
 from hivemind.text.humanise import plural

@@ -12,9 +12,8 @@ from hivemind.cli.journal.options import add_file, open_named_journal, tell
 from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, line_of
 from hivemind.journal.event_text import clock, describe
-from hivemind.journal.read.follow import follow
-from hivemind.journal.read.reader import FREQUENT, Journal
-from hivemind.journal.timecode import parse_moment
+from hivemind.journal.files import parse_moment
+from hivemind.journal.read.reader import FREQUENT, Journal, follow
 from hivemind.scheduler.events import Event
 from hivemind.text.suggest import did_you_mean
 from hivemind.text.table import in_colour, styled

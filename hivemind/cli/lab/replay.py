@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from hivemind.cli.journal.options import FILE_HELP, add_folder_flags, open_named_journal, tell
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
+from hivemind.journal.files import parse_moment
 from hivemind.journal.read.reader import Journal
-from hivemind.journal.timecode import parse_moment
 from hivemind.text.table import show, width
 
 if TYPE_CHECKING:

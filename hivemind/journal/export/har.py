@@ -15,8 +15,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from hivemind.journal.export.csv import moment
-from hivemind.journal.export.requests import ExportedRequest
+from hivemind.journal.export.requests import ExportedRequest, moment
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.world.lifecycle import Attempt
 

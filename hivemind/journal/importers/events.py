@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import base64
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
-from hivemind.journal.importers.bodies import bodies_of
 from hivemind.journal.importers.parsed import ParsedAttempt
-from hivemind.journal.importers.samples import sampled
+from hivemind.journal.records import RequestBody, ResponseBody
+from hivemind.journal.write.bodies import LONGEST
+from hivemind.providers.encoding import decode_body
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
+from hivemind.redaction.bodies import redact_body
+from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.estimate import Estimator
-from hivemind.scheduler.types import Failure, Priority
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.gauges import LaneState, WindowState
+from hivemind.scheduler.types import Failure, Priority, WindowKind, WindowReading
+from hivemind.wire.headers import Headers
+from hivemind.wire.recent_heads import Heads
+from hivemind.world.lifecycle import Lifecycle, OpenRequests
 
 _LIMITS_EVERY_S = 1.0
 
@@ -148,3 +159,139 @@ def _failed(
 def agents_in(requests: Iterable[Sequence[ParsedAttempt]]) -> int:
     """How many agents asked."""
     return len({tries[0].identity.agent for tries in requests})
+
+
+EVERY_S = 1.0
+
+
+class _Lane:
+    def __init__(self, opened: ev.LaneOpened) -> None:
+        self.opened = opened
+        self.windows: dict[tuple[str, WindowKind], tuple[float, WindowReading]] = {}
+        self.requests = OpenRequests(Lifecycle)
+        self.folds: dict[type[ev.Event], Callable[[Any], object]] = {
+            ev.Arrived: self.requests.arrived,
+            ev.Granted: self.requests.granted,
+            ev.AttemptFailed: self.requests.attempt_failed,
+            ev.Finished: self.requests.ended,
+            ev.Abandoned: self.requests.ended,
+            ev.Refused: self.requests.ended,
+            ev.LimitsRead: self._limits_read,
+        }
+
+    def _limits_read(self, event: ev.LimitsRead) -> None:
+        for reading in event.readings:
+            self.windows[event.family, reading.kind] = (event.at, reading)
+
+
+def sampled(events: Iterable[ev.Event]) -> Iterator[ev.Event]:
+    """The events, and about once a second while anything happens how the lanes stood."""
+    lanes: dict[str, _Lane] = {}
+    told_at = latest = 0.0
+    for event in events:
+        if event.at >= told_at + EVERY_S and lanes and told_at < latest:
+            yield _sample(latest, lanes)
+            told_at = latest
+        _follow(lanes, event)
+        latest = event.at
+        yield event
+    if lanes:
+        yield _sample(latest, lanes)
+
+
+def _follow(lanes: dict[str, _Lane], event: ev.Event) -> None:
+    if isinstance(event, ev.LaneOpened):
+        lanes[event.lane] = _Lane(event)
+    lane = lanes.get(getattr(event, "lane", ""))
+    fold = None if lane is None else lane.folds.get(type(event))
+    if fold is not None:
+        fold(event)
+
+
+def _sample(at: float, lanes: dict[str, _Lane]) -> ev.Sampled:
+    return ev.Sampled(at, tuple(_state(at, key, lane) for key, lane in lanes.items()))
+
+
+def _state(at: float, key: str, lane: _Lane) -> LaneState:
+    config = lane.opened.config or LaneConfig(lane.opened.upstream, lane.opened.provider)
+    retrying = sum(each.state == "retry" for each in lane.requests.by_ticket.values())
+    windows = (_window(at, family, *found) for (family, _), found in lane.windows.items())
+    return LaneState(
+        lane=key,
+        upstream=lane.opened.upstream,
+        provider=lane.opened.provider,
+        active=lane.requests.in_flight,
+        waiting=lane.requests.waiting - retrying,
+        retrying=retrying,
+        level=math.inf,
+        ceiling=math.inf,
+        floor=config.aimd.floor,
+        pinned=False,
+        mean_ttft_s=None,
+        latency_target_s=config.aimd.latency_target_s,
+        parked_for_s=0.0,
+        paused=False,
+        circuit="closed",
+        circuit_forced=False,
+        circuit_errors=0,
+        circuit_results=0,
+        circuit_window=config.circuit.window,
+        circuit_threshold=config.circuit.threshold,
+        circuit_reopens_in_s=None,
+        windows=tuple(each for each in windows if each is not None),
+        plan=(),
+    )
+
+
+def _window(at: float, family: str, read_at: float, reading: WindowReading) -> WindowState | None:
+    """None: the headers don't say how large it is."""
+    if reading.limit is None or reading.remaining is None:
+        return None
+    resets_in_s = None if reading.reset_in_s is None else max(0.0, reading.reset_in_s - (at - read_at))
+    used = max(0, reading.limit - reading.remaining)
+    return WindowState(family, reading.kind, reading.limit, used, 0.0, reading.remaining, resets_in_s, "headers")
+
+
+def bodies_of(
+    tried: ParsedAttempt, ticket: int, attempt: int, asked_at: float, answered_at: float
+) -> Iterator[RequestBody | ResponseBody]:
+    """What was sent, told with the first attempt, and what was answered."""
+    entry = tried.entry
+    heads = Heads(
+        ticket,
+        {
+            "method": entry.method,
+            "raw_path": tried.address.raw_path,
+            "query_string": entry.query,
+            "headers": entry.headers,
+        },
+    )
+    heads.response = entry.answer_headers
+    secrets = secrets_of(heads)
+    if attempt == 1:
+        method, path = masked_target(heads, secrets)
+        shown = masked_headers(entry.headers, secrets)
+        text, encoding, left_out = _written(entry.headers, entry.body, secrets)
+        yield RequestBody(asked_at, ticket, method, path, shown, text, encoding, left_out)
+    if entry.status:
+        text, encoding, left_out = _written(entry.answer_headers, entry.answer, secrets)
+        if not entry.whole:
+            text, encoding, left_out = "", "", "whoever recorded it didn't keep all of it"
+        shown = masked_headers(entry.answer_headers, secrets)
+        yield ResponseBody(answered_at, ticket, attempt, entry.status, shown, text, encoding, left_out)
+
+
+def _written(headers: Headers, body: bytes, secrets: tuple[str, ...]) -> tuple[str, str, str]:
+    """The body as text, how that is to be read, and why there is none."""
+    if not body:
+        return "", "", ""
+    plain = decode_body(headers, body)
+    if not plain:
+        return "", "", "it can't be unpacked"
+    if len(plain) > LONGEST:
+        return "", "", f"it is longer than {LONGEST >> 20} MiB"
+    plain, _ = redact_body(plain, secrets)
+    try:
+        return plain.decode(), "", ""
+    except UnicodeDecodeError:
+        return base64.b64encode(plain).decode(), "base64", ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from hivemind.agent_names import LOOKS_LIKE_A_KEY, BadName, normalised
-from hivemind.journal.importers.entry import Entry
 from hivemind.providers.base import Facts, Limits, StreamForm, TapState
 from hivemind.providers.clients import Client, client_of
 from hivemind.providers.detect import dialect_for
@@ -188,3 +188,100 @@ def _says(text: str, words: tuple[str, ...]) -> bool:
 
 def _shown(path: str, secrets: tuple[str, ...]) -> str:
     return masked_path(path, "", secrets) if path.isprintable() and len(path) <= _LONGEST_PATH else ""
+
+
+Key = tuple[object, ...]
+
+
+def grouped(tries: Iterable[ParsedAttempt]) -> list[list[ParsedAttempt]]:
+    """Each request's attempts in order, the requests in the order in which they came."""
+    requests: list[list[ParsedAttempt]] = []
+    open_ones: dict[Key, list[ParsedAttempt]] = {}
+    """Whose last attempt failed, so that there may be another."""
+    for tried in sorted(tries, key=lambda each: each.entry.began_at):
+        key, number = _key(tried), _number(tried)
+        before = open_ones.pop(key, None) if number > 1 else None
+        if before is not None and before[-1].entry.ended_at <= tried.entry.began_at + 0.001:
+            before.append(tried)
+        else:
+            before = [tried]
+            requests.append(before)
+        if tried.failure is not None:
+            open_ones[key] = before
+    return requests
+
+
+def _key(tried: ParsedAttempt) -> Key:
+    ticket = tried.entry.hints.ticket
+    if ticket is not None:
+        return ("ticket", ticket)
+    return (tried.identity.agent, tried.lane, tried.entry.origin, tried.request)
+
+
+def _number(tried: ParsedAttempt) -> int:
+    """Which attempt at its request it says it is, from 1."""
+    return tried.entry.hints.attempt or (tried.client.retry_count or 0) + 1
+
+
+Headers = list[tuple[bytes, bytes]]
+
+LARGEST = 1 << 30
+"""Bytes of a file, or of one flow in it, that are read."""
+
+
+class Unreadable(ValueError):
+    """An entry, or a whole file, that isn't of the form it says; the text says what is wrong."""
+
+
+@dataclass(slots=True)
+class Hints:
+    """What our own export says of an attempt beyond the format."""
+
+    agent: str = ""
+    ticket: int | None = None
+    attempt: int = 0
+    model: str = ""
+    stream: bool = False
+    size_chars: int = 0
+    kind: FailureKind | None = None
+    """How it failed."""
+    left: bool = False
+    """The client gave it up."""
+    refused: str = ""
+    """Why the proxy answered it itself."""
+    usage: Usage | None = None
+
+
+@dataclass(slots=True)
+class Entry:
+    """A request and what it was answered. Moments are seconds since the epoch."""
+
+    method: str
+    origin: str
+    """As in `https://api.anthropic.com`: scheme, host and port, and no credential."""
+    path: bytes
+    """As it was asked for, without its query."""
+    query: bytes
+    headers: Headers
+    """Names in lower case; so are those of the answer."""
+    body: bytes
+    began_at: float
+    sent_at: float
+    """After whatever queue the client had."""
+    first_at: float | None
+    """Of the answer's first byte; None: there was none."""
+    ended_at: float
+    status: int
+    """0: there was no answer."""
+    answer_headers: Headers = field(default_factory=list)
+    answer: bytes = b""
+    whole: bool = True
+    """False: the recorder didn't keep all of the answer."""
+    error: str = ""
+    """The recorder's own words on why there is no answer, or not all of it."""
+    hints: Hints = field(default_factory=Hints)
+
+
+def lower(headers: list[tuple[bytes, bytes]]) -> Headers:
+    """Names in lower case, without HTTP/2's own (`:authority`)."""
+    return [(name.lower(), value) for name, value in headers if not name.startswith(b":")]

@@ -20,7 +20,7 @@ from typing import Any
 from hivemind import __version__
 from hivemind.errors import UsageError
 from hivemind.journal.files import parts_from
-from hivemind.journal.index.activity import Seconds
+from hivemind.journal.index.activity import Marker, Seconds
 from hivemind.journal.index.index import (
     FORMAT,
     Block,
@@ -33,7 +33,6 @@ from hivemind.journal.index.index import (
     same_journal,
     seen_at,
 )
-from hivemind.journal.index.marks import Marker
 from hivemind.journal.read.cursor import Cursor
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import JournalBegan

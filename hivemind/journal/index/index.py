@@ -20,8 +20,7 @@ from typing import TypeVar
 import msgspec
 
 from hivemind import __version__
-from hivemind.journal.index.activity import Row
-from hivemind.journal.index.marks import Mark
+from hivemind.journal.index.activity import Mark, Row
 from hivemind.journal.read.cursor import Place
 from hivemind.journal.read.damage import Damage
 from hivemind.world.state import WorldState

@@ -12,15 +12,12 @@ from pathlib import Path
 
 from hivemind.errors import UsageError
 from hivemind.journal.event_text import describe
-from hivemind.journal.index.activity import Column
+from hivemind.journal.index.activity import Column, Mark
 from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
-from hivemind.journal.index.index_state import JournalIndex
-from hivemind.journal.index.marks import Mark
-from hivemind.journal.index.seek import Start, StartFinder, last_moment
-from hivemind.journal.read.cursor import Cursor
+from hivemind.journal.index.index_state import JournalIndex, Start, StartFinder, last_moment
+from hivemind.journal.read.cursor import Cursor, with_heads
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.read.reader import missing_among, open_journal
-from hivemind.journal.read.request_heads import with_heads
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev

@@ -21,9 +21,16 @@ import msgspec
 from hivemind.journal.codec import encoded, line_of
 from hivemind.journal.files import part_path
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
-from hivemind.journal.write.batch import Batch, joined, let_others
-from hivemind.journal.write.state_line import carried_line, weight_of
-from hivemind.journal.write.writer import DeferredLines, NewPart, Writer
+from hivemind.journal.write.writer import (
+    Batch,
+    DeferredLines,
+    NewPart,
+    Writer,
+    carried_line,
+    joined,
+    let_others,
+    weight_of,
+)
 from hivemind.scheduler import events as ev
 from hivemind.world.capture import Capture
 from hivemind.world.snapshot import RecordingView

@@ -16,9 +16,9 @@ from hivemind.journal.files import SUFFIX
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import Scenario
 from hivemind_mock.provider.faults import Fault
 from hivemind_mock.provider.inprocess import InProcessTransport, provider_in_loop_time
-from hivemind_mock.provider.scenarios import Scenario
 from hivemind_mock.provider.serve import serving
 
 ABLATION = "replay-11"

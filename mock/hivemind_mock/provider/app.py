@@ -1,7 +1,7 @@
 """The mock provider: a raw ASGI application that answers as a rate-limited, faulty provider does.
 
 A request is checked in this order: a spell of overload, the concurrency limit, the rate windows, an injected refusal.
-Whoever is refused there is not charged. What passes is charged to the windows, whatever becomes of it, and holds its
+A request refused there is not charged. One that passes is charged to the windows, whatever becomes of it, and holds its
 place in the concurrency limit until its answer ends.
 """
 
@@ -10,22 +10,25 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from email.utils import formatdate
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
-from hivemind_mock.provider.answer import Answer, Connection
-from hivemind_mock.provider.asgi import DROP, Receive, Scope, Send, read_body
+from hivemind_mock.provider.answer import Answer, decode
 from hivemind_mock.provider.config import MockConfig
-from hivemind_mock.provider.encoding import decode
+from hivemind_mock.provider.connection import Connection, read_body
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
-from hivemind_mock.provider.formats.base import Ask, Format, Headers, Problem, Trouble
+from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, Request
 from hivemind_mock.provider.limits import Limiter
-from hivemind_mock.provider.stats import Stats
 
 _CATALOGUE: dict[str, object] = {
+    "/": {},
+    "/api/hello": {},
     "/v1/models": {"object": "list", "data": [{"id": "mock-1", "type": "model", "object": "model", "created": 0}]},
     "/v1beta/models": {"models": [{"name": "models/mock-1", "displayName": "mock-1"}]},
     "/api/tags": {"models": [{"name": "mock-1", "model": "mock-1"}]},
@@ -34,6 +37,31 @@ _CATALOGUE: dict[str, object] = {
 _AGENT = re.compile(r"^/agent/[^/]+")
 """HiveMind's way to name an agent in the base URL; ignored, so the same agent can be pointed at the mock itself."""
 _UNKNOWN_PATH = {"error": {"type": "not_found_error", "message": "no such path", "code": None, "param": None}}
+
+
+@dataclass(slots=True)
+class Stats:
+    """Counters of one provider since its start; `GET /_mock/stats` shows them."""
+
+    arrived: int = 0
+    """Requests for tokens, whatever became of them."""
+    charged: int = 0
+    """Requests that took a place in the rate window."""
+    answered: int = 0
+    """Answers given to the end."""
+    left: int = 0
+    """Requests whose client went away first."""
+    rate_limited: int = 0
+    """Refused with 429 because a window was used up."""
+    over_capacity: int = 0
+    """Refused as overloaded because of the concurrency limit or a spell."""
+    faults: Counter[Fault] = field(default_factory=lambda: Counter(dict.fromkeys(Fault, 0)))
+    """Injected faults."""
+    active: int = 0
+    peak_active: int = 0
+    input_tokens: int = 0
+    """Of answered requests."""
+    output_tokens: int = 0
 
 
 class MockProvider:
@@ -60,22 +88,18 @@ class MockProvider:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise ValueError(f"the mock provider speaks http, not {scope['type']}")
-        body = await read_body(receive)
+        body, path = await read_body(receive), scope["path"]
         if body is None:
             return
-        connection = Connection(send, scope.get("extensions", {}).get(DROP), receive)
+        connection = Connection(scope, receive, send)
         if scope["method"] == "POST":
             await self._post(scope, body, connection)
+        elif path == "/_mock/stats":
+            await connection.reply_json(200, self.stats)
+        elif path in _CATALOGUE:
+            await connection.reply_json(200, _CATALOGUE[path])
         else:
-            await self._get(scope["path"], connection)
-
-    async def _get(self, path: str, connection: Connection) -> None:
-        if path == "/_mock/stats":
-            await self._json(connection, 200, self.stats.as_dict())
-        elif path in ("/", "/api/hello"):
-            await self._json(connection, 200, {})
-        else:
-            await self._json(connection, *((200, _CATALOGUE[path]) if path in _CATALOGUE else (404, _UNKNOWN_PATH)))
+            await connection.reply_json(404, _UNKNOWN_PATH)
 
     async def _post(self, scope: Scope, body: bytes, connection: Connection) -> None:
         headers = dict(scope["headers"])
@@ -83,88 +107,85 @@ class MockProvider:
             fields = msgspec.json.decode(decode(body, headers.get(b"content-encoding", b"")), type=dict)
         except ValueError as error:  # msgspec's errors are ValueErrors too
             problem = {"type": "invalid_request_error", "message": str(error), "code": None, "param": None}
-            await self._json(connection, 400, {"type": "error", "error": problem})
+            await connection.reply_json(400, {"type": "error", "error": problem})
             return
         path, query = _AGENT.sub("", scope["path"]), scope["query_string"].decode("latin-1")
         for wire in self._formats:
-            ask = wire.ask(path, query, fields)
-            if ask is not None:
-                await self._generate(wire, ask, connection, headers.get(b"accept-encoding", b""))
+            request = wire.parse(path, query, fields)
+            if request is not None:
+                await self._generate(wire, request, connection, headers.get(b"accept-encoding", b""))
                 return
-        await self._json(connection, 404, _UNKNOWN_PATH)
+        await connection.reply_json(404, _UNKNOWN_PATH)
 
-    async def _generate(self, wire: Format, ask: Ask, connection: Connection, accepted: bytes) -> None:
-        now = self._clock()
-        self.stats.arrived += 1
-        problem = self._refusal(ask, now)
-        if problem is not None:
-            await self._refuse(wire, ask, problem, connection)
+    async def _generate(self, wire: Format, request: Request, connection: Connection, accepted: bytes) -> None:
+        now, stats = self._clock(), self.stats
+        stats.arrived += 1
+        error = self._refusal(request, now)
+        if error is not None:
+            await self._refuse(wire, request, error, connection)
             return
-        fate = self._dice.draw(stream=ask.stream)
-        if fate.fault in REFUSALS:
-            self.stats.faults[fate.fault] += 1
-            await self._refuse(wire, ask, self._injected(fate), connection)
-            return
-        self._limiter.charge(now, ask.input_tokens, ask.max_tokens)
-        self.stats.charged += 1
+        fate = self._dice.draw(stream=request.stream)
         if fate.fault is not None:
             # Counted now: a reset ends this task along with its connection.
-            self.stats.faults[fate.fault] += 1
-        self.stats.active += 1
-        self.stats.peak_active = max(self.stats.peak_active, self.stats.active)
+            stats.faults[fate.fault] += 1
+        if fate.fault in REFUSALS:
+            await self._refuse(wire, request, _injected(fate), connection)
+            return
+        self._limiter.charge(now, request.input_tokens, request.max_tokens)
+        stats.charged += 1
+        stats.active += 1
+        stats.peak_active = max(stats.peak_active, stats.active)
         try:
-            await self._answer(wire, ask, fate, connection, accepted)
+            await self._answer(wire, request, fate, connection, accepted)
         finally:
-            self.stats.active -= 1
+            stats.active -= 1
         if connection.dropped:
             await connection.ended()
 
-    def _refusal(self, ask: Ask, now: float) -> Problem | None:
+    def _refusal(self, request: Request, now: float) -> ApiError | None:
         config = self.config
+        # A refusal draws no fate, so that a storm of 429s doesn't change what becomes of the requests that pass.
+        ident = f"{self.stats.arrived:024d}"
         full = 0 < config.limits.concurrency <= self.stats.active
         if full or in_spell(config.faults, now - self._started):
             self.stats.over_capacity += 1
-            return Problem(Trouble.OVERLOADED, "Overloaded", self._ident())
-        refusal = self._limiter.check(now, ask.input_tokens, ask.max_tokens)
+            return ApiError(ErrorKind.OVERLOADED, "Overloaded", ident)
+        refusal = self._limiter.check(now, request.input_tokens, request.max_tokens)
         if refusal is None:
             return None
         self.stats.rate_limited += 1
         message = f"This request would exceed your rate limit of {refusal.kind} per minute. Please try again later."
-        return Problem(Trouble.RATE_LIMITED, message, self._ident(), refusal.retry_after_s)
+        return ApiError(ErrorKind.RATE_LIMITED, message, ident, refusal.retry_after_s)
 
-    def _injected(self, fate: Fate) -> Problem:
-        if fate.fault is Fault.QUOTA:
-            return Problem(Trouble.QUOTA, "You have reached your specified usage limits.", fate.ident)
-        if fate.fault is Fault.RATE_LIMITED:
-            return Problem(Trouble.RATE_LIMITED, "Number of requests is too high right now.", fate.ident, 1.0)
-        return Problem(Trouble.OVERLOADED, "Overloaded", fate.ident)
+    async def _refuse(self, wire: Format, request: Request, error: ApiError, connection: Connection) -> None:
+        status, headers, body = wire.error(error)
+        await connection.reply_json(status, body, headers + self._headers(wire, request, error.ident))
 
-    async def _refuse(self, wire: Format, ask: Ask, problem: Problem, connection: Connection) -> None:
-        status, headers, body = wire.problem(problem)
-        await self._json(connection, status, body, headers + self._limit_headers(wire, ask, problem.ident))
+    async def _answer(
+        self, wire: Format, request: Request, fate: Fate, connection: Connection, accepted: bytes
+    ) -> None:
+        def headers() -> Headers:
+            return self._headers(wire, request, fate.ident)
 
-    async def _answer(self, wire: Format, ask: Ask, fate: Fate, connection: Connection, accepted: bytes) -> None:
-        answer = Answer(self.config, wire, ask, fate, connection, self._sleep)
-        if not await answer.run(accepted, self.wall(), lambda: self._limit_headers(wire, ask, fate.ident)):
+        answer = Answer(self.config, wire, request, fate, connection, self._sleep, headers)
+        if not await answer.run(accepted, self.wall()):
             self.stats.left += 1
             return
         if fate.fault is None:
             self.stats.answered += 1
-            self.stats.input_tokens += ask.input_tokens
+            self.stats.input_tokens += request.input_tokens
             self.stats.output_tokens += answer.produced
         self._limiter.settle(self._clock(), answer.produced)
 
-    def _limit_headers(self, wire: Format, ask: Ask, ident: str) -> Headers:
+    def _headers(self, wire: Format, request: Request, ident: str) -> Headers:
         wall = self.wall()
         date = (b"date", formatdate(wall, usegmt=True).encode())
-        return [date, *wire.headers(ask, ident, self._limiter.readings(self._clock()), wall)]
+        return [date, *wire.headers(request, ident, self._limiter.readings(self._clock()), wall)]
 
-    def _ident(self) -> str:
-        # Refusals draw no fate, so that a storm of 429s doesn't change what becomes of the requests that pass.
-        return f"{self.stats.arrived:024d}"
 
-    async def _json(self, connection: Connection, status: int, body: object, headers: Headers | None = None) -> None:
-        data = msgspec.json.encode(body)
-        head = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(data)), *(headers or [])]
-        await connection.start(status, head)
-        await connection.finish(data)
+def _injected(fate: Fate) -> ApiError:
+    if fate.fault is Fault.QUOTA:
+        return ApiError(ErrorKind.QUOTA, "You have reached your specified usage limits.", fate.ident)
+    if fate.fault is Fault.RATE_LIMITED:
+        return ApiError(ErrorKind.RATE_LIMITED, "Number of requests is too high right now.", fate.ident, 1.0)
+    return ApiError(ErrorKind.OVERLOADED, "Overloaded", fate.ident)

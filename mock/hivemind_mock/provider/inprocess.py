@@ -1,8 +1,8 @@
 """An httpx transport that calls an ASGI application in the same event loop, without sockets and without buffering.
 
 It behaves as a connection does: the body streams with a bounded amount in flight, an application that drops the
-connection (:mod:`.asgi`) makes the reader fail at that very point, and a reader that closes early ends the application.
-Nothing in it reads a clock, so it runs on virtual time.
+connection (:mod:`.connection`) makes the reader fail at that very point, and a reader that closes early ends the
+application. Nothing in it reads a clock, so it runs on virtual time.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import AsyncIterator
 
 import httpx
+from starlette.types import ASGIApp, Message, Scope
 
 from hivemind_mock.provider.app import MockProvider
-from hivemind_mock.provider.asgi import DROP, App, Message, Scope
 from hivemind_mock.provider.config import MockConfig
+from hivemind_mock.provider.connection import DROP
 
 _HIGH_WATER = 65_536
 _EPOCH = 1_800_000_000.0
@@ -30,7 +31,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
     until the response has begun; later it closes the connection, as it does under a real server.
     """
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -98,7 +99,7 @@ class _Exchange:
         self._error: BaseException | None = None
         self._waiters: list[asyncio.Future[None]] = []
 
-    async def run(self, app: App, scope: Scope) -> None:
+    async def run(self, app: ASGIApp, scope: Scope) -> None:
         """Call the application and turn the way it ends into what a reader would see."""
         try:
             await app(scope, self._receive, self._send)

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import math
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.parser import Parser, PrintCompletion
 from hivemind_mock.provider.app import MockProvider
-from hivemind_mock.provider.config import MockConfig
-from hivemind_mock.provider.flags import add_flags, configured
+from hivemind_mock.provider.config import SCENARIOS, FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.formats import FORMATS
-from hivemind_mock.provider.scenarios import SCENARIOS
 from hivemind_mock.provider.serve import serving
 
+_PARTS: Mapping[str, type[Any]] = {
+    "limits": LimitConfig,
+    "latency": LatencyConfig,
+    "faults": FaultConfig,
+    "reply": ReplyConfig,
+}
+_SHARES = {"spike", "edge", *(field.name for field in fields(FaultConfig) if not field.name.startswith("spell"))}
+_MOST = 1_000_000_000
+_LEAST = {"window_s": 0.001, "event_tokens": 1}
 _DESCRIPTION = (
     "A rate-limited, faulty LLM provider that speaks the formats of Anthropic, OpenAI, Azure, Google and Ollama. "
     "GET /_mock/stats counts what it has seen."
@@ -42,25 +53,109 @@ async def _run(argv: Sequence[str]) -> int:
     parser.add_argument("--print-completion", action=PrintCompletion)
     add_flags(parser)
     namespace = parser.parse_args(list(argv))
-    config = configured(namespace, _base(namespace.scenario))
+    base = MockConfig()
+    if namespace.scenario is not None:
+        scenario = SCENARIOS[_choice("--scenario", tuple(SCENARIOS), namespace.scenario)]
+        base = scenario.provider(seed=0, formats=tuple(FORMATS))
+    config, port = configured(namespace, base), _number("--port", int, namespace.port, 0, 65_535)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with serving(MockProvider(config), namespace.host, _port(namespace.port)) as url:
+    async with serving(MockProvider(config), namespace.host, port) as url:
         print(f"hivemind-mock: ready on {url}", flush=True)
         await stop.wait()
     return 0
 
 
-def _base(scenario: str | None) -> MockConfig:
-    if scenario is None:
-        return MockConfig()
-    if scenario not in SCENARIOS:
-        raise UsageError(f"--scenario: must be one of {', '.join(SCENARIOS)}, not {scenario!r}")
-    return SCENARIOS[scenario].provider(seed=0, formats=tuple(FORMATS))
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add `--seed`, `--format` and a flag for every field, such as `--rpm`, `--bad-gateway` or `--reply-tokens`."""
+    parser.add_argument("--seed", metavar="N", help="the same seed and order of requests repeat a run [0]")
+    parser.add_argument(
+        "--format", action="append", metavar="NAME", help=f"serve only this one: {', '.join(FORMATS)}, or any [any]"
+    )
+    for part, config in _PARTS.items():
+        group = parser.add_argument_group(part, config.__doc__)
+        kinds = get_type_hints(config)
+        for field in fields(config):
+            group.add_argument(
+                _flag(part, field.name),
+                dest=f"{part}.{field.name}",
+                metavar=_placeholder(field.name, kinds[field.name]),
+                help=_help(config, field),
+            )
 
 
-def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65_535:
-        raise UsageError(f"--port: must be a whole number from 0 to 65535, not {text!r}")
-    return int(text)
+def configured(namespace: argparse.Namespace, base: MockConfig) -> MockConfig:
+    """`base` with what the flags say in its place.
+
+    Raises: UsageError: a value can't be used; the text names its flag.
+    """
+    given = vars(namespace)
+    changes: dict[str, Any] = {}
+    for part, config in _PARTS.items():
+        kinds = get_type_hints(config)
+        values = {
+            field.name: _value(_flag(part, field.name), field.name, kinds[field.name], text)
+            for field in fields(config)
+            if (text := given[f"{part}.{field.name}"]) is not None
+        }
+        changes[part] = replace(getattr(base, part), **values)
+    total = sum(getattr(changes["faults"], name) for name in _SHARES - {"spike", "edge"})
+    if total > 1 + 1e-9:
+        raise UsageError(f"the fault probabilities add up to {total:g}, which is more than 1")
+    if given["seed"] is not None:
+        changes["seed"] = _value("--seed", "seed", int, given["seed"])
+    return replace(base, formats=_formats(given["format"], base), **changes)
+
+
+def _flag(part: str, name: str) -> str:
+    """The field's name, with the part's in front where it would say too little alone."""
+    vague = name in ("tokens", "spread", "window", "window_s", "base_s", "jitter_s", "encoding", "event_tokens")
+    return "--" + (f"{part}-{name}" if vague else name).replace("_", "-").replace("limits-", "")
+
+
+def _help(config: type[Any], field: Field[Any]) -> str:
+    default = field.default
+    shown = ("yes" if default else "no") if isinstance(default, bool) else default if isinstance(default, str) else None
+    return f"{config.__pydantic_fields__[field.name].description.removesuffix('.')} [{shown or f'{default:g}'}]"
+
+
+def _placeholder(name: str, kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "|".join(get_args(kind))
+    if kind is bool:
+        return "yes|no"
+    return "0..1" if name in _SHARES else "SECONDS" if name.endswith("_s") else "N"
+
+
+def _value(flag: str, name: str, kind: Any, text: str) -> Any:
+    if get_origin(kind) is Literal:
+        return _choice(flag, get_args(kind), text)
+    if kind is bool:
+        return _choice(flag, ("yes", "no"), text) == "yes"
+    return _number(flag, kind, text, _LEAST.get(name, 0), 1.0 if name in _SHARES else _MOST)
+
+
+def _number(flag: str, kind: Any, text: str, least: float, most: float) -> Any:
+    try:
+        number = kind(text)
+    except ValueError:
+        number = math.nan
+    if not least <= number <= most:
+        what = "whole number" if kind is int else "number"
+        raise UsageError(f"{flag}: must be a {what} from {least:g} to {most:g}, not {text!r}")
+    return number
+
+
+def _choice(flag: str, choices: tuple[str, ...], text: str) -> str:
+    if text not in choices:
+        raise UsageError(f"{flag}: must be one of {', '.join(choices)}, not {text!r}")
+    return text
+
+
+def _formats(names: list[str] | None, base: MockConfig) -> tuple[str, ...]:
+    if names is None:
+        return base.formats
+    if "any" in names:
+        return tuple(FORMATS)
+    return tuple(_choice("--format", tuple(FORMATS), name) for name in dict.fromkeys(names))

@@ -10,10 +10,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from hivemind_mock.provider.asgi import DROP, App
+from hivemind_mock.provider.connection import DROP
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """`struct linger`: on, zero seconds. Closing then sends RST instead of FIN."""
@@ -44,7 +45,7 @@ class DroppingProtocol(HttpToolsProtocol):
 
 @asynccontextmanager
 async def serving(
-    app: App,
+    app: ASGIApp,
     host: str = "127.0.0.1",
     port: int = 0,
     protocol: type[HttpToolsProtocol] = DroppingProtocol,

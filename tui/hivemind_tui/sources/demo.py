@@ -55,8 +55,7 @@ class DemoWorld:
         await self._provider.enter_async_context(world.run_demo_provider(world.bad_day(self._demo.seed), self._socket))
         await self._agents.enter_async_context(world.run_demo_agents(proxy_url, self._demo.agents, self._demo.seed))
         if self._demo.agents >= _WORKERS:
-            work: Any = await asyncio.to_thread(importlib.import_module, "hivemind_mock.agents.tasks")
-            await self._agents.enter_async_context(work.at_tasks(apply))
+            await self._agents.enter_async_context(world.at_tasks(apply))
 
     async def stop_agents(self) -> None:
         """End the agents; the provider still answers what is in flight."""

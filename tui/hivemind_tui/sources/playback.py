@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from hivemind_tui.render.glyphs import Sign
 
 if TYPE_CHECKING:
-    from hivemind.journal.index.activity import Column
-    from hivemind.journal.index.marks import Mark
+    from hivemind.journal.index.activity import Column, Mark
 
 KINDS: dict[str, Sign] = {
     "gap": Sign("lost", "gaps", "bad", "lines of the recording are missing"),

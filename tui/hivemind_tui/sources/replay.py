@@ -27,8 +27,7 @@ from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback, Transport
 
 if TYPE_CHECKING:
-    from hivemind.journal.index.activity import Column
-    from hivemind.journal.index.marks import Mark
+    from hivemind.journal.index.activity import Column, Mark
     from hivemind.journal.index.player import Player
 
 _PIECE_S = 0.004

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hivemind.errors import UsageError
-from hivemind.journal.timecode import parse_moment
+from hivemind.journal.files import parse_moment
 from hivemind.providers.times import parse_duration
 from hivemind_tui.render.format import clean, clock
 from hivemind_tui.sources.playback import Playback

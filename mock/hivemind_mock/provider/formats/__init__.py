@@ -6,8 +6,7 @@ from hivemind_mock.provider.formats.anthropic import Anthropic
 from hivemind_mock.provider.formats.base import Format
 from hivemind_mock.provider.formats.google import Google
 from hivemind_mock.provider.formats.ollama import Ollama
-from hivemind_mock.provider.formats.openai_chat import OpenAIChat
-from hivemind_mock.provider.formats.openai_responses import OpenAIResponses
+from hivemind_mock.provider.formats.openai import OpenAIChat, OpenAIResponses
 
 FORMATS: dict[str, Format] = {
     known.name: known for known in (Anthropic(), OpenAIChat(), OpenAIResponses(), Google(), Ollama())

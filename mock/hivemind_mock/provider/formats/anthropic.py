@@ -5,41 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hivemind_mock.provider.formats.base import (
-    Ask,
+    ApiError,
     Body,
+    ErrorKind,
+    Format,
     Headers,
-    Problem,
     Reply,
-    Trouble,
+    Request,
     count_tokens,
+    event,
     positive,
     rfc3339,
 )
-from hivemind_mock.provider.formats.sse import event
 from hivemind_mock.provider.limits import Reading
 
 _ERRORS = {
-    Trouble.RATE_LIMITED: (429, "rate_limit_error"),
-    Trouble.OVERLOADED: (529, "overloaded_error"),
-    Trouble.BAD_GATEWAY: (502, "api_error"),
-    Trouble.QUOTA: (429, "rate_limit_error"),
-    Trouble.BAD_REQUEST: (400, "invalid_request_error"),
-    Trouble.NOT_FOUND: (404, "not_found_error"),
+    ErrorKind.RATE_LIMITED: (429, "rate_limit_error"),
+    ErrorKind.OVERLOADED: (529, "overloaded_error"),
+    ErrorKind.BAD_GATEWAY: (502, "api_error"),
+    ErrorKind.QUOTA: (429, "rate_limit_error"),
 }
 _KINDS = {"requests": b"requests", "tokens": b"tokens", "input": b"input-tokens", "output": b"output-tokens"}
 
 
-class Anthropic:
-    """`/v1/messages` and `/v1/messages/count_tokens`."""
+class Anthropic(Format):
+    """The Messages API: `/v1/messages` and `/v1/messages/count_tokens`."""
 
     name = "anthropic"
-    stream_type = b"text/event-stream; charset=utf-8"
 
-    def ask(self, path: str, query: str, body: Body) -> Ask | None:
+    def parse(self, path: str, query: str, body: Body) -> Request | None:
         if path not in ("/v1/messages", "/v1/messages/count_tokens"):
             return None
         counting = path.endswith("count_tokens")
-        return Ask(
+        return Request(
             model=str(body.get("model", "")),
             stream=body.get("stream") is True and not counting,
             input_tokens=count_tokens(body.get("system"), body.get("messages"), body.get("tools")),
@@ -47,45 +45,44 @@ class Anthropic:
             variant="count" if counting else "",
         )
 
-    def whole(self, ask: Ask, reply: Reply) -> Body:
-        if ask.variant == "count":
-            return {"input_tokens": ask.input_tokens}
+    def whole(self, request: Request, reply: Reply) -> Body:
+        if request.variant == "count":
+            return {"input_tokens": request.input_tokens}
         return {
-            **self._message(ask, reply),
+            **self._message(request, reply),
             "content": [{"type": "text", "text": reply.text}],
             "stop_reason": self._stop_reason(reply),
-            "usage": self._usage(ask, reply.output_tokens),
+            "usage": self._usage(request, reply.output_tokens),
         }
 
-    def opening(self, ask: Ask, reply: Reply) -> bytes:
-        message = {**self._message(ask, reply), "usage": self._usage(ask, 1)}
-        return event("message_start", {"type": "message_start", "message": message}) + event("ping", {"type": "ping"})
+    def opening(self, request: Request, reply: Reply) -> bytes:
+        message = {**self._message(request, reply), "usage": self._usage(request, 1)}
+        return event("message_start", message=message) + event("ping")
 
-    def piece(self, ask: Ask, reply: Reply, index: int) -> bytes:
+    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
         delta = {"type": "text_delta", "text": reply.pieces[index]}
-        data = event("content_block_delta", {"type": "content_block_delta", "index": 0, "delta": delta})
+        data = event("content_block_delta", index=0, delta=delta)
         if index:
             return data
-        block = {"type": "text", "text": ""}
-        return event("content_block_start", {"type": "content_block_start", "index": 0, "content_block": block}) + data
+        return event("content_block_start", index=0, content_block={"type": "text", "text": ""}) + data
 
-    def closing(self, ask: Ask, reply: Reply) -> bytes:
+    def closing(self, request: Request, reply: Reply) -> bytes:
         delta = {"stop_reason": self._stop_reason(reply), "stop_sequence": None}
-        usage = self._usage(ask, reply.output_tokens)
+        usage = self._usage(request, reply.output_tokens)
         return (
-            event("content_block_stop", {"type": "content_block_stop", "index": 0})
-            + event("message_delta", {"type": "message_delta", "delta": delta, "usage": usage})
-            + event("message_stop", {"type": "message_stop"})
+            event("content_block_stop", index=0)
+            + event("message_delta", delta=delta, usage=usage)
+            + event("message_stop")
         )
 
-    def problem(self, problem: Problem) -> tuple[int, Headers, Body]:
-        status, _ = _ERRORS[problem.trouble]
-        return status, problem.retry_after, self._error(problem)
+    def error(self, error: ApiError) -> tuple[int, Headers, Body]:
+        status, _ = _ERRORS[error.kind]
+        return status, error.retry_after, {"type": "error", **self._error(error)}
 
-    def stream_problem(self, ask: Ask, problem: Problem, sent: int) -> bytes:
-        return event("error", self._error(problem))
+    def stream_error(self, request: Request, error: ApiError, sent: int) -> bytes:
+        return event("error", **self._error(error))
 
-    def headers(self, ask: Ask | None, ident: str, readings: Sequence[Reading], wall: float) -> Headers:
+    def headers(self, request: Request, ident: str, readings: Sequence[Reading], wall: float) -> Headers:
         found: Headers = [
             (b"request-id", b"req_011C" + ident[:20].encode()),
             (b"anthropic-organization-id", b"0e6b1c9a-0000-4000-8000-6d6f636b0000"),
@@ -99,20 +96,20 @@ class Anthropic:
             ]
         return found
 
-    def _message(self, ask: Ask, reply: Reply) -> dict[str, object]:
+    def _message(self, request: Request, reply: Reply) -> dict[str, object]:
         return {
             "id": "msg_01" + reply.ident[:22],
             "type": "message",
             "role": "assistant",
-            "model": ask.model,
+            "model": request.model,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
         }
 
-    def _usage(self, ask: Ask, output_tokens: int) -> Body:
+    def _usage(self, request: Request, output_tokens: int) -> Body:
         return {
-            "input_tokens": ask.input_tokens,
+            "input_tokens": request.input_tokens,
             "cache_creation_input_tokens": 0,
             "cache_read_input_tokens": 0,
             "output_tokens": output_tokens,
@@ -122,8 +119,8 @@ class Anthropic:
     def _stop_reason(self, reply: Reply) -> str:
         return "max_tokens" if reply.cut else "end_turn"
 
-    def _error(self, problem: Problem) -> Body:
-        error: dict[str, object] = {"type": _ERRORS[problem.trouble][1], "message": problem.message}
-        if problem.trouble is Trouble.QUOTA:
-            error["details"] = {"error_code": "enforced_spend_limit_reached"}
-        return {"type": "error", "error": error, "request_id": "req_011C" + problem.ident[:20]}
+    def _error(self, error: ApiError) -> Body:
+        found: dict[str, object] = {"type": _ERRORS[error.kind][1], "message": error.message}
+        if error.kind is ErrorKind.QUOTA:
+            found["details"] = {"error_code": "enforced_spend_limit_reached"}
+        return {"error": found, "request_id": "req_011C" + error.ident[:20]}

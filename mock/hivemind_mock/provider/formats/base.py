@@ -1,13 +1,16 @@
-"""What every wire format answers to, and the provider-neutral values they put into words."""
+"""What every wire format answers to, and the provider-neutral values that it renders."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
+
+import msgspec
 
 from hivemind_mock.provider.limits import Reading
 
@@ -16,7 +19,7 @@ Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Request:
     """A request as the mock understands it."""
 
     model: str
@@ -26,14 +29,14 @@ class Ask:
     max_tokens: int = 0
     """Longest answer wanted; 0: not said."""
     show_usage: bool = True
-    """Whether a stream tells its usage (OpenAI's `stream_options.include_usage`)."""
+    """Whether a stream reports its usage (OpenAI's `stream_options.include_usage`)."""
     variant: str = ""
     """Which of several operations or spellings of the format this is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A good answer."""
+    """A good answer, in no format yet."""
 
     ident: str
     """24 letters and digits."""
@@ -45,29 +48,27 @@ class Reply:
     cut: bool
     """It ended because `max_tokens` was reached."""
     took_s: float
-    """For formats that tell how long it took."""
+    """For formats that report how long it took."""
 
     @property
     def text(self) -> str:
         return "".join(self.pieces)
 
 
-class Trouble(Enum):
+class ErrorKind(Enum):
     """Why the mock answers with an error."""
 
     RATE_LIMITED = "rate_limited"
     OVERLOADED = "overloaded"
     BAD_GATEWAY = "bad_gateway"
     QUOTA = "quota"
-    BAD_REQUEST = "bad_request"
-    NOT_FOUND = "not_found"
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """An error before a format has put it into words."""
+class ApiError:
+    """An error, in no format yet."""
 
-    trouble: Trouble
+    kind: ErrorKind
     message: str
     ident: str
     retry_after_s: float | None = None
@@ -78,41 +79,59 @@ class Problem:
         return [] if self.retry_after_s is None else [(b"retry-after", b"%d" % math.ceil(self.retry_after_s))]
 
 
-class Format(Protocol):
-    """One provider's wire. Stateless."""
+class Format(ABC):
+    """One provider's wire format. Stateless."""
 
     name: str
-    stream_type: bytes
+    stream_type = b"text/event-stream; charset=utf-8"
     """Content type of its streams."""
 
-    def ask(self, path: str, query: str, body: Body) -> Ask | None:
+    @abstractmethod
+    def parse(self, path: str, query: str, body: Body) -> Request | None:
         """Read a POST; None where the path isn't this format's."""
 
-    def whole(self, ask: Ask, reply: Reply) -> Body:
+    @abstractmethod
+    def whole(self, request: Request, reply: Reply) -> Body:
         """The answer in one piece."""
 
-    def opening(self, ask: Ask, reply: Reply) -> bytes:
-        """What a stream says before its first content; may be empty."""
+    def opening(self, request: Request, reply: Reply) -> bytes:
+        """What a stream says before its first content."""
+        return b""
 
-    def piece(self, ask: Ask, reply: Reply, index: int) -> bytes:
+    @abstractmethod
+    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
         """The stream's event with piece number `index`."""
 
-    def closing(self, ask: Ask, reply: Reply) -> bytes:
+    @abstractmethod
+    def closing(self, request: Request, reply: Reply) -> bytes:
         """What a stream says after its last content."""
 
-    def problem(self, problem: Problem) -> tuple[int, Headers, Body]:
+    @abstractmethod
+    def error(self, error: ApiError) -> tuple[int, Headers, Body]:
         """Status, headers and body of an error."""
 
-    def stream_problem(self, ask: Ask, problem: Problem, sent: int) -> bytes:
+    @abstractmethod
+    def stream_error(self, request: Request, error: ApiError, sent: int) -> bytes:
         """The same inside a stream that has begun and brought `sent` pieces."""
 
-    def headers(self, ask: Ask | None, ident: str, readings: Sequence[Reading], wall: float) -> Headers:
+    def headers(self, request: Request, ident: str, readings: Sequence[Reading], wall: float) -> Headers:
         """Rate-limit and request-id headers of every reply; `wall` is the time in seconds since the epoch."""
+        return []
 
 
-def text_length(value: object) -> int:
-    """Characters in every string under `value`, for counting tokens as a provider might."""
-    return sum(len(text) for text in _texts(value))
+def event(kind: str, **fields: object) -> bytes:
+    """A server-sent event whose data repeats its name as their type."""
+    return b"event: %s\n" % kind.encode() + unnamed({"type": kind, **fields})
+
+
+def unnamed(data: Body) -> bytes:
+    """A server-sent event without a name."""
+    return b"data: %s\n\n" % msgspec.json.encode(data)
+
+
+def count_tokens(*values: object) -> int:
+    """Input tokens of the texts under `values`: four characters a token, at least one."""
+    return max(1, sum(len(text) for value in values for text in _texts(value)) // 4)
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -127,20 +146,15 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(inner)
 
 
-def count_tokens(*values: object) -> int:
-    """Input tokens of the texts under `values`: four characters a token, at least one."""
-    return max(1, sum(map(text_length, values)) // 4)
-
-
 def positive(value: object) -> int:
     """A positive whole number as sent, 0 for anything else."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
 def rfc3339(wall: float) -> str:
-    """A moment as providers write it, to the second, rounded up so that nobody comes back too early.
+    """A moment as providers write it, to the second, rounded up so that no client comes back too early.
 
-    What a float leaves of a whole second isn't a reason to name the next one.
+    The rounding error of a float on a whole second isn't a reason to name the next one.
     """
     return datetime.fromtimestamp(math.ceil(round(wall, 3)), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 

@@ -1,63 +1,247 @@
-"""What OpenAI's two APIs share: error bodies, rate-limit headers, and Azure's spelling of them.
+"""OpenAI's two APIs, also on Azure's paths: Chat Completions with embeddings, and Responses.
 
-Sources: platform.openai.com (Rate limits, Error codes), learn.microsoft.com (Azure OpenAI quotas and limits).
+Sources: platform.openai.com (Chat, Embeddings, Responses, Streaming events, Rate limits, Error codes),
+learn.microsoft.com (Azure OpenAI quotas and limits).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from hivemind_mock.provider.formats.base import Ask, Body, Headers, Problem, Trouble, go_duration
+from hivemind_mock.provider.formats.base import (
+    ApiError,
+    Body,
+    ErrorKind,
+    Format,
+    Headers,
+    Reply,
+    Request,
+    count_tokens,
+    event,
+    go_duration,
+    positive,
+    unnamed,
+)
 from hivemind_mock.provider.limits import Reading
 
-AZURE = "azure"
+_AZURE = "azure"
 """Variant of a request that came by an Azure path."""
-
+_EMBEDDING = "embedding"
 _ERRORS = {
-    Trouble.RATE_LIMITED: (429, "requests", "rate_limit_exceeded"),
-    Trouble.OVERLOADED: (503, "server_error", "server_is_overloaded"),
-    Trouble.BAD_GATEWAY: (502, "server_error", None),
-    Trouble.QUOTA: (429, "insufficient_quota", "insufficient_quota"),
-    Trouble.BAD_REQUEST: (400, "invalid_request_error", None),
-    Trouble.NOT_FOUND: (404, "invalid_request_error", "unknown_url"),
+    ErrorKind.RATE_LIMITED: (429, "requests", "rate_limit_exceeded"),
+    ErrorKind.OVERLOADED: (503, "server_error", "server_is_overloaded"),
+    ErrorKind.BAD_GATEWAY: (502, "server_error", None),
+    ErrorKind.QUOTA: (429, "insufficient_quota", "insufficient_quota"),
 }
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)(/.+)")
 
 
-def operation(path: str) -> tuple[str, str, str]:
-    """Split a path into the operation (`/chat/completions`), the variant and, for a deployment, its name."""
-    if match := _DEPLOYMENT.fullmatch(path):
-        return match[2], AZURE, match[1]
-    if path.startswith("/openai/v1/"):
-        return path.removeprefix("/openai/v1"), AZURE, ""
-    return path.removeprefix("/v1"), "", ""
+class _OpenAI(Format):
+    """What both APIs share: paths, errors and rate-limit headers."""
+
+    def operation(self, path: str) -> tuple[str, str, str]:
+        """Split a path into the operation (`/chat/completions`), the variant and, for a deployment, its name."""
+        if match := _DEPLOYMENT.fullmatch(path):
+            return match[2], _AZURE, match[1]
+        if path.startswith("/openai/v1/"):
+            return path.removeprefix("/openai/v1"), _AZURE, ""
+        return path.removeprefix("/v1"), "", ""
+
+    def error(self, error: ApiError) -> tuple[int, Headers, Body]:
+        status, kind, code = _ERRORS[error.kind]
+        body = {"message": error.message, "type": kind, "param": None, "code": code}
+        return status, error.retry_after, {"error": body}
+
+    def headers(self, request: Request, ident: str, readings: Sequence[Reading], wall: float) -> Headers:
+        azure = request.variant == _AZURE
+        found: Headers = [(b"apim-request-id" if azure else b"x-request-id", b"req_" + ident.lower().encode())]
+        for reading in readings:
+            if reading.kind in ("requests", "tokens"):
+                reset = f"{math.ceil(reading.reset_s)}" if azure else go_duration(reading.reset_s)
+                kind = reading.kind.encode()
+                found += [
+                    (b"x-ratelimit-limit-" + kind, b"%d" % reading.limit),
+                    (b"x-ratelimit-remaining-" + kind, b"%d" % reading.remaining),
+                    (b"x-ratelimit-reset-" + kind, reset.encode()),
+                ]
+        return found
 
 
-def problem(problem: Problem) -> tuple[int, Headers, Body]:
-    """Status, headers and body of an error."""
-    status, _, _ = _ERRORS[problem.trouble]
-    return status, problem.retry_after, {"error": error(problem)}
+class OpenAIChat(_OpenAI):
+    """`/v1/chat/completions`, `/openai/deployments/<name>/chat/completions`, and `…/embeddings`."""
+
+    name = "openai_chat"
+
+    def parse(self, path: str, query: str, body: Body) -> Request | None:
+        operation, variant, deployment = self.operation(path)
+        if operation not in ("/chat/completions", "/embeddings"):
+            return None
+        embedding = operation == "/embeddings"
+        options = body.get("stream_options")
+        return Request(
+            model=str(body.get("model") or deployment),
+            stream=body.get("stream") is True and not embedding,
+            input_tokens=count_tokens(body.get("input") if embedding else body.get("messages"), body.get("tools")),
+            max_tokens=positive(body.get("max_completion_tokens")) or positive(body.get("max_tokens")),
+            show_usage=isinstance(options, Mapping) and options.get("include_usage") is True,
+            variant=_EMBEDDING if embedding else variant,
+        )
+
+    def whole(self, request: Request, reply: Reply) -> Body:
+        if request.variant == _EMBEDDING:
+            vector = {"object": "embedding", "index": 0, "embedding": [0.0625] * 16}
+            usage = {"prompt_tokens": request.input_tokens, "total_tokens": request.input_tokens}
+            return {"object": "list", "data": [vector], "model": request.model, "usage": usage}
+        message: Body = {"role": "assistant", "content": reply.text, "refusal": None, "annotations": []}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._finish_reason(reply)}
+        head = self._head(request, reply, "chat.completion")
+        return {**head, "choices": [choice], "usage": self._usage(request, reply)}
+
+    def opening(self, request: Request, reply: Reply) -> bytes:
+        return self._chunk(request, reply, {"role": "assistant", "content": "", "refusal": None})
+
+    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
+        return self._chunk(request, reply, {"content": reply.pieces[index]})
+
+    def closing(self, request: Request, reply: Reply) -> bytes:
+        last = self._chunk(request, reply, {}, self._finish_reason(reply))
+        if request.show_usage:
+            head = self._head(request, reply, "chat.completion.chunk")
+            last += unnamed({**head, "choices": [], "usage": self._usage(request, reply)})
+        return last + b"data: [DONE]\n\n"
+
+    def stream_error(self, request: Request, error: ApiError, sent: int) -> bytes:
+        return unnamed(self.error(error)[2])
+
+    def _chunk(self, request: Request, reply: Reply, delta: Body, finish_reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        chunk = {**self._head(request, reply, "chat.completion.chunk"), "choices": [choice]}
+        return unnamed({**chunk, "usage": None} if request.show_usage else chunk)
+
+    def _head(self, request: Request, reply: Reply, kind: str) -> dict[str, object]:
+        return {
+            "id": "chatcmpl-" + reply.ident,
+            "object": kind,
+            "created": reply.created,
+            "model": request.model,
+            "service_tier": "default",
+            "system_fingerprint": "fp_6d6f636b00",
+        }
+
+    def _usage(self, request: Request, reply: Reply) -> Body:
+        return {
+            "prompt_tokens": request.input_tokens,
+            "completion_tokens": reply.output_tokens,
+            "total_tokens": request.input_tokens + reply.output_tokens,
+            "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+            "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
+        }
+
+    def _finish_reason(self, reply: Reply) -> str:
+        return "length" if reply.cut else "stop"
 
 
-def error(problem: Problem) -> dict[str, object]:
-    """The error object alone."""
-    _, kind, code = _ERRORS[problem.trouble]
-    return {"message": problem.message, "type": kind, "param": None, "code": code}
+class OpenAIResponses(_OpenAI):
+    """`/v1/responses`."""
 
+    name = "openai_responses"
 
-def headers(ask: Ask | None, ident: str, readings: Sequence[Reading]) -> Headers:
-    """Rate-limit and request-id headers; only requests and tokens have any."""
-    azure = ask is not None and ask.variant == AZURE
-    found: Headers = [(b"apim-request-id" if azure else b"x-request-id", b"req_" + ident.lower().encode())]
-    for reading in readings:
-        if reading.kind in ("requests", "tokens"):
-            reset = f"{math.ceil(reading.reset_s)}" if azure else go_duration(reading.reset_s)
-            kind = reading.kind.encode()
-            found += [
-                (b"x-ratelimit-limit-" + kind, b"%d" % reading.limit),
-                (b"x-ratelimit-remaining-" + kind, b"%d" % reading.remaining),
-                (b"x-ratelimit-reset-" + kind, reset.encode()),
-            ]
-    return found
+    def parse(self, path: str, query: str, body: Body) -> Request | None:
+        operation, variant, _ = self.operation(path)
+        if operation != "/responses":
+            return None
+        return Request(
+            model=str(body.get("model", "")),
+            stream=body.get("stream") is True,
+            input_tokens=count_tokens(body.get("instructions"), body.get("input"), body.get("tools")),
+            max_tokens=positive(body.get("max_output_tokens")),
+            variant=variant,
+        )
+
+    def whole(self, request: Request, reply: Reply) -> Body:
+        return self._response(request, reply, self._status(reply))
+
+    def opening(self, request: Request, reply: Reply) -> bytes:
+        begun = self._response(request, reply, "in_progress")
+        kinds = ("response.created", "response.in_progress")
+        return b"".join(event(kind, sequence_number=number, response=begun) for number, kind in enumerate(kinds))
+
+    def piece(self, request: Request, reply: Reply, index: int) -> bytes:
+        place = self._place(reply)
+        text = {**place, "delta": reply.pieces[index], "logprobs": []}
+        data = event("response.output_text.delta", sequence_number=4 + index, **text)
+        if index:
+            return data
+        item = {**self._item(reply, "in_progress"), "content": []}
+        return (
+            event("response.output_item.added", sequence_number=2, output_index=0, item=item)
+            + event("response.content_part.added", sequence_number=3, **place, part=self._part(""))
+            + data
+        )
+
+    def closing(self, request: Request, reply: Reply) -> bytes:
+        number, place, status = 4 + len(reply.pieces), self._place(reply), self._status(reply)
+        text = {**place, "text": reply.text, "logprobs": []}
+        part = {**place, "part": self._part(reply.text)}
+        item = {"output_index": 0, "item": self._item(reply, status)}
+        return (
+            event("response.output_text.done", sequence_number=number, **text)
+            + event("response.content_part.done", sequence_number=number + 1, **part)
+            + event("response.output_item.done", sequence_number=number + 2, **item)
+            + event(f"response.{status}", sequence_number=number + 3, response=self.whole(request, reply))
+        )
+
+    def stream_error(self, request: Request, error: ApiError, sent: int) -> bytes:
+        _, kind, code = _ERRORS[error.kind]
+        number = sent + (4 if sent else 2)
+        return event("error", code=code or kind, message=error.message, param=None, sequence_number=number)
+
+    def _status(self, reply: Reply) -> str:
+        return "incomplete" if reply.cut else "completed"
+
+    def _place(self, reply: Reply) -> dict[str, object]:
+        return {"item_id": "msg_" + reply.ident, "output_index": 0, "content_index": 0}
+
+    def _part(self, text: str) -> Body:
+        return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+    def _item(self, reply: Reply, status: str) -> Body:
+        part = self._part(reply.text)
+        return {"id": "msg_" + reply.ident, "type": "message", "status": status, "role": "assistant", "content": [part]}
+
+    def _response(self, request: Request, reply: Reply, status: str) -> Body:
+        begun = status == "in_progress"
+        return {
+            "id": "resp_" + reply.ident,
+            "object": "response",
+            "created_at": reply.created,
+            "status": status,
+            "error": None,
+            "incomplete_details": {"reason": "max_output_tokens"} if status == "incomplete" else None,
+            "instructions": None,
+            "max_output_tokens": request.max_tokens or None,
+            "model": request.model,
+            "output": [] if begun else [self._item(reply, status)],
+            "parallel_tool_calls": True,
+            "previous_response_id": None,
+            "store": False,
+            "temperature": 1.0,
+            "text": {"format": {"type": "text"}},
+            "tool_choice": "auto",
+            "tools": [],
+            "top_p": 1.0,
+            "truncation": "disabled",
+            "usage": None if begun else self._usage(request, reply),
+            "metadata": {},
+        }
+
+    def _usage(self, request: Request, reply: Reply) -> Body:
+        return {
+            "input_tokens": request.input_tokens,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": reply.output_tokens,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": request.input_tokens + reply.output_tokens,
+        }
