@@ -9,8 +9,7 @@ from tui.worlds import world
 
 from hivemind_tui.commands.dialogs import help_rows
 from hivemind_tui.commands.intents import INTENTS
-from hivemind_tui.keys import keymap
-from hivemind_tui.keys.footers import FOOTERS, REPLAY_FOOTERS
+from hivemind_tui.keys.footers import FOOTERS, REPLAY_FOOTERS, footer
 from hivemind_tui.keys.table import BY_ID, KEYS
 from hivemind_tui.render.pen import Pen, fitting
 from hivemind_tui.replay_app import ReplayRoom
@@ -44,7 +43,7 @@ def test_help_lists_every_key() -> None:
 def test_footer_keeps_the_most_needed_keys() -> None:
     """A narrow footer drops what is needed least, never help and quit."""
     for page in ("start", *PAGES, "agent", "request", "whatif"):
-        narrow = "".join(text for text, _ in fitting(18, keymap.footer(View(world(), trail=(page,)))))
+        narrow = "".join(text for text, _ in fitting(18, footer(View(world(), trail=(page,)))))
         assert narrow == "? help  q quit", page
 
 

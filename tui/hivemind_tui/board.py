@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 
-from hivemind_tui.keys import keymap
+from hivemind_tui.keys.footers import footer
 from hivemind_tui.panels import (
     agent_card,
     agent_facts,
@@ -187,7 +187,7 @@ class Board(Vertical):
         hint = f"more at {COMPACT.width}x{COMPACT.height}" if layout_for(size) == "tiny" else ""
         notes: list[Span] = [(f" {text} ", "dim") for text in (note, hint) if text]
         room = size.width - sum(len(text) for text, _ in notes) - 1
-        chunks = keymap.footer(view)
+        chunks = footer(view)
         keys = fitting(room - 1, chunks)
         left = sum(len(text) for text, _ in keys)
         self.bottom.show([(" ", "text"), *keys, (" " * max(0, room - left), "text"), *notes], self.pen)

@@ -11,9 +11,8 @@ from textual.geometry import Size
 from hivemind.settings.write import Draft
 from hivemind.text.humanise import short_count, short_plural
 from hivemind.world.snapshot import AgentView, TaskView, TicketView
-from hivemind_tui.keys.key import Key
 from hivemind_tui.keys.keymap import here
-from hivemind_tui.keys.table import KEYS
+from hivemind_tui.keys.table import KEYS, Key
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import LEGEND, TASK_SIGNS, sign
 from hivemind_tui.render.pen import Pen, Span, call, linked

@@ -9,12 +9,36 @@ from hivemind.scheduler.commands import Command, PinLevel, Rejected
 from hivemind_tui.commands import intents, navigation
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.steering import named
-from hivemind_tui.keys.key import Key
 from hivemind_tui.keys.keymap import here
+from hivemind_tui.keys.table import Key
 from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value, typed
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.palette import Choice
 
+_NAMES: Mapping[str, tuple[str, str]] = {
+    "start": ("connect", "url export setup"),
+    "dearest": ("most expensive", "dearest cost"),
+    "raise": ("priority up", "nice urgent"),
+    "lower": ("priority down", "nice"),
+    "hold": ("", "pause resume agent let go"),
+    "stop": ("", "kill allow agent"),
+    "less": ("ceiling down", ""),
+    "more": ("ceiling up", ""),
+    "pin": ("pin limit", "auto aimd level unpin"),
+    "release": ("end pause", "release"),
+    "lane": ("next lane", ""),
+    "lane_back": ("lane before", ""),
+    "step_up": ("knob up", ""),
+    "step_down": ("knob down", ""),
+    "leap_up": ("knob far up", ""),
+    "leap_down": ("knob far down", ""),
+    "pause": ("pause all", "freeze all resume admissions"),
+    "drain": ("", "accept take requests"),
+    "quit": ("", "exit leave"),
+    "freeze": ("freeze view", "still unfreeze"),
+    "inside": ("diagnostics", "inside the screen"),
+}
+"""By id of a key, its name here where the id doesn't say it, and further words to find it by."""
 _KNOBS_TOO = {"limit": "max_concurrency", "ceiling": "max_concurrency", "floor": "aimd.floor", "target": NAMES[4]}
 """What people call knobs, besides their names and the paper's."""
 
@@ -59,9 +83,10 @@ def offers(room: Actions, text: str) -> list[Choice]:
 
 
 def _key(room: Actions, key: Key) -> Choice:
-    words = f"{key.label} {key.group} {key.words}"
+    name, words = _NAMES.get(key.id, ("", ""))
     run = partial(room.run_key_action, key.action)
-    return Choice(key.name or key.id.replace("_", " "), key.help, key.shown, run, words)
+    words = f"{key.label} {key.group} {words}"
+    return Choice(name or key.id.replace("_", " "), key.help, key.shown, run, words)
 
 
 def _knob(room: Actions, knob: str) -> Choice:

@@ -1,4 +1,4 @@
-"""What is made from the table of keys: bindings, the footer, and which keys apply where."""
+"""Bindings made from the table of keys, and which keys and actions apply where."""
 
 from __future__ import annotations
 
@@ -6,19 +6,11 @@ from ast import literal_eval
 
 from textual.binding import Binding
 
-from hivemind_tui.keys.footers import FOOTERS, REPLAY_FOOTERS
-from hivemind_tui.keys.key import Key
-from hivemind_tui.keys.table import BY_ID, KEYS
-from hivemind_tui.render.pen import Span, linked
+from hivemind_tui.keys.table import KEYS, Key
 from hivemind_tui.state.view import View
 
 _TEXTUALS = frozenset({"quit", "lane", "lane_back", "repaint", "palette"})
 """Keys to which Textual would give a meaning of its own."""
-
-
-def all_keys() -> tuple[Key, ...]:
-    """Return every key, for the manual."""
-    return KEYS
 
 
 def bindings() -> list[Binding]:
@@ -27,23 +19,6 @@ def bindings() -> list[Binding]:
         Binding(key.keys, key.action, key.help, id=f"hivemind.{key.id}", show=False, priority=key.id in _TEXTUALS)
         for key in KEYS
     ]
-
-
-def footer(view: View) -> list[tuple[int, list[Span]]]:
-    """Return chunks for :func:`hivemind_tui.render.pen.fitting`; a click on one does what its key does."""
-    help_, quit_, *names = (FOOTERS if view.live else REPLAY_FOOTERS)[view.page]
-    urgent = [
-        key.id for key in KEYS if key.urgent is not None and key.applies(view.page, view.live) and key.urgent(view)
-    ]
-    chunks: list[tuple[int, list[Span]]] = []
-    for name in (help_, quit_, *urgent, *(name for name in names if name not in urgent)):
-        key = BY_ID[name]
-        if key.available is None or key.available(view):
-            label = key.label_now(view) if key.label_now is not None else key.label
-            action = f"app.{key.action}"
-            spans = [linked(key.pair or key.shown, "accent", action), linked(f" {label}", "dim", action)]
-            chunks.append((len(chunks), spans))
-    return chunks
 
 
 def here(view: View) -> list[Key]:
