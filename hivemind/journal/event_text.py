@@ -12,8 +12,7 @@ from hivemind.journal.records import Gap, JournalBegan, JournalEnded, RequestBod
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 from hivemind.text.humanise import duration
-from hivemind.world.lines import line_of, words
-from hivemind.world.sentences import sentence, subject
+from hivemind.world.lines import line_of, sentence, subject, words
 from hivemind.world.state import Carried
 
 Words = tuple[str, str, str, str]

@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
-from hivemind.scheduler.events import AgentBegan, AgentRecalled, Arrived, BudgetState, Commanded
+from hivemind.scheduler.events import (
+    AgentBegan,
+    AgentEnded,
+    AgentRecalled,
+    Arrived,
+    BoostEnded,
+    BudgetState,
+    Commanded,
+    Nudged,
+)
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import ceiling
 from hivemind.world.snapshot import AgentView
@@ -15,7 +24,7 @@ from hivemind.world.state import AgentState
 from hivemind.world.tickets import TicketFold
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
-"""An agent with several tickets is shown in the liveliest state of them."""
+"""An agent with several tickets is shown in the most active state of them."""
 agent_values = attrgetter(*(each.name for each in fields(AgentState)))
 """Returns the values of an agent's :class:`AgentState`."""
 
@@ -32,45 +41,37 @@ class AgentFold(AgentState):
         """Whether forgetting it loses no operator's decision."""
         return not (self.paused or self.stopped or self.budget is not None or self.running)
 
-    @classmethod
-    def known(cls, name: str, at: float) -> AgentFold:
-        """Return an agent of this name that was seen at this moment."""
-        return cls(name, last_seen=at)
-
-    @classmethod
-    def restored(cls, state: AgentState) -> AgentFold:
-        """Return an agent in the given state, without open requests."""
-        return cls(*agent_values(state))
-
     def arrived(self, event: Arrived) -> None:
-        """Note that it sent a request."""
+        """Count a request of its own."""
         self.requests += 1
         if event.at >= self.boosted_until:
             self.priority = event.priority
         self.client = event.client or self.client
         self.parent = event.parent or self.parent
 
-    def began(self, event: AgentBegan) -> None:
-        """Note that the runner started its process."""
-        self.running, self.exit_code, self.stopped = True, None, False
-        self.parent = event.parent or self.parent
-        self.task = event.task
+    def changed(self, event: AgentBegan | AgentEnded | AgentRecalled | BoostEnded | Nudged) -> None:
+        """Apply an event about it."""
+        match event:
+            case AgentBegan():
+                self.running, self.exit_code, self.stopped = True, None, False
+                self.parent = event.parent or self.parent
+                self.task = event.task
+            case AgentEnded():
+                self.running, self.exit_code, self.task = False, event.exit_code, None
+            case AgentRecalled():
+                self.parent = event.parent or self.parent
+                self.priority = self.priority if event.priority is None else event.priority
+                self.paused, self.stopped = event.paused, event.stopped
+            case BoostEnded():
+                self.boosted_until = 0.0
+            case Nudged():
+                self.nudge = event.classes
 
-    def recalled(self, event: AgentRecalled) -> None:
-        """Restore what was decided about it before a restart."""
-        self.parent = event.parent or self.parent
-        self.priority = self.priority if event.priority is None else event.priority
-        self.paused, self.stopped = event.paused, event.stopped
-
-    def ended(self, exit_code: int | None) -> None:
-        """Note that its process ended."""
-        self.running, self.exit_code, self.task = False, exit_code, None
-
-    def cut_off(self, at: float, *, flying: bool) -> None:
+    def cut_off(self, at: float, *, in_flight: bool) -> None:
         """Count a request that ended because the operator stopped the agent."""
         if at != self.cut_at:
             self.cut_at, self.cut, self.turned_away = at, 0, 0
-        if flying:
+        if in_flight:
             self.cut += 1
         else:
             self.turned_away += 1
@@ -101,19 +102,19 @@ class AgentFold(AgentState):
     def _stopped_by(self, event: Commanded) -> str:
         """Return how many requests the stop has ended or will end, in words."""
         states = [ticket.state for ticket in self.tickets.values()]
-        flying = sum(1 for state in states if state in ("waiting", "streaming"))
-        waiting = len(states) - flying
+        in_flight = sum(state in ("waiting", "streaming") for state in states)
+        waiting = len(states) - in_flight
         if event.at == self.cut_at:
-            flying, waiting = flying + self.cut, waiting + self.turned_away
-        told = [f"{flying} in flight cut"] if flying else []
-        told += [f"{waiting} waiting refused"] if waiting else []
-        return ", ".join(told)
+            in_flight, waiting = in_flight + self.cut, waiting + self.turned_away
+        parts = [f"{in_flight} in flight cut"] if in_flight else []
+        parts += [f"{waiting} waiting refused"] if waiting else []
+        return ", ".join(parts)
 
     def view(self, at: float, task: str | None = None, *, pending: bool = False, spent: bool = False) -> AgentView:
         """Return its view at this moment, with its task, whether it waits for others, and if a budget is spent."""
-        state, flying, queued, waited_s = "idle", 0, 0, self.waited_s
+        state, in_flight, queued, waited_s = "idle", 0, 0, self.waited_s
         if self.tickets:
-            state, flying, queued, waiting_s = self._open(at)
+            state, in_flight, queued, waiting_s = self._open(at)
             waited_s += waiting_s
         return AgentView(
             name=self.name,
@@ -122,7 +123,7 @@ class AgentFold(AgentState):
             priority=self.priority,
             state=self._held(state, pending, spent),
             paused=self.paused,
-            flying=flying,
+            flying=in_flight,
             queued=queued,
             requests=self.requests,
             finished=self.finished,
@@ -154,8 +155,8 @@ class AgentFold(AgentState):
             counts[ticket.state] = counts.get(ticket.state, 0) + 1
             waiting_s += ticket.waiting_s(at)
         state = next(each for each in _ORDER if each in counts)
-        flying = counts.get("streaming", 0) + counts.get("waiting", 0)
-        return state, flying, len(self.tickets) - flying, waiting_s
+        in_flight = counts.get("streaming", 0) + counts.get("waiting", 0)
+        return state, in_flight, len(self.tickets) - in_flight, waiting_s
 
     def _held(self, state: str, pending: bool, spent: bool) -> str:
         if state in ("streaming", "waiting"):

@@ -1,26 +1,56 @@
-"""Budgets as of the last sample, and which agents have exhausted one."""
+"""What agents use: its cost, priced in batches off the path of requests, and budgets as of the last sample."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 
 from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.types import Price, Usage
 from hivemind.world.agents import AgentFold
-from hivemind.world.state import WorldState
+from hivemind.world.state import Counts, WorldState
 
+PENDING_KEPT = 10_000
+"""Usages noted and not priced yet; the oldest beyond stay unpriced."""
 _DEEPEST = 16
 """Ancestors looked at, as requests name their parents themselves and may name any number."""
+
+
+class Costs:
+    """Adds the cost of usage to an agent and to the totals."""
+
+    __slots__ = ("_counts", "_pending")
+
+    def __init__(self, counts: Counts) -> None:
+        self._counts = counts
+        self._pending: deque[tuple[AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
+
+    def note(self, agent: AgentFold, provider: str, model: str, usage: Usage) -> None:
+        """Note the usage of a model by an agent."""
+        self._pending.append((agent, provider, model, usage))
+
+    def settle(self, price: Price | None) -> None:
+        """Price all noted usage; without prices, keep it for later."""
+        if price is None:
+            return
+        pending = self._pending
+        while pending:
+            agent, provider, model, usage = pending.popleft()
+            dollars = price(provider, model, usage)
+            if dollars is not None:
+                tokens = usage.total
+                for account in (agent, self._counts):
+                    account.dollars += dollars
+                    account.priced += tokens
 
 
 class Budgets:
     """The budgets of all agents, and the pool's."""
 
-    __slots__ = ("_limited", "_spent", "pool")
-
     def __init__(self) -> None:
         self.pool: BudgetState | None = None
         self._limited: list[AgentFold] = []
-        self._spent: dict[str | None, str] = {}
+        self.exhausted: dict[str | None, str] = {}
         """Owners of exhausted budgets, and what each budget covers."""
 
     def sampled(self, states: Iterable[BudgetState], agents: Mapping[str, AgentFold]) -> None:
@@ -29,10 +59,10 @@ class Budgets:
             agent.budget = None
         self.pool = None
         self._limited.clear()
-        self._spent.clear()
+        self.exhausted.clear()
         for state in states:
             if state.share >= 1:
-                self._spent[state.owner] = state.covers
+                self.exhausted[state.owner] = state.covers
             if state.owner is None:
                 self.pool = state
                 continue
@@ -41,27 +71,23 @@ class Budgets:
                 owner.budget = state
                 self._limited.append(owner)
 
-    def keep_spent(self) -> tuple[tuple[str | None, str], ...]:
-        """Return the owners of exhausted budgets, and what each budget covers."""
-        return tuple(self._spent.items())
-
     def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
         """Take over the given state; agents already have their budgets."""
         self.pool = state.pool
         self._limited = [agent for agent in agents.values() if agent.budget is not None]
-        self._spent = dict(state.spent)
+        self.exhausted = dict(state.spent)
 
     def spent(self, agent: AgentFold, agents: Mapping[str, AgentFold]) -> bool:
         """Return whether a budget that covers the agent is exhausted: its own, an ancestor's, or the pool."""
-        if not self._spent:
+        if not self.exhausted:
             return False
-        if agent.name in self._spent or None in self._spent:
+        if agent.name in self.exhausted or None in self.exhausted:
             return True
         above = agents.get(agent.parent or "")
         for _ in range(_DEEPEST):
             if above is None:
                 return False
-            if self._spent.get(above.name) == "subtree":
+            if self.exhausted.get(above.name) == "subtree":
                 return True
             above = agents.get(above.parent or "")
         return False

@@ -1,8 +1,8 @@
-"""The fold from events to the world: feed it every event in order, ask it for a snapshot at any moment.
+"""The fold from events to the world, live, attached or played back.
 
-Live, attached or played back, the same fold makes the same picture. Of requests whose beginning is missing, totals and
-agents still count retries, ends and usage; the requests themselves aren't shown (:mod:`.lifecycle`). The past that is
-held is bounded: agents long gone, requests long over, old lines and old points of the curve fall out.
+Of requests whose beginning is missing, totals and agents still count retries, ends and usage; the requests themselves
+aren't shown (:mod:`.lifecycle`). The past that is held is bounded: agents last seen long ago, requests that ended long
+ago, old lines and old points of the curve are dropped.
 """
 
 from __future__ import annotations
@@ -10,29 +10,27 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Price, Priority, Usage
-from hivemind.world.agents import AgentFold, ceiling_before
-from hivemind.world.budgets import Budgets
-from hivemind.world.costs import Costs
-from hivemind.world.curves import Curves
+from hivemind.world.agents import AgentFold, agent_values, ceiling_before
+from hivemind.world.budgets import Budgets, Costs
+from hivemind.world.lanes import Curves, Queue
 from hivemind.world.lifecycle import OpenRequests
-from hivemind.world.lines import KINDS_WITH_LINES, line_of
-from hivemind.world.queue import Queue
+from hivemind.world.lines import SHOWN_BY_EVENTS, knob_value, line_of
 from hivemind.world.request_log import RequestLog
 from hivemind.world.request_view import ATTEMPTS_KEPT
-from hivemind.world.sentences import SHOWN_BY_EVENTS, knob_value
 from hivemind.world.snapshot import Line
-from hivemind.world.state import Carried, WorldState
+from hivemind.world.state import Carried, Counts, WorldState
 from hivemind.world.tasks import TaskBook
 from hivemind.world.tickets import BY_OPERATOR, STOPPED, TicketFold
 
 LINES_KEPT = 200
 AGENTS_KEPT = 2000
-"""When there are so many, the idle ones seen longest ago make room for newcomers."""
+"""At this number the idle ones seen longest ago are forgotten."""
 FORGOTTEN_AT_ONCE = AGENTS_KEPT // 20
 
 
@@ -59,44 +57,40 @@ class Fold:
         self._agents: dict[str, AgentFold] = {}
         self._open = OpenRequests(TicketFold)
         self._tickets = self._open.by_ticket
+        self._counts = Counts()
+        self._costs = Costs(self._counts)
         self._log = RequestLog()
         self._changed = self._log.changed
         self._lanes: dict[str, LaneState] = {}
         self._curves = Curves()
         self._queue = Queue()
-        self._costs = Costs()
         self._tasks = TaskBook(self._agent, lambda: self._costs.settle(self._price))
         self._budgets = Budgets()
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
-        self._requests = self._finished_ones = self._failed = self._refused_ones = self._left = 0
-        self._retries = self._rescued = 0
-        self._usage = Usage()
-        self._wasted = Usage()
-        self._folds = self._by_event()
-        self._quiet = {kind: fold for kind, fold in self._folds.items() if kind not in KINDS_WITH_LINES}
-        """For frequent kinds, which never have a line in the log."""
-
-    def _by_event(self) -> dict[type[ev.Event], Callable[[Any], None]]:
-        return {
+        self._quiet: dict[type[ev.Event], Callable[[Any], None]] = {
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
             ev.FirstContent: self._first_content,
             ev.Progress: self._progress,
+            ev.LimitsRead: _noop,
+            ev.AgentRecalled: self._agent_changed,
+            ev.TaskAdded: self._tasks.added,
+            ev.TaskForgotten: self._tasks.forgotten,
+            ev.Sampled: self._sampled,
+            Carried: self._carried,
+        }
+        """Changes by kinds of events that never have a line in the log, most of them frequent."""
+        self._logged: dict[type[ev.Event], Callable[[Any], None]] = {
             ev.AttemptFailed: self._attempt_failed,
             ev.Finished: self._finished,
             ev.Abandoned: self._abandoned,
             ev.Refused: self._refused,
             ev.LevelChanged: self._curves.level_changed,
-            ev.BoostEnded: self._boost_ended,
-            ev.Nudged: self._nudged,
+            ev.BoostEnded: self._agent_changed,
+            ev.Nudged: self._agent_changed,
             ev.LaneOpened: self._open.lane_opened,
-            ev.AgentBegan: self._began,
-            ev.AgentEnded: self._process_ended,
-            ev.AgentRecalled: self._recalled,
-            ev.TaskAdded: self._tasks.added,
-            ev.TaskForgotten: self._tasks.forgotten,
-            ev.Sampled: self._sampled,
-            Carried: self._carried,
+            ev.AgentBegan: self._agent_changed,
+            ev.AgentEnded: self._agent_changed,
         }
 
     def apply(self, event: ev.Event) -> None:
@@ -112,9 +106,9 @@ class Fold:
             if not self._tasks.changed(event):
                 return
         else:
-            fold = self._folds.get(type(event))
-            if fold is not None:
-                fold(event)
+            change = self._logged.get(type(event))
+            if change is not None:
+                change(event)
         line = line_of(event, event.at + self._wall_offset, before)
         if line is not None and not self._is_cut_by_stop(event):
             self._lines.append(line)
@@ -128,38 +122,29 @@ class Fold:
     def release(self) -> None:
         """Break reference cycles once the world is no longer used, so that its memory is free without a collection."""
         self.on_line = _noop
-        self._folds.clear()
+        self._logged.clear()
         self._quiet.clear()
-        self._tasks = TaskBook(AgentFold.known, lambda: None)
-
-    # --- Written down, and gone on from --------------------------------------------------------------------------
+        del self._tasks
 
     def restore(self, state: WorldState) -> None:
-        """Take over the given state. Requests that are over stay remembered."""
+        """Take over the given state. Requests that have ended stay remembered."""
         self._started_at = state.started_at
         self._paused, self._drained, self._ending = state.paused, state.drained, state.ending
-        self._agents = {each.name: AgentFold.restored(each) for each in state.agents}
+        self._agents = {each.name: AgentFold(*agent_values(each)) for each in state.agents}
         self._open.carried(Carried(state.at, state))
         self._open.providers = dict(state.providers)
         for number, ticket in self._tickets.items():
             name = ticket.arrived.agent
-            agent = self._agents.get(name)
-            if agent is None:
-                agent = self._agents[name] = AgentFold(name)
-            agent.tickets[number] = ticket
+            self._agents.setdefault(name, AgentFold(name)).tickets[number] = ticket
         self._log.reopen(self._tickets)
         self._lanes = {each.lane: each for each in state.lanes}
         self._curves.restore(state)
-        self._queue.restore(state)
+        self._queue.sampled(state.sampled_at, state.lanes, {})
         self._tasks.restore(state, self._agents)
         self._budgets.restore(state, self._agents)
         self._lines = deque(state.lines, maxlen=LINES_KEPT)
-        counts = state.counts
-        self._requests, self._finished_ones, self._failed = counts.requests, counts.finished, counts.failed
-        self._refused_ones, self._left = counts.refused, counts.left
-        self._retries, self._rescued = counts.retries, counts.rescued
-        self._usage, self._wasted = counts.usage, counts.wasted
-        self._costs.restore(counts.dollars, counts.priced)
+        self._counts = replace(state.counts)
+        self._costs = Costs(self._counts)
 
     def _carried(self, event: Carried) -> None:
         self.restore(event.state)
@@ -171,7 +156,7 @@ class Fold:
         if agent is None:
             if len(self._agents) >= AGENTS_KEPT:
                 self._forget_some()
-            agent = self._agents[name] = AgentFold.known(name, at)
+            agent = self._agents[name] = AgentFold(name)
         agent.last_seen = at
         return agent
 
@@ -181,7 +166,7 @@ class Fold:
             del self._agents[agent.name]
 
     def _arrived(self, event: ev.Arrived) -> None:
-        self._requests += 1
+        self._counts.requests += 1
         agent = self._agent(event.agent, event.at)
         agent.arrived(event)
         ticket = self._open.arrived(event)
@@ -209,7 +194,7 @@ class Fold:
             self._changed[event.ticket] = ticket
 
     def _progress(self, event: ev.Progress) -> None:
-        ticket = self._tickets.get(event.ticket)  # the most frequent event: no call more than need be
+        ticket = self._tickets.get(event.ticket)  # the most frequent event, so no further call
         if ticket is not None:
             ticket.output_tokens = event.output_tokens
             self._changed[event.ticket] = ticket
@@ -219,38 +204,38 @@ class Fold:
         ticket = self._open.attempt_failed(event)
         agent.last_error = event.message or event.kind.value.replace("_", " ")
         if event.usage is not None:
-            self._wasted += event.usage
+            self._counts.wasted += event.usage
             self._used(agent, event.lane, "" if ticket is None else ticket.arrived.model, event.usage)
         if event.retry_in_s is None:
-            self._failed += 1
+            self._counts.failed += 1
             agent.failed += 1
             agent.spoiled = True
             self._over(ticket)
             return
-        self._retries += 1
+        self._counts.retries += 1
         agent.retries += 1
         if ticket is not None:
             self._changed[event.ticket] = ticket
 
     def _finished(self, event: ev.Finished) -> None:
         agent = self._agent(event.agent, event.at)
-        self._finished_ones += 1
+        self._counts.finished += 1
         agent.finished += 1
         agent.served_s += event.duration_s
         if event.attempts > 1:
-            self._rescued += 1
+            self._counts.rescued += 1
             agent.rescued += 1
             agent.saved_tokens = agent.usage.total
         if event.usage is not None:
-            self._usage += event.usage
+            self._counts.usage += event.usage
             self._used(agent, event.lane, event.model, event.usage)
         self._over(self._open.ended(event))
 
     def _abandoned(self, event: ev.Abandoned) -> None:
-        self._left += 1
+        self._counts.left += 1
         ticket = self._open.ended(event)
         if event.usage is not None:
-            self._wasted += event.usage
+            self._counts.wasted += event.usage
             model = "" if ticket is None else ticket.arrived.model
             self._used(self._agent(event.agent, event.at), event.lane, model, event.usage)
         if ticket is not None:
@@ -259,16 +244,16 @@ class Fold:
             self._over(ticket)
 
     def _refused(self, event: ev.Refused) -> None:
-        self._refused_ones += 1
+        self._counts.refused += 1
         agent = self._agent(event.agent, event.at)
         agent.failed += 1
         agent.spoiled = agent.spoiled or event.reason not in BY_OPERATOR
         agent.last_error = event.reason.replace("_", " ")
-        flying = self._open.in_flight
+        before = self._open.in_flight
         ticket = self._open.ended(event)
         if ticket is not None and event.reason == STOPPED:
             ticket.state = "stopped"
-            agent.cut_off(event.at, flying=self._open.in_flight < flying)
+            agent.cut_off(event.at, in_flight=self._open.in_flight < before)
         self._over(ticket)
 
     def _used(self, agent: AgentFold, lane: str, model: str, usage: Usage) -> None:
@@ -280,20 +265,10 @@ class Fold:
             self._agents[ticket.arrived.agent].tickets.pop(ticket.arrived.ticket, None)
             self._log.over(ticket)
 
-    def _boost_ended(self, event: ev.BoostEnded) -> None:
-        self._agent(event.agent, event.at).boosted_until = 0.0
-
-    def _began(self, event: ev.AgentBegan) -> None:
-        self._agent(event.agent, event.at).began(event)
-
-    def _recalled(self, event: ev.AgentRecalled) -> None:
-        self._agent(event.agent, event.at).recalled(event)
-
-    def _process_ended(self, event: ev.AgentEnded) -> None:
-        self._agent(event.agent, event.at).ended(event.exit_code)
-
-    def _nudged(self, event: ev.Nudged) -> None:
-        self._agent(event.agent, event.at).nudge = event.classes
+    def _agent_changed(
+        self, event: ev.AgentBegan | ev.AgentEnded | ev.AgentRecalled | ev.BoostEnded | ev.Nudged
+    ) -> None:
+        self._agent(event.agent, event.at).changed(event)
 
     def _sampled(self, event: ev.Sampled) -> None:
         self._lanes = {state.lane: state for state in event.lanes}
@@ -301,7 +276,7 @@ class Fold:
         self._curves.sampled(event)
         self._budgets.sampled(event.budgets, self._agents)
         self._catch_up(event.at)
-        self._queue.sampled(event, self._tickets)
+        self._queue.sampled(event.at, event.lanes, self._tickets)
         self._costs.settle(self._price)
 
     def _catch_up(self, at: float) -> None:
@@ -339,5 +314,5 @@ class Fold:
         return "" if value is None else knob_value(knob, value)
 
 
-def _noop(line: Line) -> None:
-    """Do nothing: the lines of most worlds are only read from the snapshot."""
+def _noop(_: object) -> None:
+    pass

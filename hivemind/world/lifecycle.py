@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from dataclasses import dataclass, field, fields
 from typing import Generic, TypeVar
 
 from hivemind.scheduler.events import (
@@ -27,34 +28,25 @@ from hivemind.world.state import AttemptState, Carried, OpenTicket
 
 End = Finished | AttemptFailed | Abandoned | Refused
 """The event that a request ends with."""
+_TICKET_FIELDS = tuple(each.name for each in fields(OpenTicket))
 
 
-class Attempt:
+@dataclass(slots=True, eq=False)
+class Attempt(AttemptState):
     """One try upstream, as references to the events about it."""
 
-    __slots__ = ("end", "first_content_at", "granted")
-
-    def __init__(self, granted: Granted) -> None:
-        self.granted = granted
-        self.first_content_at: float | None = None
-        self.end: End | None = None
+    end: End | None = None
 
     @classmethod
     def restored(cls, state: AttemptState) -> Attempt:
         """Return an attempt in the given state."""
-        attempt = cls(state.granted)
-        attempt.first_content_at, attempt.end = state.first_content_at, state.failed
-        return attempt
+        return cls(state.granted, state.first_content_at, state.ended_at, state.failed, state.failed)
 
-    @property
-    def ended_at(self) -> float | None:
-        """When it ended; None while it is in flight."""
-        return None if self.end is None else self.end.at
-
-    @property
-    def failed(self) -> AttemptFailed | None:
-        """Its failure, if it failed."""
-        return self.end if isinstance(self.end, AttemptFailed) else None
+    def close(self, end: End) -> None:
+        """End it with this event."""
+        self.end, self.ended_at = end, end.at
+        if type(end) is AttemptFailed:
+            self.failed = end
 
     @property
     def status(self) -> int | None:
@@ -72,57 +64,26 @@ class Attempt:
         return self.granted.at - self.granted.waited_s
 
 
-class Lifecycle:
+@dataclass(slots=True, eq=False)
+class Lifecycle(OpenTicket):
     """One request, from its arrival to its end."""
 
-    __slots__ = (
-        "arrived",
-        "attempt",
-        "attempts",
-        "end",
-        "in_flight",
-        "known_from",
-        "last_error",
-        "output_tokens",
-        "provider",
-        "retry_at",
-        "since",
-        "state",
-        "usage",
-        "waited_s",
-    )
+    attempts: list[Attempt] = field(default_factory=list)
+    known_from: float = 0.0
+    in_flight: bool = False
+    """An attempt is under way."""
+    end: End | None = None
 
-    def __init__(self, arrived: Arrived, provider: str) -> None:
-        self.arrived = arrived
-        self.provider = provider
-        self.known_from = arrived.at
-        self.state = "queued"
-        """One of :data:`~hivemind.world.snapshot.TICKET_STATES`, or once it has ended of
-        :data:`~hivemind.world.request_view.ENDS`."""
-        self.in_flight = False
-        """An attempt is under way."""
-        self.since = arrived.at
-        """When it entered that state."""
-        self.attempt = 0
-        """Attempts begun."""
-        self.attempts: list[Attempt] = []
-        self.waited_s = 0.0
-        """In the queue, as far as grants have ended those waits."""
-        self.output_tokens = 0
-        """Counted by the provider; whoever shows streams may set it from `Progress` meanwhile."""
-        self.usage: Usage | None = None
-        self.retry_at: float | None = None
-        """When it goes back to the queue, while it is in state `retry`."""
-        self.last_error = ""
-        self.end: End | None = None
+    def __post_init__(self) -> None:
+        self.priority = self.arrived.priority
+        self.since = self.known_from = self.arrived.at
 
     def restore(self, kept: OpenTicket) -> None:
         """Take over the given state."""
-        self.state, self.since, self.attempt = kept.state, kept.since, kept.attempt
+        for name in _TICKET_FIELDS:
+            setattr(self, name, getattr(kept, name))
+        self.attempts, self.notes = [Attempt.restored(each) for each in kept.attempts], list(kept.notes)
         self.in_flight = kept.state in ("waiting", "streaming")
-        self.attempts = [Attempt.restored(each) for each in kept.attempts]
-        self.waited_s, self.output_tokens, self.usage = kept.waited_s, kept.output_tokens, kept.usage
-        self.retry_at, self.last_error = kept.retry_at, kept.last_error
 
     @property
     def queued_at(self) -> float | None:
@@ -161,7 +122,7 @@ class Lifecycle:
         self.last_error = event.message or event.kind.value.replace("_", " ")
         self._use(event.usage)
         if self.attempts:
-            self.attempts[-1].end = event
+            self.attempts[-1].close(event)
         self.in_flight = False
         if event.retry_in_s is not None:
             self.state, self.since = "retry", event.at
@@ -171,8 +132,9 @@ class Lifecycle:
         """End the request with this event."""
         self.end = end
         self.in_flight, self.retry_at = False, None
-        if self.attempts and self.attempts[-1].end is None:
-            self.attempts[-1].end = end
+        attempt = self.attempts[-1] if self.attempts else None
+        if attempt is not None and attempt.end is None:
+            attempt.close(end)
         if type(end) is Finished:
             self.state = "answered"
             self._use(end.usage)

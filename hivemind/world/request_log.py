@@ -1,13 +1,20 @@
-"""The request log: every open request and the newest ended ones, ordered by their last change."""
+"""The request log: every open request and the newest ended ones by their last change, and the decisions about each."""
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
+from operator import attrgetter
+from typing import cast
 
-from hivemind.scheduler.types import Price
-from hivemind.world.decisions import decisions
-from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Requests
+from hivemind.scheduler.events import AttemptFailed, Finished, Refused
+from hivemind.scheduler.types import Price, Usage
+from hivemind.text.humanise import duration, plural
+from hivemind.world.lifecycle import Attempt
+from hivemind.world.lines import words
+from hivemind.world.request_view import DECISIONS_KEPT, REQUESTS_KEPT, REQUESTS_PAGE, Decision, RequestDetail, Requests
+from hivemind.world.state import Note
 from hivemind.world.tickets import TicketFold
 
 
@@ -103,3 +110,109 @@ class RequestLog:
 
 def _number_of(ticket: TicketFold) -> int:
     return ticket.arrived.ticket
+
+
+_REASONS = {
+    "paused": "admissions are paused",
+    "parked": "the provider asked for a pause",
+    "circuit": "the circuit is open",
+    "upstream": "its upstream has as many requests in flight as it may",
+    "budget": "its agent's budget is used up",
+    "held": "its agent is paused",
+    "dependency": "its agent's task waits for others",
+    "backoff": "it was tried and will be again",
+}
+"""Reasons to wait by gate."""
+
+
+def decisions(ticket: TicketFold) -> tuple[Decision, ...]:
+    """Return the decisions, oldest first; the first and the last of them if there are too many."""
+    found = [_arrived(ticket), *map(_noted, ticket.notes)]
+    for attempt in ticket.attempts:
+        found += _attempted(attempt)
+    found.sort(key=attrgetter("at"))
+    found += _ended(ticket)
+    if len(found) > DECISIONS_KEPT:
+        del found[DECISIONS_KEPT // 2 : DECISIONS_KEPT // 2 + len(found) - DECISIONS_KEPT]
+    return tuple(found)
+
+
+def _arrived(ticket: TicketFold) -> Decision:
+    arrived = ticket.arrived
+    tokens = f"about {arrived.estimated_input:,} tokens in, {arrived.estimated_output:,} out"
+    return Decision(arrived.at, f"arrived with priority {arrived.priority.name.lower()}, {tokens}")
+
+
+def _attempted(attempt: Attempt) -> list[Decision]:
+    granted, failed = attempt.granted, attempt.failed
+    waited = f"after {duration(granted.waited_s)}" if granted.waited_s >= 0.05 else "at once"
+    found = [Decision(granted.at, f"granted {waited}, attempt {granted.attempt}")]
+    first_at = attempt.first_content_at
+    if first_at is not None:
+        found.append(Decision(first_at, f"first content after {duration(first_at - granted.at)}"))
+    if failed is not None:
+        found.append(_failed(failed, granted.at))
+    return found
+
+
+def _failed(failed: AttemptFailed, granted_at: float) -> Decision:
+    what = f"{failed.status} {words(failed.kind.value)}" if failed.status is not None else words(failed.kind.value)
+    text = f"attempt {failed.attempt} failed after {duration(failed.at - granted_at)}: {what}"
+    if failed.message:
+        text += f" ({failed.message})"
+    if failed.retry_in_s is None:
+        return Decision(failed.at, f"{text}; passed on to the agent", "bad")
+    again = f"again in {duration(failed.retry_in_s)}" if failed.retry_in_s > 0 else "again as soon as its turn comes"
+    return Decision(failed.at, f"{text}; {again}, unseen by the agent", "warn")
+
+
+def _ended(ticket: TicketFold) -> list[Decision]:
+    end = ticket.end
+    if isinstance(end, Finished):
+        level = "good" if end.attempts > 1 else "info"
+        text = f"answered with {end.status} after {duration(end.duration_s)}{_used(end.usage)}"
+        return [Decision(end.at, text, level)]
+    if end is None or isinstance(end, AttemptFailed):
+        return []
+    if ticket.state == "stopped":
+        return [Decision(end.at, "ended: the operator stopped its agent", "bad")]
+    if isinstance(end, Refused):
+        return [Decision(end.at, f"refused with {end.status}: {words(end.reason)}", "bad")]
+    return [Decision(end.at, f"the client left {'while its answer came' if end.flying else 'in the queue'}", "warn")]
+
+
+def _used(usage: Usage | None) -> str:
+    if usage is None:
+        return ", tokens unknown"
+    cached = f" ({usage.cache_read_tokens:,} from cache)" if usage.cache_read_tokens else ""
+    return f": {plural(usage.total_input, 'token')} in{cached}, {usage.output_tokens:,} out"
+
+
+# --- What held it, and what the operator did ----------------------------------------------------------------------
+
+
+def _noted(note: Note) -> Decision:
+    at, what, numbers = note
+    match what:
+        case "priority":
+            text = f"priority is {numbers[0]} now, by {numbers[1]}"
+        case "boost":
+            for_s, who = cast(tuple[float, str], numbers)
+            text = f"its agent counts as critical for {for_s:g} s, by {who}" if for_s > 0 else f"boost ended, by {who}"
+        case _:
+            text = _held(what, *cast(tuple[int, float | None, float | None], numbers))
+    return Decision(at, text)
+
+
+def _held(gate: str, ahead: int, level: float | None, opens_in_s: float | None) -> str:
+    place = f"{ahead} ahead" if ahead else "next in line"
+    opens = "" if opens_in_s is None else f", about {duration(opens_in_s)} to go"
+    match gate:
+        case "slot":
+            limit = "no limit" if level is None else f"limit {math.floor(level)}"
+            return f"waits for a slot: {place}, {limit}{opens}"
+        case "requests" | "tokens":
+            return f"waits for room in the window of {gate}: {place}{opens}"
+        case _ if gate in _REASONS:
+            return f"waits: {_REASONS[gate]}{opens}"
+    return f"waits: {words(gate)}"

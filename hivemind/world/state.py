@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, TaskAdded
@@ -55,79 +56,88 @@ class AgentState:
     last_error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AttemptState:
-    """The state of an :class:`~hivemind.world.lifecycle.Attempt`."""
+    """One try upstream."""
 
     granted: Granted
-    first_content_at: float | None
-    ended_at: float | None
-    failed: AttemptFailed | None
+    first_content_at: float | None = None
+    ended_at: float | None = None
+    """When it ended; None while it is in flight."""
+    failed: AttemptFailed | None = None
+    """Its failure, if it failed."""
 
 
-NoteState = tuple[float, str, tuple[int | float | str | None, ...]]
-"""A :data:`~hivemind.world.tickets.Note`, with None for an unlimited level."""
+Note = tuple[float, str, tuple[int | float | str | None, ...]]
+"""A decision about a request: when, what (a gate, or one of :data:`~hivemind.world.tickets.BY_HAND`), and the numbers
+for its sentence: of a gate how many were ahead, the lane's level (None: no limit), and in how many seconds it opens."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OpenTicket:
-    """The state of an open :class:`~hivemind.world.tickets.TicketFold`."""
+    """An open request."""
 
     arrived: Arrived
     provider: str
-    priority: Priority
-    state: str
-    since: float
-    attempt: int
-    attempts: tuple[AttemptState, ...]
-    waited_s: float
-    output_tokens: int
-    usage: Usage | None
-    retry_at: float | None
-    last_error: str
-    gate: str
-    notes: tuple[NoteState, ...]
+    priority: Priority = Priority.NORMAL
+    state: str = "queued"
+    """One of :data:`~hivemind.world.snapshot.TICKET_STATES`, or once it has ended of
+    :data:`~hivemind.world.request_view.ENDS`."""
+    since: float = 0.0
+    """When it entered that state."""
+    attempt: int = 0
+    """Attempts begun."""
+    attempts: Sequence[AttemptState] = field(default_factory=list)
+    waited_s: float = 0.0
+    """In the queue, over all waits that a grant has ended."""
+    output_tokens: int = 0
+    """Counted by the provider; a fold that shows streams may set it from `Progress` meanwhile."""
+    usage: Usage | None = None
+    retry_at: float | None = None
+    """When it goes back to the queue, while it is in state `retry`."""
+    last_error: str = ""
+    gate: str = ""
+    """The gate that the last note is about."""
+    notes: list[Note] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TaskRecord:
-    """The state of a :class:`~hivemind.world.tasks.TaskFold`."""
+    """A task. Times are on the proxy's clock."""
 
     added: TaskAdded
     number: int
+    """By arrival."""
     own: Priority
     priority: Priority
-    state: str
-    since: float
-    attempt: int
-    note: str
-    ran_s: float
-    tokens: int
-    dollars: float
-    used_before: tuple[int, float] | None
+    state: str = "waiting"
+    since: float = 0.0
+    attempt: int = 0
+    note: str = ""
+    ran_s: float = 0.0
+    """In attempts that are over, and what its agent used in them."""
+    tokens: int = 0
+    dollars: float = 0.0
+    used_before: tuple[int, float] | None = None
     """While it runs: the tokens and dollars that its agent had used when it began."""
 
 
-TASK_TAKEN = (*(each.name for each in fields(TaskRecord) if each.name != "used_before"), "moved")
-"""The fields of a task that are captured."""
-Values = tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Counts:
     """Totals since the proxy started."""
 
-    requests: int
-    finished: int
-    failed: int
-    refused: int
-    left: int
-    retries: int
-    rescued: int
-    usage: Usage
-    wasted: Usage
-    dollars: float
-    priced: int
+    requests: int = 0
+    finished: int = 0
+    failed: int = 0
+    refused: int = 0
+    left: int = 0
+    retries: int = 0
+    rescued: int = 0
+    usage: Usage = field(default_factory=Usage)
+    wasted: Usage = field(default_factory=Usage)
+    dollars: float = 0.0
+    priced: int = 0
+    """Tokens that cost so much; the others have no known price, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +178,46 @@ class Carried(Event):
     """The state at this moment, so that what follows can be read without what was before."""
 
     state: WorldState
+
+
+_PER_AGENT, _PER_TASK = len(fields(AgentState)), len(fields(TaskRecord))
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The state of a world, captured at once and converted to a value later.
+
+    Only capturing has to happen between two events; it takes a microsecond an agent, request or task. The rest may be
+    done in another thread, and in pieces. Values of agents and tasks are flat lists, because the garbage collector
+    would visit each of as many tuples.
+    """
+
+    rest: WorldState
+    """Everything but agents and tasks."""
+    agents: list[Any]
+    """The values of all agents, one after the other; tasks likewise."""
+    tasks: list[Any]
+
+    def state(self) -> WorldState:
+        """Return the whole state."""
+        return replace(
+            self.rest,
+            agents=tuple([self.agent(start) for start in self.agent_starts()]),
+            tasks=tuple([self.task(start) for start in self.task_starts()]),
+        )
+
+    def agent_starts(self) -> Sequence[int]:
+        """Return where each agent's values begin."""
+        return range(0, len(self.agents), _PER_AGENT)
+
+    def task_starts(self) -> Sequence[int]:
+        """Return where each task's values begin."""
+        return range(0, len(self.tasks), _PER_TASK)
+
+    def agent(self, start: int) -> AgentState:
+        """Return the agent whose values begin there."""
+        return AgentState(*self.agents[start : start + _PER_AGENT])
+
+    def task(self, start: int) -> TaskRecord:
+        """Return the task whose values begin there."""
+        return TaskRecord(*self.tasks[start : start + _PER_TASK])

@@ -1,4 +1,4 @@
-"""The task graph as the events tell it: each task's state, and what its agent used while it ran."""
+"""The fold of the task graph: each task's state, and what its agent used while it ran."""
 
 from __future__ import annotations
 
@@ -13,64 +13,37 @@ from hivemind.scheduler.tasks.graph import OPEN, TASK_STATES
 from hivemind.scheduler.types import Priority
 from hivemind.world.agents import AgentFold
 from hivemind.world.snapshot import TASKS_SHOWN, TaskView
-from hivemind.world.state import TASK_TAKEN, WorldState
+from hivemind.world.state import TaskRecord, WorldState
 
 _FIRST = ("running", "ready", "waiting", "blocked")
 """Which of too many tasks are shown rather than others."""
-_values = attrgetter(*TASK_TAKEN)
 _ENDED = tuple(state for state in TASK_STATES if state not in OPEN)
+_saved_values = attrgetter(*(each.name for each in fields(TaskRecord)))
 
 
 @dataclass(slots=True, eq=False)
-class TaskFold:
-    """One task. Times are on the proxy's clock."""
+class TaskFold(TaskRecord):
+    """One task."""
 
-    added: TaskAdded
-    number: int
-    """By arrival."""
-    own: Priority
-    priority: Priority
-    since: float
-    state: str = "waiting"
-    moved: int = 0
-    """The number of its last move, among all tasks' moves."""
-    attempt: int = 0
-    note: str = ""
-    ran_s: float = 0.0
-    """In attempts that are over, and what its agent used in them."""
-    tokens: int = 0
-    dollars: float = 0.0
+    worker: AgentFold | None = None
+    """While it runs, its agent."""
 
-    @classmethod
-    def new(cls, added: TaskAdded, number: int) -> TaskFold:
-        """Return a task that was just added."""
-        return cls(added, number, added.priority, added.priority, added.at)
+    def begin(self, worker: AgentFold, used_before: tuple[int, float] | None = None) -> None:
+        """Begin an attempt; `used_before` is what the agent had used then, if that isn't now."""
+        self.worker, self.used_before = worker, used_before or (worker.usage.total, worker.dollars)
 
+    def used(self) -> tuple[int, float]:
+        """Return the tokens and dollars that its agent used while it was running, as far as prices are known."""
+        if self.worker is None or self.used_before is None:
+            return self.tokens, self.dollars
+        tokens, dollars = self.used_before
+        return self.tokens + self.worker.usage.total - tokens, self.dollars + self.worker.dollars - dollars
 
-class Work:
-    """A running attempt: what its agent had used when it began."""
-
-    __slots__ = ("_agent", "_dollars", "_tokens")
-
-    def __init__(self, agent: AgentFold, before: tuple[int, float] | None = None) -> None:
-        self._agent = agent
-        self._tokens, self._dollars = before or (agent.usage.total, agent.dollars)
-
-    def before(self, agents: Mapping[str, AgentFold]) -> tuple[int, float]:
-        """What the agent had used; where it is forgotten, as if it had used nothing since it came back."""
-        if agents.get(self._agent.name) is self._agent:
-            return self._tokens, self._dollars
-        return -self.tokens, -self.dollars
-
-    @property
-    def tokens(self) -> int:
-        """Tokens used since it began."""
-        return self._agent.usage.total - self._tokens
-
-    @property
-    def dollars(self) -> float:
-        """Dollars used since it began, as far as prices are known."""
-        return self._agent.dollars - self._dollars
+    def end(self, at: float) -> None:
+        """End the attempt."""
+        self.ran_s += at - self.since
+        self.tokens, self.dollars = self.used()
+        self.worker = self.used_before = None
 
 
 class TaskBook:
@@ -84,53 +57,49 @@ class TaskBook:
         self._clear()
 
     def _clear(self) -> None:
-        self.numbered = self._moves = 0
-        """Tasks that there ever were, and moves of theirs."""
+        self.numbered = 0
+        """Tasks ever added."""
         self._tasks: dict[str, TaskFold] = {}
+        """By last move; the others likewise."""
         self._in: dict[str, dict[str, TaskFold]] = {state: {} for state in TASK_STATES}
-        self._work: dict[str, Work] = {}
-        """Of those that run."""
         self._ended: dict[str, TaskFold] = {}
-        """The one that ended last at the end."""
         self._of: dict[str, dict[str, TaskFold]] = {}
-        """By agent, its open ones."""
-        self._running: dict[str, dict[str, None]] = {}
-        """By agent, those that it works on, the latest at the end."""
+        """The open ones by agent."""
+        self._running: dict[str, dict[str, TaskFold]] = {}
+        """The running ones by agent."""
 
-    def take(self, agents: Mapping[str, AgentFold]) -> tuple[list[Any], dict[str, tuple[int, float]]]:
-        """All of them, as of :class:`.capture.Capture`; and by those that run, what their agent had used before."""
-        used_before = {name: work.before(agents) for name, work in self._work.items()}
-        return list(chain.from_iterable(map(_values, self._tasks.values()))), used_before
+    def take(self, agents: Mapping[str, AgentFold]) -> list[Any]:
+        """Return the values of all, as of :class:`.capture.Capture`."""
+        for task in self._in["running"].values():
+            if agents.get(task.added.agent) is not task.worker:  # the agent was forgotten
+                tokens, dollars = task.used()
+                task.begin(AgentFold(task.added.agent), (task.tokens - tokens, task.dollars - dollars))
+        return list(chain.from_iterable(map(_saved_values, self._tasks.values())))
 
     def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
         """Take over the given state; `agents` are the known ones."""
         self._clear()
         self.numbered = state.numbered
         for stands in state.tasks:
-            if stands.state not in self._in:
-                continue
-            task = TaskFold(
-                **{each.name: getattr(stands, each.name) for each in fields(stands) if each.name != "used_before"}
-            )
-            agent = task.added.agent
-            working = None
-            if stands.used_before is not None:
-                working = Work(agents.get(agent) or AgentFold(agent), stands.used_before)
-            self._place(task, working)
+            if stands.state in self._in:
+                task = TaskFold(*_saved_values(stands))
+                if task.used_before is not None:
+                    task.begin(agents.get(task.added.agent) or AgentFold(task.added.agent), task.used_before)
+                self._place(task)
 
     def added(self, event: TaskAdded) -> None:
         """Add a task, in place of one of the same name."""
         self.forgotten(TaskForgotten(event.at, event.task))
         self.numbered += 1
-        self._enter(TaskFold.new(event, self.numbered), event.at)
+        self._enter(TaskFold(event, self.numbered, event.priority, event.priority, since=event.at), event.at)
 
     def changed(self, event: TaskChanged) -> bool:
-        """It moved, or counts as another priority. Returns whether it moved, which is no news of one that has just
-        come: after a restart they all come as they were."""
+        """Update a task. Return whether it changed its state since it was added: after a restart tasks are added in
+        the state that they had."""
         task = self._tasks.get(event.task)
         news = task is None or event.at > task.added.at
         if task is None:
-            # The fold begins in the middle: what isn't told any more stays unknown.
+            # The events begin in the middle of a run, so the rest of it isn't known.
             batch = event.task.partition(".")[0] if "." in event.task else ""
             self.added(TaskAdded(event.at, event.task, batch, event.task, event.priority, 0, ()))
             task = self._tasks[event.task]
@@ -144,7 +113,7 @@ class TaskBook:
 
     def forgotten(self, event: TaskForgotten) -> None:
         """Remove a task that is no longer known."""
-        task = self._tasks.pop(event.task, None)
+        task = self._tasks.get(event.task)
         if task is not None:
             self._leave(task, event.at)
 
@@ -174,71 +143,60 @@ class TaskBook:
         return {state: len(tasks) for state, tasks in self._in.items() if tasks}
 
     def views(self, at: float) -> tuple[TaskView, ...]:
-        """As they stand at this moment, by arrival: :data:`~hivemind.world.snapshot.TASKS_SHOWN` at most."""
+        """Return views at this moment by arrival, :data:`~hivemind.world.snapshot.TASKS_SHOWN` at most."""
         open_ = chain.from_iterable(self._in[state].values() for state in _FIRST)
         shown = list(islice(chain(open_, reversed(self._ended.values())), TASKS_SHOWN))
         shown.sort(key=_number)
-        return tuple([self._view(task, at) for task in shown])
+        return tuple([_view(task, at) for task in shown])
 
     def _enter(self, task: TaskFold, at: float) -> None:
-        working = None
         if task.state == "running":
             self._settle()
-            working = Work(self._agent(task.added.agent, at))
-        self._place(task, working)
+            task.begin(self._agent(task.added.agent, at))
+        self._place(task)
 
-    def _place(self, task: TaskFold, working: Work | None) -> None:
+    def _place(self, task: TaskFold) -> None:
         name, agent = task.added.task, task.added.agent
-        self._moves += 1
-        task.moved = self._moves
         self._tasks[name] = self._in[task.state][name] = task
         if task.state in OPEN:
             self._of.setdefault(agent, {})[name] = task
         else:
             self._ended[name] = task
-        if working is not None:
-            self._work[name] = working
-            self._running.setdefault(agent, {})[name] = None
+        if task.worker is not None:
+            self._running.setdefault(agent, {})[name] = task
 
     def _leave(self, task: TaskFold, at: float) -> None:
         name, agent = task.added.task, task.added.agent
-        del self._in[task.state][name]
+        del self._tasks[name], self._in[task.state][name]
         self._ended.pop(name, None)
-        mine = self._of.get(agent, {})
-        mine.pop(name, None)
-        if not mine:
-            self._of.pop(agent, None)
-        work = self._work.pop(name, None)
-        if work is not None:
+        for by_agent in (self._of, self._running):
+            mine = by_agent.get(agent, {})
+            if mine.pop(name, None) is not None and not mine:
+                del by_agent[agent]
+        if task.worker is not None:
             self._settle()
-            task.ran_s += at - task.since
-            task.tokens += work.tokens
-            task.dollars += work.dollars
-            self._running[agent].pop(name)
-            if not self._running[agent]:
-                del self._running[agent]
+            task.end(at)
 
-    def _view(self, task: TaskFold, at: float) -> TaskView:
-        added, tokens, dollars, ran_s = task.added, task.tokens, task.dollars, task.ran_s
-        work = self._work.get(added.task)
-        if work is not None:
-            ran_s, tokens, dollars = ran_s + at - task.since, tokens + work.tokens, dollars + work.dollars
-        return TaskView(
-            id=added.task,
-            batch=added.batch,
-            agent=added.agent,
-            state=task.state,
-            priority=task.priority,
-            own_priority=task.own,
-            estimated_tokens=added.estimated_tokens,
-            after=added.after,
-            attempt=task.attempt,
-            note=task.note,
-            since_s=at - task.since,
-            ran_s=ran_s,
-            tokens=tokens,
-            dollars=dollars,
-        )
+
+def _view(task: TaskFold, at: float) -> TaskView:
+    added = task.added
+    tokens, dollars = task.used()
+    return TaskView(
+        id=added.task,
+        batch=added.batch,
+        agent=added.agent,
+        state=task.state,
+        priority=task.priority,
+        own_priority=task.own,
+        estimated_tokens=added.estimated_tokens,
+        after=added.after,
+        attempt=task.attempt,
+        note=task.note,
+        since_s=at - task.since,
+        ran_s=task.ran_s + (at - task.since if task.worker is not None else 0.0),
+        tokens=tokens,
+        dollars=dollars,
+    )
 
 
 def _number(task: TaskFold) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import fields
+from operator import attrgetter
 
 from hivemind.scheduler.events import Abandoned, Arrived, Finished
 from hivemind.scheduler.gauges import Hold, LaneState
@@ -11,7 +12,7 @@ from hivemind.scheduler.types import Price
 from hivemind.world.lifecycle import Attempt, Lifecycle
 from hivemind.world.request_view import DECISIONS_KEPT, AttemptView, RequestView
 from hivemind.world.snapshot import TicketView
-from hivemind.world.state import OpenTicket
+from hivemind.world.state import AttemptState, OpenTicket
 
 STOPPED = "agent_stopped"
 """Reason of a refusal: the operator stopped the agent."""
@@ -20,37 +21,32 @@ BY_OPERATOR = frozenset({STOPPED, "draining", "budget", "price_unknown", "task_b
 
 Held = tuple[str, float | None, int | None, float | None]
 """The gate that holds a ticket, when it opens, the ticket's place in the queue, and its ETA."""
-Note = tuple[float, str, tuple[Any, ...]]
-"""When, what (a gate, or :data:`BY_HAND`), and the numbers that its words will need: of a gate how many were ahead, the
-lane's level, and in how many seconds it would open."""
 BY_HAND = ("priority", "boost")
+"""Notes about an operator's commands."""
+_PER_ATTEMPT = attrgetter(*(each.name for each in fields(AttemptState)))
+_PER_TICKET = attrgetter(*(each.name for each in fields(OpenTicket)))
 
 
 class TicketFold(Lifecycle):
     """A request as the world shows it. Changing it is cheap; views are made when they are asked for."""
 
-    __slots__ = ("gate", "notes", "priority", "revision", "view")
+    __slots__ = ("revision", "view")
 
     def __init__(self, arrived: Arrived, provider: str) -> None:
         super().__init__(arrived, provider)
-        self.priority = arrived.priority
-        self.gate = ""
-        """The gate that the last note is about."""
-        self.notes: list[Note] | None = None
         self.view: RequestView | None = None
         """The last view of it; out of date once the request is among those that changed."""
         self.revision = 0
 
-    def restore(self, kept: OpenTicket) -> None:
-        """Take over the given state."""
-        super().restore(kept)
-        self.priority, self.gate = kept.priority, kept.gate
-        self.notes = [_restored_note(note) for note in kept.notes] or None
+    def captured(self) -> OpenTicket:
+        """Return a copy of its state."""
+        kept = OpenTicket(*_PER_TICKET(self))
+        kept.attempts = [AttemptState(*_PER_ATTEMPT(each)) for each in self.attempts]
+        kept.notes = self.notes.copy()
+        return kept
 
-    def note(self, at: float, what: str, *numbers: object) -> None:
+    def note(self, at: float, what: str, *numbers: float | str | None) -> None:
         """Note a decision about it."""
-        if self.notes is None:
-            self.notes = []
         self.notes.append((at, what, numbers))
         if len(self.notes) > DECISIONS_KEPT:
             del self.notes[DECISIONS_KEPT // 2]
@@ -59,7 +55,7 @@ class TicketFold(Lifecycle):
         """Note what holds it according to a sample, if that is another gate than before."""
         if self.state == "queued" and hold.gate != self.gate and hold.gate != "next":
             self.gate = hold.gate
-            self.note(at, hold.gate, ahead, lane.level, hold.opens_in_s)
+            self.note(at, hold.gate, ahead, None if math.isinf(lane.level) else lane.level, hold.opens_in_s)
 
     # --- How it looks --------------------------------------------------------------------------------------------
 
@@ -145,18 +141,3 @@ class TicketFold(Lifecycle):
             message="" if failed is None else failed.message,
             retry_in_s=None if failed is None else failed.retry_in_s,
         )
-
-
-def kept_note(note: Note) -> Note:
-    """Return the note as it is written to a journal."""
-    at, what, numbers = note
-    if what in BY_HAND or not math.isinf(numbers[1]):
-        return note
-    return at, what, (numbers[0], None, numbers[2])
-
-
-def _restored_note(note: Note) -> Note:
-    at, what, numbers = note
-    if what in BY_HAND or numbers[1] is not None:
-        return note
-    return at, what, (numbers[0], math.inf, numbers[2])

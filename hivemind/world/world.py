@@ -10,11 +10,10 @@ from itertools import chain
 
 from hivemind.scheduler.types import Price
 from hivemind.world.agents import AgentFold, agent_values
-from hivemind.world.capture import Capture, ticket_values
 from hivemind.world.fold import Fold
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, TicketView, Totals
-from hivemind.world.state import Counts, WorldState
+from hivemind.world.state import Capture, WorldState
 from hivemind.world.tickets import TicketFold
 
 
@@ -61,39 +60,23 @@ class World(Fold):
             drained=self._drained,
             ending=self._ending,
             agents=(),
-            tickets=(),
+            tickets=tuple([ticket.captured() for ticket in self._tickets.values()]),
             lanes=tuple(self._lanes.values()),
             sampled_at=self._queue.at,
             providers=tuple(self._open.providers.items()),
             curves=self._curves.keep(),
-            marks=self._curves.keep_marks(),
+            marks=tuple(self._curves.marks.items()),
             pool=self._budgets.pool,
-            spent=self._budgets.keep_spent(),
+            spent=tuple(self._budgets.exhausted.items()),
             tasks=(),
             numbered=self._tasks.numbered,
             lines=tuple(self._lines),
-            counts=self._counts(),
+            counts=replace(self._counts),
         )
         return Capture(
             rest,
             list(chain.from_iterable(map(agent_values, self._agents.values()))),
-            list(map(ticket_values, self._tickets.values())),
-            *self._tasks.take(self._agents),
-        )
-
-    def _counts(self) -> Counts:
-        return Counts(
-            requests=self._requests,
-            finished=self._finished_ones,
-            failed=self._failed,
-            refused=self._refused_ones,
-            left=self._left,
-            retries=self._retries,
-            rescued=self._rescued,
-            usage=self._usage,
-            wasted=self._wasted,
-            dollars=self._costs.dollars,
-            priced=self._costs.priced,
+            self._tasks.take(self._agents),
         )
 
     def snapshot(self, at: float) -> Snapshot:
@@ -144,7 +127,7 @@ class World(Fold):
         return agent.view(at, task, pending=pending, spent=self._budgets.spent(agent, self._agents))
 
     def requests(self, since: int, at: float) -> Requests:
-        """What changed among the requests after that revision; see :meth:`.requests.RequestLog.since`."""
+        """Return the requests that changed after that revision; see :meth:`.request_log.RequestLog.since`."""
         self._catch_up(at)
         return self._log.since(since, self._price)
 
@@ -154,19 +137,19 @@ class World(Fold):
         return self._log.detail(ticket, self._price)
 
     def _totals(self) -> Totals:
-        agents = self._agents.values()
+        counts, unspoiled = self._counts, [agent for agent in self._agents.values() if not agent.spoiled]
         return Totals(
-            requests=self._requests,
-            finished=self._finished_ones,
-            failed=self._failed,
-            refused=self._refused_ones,
-            abandoned=self._left,
-            retries=self._retries,
-            rescued=self._rescued,
-            agents_saved=sum(1 for agent in agents if agent.rescued and not agent.spoiled),
-            tokens_saved=sum(agent.saved_tokens for agent in agents if not agent.spoiled),
-            usage=self._usage,
-            wasted=self._wasted,
-            dollars=self._costs.dollars,
-            unpriced=self._usage.total + self._wasted.total - self._costs.priced,
+            requests=counts.requests,
+            finished=counts.finished,
+            failed=counts.failed,
+            refused=counts.refused,
+            abandoned=counts.left,
+            retries=counts.retries,
+            rescued=counts.rescued,
+            agents_saved=sum(agent.rescued > 0 for agent in unspoiled),
+            tokens_saved=sum(agent.saved_tokens for agent in unspoiled),
+            usage=counts.usage,
+            wasted=counts.wasted,
+            dollars=counts.dollars,
+            unpriced=counts.usage.total + counts.wasted.total - counts.priced,
         )

@@ -12,7 +12,7 @@ from world.kit import LANE, hold, sampled, state, told
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
-from hivemind.world import curves, fold
+from hivemind.world import fold, lanes
 from hivemind.world import request_log as requests
 from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE
 from hivemind.world.world import World
@@ -86,7 +86,7 @@ def size(world: World, at: float) -> int:
 @pytest.mark.parametrize("scale", [10, pytest.param(1, marks=pytest.mark.slow)])
 def test_memory_stays_flat_over_a_day(scale: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is remembered makes room in time; with all bounds at a tenth, and as they are."""
-    bounds = ((requests, "REQUESTS_KEPT"), (curves, "CURVE_KEPT"), (fold, "LINES_KEPT"))
+    bounds = ((requests, "REQUESTS_KEPT"), (lanes, "CURVE_KEPT"), (fold, "LINES_KEPT"))
     for module, name in bounds:
         monkeypatch.setattr(module, name, getattr(module, name) // scale)
     count = REQUESTS // scale

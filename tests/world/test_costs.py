@@ -8,7 +8,8 @@ from world.kit import LANE, USED, abandoned, arrived, failed, finished, granted,
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.agents import AgentFold
-from hivemind.world.costs import PENDING_KEPT, Costs
+from hivemind.world.budgets import PENDING_KEPT, Costs
+from hivemind.world.state import Counts
 
 OPENED = ev.LaneOpened(0.0, LANE, "up", "anthropic")
 
@@ -76,10 +77,11 @@ def test_a_sample_settles_too() -> None:
 
 def test_without_prices_the_past_is_bounded() -> None:
     """What is beyond stays unpriced, for good."""
-    costs, agent = Costs(), AgentFold("ann")
+    counts, agent = Counts(), AgentFold("ann")
+    costs = Costs(counts)
     for _ in range(PENDING_KEPT + 5):
         costs.note(agent, "anthropic", "model", Usage(1))
         costs.settle(None)
     price: Price = dollar_a_token
     costs.settle(price)
-    assert (costs.dollars, costs.priced, agent.dollars, agent.priced) == (PENDING_KEPT,) * 4
+    assert (counts.dollars, counts.priced, agent.dollars, agent.priced) == (PENDING_KEPT,) * 4

@@ -9,7 +9,7 @@ from typing import Any
 from hivemind.journal.event_text import describe
 from hivemind.journal.records import Gap
 from hivemind.scheduler import events as ev
-from hivemind.world.sentences import SHOWN_BY_EVENTS
+from hivemind.world.lines import SHOWN_BY_EVENTS
 from hivemind.world.snapshot import Line
 from hivemind.world.tickets import BY_OPERATOR
 from hivemind.world.world import World

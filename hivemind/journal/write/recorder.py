@@ -32,8 +32,8 @@ from hivemind.journal.write.writer import (
     weight_of,
 )
 from hivemind.scheduler import events as ev
-from hivemind.world.capture import Capture
 from hivemind.world.snapshot import RecordingView
+from hivemind.world.state import Capture
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,7 @@ import msgspec
 from hivemind.journal.codec import Encoded, begin_of, each_line_of, lines_of
 from hivemind.journal.write.segment import Closed, Part
 from hivemind.store.background import BackgroundWriter
-from hivemind.world.capture import Capture, ticket_state
-from hivemind.world.state import Carried, WorldState
+from hivemind.world.state import Capture, Carried, WorldState
 
 _log = logging.getLogger(__name__)
 
@@ -214,7 +213,7 @@ def joined(batches: Sequence[Batch]) -> bytes:
 def weight_of(taken: Capture) -> int:
     """About how many bytes of memory a state takes until it is written."""
     values = len(taken.agents) + len(taken.tasks)
-    return _STATE_LEAST + _STATE_VALUE * values + _STATE_TICKET * len(taken.tickets)
+    return _STATE_LEAST + _STATE_VALUE * values + _STATE_TICKET * len(taken.rest.tickets)
 
 
 def carried_line(at: float, taken: Capture, rest: Callable[[], object]) -> bytes:
@@ -222,7 +221,7 @@ def carried_line(at: float, taken: Capture, rest: Callable[[], object]) -> bytes
     holds the interpreter for long; `rest` is called between pieces."""
     made = {
         "agents": _array(taken.agent_starts(), taken.agent, rest),
-        "tickets": _array(taken.tickets, ticket_state, rest),
+        "tickets": _array(range(len(taken.rest.tickets)), taken.rest.tickets.__getitem__, rest),
         "tasks": _array(taken.task_starts(), taken.task, rest),
     }
     state = {name: made.get(name, getattr(taken.rest, name)) for name in _STATE_FIELDS}

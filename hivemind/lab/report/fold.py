@@ -15,7 +15,7 @@ from hivemind.lab.report.series import Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
-from hivemind.world.sentences import SHOWN_BY_EVENTS, sentence, subject
+from hivemind.world.lines import SHOWN_BY_EVENTS, sentence, subject
 from hivemind.world.state import Carried
 from hivemind.world.tickets import BY_OPERATOR
 

@@ -1,0 +1,129 @@
+"""What samples say of the lanes: their recent concurrency curves, and their queues."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from hivemind.scheduler.events import Commanded, LevelChanged, Sampled
+from hivemind.scheduler.gauges import GATES, Hold, LaneState
+from hivemind.world.lines import knob_value
+from hivemind.world.snapshot import CurvePoint
+from hivemind.world.state import WorldState
+from hivemind.world.tickets import Held, TicketFold
+
+CURVE_KEPT = 600
+"""Points of a lane's curve: ten minutes of them."""
+
+
+class Curves:
+    """The concurrency curve of each lane, with the causes of its cuts; of lanes that the last sample lists."""
+
+    def __init__(self) -> None:
+        self._curves: dict[str, deque[CurvePoint]] = {}
+        self.marks: dict[str, str] = {}
+        """The mark of the next point by lane."""
+
+    def of(self, lane: str) -> tuple[CurvePoint, ...]:
+        """Return the lane's points, oldest first."""
+        return tuple(self._curves.get(lane, ()))
+
+    def keep(self) -> tuple[tuple[str, tuple[CurvePoint, ...]], ...]:
+        """Return all curves, by lane."""
+        return tuple([(lane, tuple(points)) for lane, points in self._curves.items()])
+
+    def restore(self, state: WorldState) -> None:
+        """Take over the given state."""
+        self._curves = {lane: deque(points, maxlen=CURVE_KEPT) for lane, points in state.curves}
+        self.marks = dict(state.marks)
+
+    def level_changed(self, event: LevelChanged) -> None:
+        """Mark a cut; growth isn't marked, and an operator's change is marked by its command."""
+        if event.cause not in ("grow", "operator"):
+            self.marks[event.lane] = event.cause
+
+    def commanded(self, event: Commanded, lanes: Mapping[str, LaneState]) -> None:
+        """Mark an operator's change on the lanes that it affects."""
+        about = event.arguments
+        if event.name == "Tune":
+            mark = f"{about['knob']}={knob_value(about['knob'], about['value'])}"
+            upstream = about.get("upstream")
+            touched = [state.lane for state in lanes.values() if upstream is None or state.upstream == upstream]
+        elif event.name == "PinLevel":
+            mark = "level=auto" if about["level"] is None else f"level={about['level']:g}"
+            touched = [key for key in lanes if about.get("lane") is None or key == about["lane"]]
+        else:
+            return
+        self.marks.update(dict.fromkeys(touched, mark))
+
+    def sampled(self, event: Sampled) -> None:
+        """Add a point to each lane; within the same second it replaces the last one, unless it has a mark."""
+        keys = {state.lane for state in event.lanes}
+        for gone in self._curves.keys() - keys:
+            del self._curves[gone]
+        for state in event.lanes:
+            self._add(event.at, state, self.marks.pop(state.lane, ""))
+        self.marks.clear()
+
+    def _add(self, at: float, state: LaneState, mark: str) -> None:
+        curve = self._curves.setdefault(state.lane, deque(maxlen=CURVE_KEPT))
+        level = state.level if not math.isinf(state.level) else float(state.active)
+        point = CurvePoint(at, level, state.active, state.waiting, state.mean_ttft_s, mark)
+        if curve and at - curve[-1].at < 0.9 and not mark:
+            curve[-1] = replace(point, at=curve[-1].at, mark=curve[-1].mark)
+        else:
+            curve.append(point)
+
+
+_IN_NO_LINE = ("held", "backoff")
+
+
+class Queue:
+    """The next tickets of all lanes."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        """When the last sample was taken."""
+        self._holds: dict[int, tuple[int, Hold]] = {}
+        """By ticket, its place in the lane, from 1, and what holds it."""
+
+    def sampled(self, at: float, lanes: Iterable[LaneState], tickets: Mapping[int, TicketFold]) -> None:
+        """Take over what holds each ticket, and note with these tickets if that changed."""
+        self.at = at
+        self._holds = holds = {}
+        for lane in lanes:
+            for ahead, hold in enumerate(lane.upcoming):
+                holds[hold.ticket] = (ahead + 1, hold)
+                ticket = tickets.get(hold.ticket)
+                if ticket is not None:
+                    ticket.held(at, hold, ahead, lane)
+
+    def in_order(self, waiting: Collection[TicketFold], most: int) -> list[TicketFold]:
+        """Return waiting tickets in the order of the last sample, lanes in turn; then newcomers and retries, by class
+        and age."""
+        by_number = {ticket.arrived.ticket: ticket for ticket in waiting}
+        upcoming = sorted(self._holds, key=lambda number: self._holds[number][0])
+        queued = [number for number in upcoming if number in by_number and by_number[number].state == "queued"]
+        first = [by_number.pop(number) for number in queued]
+        if len(first) >= most:
+            return first[:most]
+        rest = sorted(by_number.values(), key=lambda each: (each.state, each.priority, each.arrived.at))
+        return (first + rest)[:most]
+
+    def holding(self, ticket: TicketFold, at: float, mode: str, *, paused: bool) -> Held:
+        """Return what holds a waiting ticket; without a sample that says so, what follows from the ticket's state, and
+        from whether its agent is paused."""
+        position, hold = self._holds.get(ticket.arrived.ticket, (None, None))
+        if hold is None or ticket.since > self.at:
+            if ticket.retry_at is not None:
+                return "backoff", max(0.0, ticket.retry_at - at), None, None
+            return "held" if paused else "paused" if mode == "paused" else "slot", None, None, None
+        passed_s = at - self.at
+        return (
+            hold.gate if hold.gate in GATES else "slot",
+            None if hold.opens_in_s is None else max(0.0, hold.opens_in_s - passed_s),
+            None if hold.gate in _IN_NO_LINE else position,
+            None if hold.estimate_s is None else max(0.0, hold.estimate_s - passed_s),
+        )
