@@ -33,12 +33,20 @@ def _shows(letter: str) -> bool:
 
 def json_text(data: bytes) -> str:
     """JSON laid out for people, what isn't printable written as escapes, which mean the same."""
-    import msgspec  # on demand: most commands print no JSON
+    import msgspec
 
     text = msgspec.json.format(data, indent=2).decode()
     if text.replace("\n", "").isprintable():
         return text
     return "".join(letter if letter == "\n" or _shows(letter) else _escaped(letter) for letter in text)
+
+
+def print_json(value: object) -> int:
+    """Print a value as JSON, a path as its text. Return the exit code 0, for commands that end so."""
+    import msgspec  # on demand: most commands print no JSON
+
+    print(json_text(msgspec.json.encode(value, enc_hook=str)))
+    return 0
 
 
 def _escaped(letter: str) -> str:

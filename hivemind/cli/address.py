@@ -1,18 +1,24 @@
-"""Where the user's own proxy is, as variables and `hivemind.toml` say.
+"""Where the user's own proxy and its files are, as flags, variables and `hivemind.toml` say.
 
-Read without the settings' model, which takes longer to import than a small command may take: the proxy checks its
-settings itself.
+The address is read without the settings' model, which takes longer to import than a small command may take: the proxy
+checks its settings itself.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hivemind.errors import UsageError
 from hivemind.setup.reach import local_url
 
+if TYPE_CHECKING:
+    from hivemind.settings import Settings
+
+FILE_HELP = "a journal: its path, its name or the beginning of it, or latest"
 _FILE_VARIABLE, _FILE = "HIVEMIND_CONFIG", "hivemind.toml"
 _NAMES = ("host", "port", "token", "control_token", "state_dir")
 
@@ -57,3 +63,23 @@ def _in_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: can't be read ({error})") from None
+
+
+def add_folder_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say where a proxy keeps its files; :func:`folder_settings` reads them."""
+    parser.add_argument("--state-dir", metavar="FOLDER", help="the proxy's [as set in hivemind.toml]")
+    parser.add_argument("--config", metavar="FILE", help="read this file; unset: hivemind.toml, where there is one")
+
+
+def add_journal_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the journal that a command reads, and the flags that say where to look for it."""
+    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
+    add_folder_flags(parser)
+
+
+def folder_settings(namespace: argparse.Namespace) -> Settings:
+    """Return the settings by those flags, the variables and the file. Raises: UsageError."""
+    from hivemind.settings import load
+
+    named = (("--state-dir", namespace.state_dir), ("--config", namespace.config))
+    return load([f"{flag}={value}" for flag, value in named if value is not None], environ=os.environ, cwd=Path.cwd())

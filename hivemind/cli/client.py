@@ -1,48 +1,34 @@
-"""A proxy's control API for the command line: found, asked once, and what goes wrong told in one line.
+"""Which proxy a command asks, and how its answer is printed.
 
-With the standard library's HTTP client, because a command that prints three lines shouldn't take half a second.
+What sends the request is imported when the proxy was found, so that a missing one is reported at once.
 """
 
 from __future__ import annotations
 
 import argparse
-import http.client
 import os
 import socket
-import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from hivemind import __version__
-from hivemind.api_types import PREFIX, Failure
 from hivemind.cli.address import given_settings, own_url
-from hivemind.console import json_text, printable
-from hivemind.control.codec import decode_named, to_plain
+from hivemind.console import print_json, printable
 from hivemind.control.discovery import (
     AGENT_VARIABLE,
     STATE_VARIABLE,
     TOKEN_VARIABLE,
     URL_VARIABLE,
-    ProxyAddress,
-    Token,
     find_token,
     parse_address,
 )
 from hivemind.errors import HiveMindError, UsageError
+from hivemind.text.table import show
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from hivemind.cli.proxy_client import ProxyClient
 
-_CONNECT_WITHIN_S = 3.0
-_ANSWER_WITHIN_S = 10.0
 _WHO_LENGTH = 40
-
-
-class ProxyError(HiveMindError):
-    """The proxy can't be had, or refuses; the text is its own words, or says what would mend it."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -66,25 +52,25 @@ def wants_json(namespace: argparse.Namespace) -> bool:
     return bool(getattr(namespace, "json", False))
 
 
-def print_json(value: object) -> int:
-    """Print a value as the control API has it, priorities by name. Return the exit code."""
-    print(json_text(msgspec.json.encode(to_plain(value))))
-    return 0
-
-
-def send_command(namespace: argparse.Namespace, proxy: ProxyClient, told: str, name: str, **arguments: object) -> int:
-    """Have the proxy carry out a command and print a line, or its answer with `--json`. Return the exit code."""
-    done = proxy.command(name, **arguments)
+def print_answer(namespace: argparse.Namespace, answer: object, text: Iterable[str]) -> int:
+    """Print the text, or with `--json` the answer as the control API has it. Return the exit code."""
     if wants_json(namespace):
-        return print_json(done)
-    print(printable(told))
+        from hivemind.control.codec import to_plain
+
+        return print_json(to_plain(answer))
+    show(text)
     return 0
+
+
+def send_command(namespace: argparse.Namespace, proxy: ProxyClient, done: str, name: str, **arguments: object) -> int:
+    """Have the proxy carry out a command, and print `done` or the answer. Return the exit code."""
+    return print_answer(namespace, proxy.command(name, **arguments), [printable(done)])
 
 
 def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
     """Return the proxy that the flags, the variables or the settings' file name.
 
-    Raises: UsageError; ProxyError: none runs there, since it left no note.
+    Raises: UsageError; HiveMindError: none runs there, since it left no note.
     """
     environ = {name: value for name, value in os.environ.items() if value}
     url = getattr(namespace, "attach", None) or environ.get(URL_VARIABLE)
@@ -99,8 +85,10 @@ def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
         token = find_token(place, environ, None if file is None else Path(file))
     except UsageError as error:
         if file is None and place.local and not environ.get(TOKEN_VARIABLE):
-            raise ProxyError(str(error)) from None
+            raise HiveMindError(str(error)) from None
         raise
+    from hivemind.cli.proxy_client import ProxyClient
+
     return ProxyClient(place, token, who(environ), as_it_is=wants_json(namespace))
 
 
@@ -119,113 +107,3 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "somebody"
-
-
-class ProxyClient:
-    """A proxy's control API. Every method raises ProxyError.
-
-    What comes is to be shown, and another proxy than ours may have said it: texts in it are on one line and printable,
-    unless they are wanted `as_it_is`, for a program that reads along.
-    """
-
-    def __init__(self, place: ProxyAddress, token: Token, who: str, *, as_it_is: bool = False) -> None:
-        self.place = place
-        self._as_it_is = as_it_is
-        self._token = token
-        self._who = who
-
-    def get(self, path: str, made: type[T], **query: str | None) -> T:
-        """Return an endpoint's answer as its type."""
-        given = urlencode({name: value for name, value in query.items() if value is not None})
-        return self._read(self._request("GET", f"{path}?{given}" if given else path), made)
-
-    def get_decoded(self, decode: Callable[[bytes], T], path: str) -> T:
-        """Return an endpoint's answer of a type that has its own decoder."""
-        data = self._request("GET", path)
-        try:
-            return decode(self._shown(data))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise self._strange() from None
-
-    def command(self, name: str, **arguments: object) -> dict[str, Any]:
-        """Have a command carried out, and return it in full."""
-        body = {"name": name, "arguments": to_plain(arguments), "who": self._who}
-        done: dict[str, Any] = self._read(self._request("POST", "/commands", msgspec.json.encode(body)), dict)
-        return done
-
-    def _read(self, data: bytes, made: type[T]) -> T:
-        try:
-            data = self._shown(data)
-            return msgspec.json.decode(data, type=made) if made is dict else decode_named(data, made)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise self._strange() from None
-
-    def _shown(self, data: bytes) -> bytes:
-        """Raises: msgspec.DecodeError, UnicodeDecodeError."""
-        if self._as_it_is or (b"\\" not in data and data.isascii()):
-            return data
-        return msgspec.json.encode(_printable_in(msgspec.json.decode(data)))
-
-    def _strange(self) -> ProxyError:
-        return ProxyError(
-            f"{self.place.url}: its answer can't be read; is it HiveMind {__version__}, as this is, and the URL right?"
-        )
-
-    def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        try:
-            status, data = self._exchange(method, path, body)
-        except (OSError, http.client.HTTPException) as error:
-            raise ProxyError(f"no proxy at {self.place.url}: {_why(error)}") from None
-        if status == 200:
-            return data
-        try:
-            text = printable(msgspec.json.decode(data, type=Failure).error)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise ProxyError(
-                f"what answers at {self.place.url} isn't HiveMind's control API (status {status}); is the URL right?"
-            ) from None
-        if status == 401:
-            raise ProxyError(f"{self.place.url} doesn't take the token from {self._token.origin}: {text}")
-        raise ProxyError(text)
-
-    def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        """Raises: OSError, http.client.HTTPException."""
-        parts = urlsplit(self.place.url)
-        host = parts.hostname or ""
-        made = http.client.HTTPConnection(host, self.place.port, timeout=_CONNECT_WITHIN_S)
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            made = http.client.HTTPSConnection(host, self.place.port, timeout=_CONNECT_WITHIN_S, context=context)
-        try:
-            made.connect()
-            made.sock.settimeout(_ANSWER_WITHIN_S)
-            headers = {"authorization": f"Bearer {self._token.text}", "content-type": "application/json"}
-            made.request(method, f"{parts.path}{PREFIX}{path}", body, headers)
-            answer = made.getresponse()
-            return answer.status, answer.read()
-        finally:
-            made.close()
-
-
-def _printable_in(value: Any) -> Any:
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, list):
-        return [_printable_in(each) for each in value]
-    if isinstance(value, dict):
-        return {printable(key): _printable_in(each) for key, each in value.items()}
-    return value
-
-
-def _why(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, ConnectionRefusedError):
-        return "nothing listens there; start it with hivemind proxy"
-    if isinstance(error, socket.gaierror):
-        return "no such host"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or error})"
-    if isinstance(error, OSError):
-        return (error.strerror or str(error)).lower()
-    return "what answers there doesn't speak HTTP"

@@ -18,38 +18,38 @@ if TYPE_CHECKING:
 
 GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "start": {
-        "proxy": ("hivemind.cli.proxy", "serve the proxy, without a screen"),
-        "run": ("hivemind.cli.agents.run", "run a command as an agent, with a priority and a budget of its own"),
-        "batch": ("hivemind.cli.agents.batch", "run a plan of tasks, each as soon as those before it are done"),
-        "setup": ("hivemind.cli.setup", "print what to paste where, to point a client at the proxy"),
-        "mcp": ("hivemind.cli.mcp", "serve the tools for agents on standard input and output (MCP)"),
+        "proxy": ("proxy", "serve the proxy, without a screen"),
+        "run": ("agents.run", "run a command as an agent, with a priority and a budget of its own"),
+        "batch": ("agents.batch", "run a plan of tasks, each as soon as those before it are done"),
+        "setup": ("setup", "print what to paste where, to point a client at the proxy"),
+        "mcp": ("mcp", "serve the tools for agents on standard input and output (MCP)"),
     },
     "look": {
-        "status": ("hivemind.cli.operator.status", "how the proxy is: lanes, requests, tokens, budgets"),
-        "agents": ("hivemind.cli.operator.agents", "every agent: what it does, what it used, its budget"),
-        "tasks": ("hivemind.cli.operator.tasks", "the task graph: list, submit, report, cancel, retry"),
-        "checkpoints": ("hivemind.cli.agents.checkpoint", "list or show what was kept of agents that were stopped"),
+        "status": ("operator.status", "how the proxy is: lanes, requests, tokens, budgets"),
+        "agents": ("operator.agents", "every agent: what it does, what it used, its budget"),
+        "tasks": ("operator.tasks", "the task graph: list, submit, report, cancel, retry"),
+        "checkpoints": ("agents.checkpoint", "list or show what was kept of agents that were stopped"),
     },
     "journal": {
-        "journal": ("hivemind.cli.journal.command", "list, show, count, export or import what was recorded"),
-        "what-if": ("hivemind.cli.lab.what_if", "simulate a recorded run with other settings, and compare"),
-        "tune": ("hivemind.cli.lab.tune", "search for settings that would have served recorded traffic better"),
-        "replay": ("hivemind.cli.lab.replay", "load test: send recorded traffic to a live target"),
-        "report": ("hivemind.cli.lab.report", "a page about a recorded run, or a summary of it for a pull request"),
+        "journal": ("journal.command", "list, show, count, export or import what was recorded"),
+        "what-if": ("lab.what_if", "simulate a recorded run with other settings, and compare"),
+        "tune": ("lab.tune", "search for settings that would have served recorded traffic better"),
+        "replay": ("lab.replay", "load test: send recorded traffic to a live target"),
+        "report": ("lab.report", "a page about a recorded run, or a summary of it for a pull request"),
     },
     "steer": {
-        "budget": ("hivemind.cli.operator.budget", "what agents may use, and what they have used"),
-        "pause": ("hivemind.cli.operator.pause", "hold the requests of an agent, or of all"),
-        "resume": ("hivemind.cli.agents.resume", "let an agent go on where it was stopped, or all that were paused"),
-        "set": ("hivemind.cli.operator.set", "turn a knob, or give an agent another priority"),
-        "stop": ("hivemind.cli.operator.stop", "cut an agent off, or let it ask again"),
+        "budget": ("operator.budget", "what agents may use, and what they have used"),
+        "pause": ("operator.steer:pause", "hold the requests of an agent, or of all"),
+        "resume": ("agents.resume", "let an agent go on where it was stopped, or all that were paused"),
+        "set": ("operator.steer:set_command", "turn a knob, or give an agent another priority"),
+        "stop": ("operator.steer:stop", "cut an agent off, or let it ask again"),
     },
     "other": {
-        "completion": ("hivemind.cli.completion", "print what makes a shell complete these commands"),
-        "version": ("hivemind.cli.version", "print the version"),
+        "completion": ("completion", "print what makes a shell complete these commands"),
+        "version": ("main:version", "print the version"),
     },
 }
-"""By what they are for: each command's name, the module whose `command` it is, and one line about it."""
+"""Each command's module in this package, whose `command` it is unless another name follows, and one line about it."""
 _OWN = {name: row for group in GROUPS.values() for name, row in group.items()}
 
 
@@ -59,9 +59,9 @@ def command_named(name: str) -> Command:
     Raises: UsageError: there is none, or it can't be loaded.
     """
     if name in _OWN:
-        module, summary = _OWN[name]
+        (module, _, attribute), summary = _OWN[name][0].partition(":"), _OWN[name][1]
         try:
-            command: Command = import_module(module).command
+            command: Command = getattr(import_module(f"{__package__}.{module}"), attribute or "command")
         except ImportError as error:
             raise _broken(name, error) from error
         return command._replace(summary=summary)

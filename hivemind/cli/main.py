@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from hivemind import __version__
 from hivemind.cli.commands import command_named, listing
+from hivemind.cli.plugin import Command
 from hivemind.console import guarded_output
 from hivemind.errors import HiveMindError
 from hivemind.parser import Parser
@@ -61,6 +62,11 @@ def _run(args: list[str]) -> int:
     return code
 
 
+def _print_version(_: argparse.Namespace) -> int:
+    print(f"hivemind {__version__}")
+    return 0
+
+
 def build_parser(names: Iterable[str]) -> Parser:
     """Return the parser of the program with these commands, each of which is imported.
 
@@ -88,3 +94,6 @@ def _commands() -> str:
     for title, rows in listing().items():
         lines += [f"{title}:", *(f"  {name:12} {summary}" for name, summary in rows.items())]
     return "\n".join(lines)
+
+
+version = Command(lambda _: None, _print_version)

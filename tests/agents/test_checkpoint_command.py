@@ -12,7 +12,7 @@ from agents.kept import AT, BODY, keep
 from program import called
 
 from hivemind.agents.transcript import transcript
-from hivemind.cli.agents.checkpoint_text import ago, facts, table
+from hivemind.cli.agents.checkpoint import ago, facts, table
 from hivemind.store.checkpoints import folder_in, listed, read
 
 PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith("HIVEMIND")}

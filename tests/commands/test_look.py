@@ -124,7 +124,7 @@ async def test_who_else_answers(tmp_path: Path) -> None:
         assert "wrong-token" not in ended.err
 
 
-@pytest.mark.parametrize("module", ["status", "agents", "tasks", "set", "pause", "stop", "budget"])
+@pytest.mark.parametrize("module", ["status", "agents", "tasks", "steer", "budget"])
 def test_light(module: str) -> None:
     """A small command imports none of what takes long."""
     heavy = "{'textual', 'uvicorn', 'starlette', 'httpx', 'mcp', 'pydantic', 'asyncio', 'prometheus_client'}"

@@ -4,25 +4,52 @@ run."""
 from __future__ import annotations
 
 import argparse
-import os
+import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hivemind.agents.transcript import printable, transcript
-from hivemind.cli.agents.checkpoint_text import facts, table
+from hivemind.cli.address import add_folder_flags, folder_settings
 from hivemind.cli.plugin import Command
-from hivemind.console import json_text
+from hivemind.console import print_json
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.store.checkpoints import Found, Unreadable, conversation, folder_in, latest, listed
+from hivemind.redaction.text import redact
+from hivemind.store.checkpoints import (
+    Checkpoint,
+    Found,
+    TaskPlace,
+    Unreadable,
+    Used,
+    conversation,
+    folder_in,
+    latest,
+    listed,
+)
 from hivemind.store.token_file import state_dir
-from hivemind.text.table import width
+from hivemind.text.amounts import how_used, owner
+from hivemind.text.humanise import dollars, duration, size, usage
+from hivemind.text.table import Cell, Column, lines, show, width
 
-_NAMES_TOLD = 8
+_COLUMNS = (
+    Column("CHECKPOINT"),
+    Column("AGENT", cut=True),
+    Column("WHEN", spare=1),
+    Column("BY", spare=2),
+    Column("TOKENS", right=True, spare=3),
+    Column("COST", right=True, spare=4),
+    Column("SIZE", right=True, spare=5),
+    Column("TASK", cut=True, spare=6),
+    Column("COMMAND", spare=7),
+)
+_NAMES_SHOWN = 8
+
+if TYPE_CHECKING:
+    from hivemind.settings import Settings
 
 
 class NotKept(HiveMindError):
@@ -37,23 +64,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_folder_flags(parser)
 
 
-def add_folder_flags(parser: argparse.ArgumentParser) -> None:
-    """Where to look; :func:`checkpoint_folder` reads them."""
-    parser.add_argument("--state-dir", metavar="FOLDER", help="the proxy's [as set in hivemind.toml]")
-    parser.add_argument("--config", metavar="FILE", help="read this file; unset: hivemind.toml, where there is one")
-
-
-def settings_flags(namespace: argparse.Namespace) -> list[str]:
-    """Those flags, as a command line of settings."""
-    named = (("--state-dir", namespace.state_dir), ("--config", namespace.config))
-    return [f"{flag}={value}" for flag, value in named if value is not None]
-
-
-def checkpoint_folder(namespace: argparse.Namespace, environ: Mapping[str, str], cwd: Path) -> Path:
-    """The folder of the checkpoints. Raises: UsageError, NotKept."""
-    from hivemind.settings import load
-
-    settings = load(settings_flags(namespace), environ=environ, cwd=cwd, prog="hivemind checkpoints")
+def checkpoint_folder(settings: Settings) -> Path:
+    """Return the folder of the checkpoints. Raises: NotKept."""
     try:
         return folder_in(state_dir(settings.state_dir))
     except OSError as error:
@@ -76,8 +88,8 @@ def names_known(found: list[Found]) -> str:
     names = list(dict.fromkeys(each.checkpoint.agent for each in found))
     if not names:
         return "there are no checkpoints"
-    more = " and others" if len(names) > _NAMES_TOLD else ""
-    return f"there are checkpoints of {printable(', '.join(names[:_NAMES_TOLD]))}{more}"
+    more = " and others" if len(names) > _NAMES_SHOWN else ""
+    return f"there are checkpoints of {printable(', '.join(names[:_NAMES_SHOWN]))}{more}"
 
 
 def conversation_of(found: Found) -> bytes:
@@ -97,7 +109,7 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError("say `hivemind checkpoints`, or `hivemind checkpoints show NAME`")
     if namespace.conversation and (not what or namespace.json):
         raise UsageError("--conversation: goes with show, and without --json")
-    folder = checkpoint_folder(namespace, os.environ, Path.cwd())
+    folder = checkpoint_folder(folder_settings(namespace))
     found = all_in(folder)
     if not what:
         _list(found, folder, as_json=namespace.json)
@@ -113,12 +125,11 @@ def _run(namespace: argparse.Namespace) -> int:
 
 def _list(found: list[Found], folder: Path, *, as_json: bool) -> None:
     if as_json:
-        rows: list[Any] = [msgspec.to_builtins(each.checkpoint) | {"bytes": each.size} for each in found]
-        print(_pretty(msgspec.json.encode(rows)))
+        print_json([msgspec.to_builtins(each.checkpoint) | {"bytes": each.size} for each in found])
     elif not found:
         print(f"no checkpoints in {folder}")
     else:
-        print("\n".join(table(found, time.time(), width())))
+        show(table(found, time.time(), width()))
 
 
 def _show(one: Found, *, as_json: bool, alone: bool) -> None:
@@ -141,8 +152,96 @@ def write_out(json: bytes) -> None:
     sys.stdout.buffer.write(json.strip() + b"\n")
 
 
-def _pretty(json: bytes) -> str:
-    return json_text(json)
+def table(found: Sequence[Found], now: float, room: int | None) -> list[str]:
+    """A row each, in at most so many cells where that can be done; None: as wide as it gets."""
+    return lines(_COLUMNS, [_row(each, now) for each in found], room)
+
+
+def _row(found: Found, now: float) -> list[Cell | str]:
+    kept = found.checkpoint
+    task = kept.task or next((each.id for each in kept.tasks), "")
+    return [
+        kept.name,
+        printable(kept.agent),
+        ago(now - kept.at),
+        kept.reason,
+        f"{kept.run.tokens:,}",
+        dollars(kept.run.dollars, kept.run.unpriced),
+        size(found.size),
+        printable(task),
+        "known" if kept.command else "",
+    ]
+
+
+def facts(found: Found, now: float) -> list[str]:
+    """Everything but the conversation, a fact a line."""
+    kept = found.checkpoint
+    rows = [
+        ("agent", printable(kept.agent) + (f", started by {printable(kept.parent)}" if kept.parent else "")),
+        ("stopped", f"{moment(kept.at)}, {ago(now - kept.at)}"),
+        ("why", printable(kept.why)),
+        ("used", _used(kept)),
+        *(("budget", f"{printable(owner(each))}: {how_used(each)}") for each in kept.budgets),
+        *(("task", _task(each)) for each in kept.tasks),
+        *_process(kept),
+        *_request(found),
+    ]
+    return [kept.name, *(f"  {name:<13}{text}" for name, text in rows)]
+
+
+def _used(kept: Checkpoint) -> str:
+    return f"{_used_in(kept.run)} in its last run; {_used_in(kept.ever)} in all"
+
+
+def _used_in(used: Used) -> str:
+    return usage(used.tokens, used.dollars, used.unpriced)
+
+
+def _task(task: TaskPlace) -> str:
+    parts = [f"{task.id} is {task.state}{f' ({task.note})' if task.note else ''}, {task.priority} priority"]
+    if task.attempt:
+        parts.append(f"attempt {task.attempt}")
+    if task.waits_for:
+        parts.append(f"waits for {', '.join(task.waits_for)}")
+    if task.waited_for_by:
+        parts.append(f"{', '.join(task.waited_for_by)} wait{'' if len(task.waited_for_by) > 1 else 's'} for it")
+    return printable("; ".join(parts))
+
+
+def _process(kept: Checkpoint) -> list[tuple[str, str]]:
+    rows = []
+    if kept.exit_code is not None:
+        code = kept.exit_code
+        rows.append(("process", f"ended with exit code {code}" if code >= 0 else f"ended by signal {-code}"))
+    if kept.command:
+        rows.append(("command", printable(redact(shlex.join(kept.command)))))
+        rows.append(("folder", printable(kept.cwd)))
+    return rows
+
+
+def _request(found: Found) -> list[tuple[str, str]]:
+    kept, rows = found.checkpoint, []
+    if kept.request is not None:
+        asked = kept.request
+        who = " ".join(filter(None, (asked.client and f"by {asked.client}", asked.model and f"for {asked.model}")))
+        rows.append(("request", printable(f"{asked.method} {asked.path} to {asked.upstream} {who}".rstrip())))
+        rows.append(("asked", moment(asked.at)))
+    if kept.conversation_bytes:
+        masked = f", {kept.masked} credential{'s' * (kept.masked > 1)} in it masked" if kept.masked else ""
+        rows.append(("conversation", size(kept.conversation_bytes) + masked))
+    else:
+        rows.append(("conversation", f"not kept: {kept.left_out}"))
+    return rows
+
+
+def ago(seconds: float) -> str:
+    """`3 min 12 s ago`."""
+    return f"{duration(seconds)} ago"
+
+
+def moment(at: float) -> str:
+    """Local time, in full."""
+    return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))
 
 
 command = Command(_configure, _run)

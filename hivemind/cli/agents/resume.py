@@ -16,17 +16,17 @@ from hivemind.agents.resume import UNKNOWN, how_to_raise, standing, used_up
 from hivemind.agents.transcript import printable
 from hivemind.api_types import BudgetsPart
 from hivemind.cli import client
-from hivemind.cli.agents.checkpoint import NotKept, all_in, conversation_of, names_known, write_out
+from hivemind.cli.agents.checkpoint import NotKept, all_in, checkpoint_folder, conversation_of, names_known, write_out
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
+from hivemind.cli.proxy_client import ProxyClient, ProxyError
 from hivemind.control.client import ControlError
 from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, find_token, parse_address
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import PauseAgent, Rejected
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.setup.reach import local_url
-from hivemind.store.checkpoints import Checkpoint, Found, folder_in, latest
-from hivemind.store.token_file import state_dir
+from hivemind.store.checkpoints import Checkpoint, Found, latest
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
@@ -57,7 +57,7 @@ def _run(namespace: argparse.Namespace) -> int:
             namespace, _proxy(namespace, settings), "all requests go on", "PauseAdmissions", paused=False
         )
     proxy = _proxy_if_any(namespace, settings)
-    kept = latest(found := _kept(settings), namespace.name)
+    kept = latest(found := all_in(checkpoint_folder(settings)), namespace.name)
     agent = namespace.name if kept is None else kept.checkpoint.agent
     stands = UNKNOWN
     if proxy is not None:
@@ -92,7 +92,7 @@ def _run(namespace: argparse.Namespace) -> int:
 # --- The proxy --------------------------------------------------------------------------------------------------------
 
 
-def _proxy(namespace: argparse.Namespace, settings: Settings) -> client.ProxyClient:
+def _proxy(namespace: argparse.Namespace, settings: Settings) -> ProxyClient:
     """Raises: UsageError."""
     environ = dict(os.environ)
     if settings.control_token is not None:
@@ -102,16 +102,16 @@ def _proxy(namespace: argparse.Namespace, settings: Settings) -> client.ProxyCli
     place = parse_address(_named(namespace) or local_url(settings.host, settings.port))
     file = getattr(namespace, "token_file", None)
     token = find_token(place, environ, None if file is None else Path(file))
-    return client.ProxyClient(place, token, client.who(os.environ))
+    return ProxyClient(place, token, client.who(os.environ))
 
 
-def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> client.ProxyClient | None:
+def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> ProxyClient | None:
     """None: none runs where these settings put it. Raises: UsageError, ProxyError: the one that was named isn't to be
     had."""
     try:
         proxy = _proxy(namespace, settings)
         world(proxy)
-    except (UsageError, client.ProxyError):
+    except (UsageError, ProxyError):
         if _named(namespace):
             raise
         return None
@@ -122,12 +122,12 @@ def _named(namespace: argparse.Namespace) -> str | None:
     return getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE) or None
 
 
-def _release(proxy: client.ProxyClient, agent: str) -> None:
+def _release(proxy: ProxyClient, agent: str) -> None:
     proxy.command("StopAgent", agent=agent, stopped=False)
     proxy.command("PauseAgent", agent=agent, paused=False)
 
 
-def _unknown(name: str, proxy: client.ProxyClient | None, found: list[Found]) -> str:
+def _unknown(name: str, proxy: ProxyClient | None, found: list[Found]) -> str:
     agents = [] if proxy is None else [each.name for each in world(proxy).snapshot.agents]
     more = " and others" if len(agents) > _NAMES_TOLD else ""
     known = f"there are the agents {', '.join(agents[:_NAMES_TOLD])}{more}; " if agents else ""
@@ -135,15 +135,6 @@ def _unknown(name: str, proxy: client.ProxyClient | None, found: list[Found]) ->
 
 
 # --- The checkpoint ---------------------------------------------------------------------------------------------------
-
-
-def _kept(settings: Settings) -> list[Found]:
-    """Raises: NotKept."""
-    try:
-        folder = folder_in(state_dir(settings.state_dir))
-    except OSError as error:
-        raise NotKept(f"no folder of checkpoints: {error.strerror}") from None
-    return all_in(folder)
 
 
 def _hand_over(agent: str, kept: Found | None) -> int:

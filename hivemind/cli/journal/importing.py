@@ -1,4 +1,4 @@
-"""`hivemind journal import`: a journal of what somebody else recorded."""
+"""`hivemind journal import`: a journal of what another program recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 
 from hivemind import __version__
 from hivemind.agent_names import KnownNames
-from hivemind.cli.journal.options import add_folder_flags, state_folder
+from hivemind.cli.journals import state_folder
+from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import folder_in, part_path, parts_in
@@ -30,14 +31,6 @@ from hivemind.wire.claims import Claims
 _NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
 _FLOWS = re.compile(rb"\d{1,12}:")
 _SOURCES = {"har": "HAR file", "mitmproxy": "mitmproxy dump"}
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """The flags of `import`."""
-    parser.add_argument("file", metavar="FILE", help="a HAR file, or what mitmdump -w wrote")
-    parser.add_argument("--name", metavar="NAME", help="of the journal [when the recording began, and what it is]")
-    parser.add_argument("--bodies", action="store_true", help="take over bodies too, without credentials")
-    add_folder_flags(parser)
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -111,7 +104,7 @@ def _left_out(counts: Counter[str]) -> str:
     """`; left out: 3 (no requests of models), 1 (an entry has no URL)`."""
     if not counts:
         return ""
-    told = [f"{count:,} ({_shown(why)})" for why, count in counts.most_common(5)]
+    told = [f"{count:,} ({printable(why[:100])})" for why, count in counts.most_common(5)]
     return f"; left out: {', '.join(told)}"
 
 
@@ -133,7 +126,3 @@ def _moment(wall: float) -> str:
         return datetime.fromtimestamp(wall, UTC).strftime("%Y%m%d-%H%M%S")
     except (OverflowError, ValueError, OSError):
         return "imported"
-
-
-def _shown(text: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:100])

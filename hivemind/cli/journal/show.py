@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from hivemind.cli.journal.options import add_file, open_named_journal, tell
+from hivemind.cli.journals import open_named_journal, print_damage
+from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, line_of
 from hivemind.journal.event_text import clock, describe
@@ -43,19 +44,6 @@ class Wanted:
         return self.until is not None and event.at > self.until
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """The flags of `show`."""
-    add_file(parser)
-    parser.add_argument("--since", metavar="T", help="from then on: 18:05, 2026-11-21T18:05, or 5m after the beginning")
-    parser.add_argument("--until", metavar="T", help="and no further")
-    parser.add_argument("--agent", metavar="NAME", action="append", default=[], help="only this agent's; several times")
-    parser.add_argument("--event", metavar="KIND", action="append", default=[], help="only this kind's; several times")
-    parser.add_argument("--follow", "-f", action="store_true", help="go on while it is written")
-    parser.add_argument(
-        "--json", action="store_true", help="print them as they stand there, and each one's time of day"
-    )
-
-
 def run(namespace: argparse.Namespace) -> int:
     """Raises: UsageError."""
     kinds = {_kind(name) for name in namespace.event}
@@ -72,7 +60,7 @@ def run(namespace: argparse.Namespace) -> int:
     try:
         count = _print(events, wanted, shown)
     finally:
-        tell(journal)
+        print_damage(journal)
     if not count:
         print("no such events in it" if namespace.agent or kinds else "no events in that time", file=sys.stderr)
     return 0
@@ -103,9 +91,8 @@ def _kind(name: str) -> type[Event]:
     by_name = {each.lower(): made for each, made in KINDS.items()}
     plain = name.lower().replace("-", "").replace("_", "")
     if plain not in by_name:
-        shown = "".join(letter if letter.isprintable() else "?" for letter in name[:40])
         hint = did_you_mean(name, KINDS) or f"; there are {', '.join(KINDS)}"
-        raise UsageError(f"--event {shown}: no such kind{hint}")
+        raise UsageError(f"--event {printable(name[:40])}: no such kind{hint}")
     return by_name[plain]
 
 
@@ -125,9 +112,7 @@ def _text(journal: Journal) -> Callable[[Event], str]:
         before = day
         day, moment = time_of(journal.wall(event.at))
         head = "" if day in ("", before) else f"{day}\n"
-        line = f"{moment:12}  {tag:<9}  {who:<18}  {text}".rstrip()
-        if not line.isprintable():
-            line = "".join(letter if letter.isprintable() else "?" for letter in line)
+        line = printable(f"{moment:12}  {tag:<9}  {who:<18}  {text}".rstrip())
         style = styles.get(level, "")
         return f"{styled(head, 'dim') if styles else head}{styled(line, style) if style else line}\n"
 

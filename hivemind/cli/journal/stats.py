@@ -1,4 +1,4 @@
-"""`hivemind journal stats`: what a run came to."""
+"""`hivemind journal stats`: the figures of a run."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import msgspec
-
-from hivemind.cli.journal.options import add_file, open_named_journal, tell
-from hivemind.console import json_text
+from hivemind.cli.journals import open_named_journal, prices_at, print_damage
+from hivemind.console import print_json
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import FREQUENT, Journal
-from hivemind.prices import Prices
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import dollars, duration
 from hivemind.text.table import Cell, Column, lines, show, width
@@ -26,22 +23,16 @@ _WAITS = (
 )
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """The flags of `stats`."""
-    add_file(parser)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
 def run(namespace: argparse.Namespace) -> int:
     """Raises: UsageError."""
     journal = open_named_journal(namespace)
     figures = figures_of(journal, prices_at(journal.began.wall))
     if namespace.json:
         facts = {"journal": journal.began.journal, **asdict(figures), "told": journal.damage.messages()}
-        print(json_text(msgspec.json.encode(facts)))
+        print_json(facts)
     else:
         show(shown(figures, width()))
-    tell(journal)
+    print_damage(journal)
     return 0
 
 
@@ -51,14 +42,6 @@ def figures_of(journal: Journal, price: Price | None) -> Figures:
     for event in journal.events(FREQUENT):
         tally.apply(event)
     return tally.figures()
-
-
-def prices_at(wall: float) -> Price:
-    """Prices as they were at that moment, in seconds since the epoch."""
-    earliest, latest = 1_500_000_000.0, 4_000_000_000.0  # beyond, a file says what can't be
-    prices = Prices(lambda: min(max(wall, earliest), latest))
-    prices.load()
-    return prices.cost
 
 
 def shown(figures: Figures, room: int | None) -> list[str]:

@@ -6,11 +6,10 @@ import argparse
 import math
 import os
 import re
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivemind.cli.journal.options import FILE_HELP, add_folder_flags, open_named_journal, tell
+from hivemind.cli.address import FILE_HELP, add_folder_flags, folder_settings
+from hivemind.cli.journals import open_named_journal, print_damage
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
 from hivemind.journal.files import parse_moment
@@ -86,36 +85,30 @@ def _run(namespace: argparse.Namespace) -> int:
         confirmed=namespace.yes,
         json=namespace.json,
     )
-    return _load_test(journal, options, _settings_flags(namespace))
+    return _load_test(journal, options, namespace)
 
 
-def _load_test(journal: Journal, options: LoadTestOptions, flags: Sequence[str]) -> int:
-    """Send what the options choose, and print the result; `flags` are those of settings."""
+def _load_test(journal: Journal, options: LoadTestOptions, namespace: argparse.Namespace) -> int:
+    """Send what the options choose, and print the result."""
     from hivemind.host import server
     from hivemind.lab.loadtest.plan import make_plan
     from hivemind.lab.loadtest.result import as_json, as_text, plan_as_json, plan_as_text
     from hivemind.lab.loadtest.runner import run_load_test
     from hivemind.lab.loadtest.target import target_of
-    from hivemind.settings import load
 
     target = None if options.against is None else target_of(options.against)
     try:
         plan = make_plan(journal, options, target)
     finally:
-        tell(journal)
+        print_damage(journal)
     if options.dry:
         print(plan_as_json(plan)) if options.json else show(plan_as_text(plan))
         return 0
     assert target is not None
-    settings = load(flags, environ=os.environ, cwd=Path.cwd(), prog="hivemind replay")
+    settings = folder_settings(namespace)
     result = server.run_loop(run_load_test(journal.path, options, plan, target, os.environ, settings))
     print(as_json(result)) if options.json else show(as_text(result, width()))
     return _INTERRUPTED if result.interrupted else 0
-
-
-def _settings_flags(namespace: argparse.Namespace) -> list[str]:
-    named = (("--state-dir", namespace.state_dir), ("--config", namespace.config))
-    return [f"{flag}={value}" for flag, value in named if value is not None]
 
 
 def _selection(namespace: argparse.Namespace, began: float) -> Selection:

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivemind.cli.lab.journals import add_journal_flags, find_journals, public_prices
+from hivemind.cli.address import FILE_HELP, add_folder_flags
+from hivemind.cli.journals import find_journals, prices_at
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
@@ -31,7 +32,7 @@ _ABOUT = (
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FILE [--out FILE] [--markdown] [flags]"
     parser.description = _ABOUT
-    parser.add_argument("file", metavar="FILE", help="a journal: its path, its name or the beginning of it, or latest")
+    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     parser.add_argument(
         "--out",
         metavar="FILE",
@@ -42,7 +43,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--title", metavar="TEXT", default="", help="title [the journal's name]")
     parser.add_argument("--utc", action="store_true", help="times of day in UTC [as this machine's clock shows them]")
     parser.add_argument("--force", action="store_true", help="write over a file that isn't a report")
-    add_journal_flags(parser)
+    add_folder_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
@@ -54,7 +55,7 @@ def _run(namespace: argparse.Namespace) -> int:
         output.check_writable(out, force=namespace.force)
     from hivemind.lab.report.run import read
 
-    run = read(path, public_prices(), _zone(path, utc=namespace.utc))
+    run = read(path, prices_at(), _zone(path, utc=namespace.utc))
     for note in run.notes:
         print(f"hivemind: {printable(path.name)}: {printable(note)}", file=sys.stderr)
     text = _text(run, namespace)

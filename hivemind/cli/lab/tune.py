@@ -12,10 +12,11 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO, get_args
 
+from hivemind.cli.address import add_folder_flags
+from hivemind.cli.journals import CLEAR_LINE, find_journals, prices_at, progress_line
 from hivemind.cli.lab import tune_output
-from hivemind.cli.lab.journals import CLEAR_LINE, add_journal_flags, find_journals, progress_line, public_prices
 from hivemind.cli.plugin import Command
-from hivemind.console import json_text, printable
+from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.lab.comparison import extrapolation_notes
 from hivemind.lab.simulate.overrides import Change
@@ -58,7 +59,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--write", metavar="FILE", nargs="?", const="", help="save the result in hivemind.toml or this file"
     )
     parser.add_argument("--yes", action="store_true", help="with --write: don't ask")
-    add_journal_flags(parser)
+    add_folder_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
@@ -67,7 +68,7 @@ def _run(namespace: argparse.Namespace) -> int:
     names = DEFAULT_KNOBS if namespace.knobs is None else knobs_named(namespace.knobs)
     paths = find_journals(namespace, namespace.files)
     with progress_line("reading"):
-        price = public_prices()
+        price = prices_at()
         recordings = [load(path, price) for path in paths]
     _check(recordings, plan.goal)
     began = [
@@ -76,7 +77,7 @@ def _run(namespace: argparse.Namespace) -> int:
     found = _search(paths, began, space(names, began), plan, namespace.timeout)
     notes = _notes(recordings, found)
     if namespace.json:
-        print(json_text(tune_output.as_json(found, recordings, began, notes)))
+        print_json(tune_output.as_json(found, recordings, began, notes))
     else:
         show(tune_output.as_text(found, recordings, began, notes, width()))
     if target is not None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
-
 from hivemind.cli.lab import comparison
 from hivemind.console import printable
 from hivemind.lab.simulate.overrides import value_text
@@ -111,24 +109,22 @@ def amount(goal: Goal, value: float) -> str:
 
 def as_json(
     found: TuningResult, recordings: Sequence[Recording], began: Sequence[RecordedSettings], notes: Sequence[str]
-) -> bytes:
+) -> dict[str, object]:
     """Return the result for programs."""
     check = found.check
-    return msgspec.json.encode(
-        {
-            "goal": found.goal,
-            "journals": [each.name for each in recordings],
-            "trials": found.trials,
-            "stopped": found.stopped,
-            "better": check is not None and check.better,
-            "changes": {each.change.name: each.change.value for each in found.kept},
-            "recorded": {each.change.name: values_of(each.change.name, began) for each in found.kept},
-            "worth": {each.change.name: each.worth for each in found.kept},
-            "search": {"recorded": found.before, "best": found.best},
-            "check": None if check is None else _check_as_json(check),
-            "notes": notes,
-        }
-    )
+    return {
+        "goal": found.goal,
+        "journals": [each.name for each in recordings],
+        "trials": found.trials,
+        "stopped": found.stopped,
+        "better": check is not None and check.better,
+        "changes": {each.change.name: each.change.value for each in found.kept},
+        "recorded": {each.change.name: values_of(each.change.name, began) for each in found.kept},
+        "worth": {each.change.name: each.worth for each in found.kept},
+        "search": {"recorded": found.before, "best": found.best},
+        "check": None if check is None else _check_as_json(check),
+        "notes": notes,
+    }
 
 
 def _check_as_json(check: Validation) -> dict[str, object]:

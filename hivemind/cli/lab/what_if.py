@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
+from hivemind.cli.address import FILE_HELP, add_folder_flags
+from hivemind.cli.journals import find_journals, prices_at, progress_line
 from hivemind.cli.lab import comparison
-from hivemind.cli.lab.journals import add_journal_flags, find_journals, progress_line, public_prices
 from hivemind.cli.plugin import Command
-from hivemind.console import json_text, printable
+from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
 from hivemind.lab.comparison import extrapolation_notes
@@ -50,7 +49,7 @@ class Compared:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FILE [--set NAME=VALUE ...] [flags]"
-    parser.add_argument("file", metavar="FILE", help="a journal: its path, its name or the beginning of it, or latest")
+    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     parser.add_argument(
         "--set",
         metavar="NAME=VALUE",
@@ -68,7 +67,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="write the simulated run as a journal")
     parser.add_argument("--force", action="store_true", help="with --out: overwrite the file")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_journal_flags(parser)
+    add_folder_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
@@ -76,7 +75,7 @@ def _run(namespace: argparse.Namespace) -> int:
     changes = parse_changes(namespace.set)
     out = None if namespace.out is None else writable(Path(namespace.out).expanduser(), force=namespace.force)
     (path,) = find_journals(namespace, [namespace.file])
-    price = public_prices()
+    price = prices_at()
     with progress_line("reading"):
         recording = load(path, price)
     with progress_line("simulating"):
@@ -84,7 +83,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if out is not None:
         write_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
     if namespace.json:
-        print(json_text(as_json(found)))
+        print_json(as_json(found))
     else:
         show(as_text(found))
     return 0
@@ -163,20 +162,18 @@ def _paragraphs(texts: Sequence[tuple[str, str]], room: int | None) -> list[str]
     return [styled(line, style) for text, style in texts for line in wrapped(text, room)]
 
 
-def as_json(found: Compared) -> bytes:
+def as_json(found: Compared) -> dict[str, object]:
     """Return the result for programs."""
-    return msgspec.json.encode(
-        {
-            "journal": found.recording.name,
-            "source": found.recording.began.source,
-            "changes": {change.name: change.value for change in found.changes},
-            "faults": found.faults,
-            "recorded": found.recording.figures,
-            "replayed": found.replayed,
-            "changed": found.changed,
-            "notes": found.notes,
-        }
-    )
+    return {
+        "journal": found.recording.name,
+        "source": found.recording.began.source,
+        "changes": {change.name: change.value for change in found.changes},
+        "faults": found.faults,
+        "recorded": found.recording.figures,
+        "replayed": found.replayed,
+        "changed": found.changed,
+        "notes": found.notes,
+    }
 
 
 command = Command(_configure, _run)

@@ -12,7 +12,7 @@ from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.text.humanise import count, dollars
-from hivemind.text.table import Cell, Column, lines, show, width
+from hivemind.text.table import Cell, Column, lines, width
 from hivemind.world.snapshot import AgentView
 
 _COLUMNS = (
@@ -43,13 +43,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     agents = world(client.find_proxy(namespace)).snapshot.agents
-    if client.wants_json(namespace):
-        return client.print_json(agents)
-    if not agents:
-        print("no agent was seen yet")
-        return 0
-    show(shown(agents, width(), tree=namespace.tree))
-    return 0
+    text = shown(agents, width(), tree=namespace.tree) if agents else ["no agent was seen yet"]
+    return client.print_answer(namespace, agents, text)
 
 
 def shown(agents: Iterable[AgentView], room: int | None, *, tree: bool = False) -> list[str]:

@@ -7,13 +7,14 @@ import argparse
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import client
 from hivemind.cli.plugin import Command
+from hivemind.cli.proxy_client import ProxyClient
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.scheduler.events import BudgetState
 from hivemind.text import amounts
 from hivemind.text.amounts import WantedBudget, parse_budget, shell_hint
 from hivemind.text.humanise import count, dollars
-from hivemind.text.table import Cell, Column, lines, show, styled, width
+from hivemind.text.table import Cell, Column, lines, styled, width
 
 _COLUMNS = (
     Column("AGENT", cut=True, least=20),
@@ -49,18 +50,12 @@ def _run(namespace: argparse.Namespace) -> int:
         return _set(namespace, agent, words[0])
     if namespace.per or namespace.covers:
         raise UsageError("say how much, as in hivemind budget alice 200k --per day")
-    told = client.find_proxy(namespace).get("/budgets", BudgetsPart, agent=agent)
-    return _show(namespace, told, agent)
-
-
-def _show(namespace: argparse.Namespace, told: BudgetsPart, agent: str | None) -> int:
-    if client.wants_json(namespace):
-        return client.print_json(told.pool if namespace.pool else told.agents[0] if agent is not None else told)
+    proxy = client.find_proxy(namespace)
     if namespace.pool or agent is not None:
-        show(one(told.pool if namespace.pool else told.agents[0]))
-    else:
-        show(shown(told, width()))
-    return 0
+        budget = _stands(proxy, agent)
+        return client.print_answer(namespace, budget, one(budget))
+    budgets = proxy.get("/budgets", BudgetsPart)
+    return client.print_answer(namespace, budgets, shown(budgets, width()))
 
 
 def one(stands: AgentBudget) -> list[str]:
@@ -70,16 +65,12 @@ def one(stands: AgentBudget) -> list[str]:
     else:
         state = stands.budget
         ceiling = amounts.ceiling(state.tokens, state.dollars, state.per, state.covers)
-        first = f"{_name(stands)}: {ceiling}; {_style(state, amounts.how_used(state))}"
+        first = f"{_name(stands)}: {ceiling}; {styled(amounts.how_used(state), _style(state))}"
     rows = [("this run", stands.run), ("today", stands.day), ("in all", stands.ever)]
     used = [
         f"  {name:9}{spent.tokens:>13,} tokens  {dollars(spent.dollars, spent.unpriced):>10}" for name, spent in rows
     ]
     return [first, *used]
-
-
-def _style(state: BudgetState, text: str) -> str:
-    return styled(text, budget_share(state).style)
 
 
 def shown(told: BudgetsPart, room: int | None) -> list[str]:
@@ -91,11 +82,17 @@ def budget_share(state: BudgetState | None) -> Cell:
     """Return `23 % of 200k`, of the ceiling that is nearer; empty where there is none."""
     if state is None or (state.tokens is None and state.dollars is None):
         return Cell("")
-    tokens = 0.0 if state.tokens is None else state.used_tokens / state.tokens
-    in_tokens = state.tokens is not None and (state.dollars is None or tokens >= state.share)
-    ceiling = count(state.tokens) if in_tokens and state.tokens is not None else dollars(state.dollars or 0.0)
-    style = "bad" if state.share >= 1 else "warn" if state.share >= 0.85 else ""
-    return Cell(f"{state.share:.0%}".replace("%", " %") + f" of {ceiling}", style)
+    nearer_in_tokens = state.tokens is not None and state.used_tokens / state.tokens >= state.share
+    ceiling = count(state.tokens or 0) if nearer_in_tokens or state.dollars is None else dollars(state.dollars)
+    return Cell(f"{_percent(state)} of {ceiling}", _style(state))
+
+
+def _percent(state: BudgetState) -> str:
+    return f"{100 * state.share:.0f} %"
+
+
+def _style(state: BudgetState) -> str:
+    return "bad" if state.share >= 1 else "warn" if state.share >= 0.85 else ""
 
 
 def _row(each: AgentBudget) -> list[Cell | str]:
@@ -103,7 +100,7 @@ def _row(each: AgentBudget) -> list[Cell | str]:
     ceiling = "none" if state is None else amounts.ceiling(state.tokens, state.dollars, state.per)
     if state is not None and state.covers == "subtree":
         ceiling += ", subtree"
-    used = Cell("") if state is None else Cell(f"{state.share:.0%}".replace("%", " %"), budget_share(state).style)
+    used = Cell("") if state is None else Cell(_percent(state), _style(state))
     spent = [count(each.run.tokens), count(each.day.tokens), count(each.ever.tokens)]
     return [_name(each), ceiling, used, *spent, dollars(each.ever.dollars, each.ever.unpriced)]
 
@@ -125,13 +122,11 @@ def _set(namespace: argparse.Namespace, agent: str | None, text: str) -> int:
     per = wanted.per or namespace.per
     given = {"agent": agent, "tokens": wanted.tokens, "dollars": wanted.dollars, "per": per, "covers": namespace.covers}
     done = proxy.command("SetBudget", **given)
-    if client.wants_json(namespace):
-        return client.print_json(done)
-    show(one(_stands(proxy, agent)))
-    return 0
+    shown = [] if client.wants_json(namespace) else one(_stands(proxy, agent))
+    return client.print_answer(namespace, done, shown)
 
 
-def _stands(proxy: client.ProxyClient, agent: str | None) -> AgentBudget:
+def _stands(proxy: ProxyClient, agent: str | None) -> AgentBudget:
     told = proxy.get("/budgets", BudgetsPart, agent=agent)
     return told.pool if agent is None else told.agents[0]
 

@@ -1,4 +1,7 @@
-"""`hivemind status`: how the proxy is."""
+"""`hivemind status`: how the proxy is.
+
+What an answer needs is imported when there is one, so that a missing proxy is reported at once.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,19 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from hivemind.api_types import SnapshotPart
 from hivemind.cli import client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
-from hivemind.control.codec import decode_snapshot
-from hivemind.scheduler.gauges import LaneState, WindowState
-from hivemind.scheduler.tasks.graph import TASK_STATES
-from hivemind.text import amounts
 from hivemind.text.humanise import count, dollars, duration, size
-from hivemind.text.table import Cell, Column, lines, show, styled, width
-from hivemind.world.snapshot import TASKS_SHOWN, RecordingView, Snapshot
+from hivemind.text.table import Cell, Column, lines, styled, width
+
+if TYPE_CHECKING:
+    from hivemind.api_types import SnapshotPart
+    from hivemind.cli.proxy_client import ProxyClient
+    from hivemind.scheduler.gauges import LaneState, WindowState
+    from hivemind.world.snapshot import RecordingView, Snapshot
 
 _COLUMNS = (
     Column("LANE", cut=True),
@@ -33,14 +37,13 @@ _CIRCUITS = {"closed": "", "half_open": "warn", "open": "bad"}
 
 def _run(namespace: argparse.Namespace) -> int:
     part = world(client.find_proxy(namespace))
-    if client.wants_json(namespace):
-        return client.print_json(as_facts(part))
-    show(shown(part, width()))
-    return 0
+    return client.print_answer(namespace, as_facts(part), shown(part, width()))
 
 
-def world(proxy: client.ProxyClient) -> SnapshotPart:
+def world(proxy: ProxyClient) -> SnapshotPart:
     """Return the proxy's world. Raises: ProxyError."""
+    from hivemind.control.codec import decode_snapshot
+
     return proxy.get_decoded(decode_snapshot, "/snapshot")
 
 
@@ -65,6 +68,10 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
 
 def shown(part: SnapshotPart, room: int | None) -> list[str]:
     """Return the lines that are shown."""
+    from hivemind.scheduler.tasks.graph import TASK_STATES
+    from hivemind.text import amounts
+    from hivemind.world.snapshot import TASKS_SHOWN
+
     world, totals = part.snapshot, part.snapshot.totals
     mode = styled(world.mode, _MODES.get(world.mode, ""))
     told = [f"{mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})", ""]

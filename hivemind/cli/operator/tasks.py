@@ -13,7 +13,7 @@ from hivemind.parser import Parser
 from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.humanise import count
-from hivemind.text.table import Cell, Column, lines, show, width
+from hivemind.text.table import Cell, Column, lines, width
 
 _COLUMNS = (
     Column("TASK", cut=True, least=24),
@@ -82,13 +82,8 @@ def _run(namespace: argparse.Namespace) -> int:
 
 def _list(namespace: argparse.Namespace) -> int:
     tasks = client.find_proxy(namespace).get("/tasks", TasksPart, batch=namespace.batch).tasks
-    if client.wants_json(namespace):
-        return client.print_json(tasks)
-    if not tasks:
-        print("no tasks" + (f" in batch {namespace.batch}" if namespace.batch else ""))
-        return 0
-    show(shown(tasks, width()))
-    return 0
+    none = f"no tasks in batch {namespace.batch}" if namespace.batch else "no tasks"
+    return client.print_answer(namespace, tasks, shown(tasks, width()) if tasks else [none])
 
 
 def shown(tasks: tuple[TaskState, ...], room: int | None) -> list[str]:

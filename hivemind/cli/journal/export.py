@@ -7,23 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from hivemind.cli.journal.options import add_file, open_named_journal, tell
-from hivemind.cli.journal.stats import prices_at
+from hivemind.cli.journals import open_named_journal, prices_at, print_damage
 from hivemind.errors import UsageError
 from hivemind.journal.export.requests import requests
 from hivemind.journal.read.reader import FREQUENT, Journal
 from hivemind.journal.write.sink import written_whole
-
-
-def configure(parser: argparse.ArgumentParser) -> None:
-    """The flags of `export`."""
-    add_file(parser)
-    form = parser.add_mutually_exclusive_group(required=True)
-    form.add_argument("--csv", action="store_true", help="a row a request, for spreadsheets")
-    form.add_argument(
-        "--har", action="store_true", help="an entry an attempt, for browsers' tools; with recorded bodies"
-    )
-    parser.add_argument("--out", metavar="FILE", help="write there, readable by you alone [standard output]")
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -41,7 +29,7 @@ def run(namespace: argparse.Namespace) -> int:
             raise UsageError(f"--out {path}: is the journal itself")
         with written_whole(path) as file:
             file.writelines(pieces)
-    tell(journal)
+    print_damage(journal)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`hivemind set`: turn a knob, or give an agent another priority."""
+"""`hivemind pause`, `stop` and `set`: hold or refuse requests, change a knob or a priority."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.scheduler.types import Priority
 from hivemind.text.suggest import did_you_mean
-from hivemind.text.table import Column, lines, show, width
+from hivemind.text.table import Column, lines, width
 
 _NO_LIMIT = ("none", "off")
 _COLUMNS = (
@@ -24,7 +24,35 @@ _COLUMNS = (
 )
 
 
-def _configure(parser: argparse.ArgumentParser) -> None:
+def _configure_pause(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="AGENT", nargs="?", help="hold its requests in the queue [everybody's]")
+    parser.add_argument("--undo", action="store_true", help="let them go again")
+    client.add_flags(parser)
+
+
+def _pause(namespace: argparse.Namespace) -> int:
+    agent, paused = namespace.agent, not namespace.undo
+    whose = "all requests" if agent is None else f"{agent}'s requests"
+    done = f"{whose} wait; streams in flight go on" if paused else f"{whose} go on"
+    proxy = client.find_proxy(namespace)
+    if agent is None:
+        return client.send_command(namespace, proxy, done, "PauseAdmissions", paused=paused)
+    return client.send_command(namespace, proxy, done, "PauseAgent", agent=agent, paused=paused)
+
+
+def _configure_stop(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="AGENT", help="what it has in flight ends, what comes is refused")
+    parser.add_argument("--undo", action="store_true", help="let it ask again")
+    client.add_flags(parser)
+
+
+def _stop(namespace: argparse.Namespace) -> int:
+    agent, stopped = namespace.agent, not namespace.undo
+    done = f"{agent} is stopped" if stopped else f"{agent} may ask again"
+    return client.send_command(namespace, client.find_proxy(namespace), done, "StopAgent", agent=agent, stopped=stopped)
+
+
+def _configure_set(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [KNOB VALUE | priority AGENT PRIORITY] [flags]"
     parser.add_argument("knob", metavar="KNOB", nargs="?", help=f"{', '.join(KNOBS)}; none: show them all")
     parser.add_argument("values", metavar="VALUE", nargs="*", help="a number; none: no limit")
@@ -32,7 +60,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     client.add_flags(parser)
 
 
-def _run(namespace: argparse.Namespace) -> int:
+def _set(namespace: argparse.Namespace) -> int:
     if namespace.knob is None:
         return _show(namespace)
     if namespace.knob == "priority":
@@ -42,9 +70,9 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError(f"say one value, as in hivemind set {knob.name} {max(knob.lowest, 1):g}")
     value = _number(knob, namespace.values[0])
     shown = "no limit" if knob.zero_is_none and not value else f"{value:g}"
-    told = f"{knob.name} is {shown}" + (f" for {namespace.upstream}" if namespace.upstream else "")
+    done = f"{knob.name} is {shown}" + (f" for {namespace.upstream}" if namespace.upstream else "")
     given = {"knob": knob.name, "value": value, "upstream": namespace.upstream}
-    return client.send_command(namespace, client.find_proxy(namespace), told, "Tune", **given)
+    return client.send_command(namespace, client.find_proxy(namespace), done, "Tune", **given)
 
 
 def _set_priority(namespace: argparse.Namespace) -> int:
@@ -54,9 +82,9 @@ def _set_priority(namespace: argparse.Namespace) -> int:
     agent, priority = namespace.values
     if priority.lower() not in names:
         raise UsageError(f"priority {priority[:40]}: must be {', '.join(names[:-1])} or {names[-1]}")
-    told = f"{agent} has priority {priority.lower()}"
+    done = f"{agent} has priority {priority.lower()}"
     given = {"agent": agent, "priority": priority.lower()}
-    return client.send_command(namespace, client.find_proxy(namespace), told, "SetPriority", **given)
+    return client.send_command(namespace, client.find_proxy(namespace), done, "SetPriority", **given)
 
 
 def _knob(name: str) -> Knob:
@@ -89,23 +117,20 @@ def _show(namespace: argparse.Namespace) -> int:
     found = {view.state.upstream: dict(view.state.knobs) for view in reversed(lanes)}
     if namespace.upstream is not None:
         found = {name: knobs for name, knobs in found.items() if name == namespace.upstream}
-    if client.wants_json(namespace):
-        return client.print_json(found)
-    if not found:
-        print("no knob has a value yet: no request was seen")
-        return 0
     rows = [
         [knob.name, upstream, _shown(knob, values[knob.name]), f"{knob.lowest:g}", f"{knob.highest:,.10g}"]
         for upstream, values in sorted(found.items())
         for knob in KNOBS.values()
         if knob.name in values
     ]
-    show(lines(_COLUMNS, rows, width()))
-    return 0
+    text = lines(_COLUMNS, rows, width()) if found else ["no knob has a value yet: no request was seen"]
+    return client.print_answer(namespace, found, text)
 
 
 def _shown(knob: Knob, value: float) -> str:
     return "none" if knob.zero_is_none and not value else f"{value:,.10g}"
 
 
-command = Command(_configure, _run)
+pause = Command(_configure_pause, _pause)
+stop = Command(_configure_stop, _stop)
+set_command = Command(_configure_set, _set)

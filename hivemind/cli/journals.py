@@ -1,0 +1,73 @@
+"""What the commands that read journals share: which file is meant, prices, what is wrong in it, a progress line."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hivemind.cli.address import folder_settings
+from hivemind.errors import UsageError
+from hivemind.journal.files import find
+from hivemind.journal.read.reader import Journal, open_journal
+from hivemind.prices import Prices
+from hivemind.scheduler.types import Price
+from hivemind.store.token_file import state_dir
+
+CLEAR_LINE = "\r\x1b[2K"
+
+
+def state_folder(namespace: argparse.Namespace) -> Path:
+    """Return the state directory of the proxy that the settings describe. Raises: UsageError."""
+    try:
+        return state_dir(folder_settings(namespace).state_dir)
+    except OSError as error:
+        raise UsageError(f"no folder of journals: {error.strerror}; name one with --state-dir") from None
+
+
+def open_named_journal(namespace: argparse.Namespace) -> Journal:
+    """Raises: UsageError: there is none, or nothing in it can be read."""
+    text = namespace.file
+    # A path needs no settings, which may be of no use where it was copied to.
+    if os.sep in text and namespace.state_dir is None and namespace.config is None:
+        return open_journal(find(text, Path()))
+    return open_journal(find(text, state_folder(namespace)))
+
+
+def find_journals(namespace: argparse.Namespace, texts: Sequence[str]) -> list[Path]:
+    """Return the journals of these names. Raises: UsageError."""
+    if all(os.sep in text and os.path.isfile(text) for text in texts):
+        return [Path(text) for text in texts]
+    folder = state_folder(namespace)
+    return [find(text, folder) for text in texts]
+
+
+def print_damage(journal: Journal) -> None:
+    """Print what was found wrong while the journal was read, a line each."""
+    sys.stdout.flush()
+    for line in journal.damage.messages():
+        print(f"hivemind: {journal.path.name}: {line}", file=sys.stderr)
+
+
+def prices_at(wall: float | None = None) -> Price:
+    """Return public prices as they were at that moment, in seconds since the epoch, or today's."""
+    earliest, latest = 1_500_000_000.0, 4_000_000_000.0  # beyond, a file says what can't be
+    prices = Prices() if wall is None else Prices(lambda: min(max(wall, earliest), latest))
+    prices.load()
+    return prices.cost
+
+
+@contextlib.contextmanager
+def progress_line(what: str) -> Iterator[None]:
+    """Show a line on a terminal meanwhile."""
+    shown = sys.stderr.isatty()
+    if shown:
+        print(f"{what}...", end="", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        if shown:
+            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
