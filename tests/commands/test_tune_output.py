@@ -8,8 +8,8 @@ import pytest
 
 from hivemind.cli.lab import tune_output
 from hivemind.journal.figures import Tally
+from hivemind.lab.comparison import Spread
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.spread import Spread
 from hivemind.lab.tune.tuning import KeptChange, TuningProgress, TuningResult, Validation
 
 RUN = replace(Tally().figures(), agents=1, finished=1, wall_s=100.0)

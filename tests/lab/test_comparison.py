@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hivemind.journal.figures import Figures, Tally, Waits
-from hivemind.lab.comparison import run_measures
-from hivemind.lab.spread import Spread, spread, student_t
+from hivemind.lab.comparison import Spread, run_measures, spread, student_t
 
 EMPTY = Tally().figures()
 

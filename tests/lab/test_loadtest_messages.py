@@ -9,9 +9,9 @@ import pytest
 from lab.loadtest_kit import body, request, target
 
 from hivemind.journal.records import RequestBody
-from hivemind.lab.loadtest.credentials import ApiKeys
 from hivemind.lab.loadtest.messages import Bodies, MessageBuilder, OutgoingRequest, can_be_sent
 from hivemind.lab.loadtest.requests import RecordedRequest
+from hivemind.lab.loadtest.target import ApiKeys
 from hivemind.scheduler.types import Priority
 
 KEY = "sk-ant-fresh-0123456789"

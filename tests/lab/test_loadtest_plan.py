@@ -7,10 +7,12 @@ from lab.loadtest_kit import BEGAN, USED, arrived, body, failed, finished, opene
 
 from hivemind.errors import UsageError
 from hivemind.lab.loadtest.requests import JournalRequests, RequestResult, Selection, predecessors, wall_s
-from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, FirstContent, Refused
+from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, FirstContent, Granted, Refused
 from hivemind.scheduler.types import FailureKind, Priority
 from hivemind.world.state import Carried
 from hivemind.world.world import World
+
+GRANTED = Granted(BEGAN, 1, "ann", "lane", 1, 0.0)
 
 
 def read(*events: Event) -> JournalRequests:
@@ -27,6 +29,7 @@ def test_a_request_is_as_it_was_recorded() -> None:
         opened(),
         arrived(1, 2.0, asked=Priority.HIGH, stream=True),
         body(1, "{}"),
+        Granted(BEGAN + 2.4, 1, "ann", "lane", 1, 0.4),
         FirstContent(BEGAN + 2.5, 1, "ann", "lane", 0.1),
         finished(1, 4.0),
     )
@@ -47,7 +50,7 @@ def test_a_request_is_as_it_was_recorded() -> None:
         ([Abandoned(BEGAN + 3, 1, "ann", "lane", True)], RequestResult(None, "left", None, 3.0, None)),
         ([Refused(BEGAN + 3, 1, "ann", "lane", "queue_full", 503)], RequestResult(503, "queue_full", None, 3.0, None)),
         (
-            [FirstContent(BEGAN + 1, 1, "ann", "lane", 1.0), failed(1, 3, FailureKind.TRUNCATED, None)],
+            [GRANTED, FirstContent(BEGAN + 1, 1, "ann", "lane", 1.0), failed(1, 3, FailureKind.TRUNCATED, None)],
             RequestResult(200, "truncated", 1.0, 3.0, None),
         ),
         (

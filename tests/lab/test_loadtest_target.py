@@ -6,7 +6,7 @@ import pytest
 from lab.loadtest_kit import target
 
 from hivemind.errors import UsageError
-from hivemind.lab.loadtest.credentials import ApiKeys, token_of
+from hivemind.lab.loadtest.target import ApiKeys, token_of
 
 SECRET = "sk-ant-api03-0123456789abcdef"
 ALL = {
@@ -40,7 +40,7 @@ CHAT, MESSAGES, DEPLOYED = (
 )
 def test_what_may_cost_money(url: str, paid: bool) -> None:
     """Everything but this machine and private networks; a host that nobody knows too."""
-    assert target(url).paid is paid
+    assert target(url).private is not paid
 
 
 @pytest.mark.parametrize(

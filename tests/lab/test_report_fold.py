@@ -8,12 +8,11 @@ import pytest
 from lab.report_kit import LANE, START, a_night, arrived, content, failed, finished, granted, opened, run_of, sampled
 
 from hivemind.journal.records import Gap
+from hivemind.lab.report import agents as rowing
 from hivemind.lab.report import fold as folding
-from hivemind.lab.report import rows as rowing
-from hivemind.lab.report.agents import MODELS_KEPT, OTHERS
+from hivemind.lab.report.agents import MODELS_KEPT, OTHERS, STATES, Rows, Span
 from hivemind.lab.report.fold import RunFold
-from hivemind.lab.report.rows import STATES, Rows, Span
-from hivemind.lab.report.series import Series, Thinned
+from hivemind.lab.report.lanes import Series, Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
 from hivemind.world.state import Carried
@@ -28,8 +27,9 @@ def state_of(span: Span) -> str:
 
 def test_what_was_saved() -> None:
     """Saved is who met a fault unseen and never saw one, and what it had used when the last one would have ended it."""
-    saved = run_of(a_night()).saved
-    assert (saved.agents, saved.spent.tokens, saved.spent.dollars, saved.spent.unpriced) == (1, 1000, 1.0, 0)
+    run = run_of(a_night())
+    spent = run.saved_spending
+    assert (len(run.saved), spent.tokens, spent.dollars, spent.unpriced) == (1, 1000, 1.0, 0)
 
 
 def test_saved_as_the_control_room_counts() -> None:
@@ -56,9 +56,9 @@ def test_saved_as_the_control_room_counts() -> None:
     world = World(at=START, wall=0.0, address="", upstreams=())
     for event in events:
         world.apply(event)
-    totals, saved = world.snapshot(events[-1].at).totals, run_of(events).saved
+    totals, run = world.snapshot(events[-1].at).totals, run_of(events)
     assert totals.agents_saved > 3
-    assert (saved.agents, saved.spent.tokens) == (totals.agents_saved, totals.tokens_saved)
+    assert (len(run.saved), run.saved_spending.tokens) == (totals.agents_saved, totals.tokens_saved)
 
 
 def test_faults_and_what_became_of_them() -> None:
@@ -175,7 +175,7 @@ def test_a_gap() -> None:
 def test_what_was_never_seen_to_come_counts_nothing() -> None:
     """Events of a request whose beginning isn't in the recording are left out."""
     run = run_of([opened(), granted(1, 9, "ann"), failed(1.5, 9, "ann", None), finished(2, 9, "ann", attempts=2)])
-    assert (run.fold.agents, run.fold.faults.count, run.saved.agents) == ({}, 0, 0)
+    assert (run.fold.agents, run.fold.faults.count, run.saved) == ({}, 0, [])
 
 
 def test_what_was_open_when_the_recording_begins_counts_from_there() -> None:
@@ -187,7 +187,7 @@ def test_what_was_open_when_the_recording_begins_counts_from_there() -> None:
     carried = Carried(START + 2, world.keep(START + 2))
     run = run_of([carried, granted(3, 2, "bob", waited_s=2.0), finished(4, 1, "ann"), finished(5, 2, "bob")])
     ann, bob = (run.fold.agents[name] for name in ("ann", "bob"))
-    assert (ann.began, ann.requests, ann.answered, ann.spent.dollars) == (2, 1, 1, 1.0)
+    assert (ann.requests, ann.answered, ann.spent.dollars) == (1, 1, 1.0)
     assert bob.row is not None
     assert [(span.begins, span.ends, state_of(span)) for span in bob.row.spans] == [
         (2, 3, "queued"),

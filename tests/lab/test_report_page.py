@@ -214,7 +214,7 @@ def test_what_others_recorded_wasnt_saved(source: str) -> None:
     """Of traffic that didn't go through HiveMind nothing is claimed to be its doing."""
     run = run_of(a_night(), began(source=source))
     text = " ".join(seen(run).texts)
-    assert run.saved.agents == 0
+    assert run.saved == []
     assert "Nothing: this traffic didn't go through HiveMind" in text
     assert not re.search(r"unseen|no agent saw|never saw", text)
 

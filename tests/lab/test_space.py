@@ -6,7 +6,7 @@ import pytest
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.tune.space import (
+from hivemind.lab.tune.search import (
     DEFAULT_KNOBS,
     Dimension,
     RecordedSettings,

@@ -11,8 +11,7 @@ import pytest
 
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures, Tally, Waits
-from hivemind.lab.tune.search import Search
-from hivemind.lab.tune.space import RecordedSettings, space
+from hivemind.lab.tune.search import RecordedSettings, Search, space
 from hivemind.lab.tune.tuning import CHOSEN_SEEDS, SEARCHED_SEEDS, Goal, Tuner, TuningPlan, TuningProgress, TuningResult
 from hivemind.lab.tune.workers import Job
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig

@@ -21,7 +21,7 @@ from hivemind.errors import UsageError
 from hivemind.lab.comparison import extrapolation_notes
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.tune.space import DEFAULT_KNOBS, Dimension, RecordedSettings, knobs_named, space
+from hivemind.lab.tune.search import DEFAULT_KNOBS, Dimension, RecordedSettings, knobs_named, space
 from hivemind.lab.tune.tuning import Goal, Tuner, TuningPlan, TuningProgress, TuningResult
 from hivemind.lab.tune.workers import Workers
 from hivemind.scheduler.commands import Rejected

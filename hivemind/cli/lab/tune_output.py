@@ -9,7 +9,7 @@ from hivemind.cli.lab import comparison
 from hivemind.console import printable
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.tune.space import RecordedSettings, values_of
+from hivemind.lab.tune.search import RecordedSettings, values_of
 from hivemind.lab.tune.tuning import Goal, TuningProgress, TuningResult, Validation, cost
 from hivemind.text.humanise import dollars, duration
 from hivemind.text.table import Cell, Column, lines, styled, wrapped

@@ -15,10 +15,9 @@ from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
 from hivemind.lab.comparison import extrapolation_notes
-from hivemind.lab.simulate.output import writable, write_journal
 from hivemind.lab.simulate.overrides import Change, agent_commands, parse_changes
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.whatif import Faults, simulate
+from hivemind.lab.simulate.whatif import Faults, simulate, writable, write_journal
 from hivemind.lab.tune.workers import Job, Workers
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import duration

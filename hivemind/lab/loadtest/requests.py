@@ -13,7 +13,7 @@ from hivemind.journal.records import RequestBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage, record
 from hivemind.text.suggest import did_you_mean
-from hivemind.world.lifecycle import Lifecycle, OpenRequests
+from hivemind.world.lifecycle import End, Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 
 LEFT = "left"
@@ -80,29 +80,22 @@ class Predecessor:
     """Seconds from its end to the request that follows."""
 
 
-class _Request(Lifecycle):
-    __slots__ = ("first_s",)
-
-    def __init__(self, arrived: ev.Arrived, provider: str) -> None:
-        super().__init__(arrived, provider)
-        self.first_s: float | None = None
-
-
 class JournalRequests:
     """Collects the requests of a journal from its events. `began` is the beginning on the journal's own clock."""
 
     def __init__(self, began: float) -> None:
         self._began = began
-        self._open = OpenRequests(_Request)
+        self._open = OpenRequests(Lifecycle)
         self._over: list[RecordedRequest] = []
         self._bodies: set[int] = set()
         self._folds: dict[type[ev.Event], Callable[[Any], object]] = {
             ev.LaneOpened: self._open.lane_opened,
             ev.Arrived: self._open.arrived,
+            ev.Granted: self._open.granted,
             Carried: self._carried,
             RequestBody: self._body,
-            ev.FirstContent: self._first_content,
-            ev.AttemptFailed: lambda event: self._add(self._open.attempt_failed(event)),
+            ev.FirstContent: self._open.first_content,
+            ev.AttemptFailed: self._ended,
             ev.Finished: self._ended,
             ev.Abandoned: self._ended,
             ev.Refused: self._ended,
@@ -143,19 +136,12 @@ class JournalRequests:
         _, lost = self._open.carried(event)
         self._over += map(self._recorded_request, lost)
 
-    def _first_content(self, event: ev.FirstContent) -> None:
-        request = self._open.first_content(event)
-        if request is not None:
-            request.first_s = event.at - request.known_from
-
-    def _ended(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> None:
-        self._add(self._open.ended(event))
-
-    def _add(self, request: _Request | None) -> None:
+    def _ended(self, event: End) -> None:
+        request = self._open.attempt_failed(event) if isinstance(event, ev.AttemptFailed) else self._open.ended(event)
         if request is not None and request.end is not None:
             self._over.append(self._recorded_request(request))
 
-    def _recorded_request(self, request: _Request) -> RecordedRequest:
+    def _recorded_request(self, request: Lifecycle) -> RecordedRequest:
         # Interned, because there may be a million requests with few different texts.
         arrived = request.arrived
         return RecordedRequest(
@@ -173,11 +159,13 @@ class JournalRequests:
         )
 
 
-def _result(request: _Request) -> RequestResult:
-    end, first_s = request.end, request.first_s
+def _result(request: Lifecycle) -> RequestResult:
+    end, began = request.end, request.known_from
+    content_at = request.attempts[-1].first_content_at if request.attempts else None
+    first_s = None if content_at is None or content_at < began else content_at - began
     if end is None:
         return RequestResult(None, OPEN, first_s, None, None)
-    took_s = end.at - request.known_from
+    took_s = end.at - began
     if isinstance(end, ev.Refused):
         return RequestResult(end.status, intern(end.reason), first_s, took_s, None)
     if isinstance(end, ev.Finished):

@@ -1,18 +1,23 @@
-"""The plan and the result of a load test as text and as JSON."""
+"""The plan and the result of a load test as text and as JSON.
+
+The same requests are counted in the same way as recorded and as sent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import msgspec
 
 from hivemind.console import json_text, printable
+from hivemind.journal.figures import percentile
 from hivemind.lab.comparison import Measure, Row, Verdict, compare
 from hivemind.lab.loadtest.plan import LoadTestPlan
-from hivemind.lab.loadtest.requests import wall_s
+from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, wall_s
 from hivemind.lab.loadtest.sender import Sent
-from hivemind.lab.loadtest.totals import Lateness, Totals, lateness, measures, recorded_totals, sent_totals
 from hivemind.text.humanise import count, duration, plural
 from hivemind.text.table import Cell, Column, lines
 
@@ -28,14 +33,121 @@ _STYLES: Mapping[Verdict, str] = {"better": "good", "worse": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """Figures of a number of requests."""
+
+    requests: int
+    answered: int
+    statuses: dict[str, int]
+    """By status; `none` where there was no answer."""
+    errors: dict[str, int]
+    """Of the requests that weren't answered, by kind."""
+    first_p50_s: float | None
+    first_p95_s: float | None
+    """To the first content of answered requests; None: unknown for all of them."""
+    took_p50_s: float | None
+    took_p95_s: float | None
+    input_tokens: int
+    output_tokens: int
+    uncounted: int
+    """Answers without a token count."""
+    sending_s: float
+    """From the first request to the last one."""
+    wall_s: float
+    """From the first request to the last end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """By how much requests were sent later than planned."""
+
+    p50_s: float
+    p95_s: float
+    longest_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class LoadTestResult:
-    """What a load test came to."""
+    """What was sent, and how it ended."""
 
     plan: LoadTestPlan
     sent: tuple[Sent, ...]
     hivemind: bool
     """The target is a HiveMind."""
     interrupted: bool
+
+
+def recorded_totals(requests: Sequence[RecordedRequest]) -> Totals:
+    """Return the totals as recorded."""
+    return _totals([each.recorded for each in requests], [each.at_s for each in requests], wall_s(requests))
+
+
+def sent_totals(sent: Sequence[Sent]) -> Totals:
+    """Return the totals of what was sent."""
+    at = [each.at_s for each in sent]
+    ends = [each.at_s + (each.result.took_s or 0.0) for each in sent]
+    return _totals([each.result for each in sent], at, max(ends, default=0.0) - min(at, default=0.0))
+
+
+def _totals(results: Sequence[RequestResult], sent_at: Sequence[float], wall: float) -> Totals:
+    answered = [result for result in results if not result.error]
+    first = [result.first_s for result in answered if result.first_s is not None]
+    took = [result.took_s for result in answered if result.took_s is not None]
+    used = [result.usage for result in results if result.usage is not None]
+    statuses = Counter("none" if result.status is None else str(result.status) for result in results)
+    return Totals(
+        requests=len(results),
+        answered=len(answered),
+        statuses=dict(sorted(statuses.items())),
+        errors=dict(Counter(result.error for result in results if result.error).most_common()),
+        first_p50_s=percentile(first, 0.5) if first else None,
+        first_p95_s=percentile(first, 0.95) if first else None,
+        took_p50_s=percentile(took, 0.5) if took else None,
+        took_p95_s=percentile(took, 0.95) if took else None,
+        input_tokens=sum(usage.total_input for usage in used),
+        output_tokens=sum(usage.output_tokens for usage in used),
+        uncounted=sum(result.usage is None for result in answered),
+        sending_s=max(sent_at, default=0.0) - min(sent_at, default=0.0),
+        wall_s=wall,
+    )
+
+
+def _measures(recorded: Totals, now: Totals, sending: str) -> Iterator[Measure[Totals]]:
+    """Yield the figures by which two totals are compared; `sending` names the time in which requests were sent."""
+    yield Measure("requests", "count", "", lambda each: each.requests)
+    yield Measure("answered", "count", "more", lambda each: each.answered, counts_endings=True)
+    for status in sorted({*recorded.statuses, *now.statuses}):
+        name = "no answer" if status == "none" else f"status {status}"
+        yield Measure(name, "count", "", partial(_by_status, status))
+    for error in sorted({*recorded.errors, *now.errors}):
+        yield Measure(error.replace("_", " "), "count", "less", partial(_by_error, error), counts_endings=True)
+    yield Measure("first content p50", "seconds", "less", lambda each: each.first_p50_s)
+    yield Measure("first content p95", "seconds", "less", lambda each: each.first_p95_s)
+    yield Measure("whole answer p50", "seconds", "less", lambda each: each.took_p50_s)
+    yield Measure("whole answer p95", "seconds", "less", lambda each: each.took_p95_s)
+    yield Measure("tokens in", "tokens", "", lambda each: each.input_tokens)
+    yield Measure("tokens out", "tokens", "", lambda each: each.output_tokens)
+    if recorded.uncounted or now.uncounted:
+        yield Measure("answers without a count", "count", "", lambda each: each.uncounted)
+    yield Measure(sending, "seconds", "", lambda each: each.sending_s)
+    yield Measure("wall time", "seconds", "", lambda each: each.wall_s)
+
+
+def _by_status(status: str, totals: Totals) -> int:
+    return totals.statuses.get(status, 0)
+
+
+def _by_error(error: str, totals: Totals) -> int:
+    return totals.errors.get(error, 0)
+
+
+def lateness(sent: Iterable[Sent]) -> Lateness:
+    """Return by how much all that was sent was late."""
+    late = [each.late_s for each in sent]
+    return Lateness(percentile(late, 0.5), percentile(late, 0.95), max(late, default=0.0))
+
+
+# --- As text -----------------------------------------------------------------------------------------------------
 
 
 def plan_as_text(plan: LoadTestPlan) -> list[str]:
@@ -54,11 +166,6 @@ def plan_as_text(plan: LoadTestPlan) -> list[str]:
     ]
 
 
-def plan_as_json(plan: LoadTestPlan) -> str:
-    """Return what would be sent, for programs."""
-    return _encoded({**_plan_fields(plan), "recorded": recorded_totals(plan.requests)})
-
-
 def as_text(result: LoadTestResult, room: int | None) -> list[str]:
     """Return the result beside what was recorded of the same requests, for people."""
     plan, sent = result.plan, result.sent
@@ -66,7 +173,7 @@ def as_text(result: LoadTestResult, room: int | None) -> list[str]:
     speed = "" if plan.speed == 1 else f", {plan.speed:g} times as fast"
     url = "" if plan.target is None else plan.target.url
     what = "HiveMind " if result.hivemind else ""
-    synthetic = len(sent) - sum(each.real for each in sent)
+    synthetic = sum(not each.real for each in sent)
     text = [f"{printable(plan.journal)} against {what}{url}, {pace}{speed}", ""]
     text += table(recorded_totals([each.request for each in sent]), sent_totals(sent), plan.speed, room)
     text += ["", late_line(lateness(sent)), *([f"{synthetic:,} requests were made up"] if synthetic else [])]
@@ -76,30 +183,11 @@ def as_text(result: LoadTestResult, room: int | None) -> list[str]:
     return [*text, *_unsupported(plan)]
 
 
-def as_json(result: LoadTestResult) -> str:
-    """Return the result for programs."""
-    sent = result.sent
-    return _encoded(
-        {
-            **_plan_fields(result.plan),
-            "hivemind": result.hivemind,
-            "interrupted": result.interrupted,
-            "over": len(sent),
-            "made_up": len(sent) - sum(each.real for each in sent),
-            "recorded": recorded_totals([each.request for each in sent]),
-            "now": sent_totals(sent),
-            "late": lateness(sent),
-        }
-    )
-
-
 def table(recorded: Totals, now: Totals, speed: float, room: int | None) -> list[str]:
     """Return the lines of the table. Differences that are more than noise are coloured."""
     recorded = replace(recorded, sending_s=recorded.sending_s / speed)
     sending = "sent within" if speed == 1 else f"sent within, at {speed:g}x"
-    found = compare(
-        tuple(measures(recorded, now, sending)), [recorded], [now], more_work=now.answered - recorded.answered
-    )
+    measures = tuple(_measures(recorded, now, sending))
     rows: list[list[Cell | str]] = [
         [
             row.measure.name,
@@ -107,7 +195,7 @@ def table(recorded: Totals, now: Totals, speed: float, room: int | None) -> list
             _amount(row.measure, now),
             Cell(_difference(row), _STYLES.get(row.verdict, "")),
         ]
-        for row in found
+        for row in compare(measures, [recorded], [now], more_work=now.answered - recorded.answered)
     ]
     return lines(_COLUMNS, rows, room)
 
@@ -137,8 +225,37 @@ def _difference(row: Row[Totals]) -> str:
     return f"{row.difference.mean / row.base * 100:+.0f} %" if row.base else ""
 
 
-def _plan_fields(plan: LoadTestPlan) -> dict[str, object]:
-    return {
+def _unsupported(plan: LoadTestPlan) -> list[str]:
+    rows = plan.unsupported.most_common(5)
+    paths = ", ".join(f"{printable(path)} {number:,}" for path, number in rows)
+    return [f"left out, because they can't be made up: {paths}"] if rows else []
+
+
+# --- As JSON -----------------------------------------------------------------------------------------------------
+
+
+def plan_as_json(plan: LoadTestPlan) -> str:
+    """Return what would be sent, for programs."""
+    return _encoded(plan, recorded=recorded_totals(plan.requests))
+
+
+def as_json(result: LoadTestResult) -> str:
+    """Return the result for programs."""
+    sent = result.sent
+    return _encoded(
+        result.plan,
+        hivemind=result.hivemind,
+        interrupted=result.interrupted,
+        over=len(sent),
+        made_up=sum(not each.real for each in sent),
+        recorded=recorded_totals([each.request for each in sent]),
+        now=sent_totals(sent),
+        late=lateness(sent),
+    )
+
+
+def _encoded(plan: LoadTestPlan, **more: object) -> str:
+    fields: dict[str, object] = {
         "journal": plan.journal,
         "against": None if plan.target is None else plan.target.url,
         "speed": plan.speed,
@@ -146,16 +263,7 @@ def _plan_fields(plan: LoadTestPlan) -> dict[str, object]:
         "requests": len(plan.requests),
         "agents": len({each.agent for each in plan.requests}),
         "with_bodies": sum(each.has_body for each in plan.requests),
-        "left_out": dict(plan.unsupported),
+        "left_out": plan.unsupported,
         "estimate": plan.estimate,
     }
-
-
-def _unsupported(plan: LoadTestPlan) -> list[str]:
-    rows = plan.unsupported.most_common(5)
-    paths = ", ".join(f"{printable(path)} {number:,}" for path, number in rows)
-    return [f"left out, because they can't be made up: {paths}"] if rows else []
-
-
-def _encoded(fields: dict[str, object]) -> str:
-    return json_text(msgspec.json.encode(fields))
+    return json_text(msgspec.json.encode(fields | more))

@@ -13,15 +13,12 @@ from pathlib import Path
 
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
-from hivemind.lab.loadtest.credentials import ApiKeys, token_of
-from hivemind.lab.loadtest.exchange import Exchange
-from hivemind.lab.loadtest.messages import Bodies, MessageBuilder
+from hivemind.lab.loadtest.messages import Bodies, MessageBuilder, path_of
 from hivemind.lab.loadtest.plan import LoadTestOptions, LoadTestPlan
 from hivemind.lab.loadtest.requests import Predecessor, RecordedRequest, predecessors
 from hivemind.lab.loadtest.result import LoadTestResult
-from hivemind.lab.loadtest.sender import Sender
-from hivemind.lab.loadtest.synthetic import path_of
-from hivemind.lab.loadtest.target import Target, Unreachable, probe_target
+from hivemind.lab.loadtest.sender import Exchange, Sender
+from hivemind.lab.loadtest.target import ApiKeys, Target, Unreachable, probe_target, token_of
 from hivemind.providers.detect import dialect_for
 from hivemind.settings import Settings
 from hivemind.upstream.base import Upstream
@@ -49,7 +46,7 @@ async def run_load_test(
     keys = ApiKeys(environ, options.key_variable, target)
     keys.check({(dialect_for(each).name, each) for each in {path_of(request) for request in plan.requests}})
     token = token_of(environ, options.token_variable, target)
-    _check_confirmed(options, plan, target.url, target.paid)
+    _check_confirmed(options, plan, target.url, not target.private)
     upstream = _open(target, settings)
     try:
         info = await probe_target(upstream, target, token)

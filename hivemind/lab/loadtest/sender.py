@@ -5,10 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
 
 from hivemind.lab.loadtest.messages import OutgoingRequest
 from hivemind.lab.loadtest.requests import Predecessor, RecordedRequest, RequestResult
-from hivemind.scheduler.types import record
+from hivemind.scheduler.types import FailureKind, Usage, record
+from hivemind.upstream.base import (
+    ConnectFailed,
+    Disconnected,
+    Truncated,
+    Upstream,
+    UpstreamError,
+    UpstreamResponse,
+    UpstreamTimeout,
+)
+
+_ERROR_LIMIT = 1 << 20
+"""Bytes of an error body that are read."""
+_KINDS: tuple[tuple[type[UpstreamError], FailureKind], ...] = (
+    (ConnectFailed, FailureKind.CONNECT),
+    (Disconnected, FailureKind.DISCONNECTED),
+    (UpstreamTimeout, FailureKind.TIMEOUT),
+    (Truncated, FailureKind.TRUNCATED),
+)
 
 
 @record
@@ -102,3 +121,90 @@ class Sender:
         now = self._clock()
         for follower, think_s in self._followers.pop(number, ()):
             group.create_task(self._later(group, follower, now + think_s / self._speed))
+
+
+@dataclass(slots=True)
+class Exchange:
+    """Sends a message to one upstream and reads its answer to the end."""
+
+    upstream: Upstream
+    clock: Callable[[], float]
+    """In seconds."""
+    wall: Callable[[], float]
+    """The time of day in seconds since the epoch."""
+    last_error: str = ""
+    """The latest transport error, for people."""
+    answers: int = 0
+    """Requests of which at least a status came back."""
+
+    async def __call__(self, message: OutgoingRequest) -> RequestResult:
+        """Send a request and return its result."""
+        began = self.clock()
+        status: int | None = None
+        first_s: float | None = None
+        usage: Usage | None = None
+        try:
+            response = await self.upstream.send(
+                message.method,
+                message.target,
+                message.headers,
+                message.body,
+                retry_stale=False,  # a load test counts what it sends
+            )
+        except UpstreamError as broken:
+            error = self._kind(broken)
+        except ValueError as invalid:
+            self.last_error, error = f"a recorded request can't be sent: {invalid}", "unsendable"
+        else:
+            self.answers += 1
+            status = response.status
+            try:
+                if status >= 400:
+                    error = await self._read_error(message, response)
+                else:
+                    error, first_s, usage = await self._read_answer(message, response, began)
+            finally:
+                response.close()
+        return RequestResult(status, error, first_s, self.clock() - began, usage)
+
+    async def _read_error(self, message: OutgoingRequest, response: UpstreamResponse) -> str:
+        """Return the kind of the error that was answered."""
+        error = ""
+        body = bytearray()
+        try:
+            while len(body) < _ERROR_LIMIT and (data := await response.read()):
+                body += data
+        except UpstreamError as broken:
+            error = self._kind(broken)
+        failure = message.dialect.classify(response.status, response.headers, bytes(body), self.wall())
+        if failure is not None:
+            error = failure.kind.value
+        return error or FailureKind.CLIENT_ERROR.value
+
+    async def _read_answer(
+        self, message: OutgoingRequest, response: UpstreamResponse, began: float
+    ) -> tuple[str, float | None, Usage | None]:
+        """Return the kind of its error, if it has one, the seconds to the first content, and the usage."""
+        tap = message.dialect.tap(response.status, response.headers, message.facts)
+        state = tap.state
+        first_s: float | None = None
+        error = ""
+        try:
+            while data := await response.read():
+                for _ in tap.feed(data) or ():
+                    await asyncio.sleep(0)
+                if first_s is None and state.content_started:
+                    first_s = self.clock() - began
+            for _ in tap.end() or ():
+                await asyncio.sleep(0)
+        except UpstreamError as broken:
+            error = self._kind(broken)
+        if not error and state.error is not None:
+            error = state.error.kind.value
+        if not error and message.facts.stream and not state.complete:
+            error = FailureKind.TRUNCATED.value
+        return error, first_s, state.usage
+
+    def _kind(self, error: UpstreamError) -> str:
+        self.last_error = str(error)
+        return next(kind.value for made, kind in _KINDS if isinstance(error, made))

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from hivemind.journal.records import Gap, JournalBegan
-from hivemind.lab.report.agents import AgentStats, Faults
-from hivemind.lab.report.lanes import Lane
-from hivemind.lab.report.rows import STATES, Rows
-from hivemind.lab.report.series import Thinned
+from hivemind.lab.report.agents import STATES, AgentStats, Faults, Rows
+from hivemind.lab.report.lanes import Lane, Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
@@ -69,7 +67,6 @@ class RunFold:
         """Begin, end, and how many events are missing."""
         self.turned_away: Counter[str] = Counter()
         """Requests refused before they had a ticket, by reason."""
-        self.refusals: Counter[str] = Counter()
         self.ended_at = 0.0
         """The time of the last event, in seconds since the run began."""
         self._offset = began.at
@@ -85,10 +82,10 @@ class RunFold:
             ev.Finished: self._finished,
             ev.Abandoned: self._abandoned,
             ev.Refused: self._refused,
-            ev.LevelChanged: self._level_changed,
-            ev.CircuitChanged: self._circuit_changed,
-            ev.LaneParked: self._paused,
-            ev.LaneReleased: self._resumed,
+            ev.LevelChanged: self._lane_changed,
+            ev.CircuitChanged: self._lane_changed,
+            ev.LaneParked: self._lane_changed,
+            ev.LaneReleased: self._lane_changed,
             ev.LaneOpened: self._opened,
             ev.Commanded: self._commanded,
             ev.AgentEnded: self._process_ended,
@@ -144,9 +141,7 @@ class RunFold:
         agent = request.agent = self._agent(arrived.agent)
         lane = request.lane = self._lane(arrived.lane)
         agent.requests += 1
-        agent.began = at if agent.began is None else agent.began
         agent.client = arrived.client or agent.client
-        agent.parent = arrived.parent or agent.parent
         lane.requests += 1
         if arrived.agent not in self.agents:
             self.untracked_requests += 1
@@ -154,10 +149,9 @@ class RunFold:
 
     def _show(self, request: _Request, at: float) -> None:
         """Update its agent's row and its lane to the request's state."""
-        state = in_flight = None
-        if request.end is None:
-            state, in_flight = _STATE[request.state], request.in_flight
-        self._move(request, at, state)
+        over = request.end is not None
+        in_flight = None if over else request.in_flight
+        self._move(request, at, None if over else _STATE[request.state])
         before = request.counted_in_flight
         if in_flight is not before:
             request.lane.add(at, (in_flight is True) - (before is True), (in_flight is False) - (before is False))
@@ -224,7 +218,6 @@ class RunFold:
     def _abandoned(self, event: ev.Abandoned, at: float) -> None:
         request = self._requests.ended(event)
         if request is not None:
-            request.agent.left += 1
             self._use(request, event.usage, wasted=True)
             self._end(request, at)
 
@@ -235,7 +228,6 @@ class RunFold:
         if request is None:
             self.turned_away[event.reason] += 1
             return
-        self.refusals[event.reason] += 1
         agent.refused += 1
         self._end(request, at)
 
@@ -278,17 +270,19 @@ class RunFold:
         lane = self._lane(event.lane)
         lane.upstream, lane.config = event.upstream, event.config or lane.config
 
-    def _level_changed(self, event: ev.LevelChanged, at: float) -> None:
-        self._lane(event.lane).set_level(at, event.level, event.cause)
-
-    def _circuit_changed(self, event: ev.CircuitChanged, at: float) -> None:
-        self._lane(event.lane).set_circuit(at, event.state, event.cause)
-
-    def _paused(self, event: ev.LaneParked, at: float) -> None:
-        self._lane(event.lane).pause(at, event.for_s, event.cause)
-
-    def _resumed(self, event: ev.LaneReleased, at: float) -> None:
-        self._lane(event.lane).resume(at)
+    def _lane_changed(
+        self, event: ev.LevelChanged | ev.CircuitChanged | ev.LaneParked | ev.LaneReleased, at: float
+    ) -> None:
+        lane = self._lane(event.lane)
+        match event:
+            case ev.LevelChanged():
+                lane.change_level(at, event.level, event.cause)
+            case ev.CircuitChanged():
+                lane.set_circuit(at, event.state, event.cause)
+            case ev.LaneParked():
+                lane.pause(at, event.for_s, event.cause)
+            case _:
+                lane.resume(at)
 
     def _sampled(self, event: ev.Sampled, at: float) -> None:
         for state in event.lanes:

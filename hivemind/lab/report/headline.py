@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from hivemind.lab.report.fold import ROWS_KEPT
 from hivemind.lab.report.run import RecordedRun
-from hivemind.lab.report.words import shortened
+from hivemind.lab.report.theme import shortened
 from hivemind.text.humanise import count, dollars, duration, plural
 from hivemind.world.lines import words
 
@@ -72,16 +72,15 @@ def _faults(run: RecordedRun) -> Fact:
 
 
 def _saved(run: RecordedRun) -> Fact:
-    saved = run.saved
     if run.foreign:
         return Fact("agents saved", "none", "this traffic didn't go through HiveMind")
-    if not saved.agents:
+    if not run.saved:
         return Fact("agents saved", "0", "no failed attempt was retried OK for an agent without errors")
-    return Fact("agents saved", f"{saved.agents:,}", f"that had used {_saved_tokens(run)}", True)
+    return Fact("agents saved", f"{len(run.saved):,}", f"that had used {_saved_tokens(run)}", True)
 
 
 def _saved_tokens(run: RecordedRun) -> str:
-    spent = run.saved.spent
+    spent = run.saved_spending
     cost = f" ({dollars(spent.dollars, spent.unpriced)})" if spent.dollars else ""
     return f"{plural(spent.tokens, 'token')}{cost}"
 
@@ -105,7 +104,7 @@ def saving_title(run: RecordedRun) -> str:
 
 def saving(run: RecordedRun) -> list[str]:
     """Return in sentences what HiveMind saved."""
-    saved, faults, recovered = run.saved, run.fold.faults, run.figures.rescued
+    faults, recovered, saved = run.fold.faults, run.figures.rescued, len(run.saved)
     if run.foreign:
         return ["Nothing: this traffic didn't go through HiveMind, and any retries were its clients' own."]
     if not faults.count:
@@ -116,10 +115,10 @@ def saving(run: RecordedRun) -> list[str]:
             f"{plural(recovered, 'request')} failed at least once and {'was' if recovered == 1 else 'were'} retried OK,"
             " before any part of an answer had reached the agent."
         )
-    if saved.agents:
-        had = "It" if saved.agents == 1 else "They"
+    if saved:
+        had = "It" if saved == 1 else "They"
         lines.append(
-            f"{plural(saved.agents, 'agent')} had such a request and never saw an error. Without retries, an agent ends"
+            f"{plural(saved, 'agent')} had such a request and never saw an error. Without retries, an agent ends"
             f" at its first error. {had} had used {_saved_tokens(run)} by the last failed attempt, which would have"
             " been lost."
         )
@@ -195,11 +194,8 @@ def faults_message(run: RecordedRun) -> str:
 
 def windows_message(run: RecordedRun) -> str:
     """Describe the plot of the rate windows, of which there is at least one."""
-    fullest = max(
-        (window for lane in run.fold.lanes.values() for window in lane.windows.values()),
-        key=lambda window: window.fullest,
-    )
-    return f"At most {fullest.fullest:.0%} of the {fullest.kind} window was used.".replace("%", " %")
+    fullest = max((window for _, window in run.windows()), key=lambda window: window.fullest)
+    return f"At most {fullest.fullest:.0%} of the {fullest.state.kind.value} window was used.".replace("%", " %")
 
 
 def money_message(run: RecordedRun) -> str:

@@ -1,21 +1,113 @@
 """A lane's part in a run: requests in flight and queued, its level, circuit, pauses and rate windows.
 
-Times are in seconds since the run began.
+Times are in seconds since the run began. Everything is kept in bounded memory.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from hivemind.lab.report.series import Series, Thinned
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.gauges import LaneState, WindowState
 
+T = TypeVar("T")
+
+BUCKETS = 1200
+"""About the pixels of a plot."""
 CUTS_KEPT = 400
 SPANS_KEPT = 200
 WINDOWS_KEPT = 12
 _WINDOW_BUCKETS = 600
+_FINEST_S = 0.05
+
+
+@dataclass(slots=True)
+class _Bucket:
+    area: float = 0.0
+    """The integral of the value."""
+    known_s: float = 0.0
+    """Seconds in which the value is known."""
+    top: float = 0.0
+
+    def hold(self, value: float | None, seconds: float) -> None:
+        if value is not None and seconds > 0:
+            self.area += value * seconds
+            self.known_s += seconds
+            self.top = max(self.top, value)
+
+    def join(self, later: _Bucket) -> None:
+        self.area += later.area
+        self.known_s += later.known_s
+        self.top = max(self.top, later.top)
+
+
+class Series:
+    """A step function of time, kept as mean and maximum of at most so many buckets. Times must not decrease."""
+
+    def __init__(self, most: int = BUCKETS) -> None:
+        self.width_s = _FINEST_S
+        self._most = most
+        self._value: float | None = None
+        self._at = 0.0
+        self._buckets = [_Bucket()]
+
+    def set(self, at: float, value: float | None) -> None:
+        """Set the value from this time on; None: unknown."""
+        if value == self._value:
+            return
+        self._hold(at)
+        self._value = value
+        if value is not None:
+            last = self._buckets[-1]
+            last.top = max(last.top, value)
+
+    def points(self, until: float) -> list[tuple[float, float, float]]:
+        """Return begin, mean and maximum of each bucket in which the value is known, up to the end of the run."""
+        self._hold(max(until, self._at))
+        return [
+            (place * self.width_s, each.area / each.known_s if each.known_s else each.top, each.top)
+            for place, each in enumerate(self._buckets)
+            if each.known_s or each.top > 0
+        ]
+
+    def _hold(self, until: float) -> None:
+        """Extend the present value to this time."""
+        while until >= self._most * self.width_s:
+            self._halve()
+        buckets, value = self._buckets, self._value
+        while (ends := len(buckets) * self.width_s) <= until:
+            buckets[-1].hold(value, ends - self._at)
+            buckets.append(_Bucket())
+            self._at = ends
+        buckets[-1].hold(value, until - self._at)
+        self._at = until
+
+    def _halve(self) -> None:
+        self.width_s *= 2
+        for one, other in zip(self._buckets[::2], self._buckets[1::2], strict=False):
+            one.join(other)
+        del self._buckets[1::2]
+
+
+class Thinned(Generic[T]):
+    """A bounded selection of any number of items: all of the first ones, then every second, every fourth, and so on."""
+
+    def __init__(self, most: int) -> None:
+        self.seen = 0
+        self.kept: list[T] = []
+        self._most = most
+        self._every = 1
+
+    def add(self, one: T) -> None:
+        """Add an item, which may be dropped."""
+        if self.seen % self._every == 0:
+            self.kept.append(one)
+            if len(self.kept) > self._most:
+                self.kept = self.kept[::2]
+                self._every *= 2
+        self.seen += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +133,16 @@ class LaneSpan:
 class Window:
     """The use of a rate window."""
 
-    __slots__ = ("family", "fullest", "kind", "limit", "series", "source")
-
     def __init__(self, state: WindowState) -> None:
-        self.family, self.kind = state.family, state.kind.value
-        self.limit = state.limit
-        self.source = state.source
+        self.state = state
+        """At the last sample."""
         self.fullest = 0.0
         self.series = Series(_WINDOW_BUCKETS)
         """The share used, 0 to 1."""
 
     def sample(self, at: float, state: WindowState) -> None:
         """Add a sample."""
-        self.limit, self.source = state.limit, state.source
+        self.state = state
         share = state.used / state.limit if state.limit else 0.0
         self.fullest = max(self.fullest, share)
         self.series.set(at, share)
@@ -74,6 +163,7 @@ class Lane:
         self.paused_s = self.open_s = 0.0
         """In all, over kept and dropped spans."""
         self.windows: dict[tuple[str, str], Window] = {}
+        """By family of models and kind."""
         self._in_flight = self._queued = 0
         self._unknown = False
         """Events are missing, and no sample has come since."""
@@ -83,41 +173,41 @@ class Lane:
     def add(self, at: float, in_flight: int, queued: int) -> None:
         """Change the numbers of requests in flight and queued by these."""
         self._in_flight, self._queued = max(0, self._in_flight + in_flight), max(0, self._queued + queued)
-        self._record(at)
+        if not self._unknown:
+            self.set(at, self._in_flight, self._queued)
 
     def set(self, at: float, in_flight: int, queued: int) -> None:
         """Set the numbers of requests in flight and queued."""
         self._unknown = False
         self._in_flight, self._queued = in_flight, queued
-        self._record(at)
-
-    def _record(self, at: float) -> None:
-        if self._unknown:
-            return
-        self.max_in_flight = max(self.max_in_flight, self._in_flight)
-        self.longest_queue = max(self.longest_queue, self._queued)
-        self.in_flight.set(at, self._in_flight)
-        self.queued.set(at, self._queued)
+        self.max_in_flight = max(self.max_in_flight, in_flight)
+        self.longest_queue = max(self.longest_queue, queued)
+        self.in_flight.set(at, in_flight)
+        self.queued.set(at, queued)
 
     def sample(self, at: float, state: LaneState, *, known: bool) -> None:
         """Add a sample of the gauges. `known`: requests in flight and queued are counted from events instead."""
         self.upstream = state.upstream
         if not known:
             self.set(at, state.active, state.waiting + state.retrying)
-        self.level.set(at, state.level if math.isfinite(state.level) else None)
-        for window in state.windows:
-            key = (window.family, window.kind.value)
-            if key not in self.windows:
+        self._set_level(at, state.level)
+        for each in state.windows:
+            key = (each.family, each.kind.value)
+            window = self.windows.get(key)
+            if window is None:
                 if len(self.windows) >= WINDOWS_KEPT:
                     continue
-                self.windows[key] = Window(window)
-            self.windows[key].sample(at, window)
+                window = self.windows[key] = Window(each)
+            window.sample(at, each)
 
-    def set_level(self, at: float, level: float, cause: str) -> None:
-        """Set the concurrency level."""
-        self.level.set(at, level if math.isfinite(level) else None)
+    def change_level(self, at: float, level: float, cause: str) -> None:
+        """Change the concurrency level."""
+        self._set_level(at, level)
         if cause not in ("grow", "operator"):
             self.cuts.add(Cut(at, level, cause))
+
+    def _set_level(self, at: float, level: float) -> None:
+        self.level.set(at, level if math.isfinite(level) else None)
 
     def set_circuit(self, at: float, state: str, cause: str) -> None:
         """Set the state of the circuit."""
@@ -150,5 +240,4 @@ class Lane:
     def end(self, at: float) -> None:
         """End the run."""
         self.resume(at)
-        if self._circuit is not None:
-            self.set_circuit(at, "closed", "")
+        self.set_circuit(at, "closed", "")

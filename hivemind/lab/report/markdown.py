@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hivemind.lab.report import headline, output, tables
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.tables import Table
-from hivemind.lab.report.words import clean, shortened
+from hivemind.lab.report.theme import clean, shortened
 from hivemind.text.humanise import duration
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&$])")

@@ -17,8 +17,7 @@ from hivemind import __version__
 from hivemind.lab.report import charts, headline, plots, tables
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.tables import Table
-from hivemind.lab.report.theme import COLOURS
-from hivemind.lab.report.words import clean, shortened
+from hivemind.lab.report.theme import COLOURS, clean, shortened
 from hivemind.text.humanise import duration
 
 _UPSTREAMS_SHOWN = 6
@@ -99,7 +98,7 @@ def _sections_of_requests(run: RecordedRun) -> Iterator[Section]:
     yield Section(
         "faults", "Failed attempts and their outcome", headline.faults_message(run), plot, table, "As a table"
     )
-    if any(window.fullest for lane in run.fold.lanes.values() for window in lane.windows.values()):
+    if any(window.fullest for _, window in run.windows()):
         message = headline.windows_message(run)
         yield Section("windows", "Rate windows", message, charts.windows(run), tables.windows(run), "As a table")
     if run.figures.tokens:

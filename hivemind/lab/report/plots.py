@@ -9,14 +9,11 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from hivemind.lab.report.agents import AgentStats
-from hivemind.lab.report.lanes import Lane
-from hivemind.lab.report.rows import STATES as ROW_STATES
-from hivemind.lab.report.rows import Mark, Span
+from hivemind.lab.report.agents import STATES as ROW_STATES
+from hivemind.lab.report.agents import AgentStats, Span
+from hivemind.lab.report.lanes import Lane, Series
 from hivemind.lab.report.run import RecordedRun
-from hivemind.lab.report.series import Series
-from hivemind.lab.report.theme import axis, ink, layout, times
-from hivemind.lab.report.words import STATES, label, lane_state
+from hivemind.lab.report.theme import STATES, axis, hover, ink, label, lane_state, layout, times
 from hivemind.text.humanise import duration
 from hivemind.world.lines import words
 
@@ -51,29 +48,29 @@ class _Course:
         for number, lane in enumerate(lanes):
             self._add_lane(lane, 2 * number + 1)
         self._add_gaps_and_commands(max((lane.max_in_flight for lane in lanes), default=1))
-        self.figure.update_layout(shapes=self._shapes)  # all at once: adding one costs as much as all before it
-        self.figure.update_layout(**layout(sum(heights) + 100, hovermode="x unified"))
-        self.figure.update_xaxes(**times())
-        self.figure.update_yaxes(**axis(rangemode="tozero", tickformat="d", nticks=5))
+        xaxis, yaxis = times(run), axis(rangemode="tozero", tickformat="d", nticks=5)
+        # All shapes at once: adding one costs as much as all before it.
+        look = layout(sum(heights) + 100, {}, {}, hovermode="x unified", shapes=self._shapes)
+        self.figure.update_layout(**look).update_xaxes(**xaxis).update_yaxes(**yaxis)
         for number, lane in enumerate(lanes):
             of = f"<b>{label(lane.key, 20)}</b><br>" if len(lanes) > 1 else ""
             self.figure.update_yaxes(title_text=f"{of}in flight", row=2 * number + 1, col=1)
             self.figure.update_yaxes(title_text="queued", row=2 * number + 2, col=1)
-        self.figure.update_xaxes(range=[run.stamp_ms(0), run.stamp_ms(max(run.fold.ended_at, 0.001))])
 
     def _add_lane(self, lane: Lane, row: int) -> None:
         self._add_area(lane.in_flight, "in flight", "flight", row)
         self._add_area(lane.queued, "queued", "queued", row + 1)
-        level = lane.level.points(self._run.fold.ended_at)
-        if level:
-            line = {"color": ink("level"), "width": 1.6, "shape": "hv"}
-            hover = "%{y:.1f}<extra>level</extra>"
-            values = [round(mean, 2) for _, mean, _ in level]
+        if level := lane.level.points(self._run.fold.ended_at):
             self._add(
-                "level (AIMD)", row, [at for at, _, _ in level], values, mode="lines", line=line, hovertemplate=hover
+                "level (AIMD)",
+                row,
+                [at for at, _, _ in level],
+                [round(mean, 2) for _, mean, _ in level],
+                mode="lines",
+                line={"color": ink("level"), "width": 1.6, "shape": "hv"},
+                hovertemplate=hover("%{y:.1f}", "level"),
             )
-        cuts = lane.cuts.kept
-        if cuts:
+        if cuts := lane.cuts.kept:
             size = 9 if len(cuts) <= _MANY_CUTS else 5
             self._add(
                 "cut of the level",
@@ -83,7 +80,7 @@ class _Course:
                 customdata=[label(words(cut.cause), 40) for cut in cuts],
                 mode="markers",
                 marker={"symbol": "triangle-down", "size": size, "color": ink("bad"), "line": {"width": 0}},
-                hovertemplate="to %{y:.1f}: %{customdata}<extra>cut</extra>",
+                hovertemplate=hover("to %{y:.1f}: %{customdata}", "cut"),
             )
         lower, upper = (self.figure.layout[f"yaxis{place if place > 1 else ''}"].domain for place in (row + 1, row))
         for span in lane.spans.kept:
@@ -101,7 +98,7 @@ class _Course:
             mode="lines",
             line={"color": ink(role), "width": 1, "shape": "hv"},
             fill="tozeroy",
-            hovertemplate="%{y:.1f}, at most %{customdata}<extra>" + name + "</extra>",
+            hovertemplate=hover("%{y:.1f}, at most %{customdata}", name),
         )
 
     def _add_gaps_and_commands(self, top: int) -> None:
@@ -117,7 +114,7 @@ class _Course:
                 customdata=[label(f"{each.about}: {each.text}, by {each.who}", 90) for each in commands],
                 mode="markers",
                 marker={"symbol": "diamond", "size": 9, "color": ink("dim")},
-                hovertemplate="%{customdata}<extra>operator</extra>",
+                hovertemplate=hover("%{customdata}", "operator"),
             )
         line = {"color": ink("dim"), "width": 1, "dash": "dot"}
         for each in commands:
@@ -126,21 +123,10 @@ class _Course:
 
     def _shade(self, name: str, role: str, begins: float, ends: float, heights: tuple[float, float], row: int) -> None:
         """Shade a time between two heights of the plot, 0 to 1, and name it in the legend."""
-        shown_until = max(ends, begins + self._run.fold.ended_at / 400)
-        self._shapes.append(
-            {
-                "type": "rect",
-                "x0": self._run.stamp_ms(begins),
-                "x1": self._run.stamp_ms(shown_until),
-                "y0": heights[0],
-                "y1": heights[1],
-                "yref": "paper",
-                "fillcolor": ink(role),
-                "opacity": 0.22,
-                "line": {"width": 0},
-                "layer": "below",
-            }
-        )
+        x0, x1 = map(self._run.stamp_ms, (begins, max(ends, begins + self._run.fold.ended_at / 400)))
+        area = {"type": "rect", "x0": x0, "x1": x1, "y0": heights[0], "y1": heights[1], "yref": "paper"}
+        look = {"fillcolor": ink(role), "opacity": 0.22, "line": {"width": 0}, "layer": "below"}
+        self._shapes.append({**area, **look})
         if name not in self._named:
             marker = {"symbol": "square", "size": 12, "color": ink(role), "opacity": 0.4}
             self._add(name, row, [], [], mode="markers", marker=marker)
@@ -152,30 +138,27 @@ class _Course:
         moments = [self._run.stamp_ms(each) for each in at]
         # A trace without points has an entry in the legend only if it has one point that is None.
         x, y = (moments, values) if moments else ([None], [None])
-        trace = go.Scatter(x=x, y=y, name=name, legendgroup=name, showlegend=first, **look)
-        self.figure.add_trace(trace, row=row, col=1)
+        self.figure.add_scatter(x=x, y=y, name=name, legendgroup=name, showlegend=first, row=row, col=1, **look)
 
 
-def gantt(run: RecordedRun, agents: list[AgentStats]) -> go.Figure:
+def gantt(run: RecordedRun, agents: Sequence[AgentStats]) -> go.Figure:
     """Plot each agent as a row: its states, its failed attempts, and how it ended."""
-    figure = go.Figure()
+    places = list(range(len(agents)))
+    yaxis = axis(
+        showgrid=False,
+        tickvals=places,
+        ticktext=[label(agent.name) for agent in agents],
+        range=[len(agents) - 0.4, -0.6],
+        fixedrange=True,
+    )
+    height = 90 + _ROW * max(4, len(agents))
+    figure = go.Figure(layout=layout(height, times(run, 1.015), yaxis, barmode="overlay"))
     rows = [(place, agent.row) for place, agent in enumerate(agents) if agent.row is not None]
     for state in reversed(range(len(ROW_STATES))):
         bars = [bar for place, row in rows for bar in _bars(place, row.spans, state)]
         if bars:
-            figure.add_trace(_state_trace(run, ROW_STATES[state], bars))
+            _add_state(figure, run, ROW_STATES[state], bars)
     _add_failures_and_ends(figure, run, agents)
-    figure.update_layout(**layout(90 + _ROW * max(4, len(agents)), barmode="overlay"))
-    figure.update_xaxes(**times(range=[run.stamp_ms(0), run.stamp_ms(max(run.fold.ended_at * 1.015, 0.001))]))
-    figure.update_yaxes(
-        **axis(
-            showgrid=False,
-            tickvals=list(range(len(agents))),
-            ticktext=[label(agent.name) for agent in agents],
-            range=[len(agents) - 0.4, -0.6],
-            fixedrange=True,
-        )
-    )
     return figure
 
 
@@ -189,7 +172,7 @@ class _Bar:
     seconds: float
 
 
-def _bars(row: int, spans: list[Span], state: int) -> Iterator[_Bar]:
+def _bars(row: int, spans: Iterable[Span], state: int) -> Iterator[_Bar]:
     """Yield the bars of a state. A span of several states has a bar for each, as thick as its share of the time."""
     for span in spans:
         if span.seconds[state]:
@@ -198,9 +181,9 @@ def _bars(row: int, spans: list[Span], state: int) -> Iterator[_Bar]:
             yield _Bar(row, span, offset, _THICKNESS * shares[state], span.seconds[state])
 
 
-def _state_trace(run: RecordedRun, state: str, bars: list[_Bar]) -> go.Bar:
+def _add_state(figure: go.Figure, run: RecordedRun, state: str, bars: Sequence[_Bar]) -> None:
     lengths = [bar.span.ends - bar.span.begins for bar in bars]
-    return go.Bar(
+    figure.add_bar(
         orientation="h",
         y=[bar.row for bar in bars],
         base=[run.stamp_ms(bar.span.begins) for bar in bars],
@@ -212,51 +195,50 @@ def _state_trace(run: RecordedRun, state: str, bars: list[_Bar]) -> go.Bar:
             for bar, length in zip(bars, lengths, strict=True)
         ],
         marker={"color": ink(_STATE_ROLES[state]), "line": {"width": 0}},
-        hovertemplate="%{customdata}<extra>" + STATES[state] + "</extra>",
+        hovertemplate=hover("%{customdata}", STATES[state]),
         name=STATES[state],
     )
 
 
-def _add_failures_and_ends(figure: go.Figure, run: RecordedRun, agents: list[AgentStats]) -> None:
-    failures: list[tuple[int, AgentStats, Mark]] = [
-        (place, agent, mark) for place, agent in enumerate(agents) if agent.row is not None for mark in agent.row.marks
-    ]
-    retried = [(place, at, f"{words(kind)}, retried") for place, _, (at, kind, passed_on) in failures if not passed_on]
+_ENDS = {
+    "answered": ("last request answered", "good", "circle", 10),
+    "failed": ("ended in an error", "bad", "x", 10),
+    "refused": ("ended in a refusal", "bad", "square", 10),
+    "left": ("client left", "left", "circle-open", 7),
+    "": ("not over", "dim", "triangle-right-open", 8),
+}
+"""Name, role of the colour, symbol and size of the mark of each end."""
+
+
+def _add_failures_and_ends(figure: go.Figure, run: RecordedRun, agents: Sequence[AgentStats]) -> None:
+    retried, errors = [], []
+    for place, agent in enumerate(agents):
+        for at, kind, passed_on in agent.row.marks if agent.row is not None else ():
+            if not passed_on:
+                retried.append((place, at, f"{words(kind)}, retried"))
+            elif not (agent.last_end == "failed" and at == agent.ended):
+                errors.append((place, at, f"{words(kind)}, passed on"))
     _add_marks(figure, run, retried, ("failed attempt, retried", "retry", "line-ns", 9))
-    looks = {
-        "answered": ("last request answered", "good", "circle", 10),
-        "failed": ("ended in an error", "bad", "x", 10),
-        "refused": ("ended in a refusal", "bad", "square", 10),
-        "left": ("client left", "left", "circle-open", 7),
-        "": ("not over", "dim", "triangle-right-open", 8),
-    }
-    for end, look in looks.items():
+    for end, look in _ENDS.items():
         ends = [(place, agent.ended, look[0]) for place, agent in enumerate(agents) if agent.last_end == end]
         _add_marks(figure, run, ends, look)
-    errors = [
-        (place, at, f"{words(kind)}, passed on")
-        for place, agent, (at, kind, passed_on) in failures
-        if passed_on and not (agent.last_end == "failed" and at == agent.ended)
-    ]
     _add_marks(figure, run, errors, ("error passed on to the agent", "bad", "x-thin", 8))
 
 
 def _add_marks(
-    figure: go.Figure, run: RecordedRun, marks: list[tuple[int, float, str]], look: tuple[str, str, str, int]
+    figure: go.Figure, run: RecordedRun, marks: Sequence[tuple[int, float, str]], look: tuple[str, str, str, int]
 ) -> None:
     if not marks:
         return
     name, role, symbol, size = look
     thin = symbol in ("line-ns", "x-thin")
     outline = {"width": 2 if thin else 1.2, "color": ink(role if thin or "open" in symbol else "card")}
-    figure.add_trace(
-        go.Scatter(
-            x=[run.stamp_ms(at) for _, at, _ in marks],
-            y=[place for place, _, _ in marks],
-            customdata=[text for _, _, text in marks],
-            mode="markers",
-            marker={"symbol": symbol, "size": size, "color": ink(role), "line": outline},
-            hovertemplate="%{customdata}<extra></extra>",
-            name=name,
-        )
+    figure.add_scatter(
+        x=[run.stamp_ms(at) for _, at, _ in marks],
+        y=[place for place, _, _ in marks],
+        customdata=[text for _, _, text in marks],
+        mode="markers",
+        marker={"symbol": symbol, "size": size, "color": ink(role), "line": outline},
+        hovertemplate=hover("%{customdata}"),
+        name=name,
     )

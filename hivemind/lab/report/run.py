@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AgentStats, TokenSpending, spending_by_model
-from hivemind.lab.report.changed_settings import ChangedSetting, changed_settings
 from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
+from hivemind.lab.report.lanes import Lane, Window
+from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.types import Price, Priority
 
 _SOURCES = {
@@ -26,14 +29,50 @@ _LARGEST_MS = 8.64e15
 """The last time that browsers know, in milliseconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What would have been lost without retries."""
+_FEATURES = ("admission", "rate_windows", "backpressure")
+_NOT_SET = frozenset({"upstream", "provider", "rpm_binding", "tpm_binding", "reserve_max_tokens", "count_cache_reads"})
+"""Settings of a lane that follow from other ones."""
 
-    agents: int
-    """Agents with a failed attempt that was retried OK, and without an error."""
-    spent: TokenSpending
-    """What these had used at their last failed attempt."""
+
+@dataclass(frozen=True, slots=True)
+class ChangedSetting:
+    """A setting that differs from its default."""
+
+    name: str
+    """As in the settings file: `aimd.beta`."""
+    value: str
+    default: str
+    """Of a lane, the value of the provider's profile."""
+    upstream: str = ""
+    """Empty: for all upstreams."""
+
+
+def changed_settings(config: SchedulerConfig, lanes: Iterable[LaneConfig]) -> list[ChangedSetting]:
+    """Return the scheduler's settings, then each upstream's, by its first lane."""
+    found = list(_between(config, SchedulerConfig(), "", ""))
+    seen: set[str] = set()
+    for lane in lanes:
+        if lane.upstream not in seen:
+            seen.add(lane.upstream)
+            usual = assumed_lane(lane.upstream, PROFILES.get(lane.provider, GENERIC))
+            found += _between(lane, usual, "", lane.upstream)
+    return found
+
+
+def _between(one: Any, usual: Any, prefix: str, upstream: str) -> Iterator[ChangedSetting]:
+    for field in fields(one):
+        value, default = getattr(one, field.name), getattr(usual, field.name)
+        if is_dataclass(value):
+            yield from _between(value, default, f"{field.name}.", upstream)
+        elif value != default and field.name not in _NOT_SET:
+            name = f"features.{field.name}" if field.name in _FEATURES else f"{prefix}{field.name}"
+            yield ChangedSetting(name, _shown(value), _shown(default), upstream)
+
+
+def _shown(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "unset", True: "on", False: "off"}[value]
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 class RecordedRun:
@@ -64,13 +103,17 @@ class RecordedRun:
         return self.began.foreign
 
     @cached_property
-    def saved(self) -> Saved:
-        """What retries saved."""
-        agents = [agent for agent in self.fold.agents.values() if agent.saved and not self.foreign]
+    def saved(self) -> list[AgentStats]:
+        """Agents with a failed attempt that was retried OK, and without an error."""
+        return [agent for agent in self.fold.agents.values() if agent.saved and not self.foreign]
+
+    @cached_property
+    def saved_spending(self) -> TokenSpending:
+        """What these had used at their last failed attempt: it would have been lost without retries."""
         spent = TokenSpending()
-        for agent in agents:
+        for agent in self.saved:
             spent.add(agent.spent_at_recovery)
-        return Saved(len(agents), spent)
+        return spent
 
     @cached_property
     def models(self) -> dict[str, TokenSpending]:
@@ -82,6 +125,12 @@ class RecordedRun:
         """The settings that differ from the defaults."""
         lanes = self.fold.lanes.values()
         return changed_settings(self.began.config, [lane.config for lane in lanes if lane.config is not None])
+
+    def windows(self) -> Iterator[tuple[Lane, Window]]:
+        """Yield every rate window with its lane."""
+        for lane in self.fold.lanes.values():
+            for window in lane.windows.values():
+                yield lane, window
 
     @property
     def priced(self) -> bool:
@@ -154,9 +203,7 @@ def _moment(wall: float, tz: tzinfo) -> datetime | None:
 def _zone(wall: float, tz: tzinfo) -> tuple[str, float]:
     """Return the zone's name and its offset to UTC in seconds at that time."""
     moment = _moment(wall, tz)
-    ahead = timedelta(0) if moment is None else moment.utcoffset() or timedelta(0)
-    seconds = ahead.total_seconds()
-    if not seconds:
+    ahead = None if moment is None else moment.utcoffset()
+    if moment is None or not ahead:
         return "UTC", 0.0
-    sign, minutes = "+" if seconds > 0 else "-", abs(int(seconds)) // 60
-    return f"UTC{sign}{minutes // 60:02}:{minutes % 60:02}", seconds
+    return f"UTC{moment.isoformat(timespec='seconds')[19:]}", ahead.total_seconds()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hivemind.lab.report.agents import AgentStats, TokenSpending
 from hivemind.lab.report.run import RecordedRun
-from hivemind.lab.report.words import OUTCOMES, clean, lane_state, shortened
+from hivemind.lab.report.theme import OUTCOMES, clean, lane_state, shortened
 from hivemind.text.humanise import count, dollars, duration
 from hivemind.world.lines import words
 
@@ -81,14 +81,13 @@ def windows(run: RecordedRun) -> Table:
     rows = [
         [
             shortened(lane.key),
-            shortened(window.family),
-            window.kind,
-            count(window.limit),
-            {"headers": "the provider's headers", "settings": "the settings"}.get(window.source, "the usual"),
+            shortened(window.state.family),
+            window.state.kind.value,
+            count(window.state.limit),
+            {"headers": "the provider's headers", "settings": "the settings"}.get(window.state.source, "the usual"),
             f"{window.fullest:.0%}".replace("%", " %"),
         ]
-        for lane in run.fold.lanes.values()
-        for window in lane.windows.values()
+        for lane, window in run.windows()
     ]
     return Table(("lane", "models", "counts", ">limit", "known by", ">fullest"), rows)
 

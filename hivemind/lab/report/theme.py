@@ -1,9 +1,13 @@
-"""Colours by what they mean, for light and for dark; and how every plot looks."""
+"""The look and the words of a report: colours, layouts of plots, names and short texts."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping
 from typing import Any
+
+from hivemind.lab.report.run import RecordedRun
+from hivemind.world.lines import words
 
 COLOURS: Mapping[str, tuple[str, str]] = {
     "ground": ("#f7f5f0", "#14171b"),
@@ -34,7 +38,10 @@ COLOURS: Mapping[str, tuple[str, str]] = {
 SERIES = tuple("abcdef")
 """Roles without a meaning of their own."""
 
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif"
+_FONT = {
+    "family": "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', 'DejaVu Sans', sans-serif",
+    "size": 12,
+}
 _CLEAR = "rgba(0,0,0,0)"
 
 
@@ -43,42 +50,85 @@ def ink(role: str) -> str:
     return COLOURS[role][0]
 
 
-def layout(height: int, **more: Any) -> dict[str, Any]:
+def layout(height: int, xaxis: dict[str, Any], yaxis: dict[str, Any], **more: Any) -> dict[str, Any]:
     """Return the layout that all plots share."""
     return {
         "height": height,
         "margin": {"l": 56, "r": 16, "t": 34, "b": 40},
         "paper_bgcolor": _CLEAR,
         "plot_bgcolor": _CLEAR,
-        "font": {"family": _FONT, "size": 12, "color": ink("dim")},
+        "font": {**_FONT, "color": ink("dim")},
         "hoverlabel": {
             "bgcolor": ink("card"),
             "bordercolor": ink("line"),
             "align": "left",
-            "font": {"family": _FONT, "size": 12, "color": ink("ink")},
+            "font": {**_FONT, "color": ink("ink")},
         },
         "legend": {"orientation": "h", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "traceorder": "normal"},
         "modebar": {"bgcolor": _CLEAR, "color": ink("other"), "activecolor": ink("ink")},
         "hovermode": "closest",
         "dragmode": "zoom",
         "bargap": 0.3,
+        "xaxis": xaxis,
+        "yaxis": yaxis,
         **more,
     }
 
 
 def axis(**more: Any) -> dict[str, Any]:
     """Return an axis."""
-    return {
-        "gridcolor": ink("line"),
-        "linecolor": ink("line"),
-        "zeroline": False,
-        "ticks": "",
-        "automargin": True,
-        "fixedrange": False,
-        **more,
-    }
+    colours = {"gridcolor": ink("line"), "linecolor": ink("line")}
+    return {**colours, "zeroline": False, "ticks": "", "automargin": True, "fixedrange": False, **more}
 
 
-def times(**more: Any) -> dict[str, Any]:
-    """Return an axis of times in milliseconds."""
-    return axis(type="date", hoverformat="%H:%M:%S.%L", showgrid=True, **more)
+def times(run: RecordedRun, stretch: float = 1.0) -> dict[str, Any]:
+    """Return an axis of the times of a run, and `stretch` times as long."""
+    ends_at = max(run.fold.ended_at * stretch, 0.001)
+    return axis(type="date", hoverformat="%H:%M:%S.%L", showgrid=True, range=[run.stamp_ms(0), run.stamp_ms(ends_at)])
+
+
+def hover(text: str, name: str = "") -> str:
+    """Return the template of what a plot shows at the pointer: a text, and a name beside it."""
+    return f"{text}<extra>{name}</extra>"
+
+
+OUTCOMES: Mapping[str, tuple[str, str]] = {
+    "answered": ("answered in the end", "answered in the end"),
+    "failed": ("passed on", "an error was passed on to the agent"),
+    "refused": ("refused", "HiveMind refused the request"),
+    "left": ("client left", "the client left"),
+    "open": ("not known", "not known how it ended"),
+}
+"""Ends of requests with a failed attempt, short for tables and long for plots."""
+STATES: Mapping[str, str] = {
+    "queued": "queued",
+    "retry": "delay before the next attempt",
+    "waiting": "sent, nothing back yet",
+    "streaming": "answer arriving",
+}
+_LANE_STATES: Mapping[str, str] = {
+    "open": "circuit open",
+    "half_open": "circuit half open",
+    "paused": "paused by the provider",
+}
+
+
+def lane_state(state: str) -> str:
+    """Return the name of a state of a lane in which it isn't free to send."""
+    return _LANE_STATES.get(state) or f"circuit {shortened(words(state))}"
+
+
+def clean(text: str) -> str:
+    """Replace control characters and the like, which browsers and terminals might interpret."""
+    return "".join(letter if letter.isprintable() else "�" for letter in text)
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Return the text without control characters and at most so long."""
+    shown = clean(text[: most + 1])
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def label(text: str, most: int = 28) -> str:
+    """Return the text for a plot: plotly interprets some tags and placeholders, so none is left."""
+    return html.escape(shortened(text, most)).replace("%{", "% {")

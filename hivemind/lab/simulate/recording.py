@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +16,6 @@ from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
-from hivemind.lab.gc_pause import gc_paused
 from hivemind.lab.simulate.plan import ClientBehaviour
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace, TraceBuilder
@@ -176,3 +177,15 @@ def _caveats(providers: Mapping[str, FittedProvider]) -> list[str]:
             only = f"only {plural(answers, 'answer')}" if answers else "no answer"
             lines.append(f"{name}: {only}, so little is known of how long they take")
     return [*dict.fromkeys(lines)]
+
+
+@contextlib.contextmanager
+def gc_paused() -> Iterator[None]:
+    """Meanwhile nothing is collected: for work that makes few cycles, takes seconds, and ends."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hivemind.journal.records import JournalBegan
-from hivemind.lab.trace.dependencies import AgentHistory, over_at
-from hivemind.lab.trace.steps import Attempt, CommandStep, RequestStep, Step
+from hivemind.lab.trace.steps import AgentHistory, Attempt, CommandStep, RequestStep, Step, over_at
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Priority, WindowReading

@@ -13,11 +13,9 @@ from statistics import fmean
 from typing import Literal, TypeGuard
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.comparison import is_noise
+from hivemind.lab.comparison import Spread, is_noise, spread
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.spread import Spread, spread
-from hivemind.lab.tune.search import Search
-from hivemind.lab.tune.space import Dimension, Params, RecordedSettings, changes_of, significant_changes
+from hivemind.lab.tune.search import Dimension, Params, RecordedSettings, Search, changes_of, significant_changes
 from hivemind.lab.tune.workers import Job, Runs
 
 Goal = Literal["wall_time", "p95_wait", "dollars"]
