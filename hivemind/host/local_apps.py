@@ -10,7 +10,8 @@ from hivemind.control.guard import guards_itself, is_own, may_scrape
 from hivemind.control.responses import failure
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import Fields, LocalApp
-from hivemind.tools.http import McpProxy, ToolsEndpoint, is_tools_path
+from hivemind.tools.access import McpProxy
+from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.wire.refusal import RequestRefused
 from hivemind.wire.target import RequestPath
 

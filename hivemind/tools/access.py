@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hivemind.api_types import About, TaskState
 from hivemind.control.commands import WHO_LENGTH, checked_who
-from hivemind.scheduler.commands import Command, Rejected
+from hivemind.control.guard import HasControlKey
+from hivemind.scheduler.commands import Command, Rejected, TaskCommand
+from hivemind.setup.reach import connectable
 from hivemind.world.snapshot import Snapshot
 
 ANONYMOUS = "mcp"
@@ -54,3 +56,41 @@ class Caller:
             return checked_who(f"{ANONYMOUS}:{self.agent}"[:WHO_LENGTH])
         except Rejected:  # the name looks like a key
             return ANONYMOUS
+
+
+class McpProxy(HasControlKey, Protocol):
+    """The proxy as its MCP server uses it."""
+
+    def snapshot(self) -> Snapshot: ...
+
+    def about(self) -> About: ...
+
+    def tasks(self, batch: str | None) -> tuple[TaskState, ...]: ...
+
+    def apply(self, command: Command, who: str) -> None: ...
+
+    async def settled(self) -> None: ...
+
+    def spelling(self, name: str) -> str: ...
+
+
+class LocalAccess:
+    """Access to the proxy in this process, to be used on the proxy's event loop."""
+
+    def __init__(self, proxy: McpProxy) -> None:
+        self._proxy = proxy
+
+    async def about(self) -> About:
+        about = self._proxy.about()
+        return replace(about, address=connectable(about.address))
+
+    async def world(self) -> Snapshot:
+        return self._proxy.snapshot()
+
+    async def tasks(self, batch: str | None = None) -> tuple[TaskState, ...]:
+        return self._proxy.tasks(batch)
+
+    async def apply(self, command: Command, who: str) -> None:
+        self._proxy.apply(command, who)
+        if isinstance(command, TaskCommand):
+            await self._proxy.settled()  # what the answer reports must survive a crash

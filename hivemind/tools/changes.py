@@ -16,16 +16,17 @@ from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 from hivemind.text import amounts
 from hivemind.tools.access import Caller, ProxyAccess
-from hivemind.tools.errors import ToolError, unknown
 from hivemind.tools.headroom import budgets_of
 from hivemind.tools.inputs import BudgetInput, ConfigInput, PriorityInput
 from hivemind.tools.outputs import Budgets, Config, KnobRow, Prioritised
 from hivemind.tools.rows import LANES_SHOWN, budget_row, cut, known_as
+from hivemind.tools.tool import ToolError, tool, unknown
 from hivemind.world.snapshot import Snapshot
 
 
+@tool("Change a priority", idempotent=True)
 async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> Prioritised:
-    """Change the priority of an agent or a task."""
+    """Changes the priority of an agent or a task; queued requests move at once."""
     if (args.agent is None) == (args.task is None):
         raise ToolError("give either agent or task")
     wanted = Priority[args.priority.upper()]
@@ -40,8 +41,12 @@ async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> P
     return Prioritised(said=f"{name} has priority {args.priority} now.")
 
 
+@tool("Show or set a budget", destructive=True, idempotent=True)
 async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budgets:
-    """Return budgets, or set one."""
+    """Returns the budgets that apply to an agent, or all of them. With tokens or dollars it sets the ceiling of an
+    agent, of an agent with all it started (covers subtree), or of the pool: the new ceiling replaces the old one in
+    both kinds. An agent whose budget is used up is refused with a 403 until it is raised.
+    """
     if args.pool and args.agent is not None:
         raise ToolError("give either agent or pool")
     sets = args.tokens is not None or args.dollars is not None
@@ -71,8 +76,11 @@ async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budge
     )
 
 
+@tool("Read or change the knobs", destructive=True)
 async def config(proxy: ProxyAccess, caller: Caller, args: ConfigInput) -> Config:
-    """Return the knobs, or change one of them, the admissions or a circuit."""
+    """Returns every knob's value and range, whether admissions are paused, and the circuits. Changes one thing per
+    call: a knob, admissions, or a circuit. It holds until the proxy ends; its settings file stays as it is.
+    """
     command, said = _change(args)
     about = await proxy.about()
     if command is not None:
@@ -97,16 +105,7 @@ def _knobs(world: Snapshot, applied: Command | None) -> list[KnobRow]:
             # Snapshots are taken once a second, so they may not show it yet.
             changed = [name for name in values if applied.upstream in (None, name)]
             values |= dict.fromkeys(changed, applied.value)
-        rows.append(
-            KnobRow(
-                knob=knob.name,
-                values=values,
-                lowest=knob.lowest,
-                highest=knob.highest,
-                whole=knob.whole,
-                zero_is_none=knob.zero_is_none,
-            )
-        )
+        rows.append(KnobRow.of(knob, knob=knob.name, values=values))
     return rows
 
 

@@ -8,23 +8,19 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any, Protocol, cast
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hivemind.agent_names import normalised
-from hivemind.control.guard import ControlGuard, HasControlKey
+from hivemind.control.guard import ControlGuard
 from hivemind.control.responses import failure
 from hivemind.proxy.asgi import read_body
 from hivemind.redaction.text import redact
-from hivemind.tools.access import Caller
-from hivemind.tools.local import LocalAccess, LocalProxy
+from hivemind.tools.access import Caller, LocalAccess, McpProxy
 from hivemind.wire.headers import fields
 from hivemind.wire.identity import claimed_name
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_LIMIT = 1 << 20
 PATHS = ("/mcp", "/mcp/")
@@ -40,10 +36,6 @@ _ONLY_POST = "this MCP server keeps no sessions and has no stream of its own: us
 _log = logging.getLogger(__name__)
 
 
-class McpProxy(LocalProxy, HasControlKey, Protocol):
-    """The methods of the proxy that its MCP server uses."""
-
-
 def is_tools_path(path: str) -> bool:
     """Return whether the MCP endpoint answers this path."""
     return path in PATHS or path.startswith(_DISCOVERY)
@@ -56,9 +48,9 @@ class ToolsEndpoint:
         self._proxy = proxy
         self._access = LocalAccess(proxy)
         self._enabled = enabled
-        self._guarded = ControlGuard(cast(Any, self._admitted), proxy)
+        self._guarded = ControlGuard(self._admitted, proxy)
         self._server: asyncio.Task[None] | None = None
-        self._handler: asyncio.Future[App] | None = None
+        self._handler: asyncio.Future[ASGIApp] | None = None
         self._stop = asyncio.Event()
         self._busy: set[asyncio.Task[Any]] = set()
 
@@ -130,14 +122,14 @@ class ToolsEndpoint:
             if not begun:
                 await failure(500, "the MCP server failed; the proxy's log says more")(scope, receive, send)
 
-    async def _loaded(self) -> App:
+    async def _loaded(self) -> ASGIApp:
         """Return the handler when it is loaded; after a failure the next request tries again."""
         if self._handler is None or (self._handler.done() and self._handler.exception() is not None):
             self._handler = asyncio.get_running_loop().create_future()
             self._server = asyncio.create_task(self._serve(self._handler), name="serve MCP")
         return await asyncio.shield(self._handler)
 
-    async def _serve(self, handler: asyncio.Future[App]) -> None:
+    async def _serve(self, handler: asyncio.Future[ASGIApp]) -> None:
         """Load the SDK, and keep its session manager running until the proxy ends."""
         try:
             module = await asyncio.to_thread(importlib.import_module, "hivemind.tools.server")

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, Field
+
+
+def _cents(amount: float) -> float:
+    return round(amount, 4)
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(seconds, 3)
+
+
+Dollars = Annotated[float, AfterValidator(_cents)]
+"""US dollars, rounded to a hundredth of a cent."""
+Share = Annotated[float, AfterValidator(_cents)]
+Seconds = Annotated[float, AfterValidator(_milliseconds)]
 
 
 class Output(BaseModel):
     """An answer, or a part of one."""
+
+    @classmethod
+    def of(cls, source: object, **more: object) -> Self:
+        """Make it of the fields that the source has under the same names, and of `more`."""
+        same = {name: getattr(source, name) for name in cls.model_fields if hasattr(source, name)}
+        return cls.model_validate(same | more)
 
 
 class Headroom(Output):
@@ -20,7 +42,7 @@ class Headroom(Output):
     minute_tokens_left: int | None = Field(None, description="Left in the provider's rate window, where one is known.")
     minute_requests_left: int | None = Field(None, description="Likewise, in requests.")
     budget_tokens_left: int | None = Field(None, description="Left in the tightest budget that holds for you.")
-    budget_dollars_left: float | None = Field(None, description="Likewise, in US dollars.")
+    budget_dollars_left: Dollars | None = Field(None, description="Likewise, in US dollars.")
     typical_request_tokens: int | None = Field(None, description="Of the requests so far, on average.")
 
 
@@ -30,7 +52,7 @@ class ProxyRow(Output):
     address: str
     version: str
     mode: str = Field(description="serving, paused or draining.")
-    uptime_s: float
+    uptime_s: Seconds
     upstreams: list[str]
     max_agents: int = Field(0, description="Agents that may run at once; 0: no limit.")
     read_only: bool = Field(False, description="hm.priority, hm.budget and hm.config change nothing.")
@@ -43,7 +65,7 @@ class WindowRow(Output):
     models: str = Field(description="The models that share it.")
     limit: int
     remaining: int
-    resets_in_s: float | None = None
+    resets_in_s: Seconds | None = None
 
 
 class LaneRow(Output):
@@ -55,7 +77,7 @@ class LaneRow(Output):
     active: int
     waiting: int
     circuit: str
-    parked_for_s: float | None = Field(None, description="The provider asked for a pause of so long.")
+    parked_for_s: Seconds | None = Field(None, description="The provider asked for a pause of so long.")
     windows: list[WindowRow] = Field(default_factory=list)
 
 
@@ -66,14 +88,14 @@ class BudgetRow(Output):
     covers: str = Field(description="agent, subtree or all.")
     per: str = Field(description="run, day or ever.")
     tokens: int | None = Field(None, description="The ceiling in tokens.")
-    dollars: float | None = Field(None, description="The ceiling in US dollars.")
+    dollars: Dollars | None = Field(None, description="The ceiling in US dollars.")
     used_tokens: int
-    used_dollars: float
+    used_dollars: Dollars
     in_flight_tokens: int = Field(0, description="Set aside for requests in flight.")
     tokens_left: int | None = None
-    dollars_left: float | None = None
+    dollars_left: Dollars | None = None
     unpriced_tokens: int = Field(0, description="Used of models without a known price; not in the dollars.")
-    share: float = Field(description="How much is used, 1 being all.")
+    share: Share = Field(description="How much is used, 1 being all.")
 
 
 class AgentRow(Output):
@@ -87,7 +109,7 @@ class AgentRow(Output):
     in_flight: int = 0
     queued: int = 0
     tokens: int = 0
-    dollars: float = 0.0
+    dollars: Dollars = 0.0
     budget: BudgetRow | None = None
     exit_code: int | None = None
 
@@ -103,7 +125,7 @@ class TaskRow(Output):
     note: str | None = None
     attempt: int = Field(0, description="Times it was started.")
     tokens: int | None = Field(None, description="Used so far.")
-    dollars: float | None = None
+    dollars: Dollars | None = None
 
 
 class Status(Output):
@@ -165,7 +187,7 @@ class UsageRow(Output):
     cache_read_tokens: int
     cache_write_tokens: int
     output_tokens: int
-    dollars: float
+    dollars: Dollars
     unpriced_tokens: int = 0
 
 
@@ -182,9 +204,9 @@ class AgentUsage(UsageRow):
     """Usage of an agent."""
 
     agent: str
-    waited_s: float = Field(description="In the queue, over all its requests.")
-    served_s: float = Field(description="From arrival to the last byte, over its finished requests.")
-    first_token_s: float | None = Field(None, description="Of its last answer.")
+    waited_s: Seconds = Field(description="In the queue, over all its requests.")
+    served_s: Seconds = Field(description="From arrival to the last byte, over its finished requests.")
+    first_token_s: Seconds | None = Field(None, description="Of its last answer.")
 
 
 class LaneMetrics(Output):
@@ -194,14 +216,14 @@ class LaneMetrics(Output):
     active: int
     waiting: int
     retrying: int
-    mean_first_token_s: float | None = None
-    error_share: float | None = Field(None, description="Of the latest results.")
+    mean_first_token_s: Seconds | None = None
+    error_share: Share | None = Field(None, description="Of the latest results.")
 
 
 class Metrics(Output):
     """Answer of hm.metrics."""
 
-    uptime_s: float
+    uptime_s: Seconds
     totals: TotalsRow
     agents: list[AgentUsage]
     agents_left_out: int = 0

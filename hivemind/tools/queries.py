@@ -1,21 +1,37 @@
-"""The read-only tools: hm.status and hm.metrics."""
+"""The tools that only read: hm.status, hm.metrics and hm.setup."""
 
 from __future__ import annotations
 
-from hivemind.agent_names import same
+from dataclasses import asdict
+
+from hivemind.agent_names import BadName, normalised, same
 from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.types import Usage
+from hivemind.setup.clients import CLIENTS, instructions
+from hivemind.setup.reach import is_loopback
 from hivemind.tools.access import Caller, ProxyAccess
-from hivemind.tools.errors import ToolError, unknown
 from hivemind.tools.headroom import headroom
-from hivemind.tools.inputs import MetricsInput, StatusInput
-from hivemind.tools.outputs import AgentUsage, LaneMetrics, Metrics, ProxyRow, Status, TotalsRow
-from hivemind.tools.rows import LANES_SHOWN, agent_row, by_state, cut, in_order, known_as, lane_row, money, task_row
-from hivemind.world.snapshot import AgentView, Totals
+from hivemind.tools.inputs import MetricsInput, SetupInput, StatusInput
+from hivemind.tools.outputs import (
+    AgentUsage,
+    ClientRow,
+    LaneMetrics,
+    Metrics,
+    ProxyRow,
+    Setup,
+    SnippetRow,
+    Status,
+    TotalsRow,
+)
+from hivemind.tools.rows import LANES_SHOWN, agent_row, by_state, cut, in_order, known_as, lane_row, task_row
+from hivemind.tools.tool import ToolError, tool, unknown
+from hivemind.world.snapshot import AgentView
 
 
+@tool("Headroom, lanes, agents and tasks", read_only=True, idempotent=True)
 async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Status:
-    """Return headroom, lanes, agents and tasks."""
+    """How much more work makes sense now (headroom, with advice), and what goes on: lanes with their limits, agents,
+    and tasks. Ask before you start several agents or many requests at once, and again between steps.
+    """
     about, world = await proxy.about(), await proxy.world()
     upstreams = [name for name, _ in about.upstreams]
     if args.upstream is not None and args.upstream not in upstreams:
@@ -35,15 +51,7 @@ async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Statu
     own = next((view for view in world.agents if view.name == me), None)
     return Status(
         headroom=headroom(world, about, me, args.upstream),
-        proxy=ProxyRow(
-            address=about.address,
-            version=about.version,
-            mode=world.mode,
-            uptime_s=round(world.uptime_s, 1),
-            upstreams=upstreams,
-            max_agents=about.max_agents,
-            read_only=about.read_only,
-        ),
+        proxy=ProxyRow.of(about, mode=world.mode, uptime_s=world.uptime_s, upstreams=upstreams),
         you=None if own is None else agent_row(own),
         lanes=[lane_row(each.state) for each in lanes[:LANES_SHOWN]],
         lanes_left_out=max(0, len(lanes) - LANES_SHOWN),
@@ -51,21 +59,27 @@ async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Statu
         agents_left_out=agents_out,
         tasks=[task_row(task, views.get(task.spec.id)) for task in shown],
         tasks_left_out=tasks_out,
-        tasks_by_state=dict(by_state(tasks)),
+        tasks_by_state=by_state(tasks),
     )
 
 
+@tool("Usage, costs, retries and waits", read_only=True, idempotent=True)
 async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> Metrics:
-    """Return usage, costs, retries and waits."""
+    """What was used and what it cost, in total and by agent: tokens by kind, dollars at public prices, retries,
+    requests that succeeded after a retry, waits.
+    """
     world = await proxy.world()
     wanted = known_as(world, args.agent)
     views = [view for view in world.agents if wanted in (None, view.name)]
     if args.agent is not None and not views:
         raise unknown("agent", args.agent, [view.name for view in world.agents])
     shown, left_out = cut(sorted(views, key=lambda view: -_amount(view, args.order)), args.limit)
+    totals = world.totals
     return Metrics(
-        uptime_s=round(world.uptime_s, 1),
-        totals=_totals(world.totals),
+        uptime_s=world.uptime_s,
+        totals=TotalsRow.of(
+            totals, wasted_tokens=totals.wasted.total, unpriced_tokens=totals.unpriced, **asdict(totals.usage)
+        ),
         agents=[_usage(view) for view in shown],
         agents_left_out=left_out,
         lanes=[_lane(each.state) for each in world.lanes[:LANES_SHOWN]],
@@ -85,60 +99,46 @@ def _amount(view: AgentView, order: str) -> float:
         "retries": view.retries,
         "waited": view.waited_s,
     }
-    if order not in amounts:
-        raise ToolError(f"order: must be one of {', '.join(amounts)}")
     return amounts[order]
 
 
-def _tokens(usage: Usage) -> dict[str, int]:
-    return {
-        "input_tokens": usage.input_tokens,
-        "cache_read_tokens": usage.cache_read_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "output_tokens": usage.output_tokens,
-    }
-
-
-def _totals(totals: Totals) -> TotalsRow:
-    return TotalsRow(
-        requests=totals.requests,
-        finished=totals.finished,
-        failed=totals.failed,
-        refused=totals.refused,
-        abandoned=totals.abandoned,
-        retries=totals.retries,
-        rescued=totals.rescued,
-        agents_saved=totals.agents_saved,
-        wasted_tokens=totals.wasted.total,
-        dollars=money(totals.dollars),
-        unpriced_tokens=totals.unpriced,
-        **_tokens(totals.usage),
-    )
-
-
 def _usage(view: AgentView) -> AgentUsage:
-    return AgentUsage(
-        agent=view.name,
-        requests=view.requests,
-        finished=view.finished,
-        failed=view.failed,
-        retries=view.retries,
-        rescued=view.rescued,
-        dollars=money(view.dollars),
-        unpriced_tokens=view.unpriced,
-        waited_s=round(view.waited_s, 2),
-        served_s=round(view.served_s, 2),
-        first_token_s=None if view.ttft_s is None else round(view.ttft_s, 3),
-        **_tokens(view.usage),
+    return AgentUsage.of(
+        view, agent=view.name, unpriced_tokens=view.unpriced, first_token_s=view.ttft_s, **asdict(view.usage)
     )
 
 
 def _lane(state: LaneState) -> LaneMetrics:
-    return LaneMetrics(
-        lane=state.lane,
-        active=state.active,
-        waiting=state.waiting,
-        retrying=state.retrying,
-        mean_first_token_s=None if state.mean_ttft_s is None else round(state.mean_ttft_s, 3),
-        error_share=round(state.circuit_errors / state.circuit_results, 4) if state.circuit_results else None,
+    share = state.circuit_errors / state.circuit_results if state.circuit_results else None
+    return LaneMetrics.of(state, mean_first_token_s=state.mean_ttft_s, error_share=share)
+
+
+@tool("How to point a client at the proxy", read_only=True, idempotent=True)
+async def setup(proxy: ProxyAccess, caller: Caller, args: SetupInput) -> Setup:
+    """The lines to paste so that a client (Claude Code, Codex, Gemini CLI, an SDK ...) sends its requests through this
+    proxy under a name of its own; for `mcp` how to add these tools to it.
+    """
+    if args.client is None:
+        rows = [ClientRow.of(each, client=each.name, what=each.summary) for each in CLIENTS.values()]
+        return Setup(said="Ask again with one of these as client.", clients=rows)
+    if args.client not in CLIENTS:
+        raise unknown("client", args.client, CLIENTS)
+    client = CLIENTS[args.client]
+    agent = client.agent if args.agent is None else _checked(args.agent)
+    about = await proxy.about()
+    token = about.agents_token or not is_loopback(about.address)
+    found = instructions(client, about.address, agent, token, shell=args.shell)
+    return Setup(
+        said=f"{client.title}, as the agent {agent}: paste one of these; the first is the shortest.",
+        snippets=[SnippetRow.of(each) for each in (*found.snippets, found.check, found.undo)],
+        notes=[*found.limits, *(f"{label}: {text}" for label, text in found.facts)],
     )
+
+
+def _checked(name: str) -> str:
+    if name in ("", ".", ".."):
+        raise ToolError("agent: must be at least one character, and neither . nor .., which URLs take for folders")
+    try:
+        return normalised(name)
+    except BadName as error:
+        raise ToolError(f"agent: {error}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from hivemind.agent_names import spelled_in
@@ -32,45 +32,34 @@ def cut(rows: Sequence[T], limit: int) -> tuple[list[T], int]:
 def lane_row(state: LaneState) -> LaneRow:
     """Return the row of a lane with its windows."""
     windows = [
-        WindowRow(
+        WindowRow.of(
+            each,
             counts=each.kind.value,
             models=each.family,
             limit=round(each.limit),
             remaining=max(0, round(each.remaining)),
-            resets_in_s=None if each.resets_in_s is None else round(each.resets_in_s, 1),
         )
         for each in state.windows
         if math.isfinite(each.limit) and math.isfinite(each.remaining)
-    ][:_WINDOWS_SHOWN]
-    return LaneRow(
-        lane=state.lane,
-        upstream=state.upstream,
+    ]
+    return LaneRow.of(
+        state,
         level=None if math.isinf(state.level) else round(state.level, 2),
-        active=state.active,
         waiting=state.waiting + state.retrying,
-        circuit=state.circuit,
-        parked_for_s=round(state.parked_for_s, 1) if state.parked_for_s > 0 else None,
-        windows=windows,
+        parked_for_s=state.parked_for_s if state.parked_for_s > 0 else None,
+        windows=windows[:_WINDOWS_SHOWN],
     )
 
 
 def budget_row(state: BudgetState) -> BudgetRow:
     """Return the row of a budget."""
     tokens_left = None if state.tokens is None else state.tokens - state.used_tokens - state.reserved_tokens
-    dollars_left = None if state.dollars is None else max(0.0, state.dollars - state.used_dollars)
-    return BudgetRow(
-        owner=state.owner,
-        covers=state.covers,
-        per=state.per,
-        tokens=state.tokens,
-        dollars=state.dollars,
-        used_tokens=state.used_tokens,
-        used_dollars=money(state.used_dollars),
+    return BudgetRow.of(
+        state,
         in_flight_tokens=state.reserved_tokens,
         tokens_left=None if tokens_left is None else max(0, tokens_left),
-        dollars_left=None if dollars_left is None else money(dollars_left),
+        dollars_left=None if state.dollars is None else max(0.0, state.dollars - state.used_dollars),
         unpriced_tokens=state.unpriced,
-        share=round(state.share, 4),
     )
 
 
@@ -81,40 +70,29 @@ def known_as(world: Snapshot, name: str | None) -> str | None:
 
 def agent_row(view: AgentView) -> AgentRow:
     """Return the row of an agent."""
-    return AgentRow(
+    return AgentRow.of(
+        view,
         agent=view.name,
-        state=view.state,
         priority=view.priority.name.lower(),
-        parent=view.parent,
-        task=view.task,
         in_flight=view.flying,
-        queued=view.queued,
         tokens=view.usage.total,
-        dollars=money(view.dollars),
         budget=None if view.budget is None else budget_row(view.budget),
-        exit_code=view.exit_code,
     )
 
 
 def task_row(task: TaskState, view: TaskView | None = None) -> TaskRow:
     """Return the row of a task, with its usage if known."""
-    spec = task.spec
-    return TaskRow(
-        task=spec.id,
-        state=task.state,
+    after, more = cut(task.spec.after if task.state in ("waiting", "blocked") else (), _AFTER_SHOWN)
+    return TaskRow.of(
+        task,
+        task=task.spec.id,
         priority=task.priority.name.lower(),
-        agent=spec.agent or spec.id,
-        after=_some(spec.after) if task.state in ("waiting", "blocked") else [],
+        agent=task.spec.agent or task.spec.id,
+        after=[*after, f"and {more} more"] if more else after,
         note=task.note[:_NOTE_SHOWN] or None,
-        attempt=task.attempt,
-        tokens=view.tokens if view is not None and view.tokens else None,
-        dollars=money(view.dollars) if view is not None and view.dollars else None,
+        tokens=view.tokens or None if view is not None else None,
+        dollars=view.dollars or None if view is not None else None,
     )
-
-
-def _some(names: Sequence[str]) -> list[str]:
-    shown, more = cut(names, _AFTER_SHOWN)
-    return [*shown, f"and {more} more"] if more else shown
 
 
 def in_order(tasks: Iterable[TaskState]) -> list[TaskState]:
@@ -128,11 +106,6 @@ def in_order(tasks: Iterable[TaskState]) -> list[TaskState]:
     return sorted(tasks, key=rank)
 
 
-def by_state(tasks: Iterable[TaskState]) -> Mapping[str, int]:
+def by_state(tasks: Iterable[TaskState]) -> dict[str, int]:
     """Return the number of tasks in each state."""
     return dict(Counter(task.state for task in in_order(tasks)))
-
-
-def money(amount: float) -> float:
-    """Round US dollars to a hundredth of a cent."""
-    return round(amount, 4)

@@ -20,22 +20,54 @@ from mcp_types import (
     ToolAnnotations,
 )
 from mcp_types import Tool as Listed
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from hivemind import __version__
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
+from hivemind.tools import changes, queries, task_tools
 from hivemind.tools.access import Caller, ProxyAccess, Unavailable
-from hivemind.tools.errors import ToolError, invalid_arguments, unknown
 from hivemind.tools.http import BODY_LIMIT, CALLER
-from hivemind.tools.instructions import INSTRUCTIONS
-from hivemind.tools.registry import TOOLS, Tool, find
-from hivemind.tools.schema import schema_of
+from hivemind.tools.tool import PREFIX, Tool, ToolError, invalid_arguments, unknown
 
 Context = ServerRequestContext[dict[str, Any], Any]
 
 NameStyle = Literal["dots", "underscores"]
 _DEFAULT_NAMES: NameStyle = "dots"
+
+TOOLS = (
+    task_tools.submit,
+    task_tools.batch,
+    queries.status,
+    changes.priority,
+    changes.budget,
+    queries.metrics,
+    changes.config,
+    queries.setup,
+)
+INSTRUCTIONS = """\
+HiveMind is the proxy that this machine's agents send their LLM requests through. It queues, retries and paces them, so\
+ that many agents share one rate limit. These tools let you see how much room there is, and plan within it.
+
+Before you fan out (start sub-agents, or many requests at once), call hm.status: headroom.agents_now says how many more\
+ agents can work at once now, headroom.advice why. Start no more than that; the others would only wait, and an agent\
+ that waits does nothing for you. Call it again after each step rather than starting everything at the beginning. If\
+ there is no room, go on alone or ask again in a minute. Check hm.budget too: what you start may be charged to your own\
+ budget (covers subtree) and always is to the pool's; headroom.budget_tokens_left is what the tightest of them leaves.
+
+A slow answer means that you wait in the queue; you needn't send it again, and neither need you retry errors, the proxy\
+ does. A 403 whose text begins with HiveMind is a decision, not a fault: a budget is used up, an operator stopped the\
+ agent, or its task can't start. Trying again can't help. Report where you stand, and ask whoever you work for to raise\
+ the budget (hm.budget, or the control room) or to let the agent go on; it can then continue where it was.
+
+Tasks: hm.batch adds a graph of tasks, all or none; after names what must be done before. A task is waiting, ready,\
+ running, then done, failed, cancelled or skipped; if one fails, those that wait for it are blocked until it is tried\
+ again (hm.submit with outcome retry). Tasks with a command are started by a runner (hivemind batch). Without one, the\
+ agent that the task names works on it, its requests are held until the task is ready, and whoever did the work\
+ reports it: hm.submit with outcome done or failed. Tasks that others wait for inherit their priority.
+
+The tools may be listed as hm.status or hm_status; both names work. hm.priority, hm.budget and hm.config change the\
+ proxy for everyone: use them when you were asked to. If they are read-only, they say so."""
 
 _log = logging.getLogger(__name__)
 
@@ -89,6 +121,13 @@ async def call_tool(proxy: ProxyAccess, caller: Caller, name: str, arguments: di
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 
 
+def find(name: str) -> Tool | None:
+    """Return the tool of that name. Clients rewrite dots, so both spellings are understood."""
+    if not name.startswith((f"{PREFIX}.", f"{PREFIX}_")):
+        return None
+    return next((tool for tool in TOOLS if tool.verb == name[len(PREFIX) + 1 :]), None)
+
+
 def _failed(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=redact(text, None))], is_error=True)
 
@@ -108,6 +147,38 @@ def _listed(tool: Tool, style: str) -> Listed:
             open_world_hint=False,
         ),
     )
+
+
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return a schema that every client accepts: no references, no titles, and optional fields aren't nullable."""
+    whole = model.model_json_schema()
+    models = whole.pop("$defs", {})
+    for each in (whole, *models.values()):
+        each.pop("description", None)  # the docstring of the class
+    found: dict[str, Any] = _plain(whole, models)
+    return found
+
+
+def _plain(node: Any, models: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_plain(each, models) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        return _plain({**models[node["$ref"].rpartition("/")[2]], **beside}, models)
+    arms = node.get("anyOf", [])
+    if {"type": "null"} in arms and len(arms) == 2:
+        arm = next(each for each in arms if each != {"type": "null"})
+        beside = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
+        return _plain({**arm, **beside}, models)
+    return {key: _members(key, value, models) for key, value in node.items() if key != "title"}
+
+
+def _members(key: str, value: Any, models: dict[str, Any]) -> Any:
+    if key == "properties":  # the keys are names of fields, one of which may be `title`
+        return {name: _plain(each, models) for name, each in value.items()}
+    return _plain(value, models)
 
 
 def http_manager(proxy: ProxyAccess) -> StreamableHTTPSessionManager:

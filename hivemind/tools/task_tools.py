@@ -17,17 +17,22 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.tools.access import Caller, ProxyAccess
-from hivemind.tools.errors import ToolError, unknown
 from hivemind.tools.inputs import BatchInput, SubmitInput, TaskFields
 from hivemind.tools.outputs import Batch, Submitted
 from hivemind.tools.rows import by_state, cut, in_order, task_row
+from hivemind.tools.tool import ToolError, tool, unknown
 
 _READY_SHOWN = 20
 _ABOVE_NORMAL = ("critical", "high")
 
 
+@tool("Submit a task, or report on one", destructive=True)
 async def submit(proxy: ProxyAccess, caller: Caller, args: SubmitInput) -> Submitted:
-    """Add a task, or report how one went."""
+    """Adds one task to the graph, or, with an outcome, reports how an existing one went (started, done, failed),
+    cancels it (cancelled), or lets it run again (retry). A task is ready when everything in after is done; requests
+    of its agent are held until then. Tasks with a command are started and reported by a runner; the outcome of the
+    others is yours to report.
+    """
     name = full_id(args.batch, args.name)
     if args.outcome is None:
         if args.note is not None:
@@ -46,8 +51,11 @@ async def submit(proxy: ProxyAccess, caller: Caller, args: SubmitInput) -> Submi
     return Submitted(said=said, task=task_row(await _task(proxy, name, task.spec.batch)))
 
 
+@tool("Submit many tasks at once", destructive=True)
 async def batch(proxy: ProxyAccess, caller: Caller, args: BatchInput) -> Batch:
-    """Add many tasks at once, all or none; or end a batch."""
+    """Adds all tasks of a batch, or none: a cycle or an unknown predecessor is refused, and named. Can also cancel or
+    forget a batch. Ask hm.status for headroom first and keep those without dependencies within it.
+    """
     if args.action == "submit":
         said = await _submit_all(proxy, caller, args)
     elif args.tasks:
@@ -61,7 +69,7 @@ async def batch(proxy: ProxyAccess, caller: Caller, args: BatchInput) -> Batch:
         said=said,
         batch=args.batch,
         tasks=len(tasks),
-        tasks_by_state=dict(by_state(tasks)),
+        tasks_by_state=by_state(tasks),
         ready=shown,
         ready_left_out=left_out,
     )

@@ -8,8 +8,7 @@ from tools.kit import call, complaint, served
 from hivemind.host.proxy import Proxy
 from hivemind.scheduler.commands import ClaimTask, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
-from hivemind.tools.access import Caller
-from hivemind.tools.local import LocalAccess
+from hivemind.tools.access import Caller, LocalAccess
 from hivemind.tools.server import call_tool
 
 

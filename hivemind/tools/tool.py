@@ -1,15 +1,55 @@
-"""Errors of tool calls: one line that a model can act on."""
+"""A tool, and the errors of its calls: one line that a model can act on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError
 
 from hivemind.text.suggest import did_you_mean
+from hivemind.tools.access import Caller, ProxyAccess
 
+PREFIX = "hm"
 _SHOWN = 5
 """Most names, or errors, in one line."""
+
+Args = TypeVar("Args", bound=BaseModel)
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One tool."""
+
+    verb: str
+    """Its name without the prefix."""
+    title: str
+    description: str
+    takes: type[BaseModel]
+    gives: type[BaseModel]
+    run: Callable[[ProxyAccess, Caller, Any], Awaitable[BaseModel]]
+    """Raises: ToolError, Rejected, Unavailable."""
+    read_only: bool
+    destructive: bool
+    idempotent: bool
+
+    def name(self, style: str) -> str:
+        """Return the listed name: with a dot, or with an underscore."""
+        return f"{PREFIX}{'_' if style == 'underscores' else '.'}{self.verb}"
+
+
+def tool(
+    title: str, *, read_only: bool = False, destructive: bool = False, idempotent: bool = False
+) -> Callable[[Callable[[ProxyAccess, Caller, Args], Awaitable[Answer]]], Tool]:
+    """Make a tool of a function: its name is the verb, its docstring the description for models."""
+
+    def made(run: Callable[[ProxyAccess, Caller, Args], Awaitable[Answer]]) -> Tool:
+        hints, text = get_type_hints(run), " ".join((run.__doc__ or "").split())
+        return Tool(run.__name__, title, text, hints["args"], hints["return"], run, read_only, destructive, idempotent)
+
+    return made
 
 
 class ToolError(Exception):
