@@ -166,7 +166,7 @@ def help_rows(pen: Pen, view: View | None = None, size: Size = NARROW) -> Rows:
         part += [[(f"  {key.shown:<12}", "accent"), (key.help, "text")] for key in keys if key.group == group]
         parts.append(part)
     legend: Rows = [[("glyphs", "title")]]
-    signs = TASK_SIGNS.values() if view is not None and view.page == "tasks" else [sign(state) for state in LEGEND]
+    signs = (TASK_SIGNS if view is not None and view.page == "tasks" else LEGEND).values()
     for each in signs:
         glyph = getattr(pen.glyphs, each.glyph)
         legend.append([(f"  {glyph} {each.word:<9} ", each.role), (each.meaning, "text")])

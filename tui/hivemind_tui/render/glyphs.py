@@ -120,11 +120,11 @@ def glyphs_for(environment: Mapping[str, str]) -> Glyphs:
 
     Raises: UsageError: there is no such set.
     """
-    asked = environment.get(VARIABLE, "")
-    if asked:
-        if asked not in SETS:
-            raise UsageError(f"{VARIABLE} (environment): must be {' or '.join(SETS)}, not {asked[:40]!r}")
-        return SETS[asked]
+    name = environment.get(VARIABLE, "")
+    if name:
+        if name not in SETS:
+            raise UsageError(f"{VARIABLE} (environment): must be {' or '.join(SETS)}, not {name[:40]!r}")
+        return SETS[name]
     # The first that is set decides, as for setlocale(3). Without any, mostly in containers, terminals use UTF-8 anyway.
     locale = next((value for name in ("LC_ALL", "LC_CTYPE", "LANG") if (value := environment.get(name))), "UTF-8")
     poor = _POOR.fullmatch(environment.get("TERM", "")) is not None
@@ -142,7 +142,7 @@ class Sign:
     meaning: str
 
 
-SIGNS: Mapping[str, Sign] = {
+LEGEND: Mapping[str, Sign] = {
     "streaming": Sign("dot", "stream", "ok", "the answer is arriving"),
     "waiting": Sign("ring", "sent", "info", "sent upstream, no content yet"),
     "queued": Sign("clock", "queued", "wait", "waits for a slot or a rate limit"),
@@ -156,11 +156,16 @@ SIGNS: Mapping[str, Sign] = {
     "failed": Sign("cross", "failed", "bad", "the agent got an error"),
     "refused": Sign("warn", "refused", "wait", "HiveMind itself answered with an error"),
     "left": Sign("arrow", "left", "dim", "the client disconnected before the end"),
+    "boosted": Sign("boost", "boosted", "accent", "has priority CRITICAL for a while"),
+    "marked": Sign("marked", "marked", "accent", "the next command applies to all marked"),
     "closed": Sign("dot", "closed", "ok", "requests flow"),
     "half_open": Sign("half", "half-open", "recover", "one probe decides"),
     "open": Sign("cross", "open", "bad", "nothing is sent upstream"),
-    "boosted": Sign("boost", "boosted", "accent", "has priority CRITICAL for a while"),
-    "marked": Sign("marked", "marked", "accent", "the next command applies to all marked"),
+}
+"""The states that the help explains."""
+
+SIGNS: Mapping[str, Sign] = {
+    **LEGEND,
     "info": Sign("idle", "", "dim", ""),
     "good": Sign("good", "", "ok", ""),
     "warn": Sign("warn", "", "wait", ""),
@@ -170,28 +175,6 @@ SIGNS: Mapping[str, Sign] = {
     "attached": Sign("dot", "ATTACHED", "info", "to a proxy that runs without this screen"),
     "lost": Sign("cross", "LOST", "bad", "no connection to the proxy; what is shown is outdated"),
 }
-LEGEND = (
-    "streaming",
-    "waiting",
-    "queued",
-    "retry",
-    "paused",
-    "stopped",
-    "spent",
-    "pending",
-    "idle",
-    "answered",
-    "failed",
-    "refused",
-    "left",
-    "boosted",
-    "marked",
-    "closed",
-    "half_open",
-    "open",
-)
-"""The states that the help explains."""
-
 GATE_SIGNS: Mapping[str, Sign] = {
     "paused": Sign("pause", "paused", "wait", "you paused all admissions"),
     "parked": Sign("clock", "limited", "wait", "rate-limited: the provider asked for a pause"),
