@@ -13,7 +13,7 @@ from tui.worlds import budget, world
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.keys.table import BY_ID
-from hivemind_tui.panels import agent_card, agent_table, events, header
+from hivemind_tui.panels import agent_card, agent_table, header, log
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link
 from hivemind_tui.state.filtering import Order
@@ -306,7 +306,7 @@ def test_one_row_has_the_failures_too() -> None:
 
 def test_the_newest_events_are_shown_and_the_warnings_counted() -> None:
     """The last rows, newest at the bottom."""
-    rows = text(events.render(View(world()), 120, 5, PLAIN)).splitlines()
+    rows = text(log.render_newest(View(world()), 120, 5, PLAIN)).splitlines()
     assert "22:13:10" in rows[3]
     assert "14 warnings in the last 30 lines" in rows[0]
 

@@ -15,8 +15,8 @@ from tui.worlds import world
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.snapshot import CurvePoint, Line, Snapshot, TicketView
 from hivemind_tui.panels import circuit, curve, slots, windows
-from hivemind_tui.plots.marks import mark
 from hivemind_tui.plots.plotter import draw
+from hivemind_tui.plots.sample import mark
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View

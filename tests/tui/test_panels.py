@@ -14,7 +14,7 @@ from tui.worlds import empty_world, world
 
 from hivemind.scheduler.events import BudgetState
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.panels import agent_card, agent_table, circuit, curve, events, header, slots, windows
+from hivemind_tui.panels import agent_card, agent_table, circuit, curve, header, log, slots, windows
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
@@ -25,7 +25,7 @@ PANELS: dict[str, Render] = {
     "agent_table": agent_table.render,
     "circuit": circuit.render,
     "curve": curve.render,
-    "events": events.render,
+    "events": log.render_newest,
     "header": header.render,
     "slots": slots.render,
     "windows": windows.render,

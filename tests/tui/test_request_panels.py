@@ -15,14 +15,11 @@ from hivemind_tui.commands import navigation
 from hivemind_tui.panels import (
     agent_facts,
     agent_tokens,
-    decisions,
-    headers,
     request_card,
+    request_page,
     request_table,
-    request_timeline,
-    waterfall,
 )
-from hivemind_tui.panels.headers import MASK
+from hivemind_tui.panels.request_page import MASK
 from hivemind_tui.render.bars import ending
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
@@ -34,12 +31,12 @@ PLAIN = Pen()
 RENDERS: dict[str, tuple[Render, Callable[[], View]]] = {
     "agent_facts": (agent_facts.render, of_agent),
     "agent_tokens": (agent_tokens.render, of_agent),
-    "waterfall": (waterfall.render, of_agent),
+    "waterfall": (request_table.render_waterfall, of_agent),
     "request_table": (request_table.render, of_all),
     "request_card": (request_card.render, of_all),
-    "request_timeline": (request_timeline.render, lambda: of_request("often")),
-    "decisions": (decisions.render, lambda: of_request("answered")),
-    "headers": (headers.render, lambda: of_request("answered")),
+    "request_timeline": (request_page.render_timeline, lambda: of_request("often")),
+    "decisions": (request_page.render_decisions, lambda: of_request("answered")),
+    "headers": (request_page.render_headers, lambda: of_request("answered")),
 }
 SIZES = {
     "agent_facts": {"80x24": (80, 6), "100x30": (100, 6), "160x45": (80, 12), "200x60": (100, 12)},
@@ -60,7 +57,7 @@ def text(rows: list[Strip]) -> str:
 
 
 def course(name: str, width: int = 160, height: int = 16, **more: object) -> str:
-    return text(request_timeline.render(replace(of_request(name), **more), width, height, PLAIN))  # type: ignore[arg-type]
+    return text(request_page.render_timeline(replace(of_request(name), **more), width, height, PLAIN))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("name", "screen"), AGREED)
@@ -77,7 +74,7 @@ def test_course_looks_as_agreed(name: str, golden: Callable[[str, str], None]) -
     """Under the table and on its own page, for everything that can become of a request."""
     view = of_request(name)
     card = text(request_card.render(view, 120, 7, PLAIN))
-    page = text(request_timeline.render(view, 120, 12, PLAIN))
+    page = text(request_page.render_timeline(view, 120, 12, PLAIN))
     golden(f"course_{name.replace(' ', '_')}", f"{card}\n{page}")
 
 
@@ -114,14 +111,14 @@ def test_selected_request_is_always_in_sight() -> None:
     """However far down it is, and marked by more than a colour, in the table and in the waterfall."""
     every = of_all(200)
     for request in every.listed[::17]:
-        for render in (request_table.render, waterfall.render):
+        for render in (request_table.render, request_table.render_waterfall):
             rows = text(render(replace(every, ticket=request.ticket), 160, 8, PLAIN)).splitlines()
             assert [f"#{request.ticket} " in row for row in rows if "▌" in row] == [True]
 
 
 def test_a_click_picks_a_request() -> None:
     """A row is a link to its request, a head to its order."""
-    for render, view in ((request_table.render, of_all()), (waterfall.render, of_agent())):
+    for render, view in ((request_table.render, of_all()), (request_table.render_waterfall, of_agent())):
         rows = render(view, 160, 12, PLAIN)
         actions = [{style.meta.get("@click") for _, style, _ in row if style is not None} - {None} for row in rows]
         assert f"app.pick_request({view.listed[1].ticket})" in actions[3]
@@ -135,13 +132,13 @@ def test_order_that_no_column_shows_is_told() -> None:
     assert "/opus" in text(request_table.render(view, 80, 9, PLAIN))
     assert "by cost" not in text(request_table.render(view, 160, 9, PLAIN))
     own = replace(of_agent(), requests_order=Order("opus", "waited", True))
-    assert "by waited · /opus" in text(waterfall.render(own, 160, 9, PLAIN))
+    assert "by waited · /opus" in text(request_table.render_waterfall(own, 160, 9, PLAIN))
 
 
 def test_nothing_fits_the_filter() -> None:
     """The lists say so, and how to get rid of it."""
     view = replace(of_all(), requests_shown=(), requests_order=Order("nobody"))
-    for render in (request_table.render, waterfall.render):
+    for render in (request_table.render, request_table.render_waterfall):
         assert "esc clears it" in text(render(view, 80, 9, PLAIN))
 
 
@@ -163,8 +160,8 @@ def test_wait_that_goes_on_counts() -> None:
 def test_forgotten_request() -> None:
     """Neither remembered nor told of: the page says so, and doesn't show another one instead."""
     view = replace(of_all(), trail=("requests", "request"), ticket=7_777)
-    assert "#7777 is forgotten" in text(request_timeline.render(view, 100, 9, PLAIN))
-    for render in (decisions.render, headers.render):
+    assert "#7777 is forgotten" in text(request_page.render_timeline(view, 100, 9, PLAIN))
+    for render in (request_page.render_decisions, request_page.render_headers):
         assert "Forgotten." in text(render(view, 100, 9, PLAIN))
 
 
@@ -172,8 +169,8 @@ def test_details_that_are_not_there_yet() -> None:
     """What the list knows is shown at once, the rest is being asked for; details of another request don't count."""
     for detail in (None, of_request("often").detail):
         view = replace(of_request("answered"), detail=detail)
-        assert "Request #207 of alice" in text(request_timeline.render(view, 100, 9, PLAIN))
-        for render in (decisions.render, headers.render):
+        assert "Request #207 of alice" in text(request_page.render_timeline(view, 100, 9, PLAIN))
+        for render in (request_page.render_decisions, request_page.render_headers):
             assert "Asking…" in text(render(view, 100, 9, PLAIN))
 
 
@@ -187,16 +184,18 @@ def test_headers_that_nobody_remembers() -> None:
     view = of_request("answered")
     assert view.detail is not None
     bare = replace(view.detail, method="", path="", request_headers=(), response_headers=())
-    assert "newest requests only" in text(headers.render(replace(view, detail=bare), 100, 9, PLAIN))
+    assert "newest requests only" in text(request_page.render_headers(replace(view, detail=bare), 100, 9, PLAIN))
     waits = replace(view.detail, response_headers=())
-    assert "Response  none yet" in text(headers.render(replace(view, detail=waits), 100, 19, PLAIN))
+    assert "Response  none yet" in text(request_page.render_headers(replace(view, detail=waits), 100, 19, PLAIN))
 
 
 def test_masked_credentials_are_dim() -> None:
     """What was masked stands back; the mask is the one that the proxy writes."""
     assert MASK == PROXY_MASK
     pen = replace(PLAIN, styles={"dim": PLAIN.selection.parse("dim"), "text": PLAIN.selection.parse("bold")})
-    row = next(row for row in headers.render(of_request("answered"), 100, 19, pen) if "x-api-key" in row.text)
+    row = next(
+        row for row in request_page.render_headers(of_request("answered"), 100, 19, pen) if "x-api-key" in row.text
+    )
     assert [style.dim for cells, style, _ in row if MASK in cells and style is not None] == [True]
 
 
@@ -208,13 +207,13 @@ def test_scrolling_the_request_page_ends() -> None:
     assert end.scroll == len(view.detail.decisions) - 1
     assert navigation.move(end, -1).scroll == end.scroll - 1
     assert navigation.move(replace(view, detail=None), 5).scroll == 0
-    last = text(decisions.render(end, 80, 8, PLAIN)).splitlines()
+    last = text(request_page.render_decisions(end, 80, 8, PLAIN)).splitlines()
     assert "answered after" in last[-2]
 
 
 def test_decisions_tell_when() -> None:
     """By the clock on the wall, and since the request arrived."""
-    rows = text(decisions.render(of_request("answered"), 90, 12, PLAIN))
+    rows = text(request_page.render_decisions(of_request("answered"), 90, 12, PLAIN))
     assert "22:12:49   +3.80s  ▲ attempt 1 failed" in rows
 
 

@@ -14,7 +14,7 @@ from tui.worlds import empty_world, world
 
 from hivemind.journal.figures import Waits
 from hivemind.scheduler.types import Priority
-from hivemind_tui.panels import comparison, comparison_chart, whatif_settings
+from hivemind_tui.panels import comparison, comparison_chart, knobs
 from hivemind_tui.panels.comparison_chart import sampled
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
@@ -24,7 +24,7 @@ from hivemind_tui.whatif.state import WhatIf
 from hivemind_tui.widgets.panel import Render
 
 PANELS: dict[str, Render] = {
-    "whatif_settings": whatif_settings.render,
+    "whatif_settings": knobs.render_what_if,
     "comparison": comparison.render,
     "comparison_chart": comparison_chart.render,
 }

@@ -19,26 +19,21 @@ from hivemind_tui.panels import (
     comparison,
     comparison_chart,
     connect,
-    decisions,
     diagnostics,
-    events,
     header,
-    headers,
     knobs,
     log,
     request_card,
+    request_page,
     request_table,
-    request_timeline,
     slots,
     task_card,
     task_table,
     timeline_strip,
-    waterfall,
-    whatif_settings,
     windows,
 )
-from hivemind_tui.panels.curve_panel import CurvePanel
-from hivemind_tui.panels.scrubber import Scrubber
+from hivemind_tui.panels.curve import CurvePanel
+from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.glyphs import Glyphs
 from hivemind_tui.render.layout import COMPACT, layout_for
@@ -69,7 +64,7 @@ class Board(Vertical):
                 Panel(windows.render, id="windows"),
                 Panel(circuit.render, id="circuit"),
                 Panel(agent_table.render, id="agents"),
-                Panel(events.render, id="events"),
+                Panel(log.render_newest, id="events"),
             ),
             "agents": (Panel(agent_table.render, id="agents-all"), Panel(agent_card.render, id="agent-card")),
             "requests": (Panel(request_table.render, id="requests"), Panel(request_card.render, id="request-card")),
@@ -78,24 +73,24 @@ class Board(Vertical):
                 CurvePanel(plots, id="tuning-curve"),
                 Panel(windows.render, id="tuning-windows"),
                 Panel(circuit.render, id="tuning-circuit"),
-                Panel(events.render, id="tuning-events"),
+                Panel(log.render_newest, id="tuning-events"),
             ),
             "log": (Panel(log.render, id="log"),),
             "tasks": (Panel(task_table.render, id="tasks-all"), Panel(task_card.render, id="task-card")),
             "whatif": (
-                Panel(whatif_settings.render, id="whatif-settings"),
+                Panel(knobs.render_what_if, id="whatif-settings"),
                 Panel(comparison.render, id="comparison"),
                 Panel(comparison_chart.render, id="courses"),
             ),
             "agent": (
                 Panel(agent_facts.render, id="agent-facts"),
                 Panel(agent_tokens.render, id="agent-tokens"),
-                Panel(waterfall.render, id="waterfall"),
+                Panel(request_table.render_waterfall, id="waterfall"),
             ),
             "request": (
-                Panel(request_timeline.render, id="request-course"),
-                Panel(decisions.render, id="decisions"),
-                Panel(headers.render, id="headers"),
+                Panel(request_page.render_timeline, id="request-course"),
+                Panel(request_page.render_decisions, id="decisions"),
+                Panel(request_page.render_headers, id="headers"),
             ),
         }
         self._page = "overview"

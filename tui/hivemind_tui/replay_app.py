@@ -13,7 +13,7 @@ from hivemind_tui.commands import palette
 from hivemind_tui.commands.dialogs import kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
-from hivemind_tui.panels.scrubber import Scrubber
+from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.render.export import as_png, placed_text, write_new
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback

@@ -11,8 +11,8 @@ from hivemind_tui.commands import apply_whatif
 from hivemind_tui.commands.dialogs import Rows, choice
 from hivemind_tui.commands.steering import SteeringActions
 from hivemind_tui.whatif import state as what_if
+from hivemind_tui.whatif.process import recording_of
 from hivemind_tui.whatif.protocol import Message, Progress, Question, ReadRecording, Simulate, WhatIfResult
-from hivemind_tui.whatif.recording_ref import recording_of
 from hivemind_tui.whatif.state import WhatIf
 
 _GROUP = "what if"

@@ -16,14 +16,14 @@ from hivemind_tui.panels.agent_facts import budget_fact, cost_of, requests_fact,
 from hivemind_tui.panels.agent_table import nudged, process, state
 from hivemind_tui.render import wait_reason
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
-from hivemind_tui.render.facts import Chunk, Fact, Row, fact_rows, named
 from hivemind_tui.render.format import about, fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.render.pen import Pen, Span, fitting, linked
-from hivemind_tui.state.view import View, join
+from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting, linked
+from hivemind_tui.render.rows import Fact, fact_rows, hanging, named
+from hivemind_tui.state.view import View
 
-_TALL = 18
-"""Rows from which every fact has its own."""
+TALL = 18
+"""Rows from which a card has a row for every fact."""
 _LABEL = 13
 _BAR = 16
 _OPEN = 6
@@ -36,67 +36,54 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     agent = view.agent
     if agent is None:
         return pen.message("Agent", "No agent yet. The selected agent is shown here.", width, height)
-    tickets = [each for each in chain(view.snapshot.slots, view.snapshot.queue) if each.agent == agent.name]
-    lines = (
-        _tall(view, agent, tickets, cells, rows, pen)
-        if rows >= _TALL
-        else _short(view, agent, tickets, cells, rows, pen)
-    )
+    body = _tall(view, agent, cells, rows, pen) if rows >= TALL else _short(view, agent, cells, rows, pen)
     marked = f"keys go to {short_plural(len(view.marked), 'marked agent')}" if view.marked else ""
-    body = [pen.row(cells, *line) for line in lines[:rows]]
-    return pen.frame(f"Agent {agent.name}", join(marked), body, width, height)
+    return pen.frame(f"Agent {agent.name}", marked, body, width, height)
+
+
+def _tickets(view: View, agent: AgentView) -> list[TicketView]:
+    return [each for each in chain(view.snapshot.slots, view.snapshot.queue) if each.agent == agent.name]
 
 
 # --- A row each --------------------------------------------------------------------------------------------------
 
 
-def _tall(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, rows: int, pen: Pen) -> list[Row]:
-    parts = [
+def _tall(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:
+    url = [("base URL for it, y copies it", "dim")]
+    parts: list[list[Row]] = [
         _who(agent, cells, pen),
         _tokens(agent, pen),
-        _money(agent, cells, pen),
+        _money(agent, pen),
         _requests(agent, cells),
-        _address(view, agent, cells),
+        [url, *hanging(_url(view, agent), "info", cells)],
         _keys_listed(view, cells),
     ]
-    room = rows - sum(len(part) for part in parts)
-    parts.insert(1, _open(view, agent, tickets, cells, room, pen))
-    gaps = rows - sum(len(part) for part in parts) >= len(parts) - 1
+    parts.insert(1, _open(view, agent, cells, rows - sum(map(len, parts)), pen))
+    gaps = rows - sum(map(len, parts)) >= len(parts) - 1
     lines: list[Row] = []
     for part in parts:
-        if lines and part and gaps:
-            lines.append([])
-        lines += part
+        lines += [*([[]] if lines and part and gaps else []), *part]
     return lines
 
 
-def _labelled(label: str, *spans: Span) -> Row:
-    return [(fit(label, _LABEL), "dim"), *spans]
+def labelled(label: str, *spans: Span, width: int = _LABEL) -> Row:
+    """Return a row of a tall card."""
+    return [(fit(label, width), "dim"), *spans]
 
 
 def _who(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
-    client = agent.client or "unknown client"
+    """Return its state, its client, its process and its task."""
     started = f", started by {agent.parent}" if agent.parent else ""
-    rows = [_state(agent, pen)]
-    rows += [
-        [(line, "dim")] for line in wrapped(f"{client}{started}, seen {short_duration(agent.last_seen_s)} ago", cells)
-    ]
-    return [*rows, *([fitting(cells, _work(agent))] if _work(agent) else [])]
-
-
-def _work(agent: AgentView) -> list[tuple[int, Row]]:
-    """Return its process and its task, where it has them."""
-    ran, chunks = process(agent), list[tuple[int, Row]]()
-    if ran is not None:
-        chunks.append((0, [("process ", "dim"), ran]))
-    if agent.task is not None:
-        chunks.append((1, [("task ", "dim"), (agent.task, "text")]))
-    return chunks
+    seen = f"{agent.client or 'unknown client'}{started}, seen {short_duration(agent.last_seen_s)} ago"
+    ran = process(agent)
+    work: list[Chunk] = [(0, named("process", *ran))] if ran is not None else []
+    work += [(1, named("task", agent.task))] if agent.task is not None else []
+    return [_state(agent, pen), *hanging(seen, "dim", cells), *([fitting(cells, work)] if work else [])]
 
 
 def _state(agent: AgentView, pen: Pen) -> Row:
     word, colour = PRIORITIES[agent.priority]
-    spans: Row = [state(agent, pen), ("  priority ", "dim"), (word, colour)]
+    spans: list[Span] = [state(agent, pen), ("  priority ", "dim"), (word, colour)]
     if agent.nudge:
         spans.append((f" {nudged(agent, pen)} {'lowered' if agent.nudge > 0 else 'raised'} for now", "dim"))
     if agent.boosted_for_s > 0:
@@ -108,42 +95,45 @@ def _state(agent: AgentView, pen: Pen) -> Row:
     return spans
 
 
-def _open(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, pen: Pen) -> list[Row]:
+def _open(view: View, agent: AgentView, cells: int, room: int, pen: Pen) -> list[Row]:
     """Return each open request with how far it is or why it waits."""
+    tickets = _tickets(view, agent)
     if not tickets:
-        return _unlisted(view, agent, pen)
-    told: list[list[Row]] = []
+        return [_unlisted(view, agent, pen)]
+    parts: list[list[Row]] = []
     for ticket in tickets[:_OPEN]:
-        glyph, role = pen.mark(ticket.state)
-        head: Row = [(f"{glyph} ", role), (f"#{ticket.ticket} ", "strong"), (ticket.model, "text")]
+        head = [*_numbered(ticket, pen), (ticket.model, "text")]
         text, colour = _progress(view, agent, ticket)
-        told.append([head, *([(f"  {line}", colour)] for line in wrapped(text, cells - 2))])
-    while len(told) > 1 and sum(map(len, told)) + (len(told) < len(tickets)) > room:
-        told.pop()
-    if len(told) < len(tickets):
-        told.append([[(f"{pen.glyphs.ellipsis} {len(tickets) - len(told)} more", "dim")]])
-    return list(chain.from_iterable(told))
+        parts.append([head, *([(f"  {line}", colour)] for line in wrapped(text, cells - 2))])
+    while len(parts) > 1 and sum(map(len, parts)) + (len(parts) < len(tickets)) > room:
+        parts.pop()
+    if len(parts) < len(tickets):
+        parts.append([pen.more(len(tickets) - len(parts))])
+    return list(chain.from_iterable(parts))
 
 
-def _unlisted(view: View, agent: AgentView, pen: Pen) -> list[Row]:
+def _numbered(ticket: TicketView, pen: Pen) -> list[Span]:
+    glyph, role = pen.mark(ticket.state)
+    return [(f"{glyph} ", role), (f"#{ticket.ticket} ", "strong")]
+
+
+def _unlisted(view: View, agent: AgentView, pen: Pen) -> Row:
     """Return what to say of an agent that has none of the tickets shown one by one."""
     behind = wait_reason.far_back(agent.state, view.snapshot.queue)
-    if behind:
-        return [[(f"{pen.glyphs.clock} waits {behind} others", "wait")]]
-    return [[("no open request", "dim")]]
+    return [(f"{pen.glyphs.clock} waits {behind} others", "wait") if behind else ("no open request", "dim")]
 
 
 def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
     """Return how far a request in flight is, or why a queued one waits."""
     again = f", try {ticket.attempt}" if ticket.attempt > 1 else ""
+    since, tokens = short_duration(ticket.since_s), ticket.output_tokens
     if ticket.state == "streaming":
-        pace = f", {short_count(ticket.output_tokens / ticket.since_s)}/s" if ticket.since_s >= 1 else ""
-        return f"{short_count(ticket.output_tokens)} tokens in {short_duration(ticket.since_s)}{pace}{again}", "text"
+        pace = f", {short_count(tokens / ticket.since_s)}/s" if ticket.since_s >= 1 else ""
+        return f"{short_count(tokens)} tokens in {since}{pace}{again}", "text"
     if ticket.state == "waiting":
-        return f"sent {short_duration(ticket.since_s)} ago, no content yet{again}", "text"
-    return wait_reason.sentence(ticket, wait_reason.lane_of(view.snapshot.lanes, ticket), agent), gate_sign(
-        ticket.gate
-    ).role
+        return f"sent {since} ago, no content yet{again}", "text"
+    lane = wait_reason.lane_of(view.snapshot.lanes, ticket)
+    return wait_reason.sentence(ticket, lane, agent), gate_sign(ticket.gate).role
 
 
 def _tokens(agent: AgentView, pen: Pen) -> list[Row]:
@@ -156,33 +146,29 @@ def _tokens(agent: AgentView, pen: Pen) -> list[Row]:
     )
     rows: list[Row] = []
     for name, tokens in parts:
-        bar = pen.gauge(_BAR, tokens / (usage.total or 1), role="info")
-        rows.append(_labelled(name, (f"{short_count(tokens):>6}  ", "strong" if tokens else "dim"), *bar))
+        count = (f"{short_count(tokens):>6}  ", "strong" if tokens else "dim")
+        rows.append(labelled(name, count, *pen.gauge(_BAR, tokens / (usage.total or 1), role="info")))
     return rows
 
 
-def _money(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
-    rows = [_labelled("cost", (f"{cost_of(agent):>6}", "strong"), *_unpriced(agent))]
+def _money(agent: AgentView, pen: Pen) -> list[Row]:
+    unpriced = f"  {short_count(agent.unpriced)} tok without price" if agent.unpriced else ""
+    rows = [labelled("cost", (f"{cost_of(agent):>6}", "strong"), (unpriced, "wait"))]
     budget = agent.budget
     if budget is None:
-        return [*rows, _labelled("budget", (f"{NOTHING:>6}", "dim"), ("  none, B sets one", "dim"))]
+        return [*rows, labelled("budget", (f"{NOTHING:>6}", "dim"), ("  none, B sets one", "dim"))]
+    left: list[Span] = []
     for row, each in enumerate(ceilings(budget)):
         share = (f"{figures(each.share):>6}  ", each.role)
-        rows.append(_labelled("" if row else "budget", share, *bar(pen, _BAR, each), (f" of {each.of}", "dim")))
-    told = [(each.left, each.role) for each in ceilings(budget)]
-    told += [(period(budget), "dim")]
-    left: Row = [span for each in told for span in ((", ", "dim"), each)][1:]
-    rows += [_labelled("", *left)]
-    rows += [_labelled("", (covered(budget), "dim"))] if covered(budget) else []
-    return [*rows, _labelled("", (blind(budget), "wait"))] if blind(budget) else rows
-
-
-def _unpriced(agent: AgentView) -> list[Span]:
-    return [(f"  {short_count(agent.unpriced)} tok without price", "wait")] if agent.unpriced else []
+        rows.append(labelled("" if row else "budget", share, *bar(pen, _BAR, each), (f" of {each.of}", "dim")))
+        left += [(each.left, each.role), (", ", "dim")]
+    rows.append(labelled("", *left, (period(budget), "dim")))
+    rows += [labelled("", (covered(budget), "dim"))] if covered(budget) else []
+    return [*rows, labelled("", (blind(budget), "wait"))] if blind(budget) else rows
 
 
 def _requests(agent: AgentView, cells: int) -> list[Row]:
-    facts: tuple[tuple[str, str, str, str], ...] = (
+    facts = (
         ("requests", short_count(agent.requests), "strong", ""),
         ("answered", short_count(agent.finished), "ok", ""),
         ("failed", short_count(agent.failed), "bad" if agent.failed else "dim", ""),
@@ -190,15 +176,10 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
         ("waited", short_duration(agent.waited_s), "text", " in the queue in total"),
         ("first token", short_duration(agent.ttft_s), "text", " of the last answer"),
     )
-    rows = [_labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
+    rows = [labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
     errors = wrapped(agent.last_error or "none", cells - _LABEL - 1)[:2]
     role = "bad" if agent.failed else "text" if agent.last_error else "dim"
-    return rows + [_labelled("last error" if n == 0 else "", (f" {line}", role)) for n, line in enumerate(errors)]
-
-
-def _address(view: View, agent: AgentView, cells: int) -> list[Row]:
-    url = wrapped(_url(view, agent), cells)
-    return [[("base URL for it, y copies it", "dim")], *([(line, "info")] for line in url)]
+    return rows + [labelled("last error" if n == 0 else "", (f" {line}", role)) for n, line in enumerate(errors)]
 
 
 def _url(view: View, agent: AgentView) -> str:
@@ -208,30 +189,28 @@ def _url(view: View, agent: AgentView) -> str:
 # --- Side by side ------------------------------------------------------------------------------------------------
 
 
-def _short(view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, rows: int, pen: Pen) -> list[Row]:
+def _short(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:
     address: list[Chunk] = [(1, [("y copies ", "dim"), (_url(view, agent), "info")])]
     if agent.last_error:
         address.append((0, named("last error", agent.last_error)))
-    keys = [(rank, _key(key, what)) for rank, (key, what) in enumerate(effects(view))]
+    keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
     spent = [*budget_fact(agent, pen, 8, view.live).chunks, *requests_fact(agent).chunks]
     facts = [tokens_fact(agent, with_cost=True), Fact(0, "", spent), Fact(0, "", address), Fact(0, "", keys)]
     rest = fact_rows(facts, cells, len(facts), label=0)
-    open_ = _open_short(view, agent, tickets, cells, max(1, rows - 1 - len(rest)), pen)
+    open_ = _open_short(view, agent, cells, max(1, rows - 1 - len(rest)), pen)
     return [*fact_rows([state_fact(agent, pen)], cells, 1, label=0), *open_, *rest]
 
 
-def _open_short(
-    view: View, agent: AgentView, tickets: Sequence[TicketView], cells: int, room: int, pen: Pen
-) -> list[Row]:
+def _open_short(view: View, agent: AgentView, cells: int, room: int, pen: Pen) -> list[Row]:
     """Return a row for each ticket, and more where there is room; the last row counts those left out."""
+    tickets = _tickets(view, agent)
     if not tickets:
-        return _unlisted(view, agent, pen)
+        return [_unlisted(view, agent, pen)]
     shown = tickets if len(tickets) <= room else tickets[: max(1, room - 1)]
     rows: list[Row] = []
     for index, ticket in enumerate(shown):
-        glyph, role = pen.mark(ticket.state)
-        head: Row = [(f"{glyph} ", role), (f"#{ticket.ticket} ", "strong")]
-        before = sum(len(text) for text, _ in head)
+        head = _numbered(ticket, pen)
+        before = cells_of(head)
         text, colour = _progress(view, agent, ticket)
         lines = wrapped(text, cells - before)
         spare = room - len(rows) - (len(tickets) - index)
@@ -239,9 +218,7 @@ def _open_short(
             lines = [fit(text, cells - before).rstrip()]
         rows.append([*head, (lines[0], colour)])
         rows += [[(" " * before + line, colour)] for line in lines[1:]]
-    if len(shown) < len(tickets) and room > len(shown):
-        rows.append([(f"{pen.glyphs.ellipsis} {len(tickets) - len(shown)} more", "dim")])
-    return rows
+    return [*rows, pen.more(len(tickets) - len(shown))] if len(shown) < len(tickets) and room > len(shown) else rows
 
 
 # --- Keys --------------------------------------------------------------------------------------------------------
@@ -252,18 +229,16 @@ def effects(view: View) -> list[tuple[str, str]]:
     targets = view.targets
     if not targets or not view.live:
         return []
-    boosted = all(agent.boosted_for_s > 0 for agent in targets)
-    paused = all(agent.paused for agent in targets)
-    stopped = all(agent.stopped for agent in targets)
-    limited = any(agent.budget is not None for agent in targets)
     it = "it" if len(targets) == 1 else "them"
+    boosted = all(agent.boosted_for_s > 0 for agent in targets)
+    limited = any(agent.budget is not None for agent in targets)
     return [
         ("raise", _to(targets, -1)),
         ("lower", _to(targets, 1)),
         ("boost", "ends the boost" if boosted else f"boosts {it}"),
-        ("hold", f"releases {it}" if paused else f"holds {it}"),
+        ("hold", f"releases {it}" if all(agent.paused for agent in targets) else f"holds {it}"),
         ("budget", "changes the budget" if limited else "gives a budget"),
-        ("stop", f"allows {it} again" if stopped else f"stops {it}"),
+        ("stop", f"allows {it} again" if all(agent.stopped for agent in targets) else f"stops {it}"),
     ]
 
 
@@ -277,23 +252,23 @@ def _to(targets: Sequence[AgentView], step: int) -> str:
     return f"to {PRIORITIES[Priority(wanted)][0]}"
 
 
-def _key(name: str, what: str) -> Row:
+def key_hint(name: str, what: str, width: int = 0) -> Row:
+    """Return a key, which can be clicked, and what it does."""
     key = BY_ID[name]
-    return [linked(key.shown, "accent", f"app.{key.action}"), (f" {what}", "dim")]
+    return [linked(f"{key.shown:<{width}}", "accent", f"app.{key.action}"), (f" {what}", "dim")]
 
 
 def _keys_listed(view: View, cells: int) -> list[Row]:
     """Return the keys in two columns where there is room for both."""
     if not view.live:
-        return [_key("open", "its requests")]
+        return [key_hint("open", "its requests")]
     marked = view.agent is not None and view.agent.name in view.marked
     more = (("mark", "unmarks it" if marked else "marks it"), ("open", "its requests"))
-    shown = [_key(name, what) for name, what in (*effects(view), *more)]
+    shown = [key_hint(name, what) for name, what in (*effects(view), *more)]
     each = cells // 2
     if each < 22:
         return shown
-    rows: list[Row] = []
-    for left, right in zip(shown[::2], shown[1::2], strict=True):
-        pad = each - sum(len(text) for text, _ in left)
-        rows.append([*left, (" " * max(1, pad), "text"), *right])
-    return rows
+    return [
+        [*left, (" " * max(1, each - cells_of(left)), "text"), *right]
+        for left, right in zip(shown[::2], shown[1::2], strict=True)
+    ]

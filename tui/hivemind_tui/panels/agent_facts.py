@@ -11,12 +11,11 @@ from hivemind.world.request_view import RequestView
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.panels.agent_table import at_least, process, state
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
-from hivemind_tui.render.facts import LABEL, Chunk, Fact, fact_rows, named
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.render.pen import Pen
+from hivemind_tui.render.pen import Chunk, Pen
 from hivemind_tui.render.phases import failures
+from hivemind_tui.render.rows import LABEL, Fact, broken, counted, fact_rows, named
 from hivemind_tui.render.wait_reason import far_back, first_of_each, lane_of, sentence
-from hivemind_tui.render.wrapping import broken
 from hivemind_tui.state.view import View, join
 
 _GAUGE = 20
@@ -30,9 +29,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     agent = view.agent
     if agent is None:
         unknown = "The agent is unknown: it sent nothing for long, or the proxy was restarted."
-        return pen.message(
-            view.selected or "Agent", unknown if view.selected else "No agent is selected.", width, height
-        )
+        note = unknown if view.selected else "No agent is selected."
+        return pen.message(view.selected or "Agent", note, width, height)
     own = [request for request in view.requests if request.agent == agent.name]
     roomy = rows >= _ROOMY
     facts = [state_fact(agent, pen), *_why(view, agent, cells - LABEL, 2 if roomy else 1, pen)]
@@ -40,19 +38,17 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     facts += [*([_cost(agent)] if roomy else []), requests_fact(agent), _time(agent), _errors(agent, own)]
     marked = "marked" if agent.name in view.marked else ""
     parent = f"child of {agent.parent}" if agent.parent else ""
-    body = [pen.row(cells, *row) for row in fact_rows(facts, cells, rows)]
-    return pen.frame(agent.name, join(agent.client, parent, marked), body, width, height)
+    return pen.frame(agent.name, join(agent.client, parent, marked), fact_rows(facts, cells, rows), width, height)
 
 
 def state_fact(agent: AgentView, pen: Pen) -> Fact:
     """Return the agent's state, priority, boost, open requests, process and task."""
     word, colour = PRIORITIES[agent.priority]
     ran = process(agent)
-    queued = [(f"{agent.flying}", "text"), (" in flight, ", "dim"), (f"{agent.queued}", "text"), (" queued", "dim")]
     chunks: list[Chunk] = [(0, [state(agent, pen)]), (1, named("priority", word, colour))]
     if agent.boosted_for_s > 0:
         chunks.append((1, [(f"{pen.glyphs.boost} boosted for {short_duration(agent.boosted_for_s)}", "accent")]))
-    chunks.append((2, queued))
+    chunks.append((2, [*counted(f"{agent.flying}", "in flight, "), *counted(f"{agent.queued}", "queued")]))
     chunks += [(2, named("process", *ran))] if ran is not None else []
     chunks += [(2, named("task", agent.task))] if agent.task is not None else []
     return Fact(0, "state", [*chunks, (3, named("seen", f"{short_duration(agent.last_seen_s)} ago"))])
@@ -65,10 +61,10 @@ def _why(view: View, agent: AgentView, width: int, rows: int, pen: Pen) -> list[
         behind = far_back(agent.state, view.snapshot.queue)
         said = [(f"{pen.glyphs.clock} ", "wait"), (f"waits {behind} others", "text")]
         return [Fact(1, "why", [(0, said)])] if behind else []
-    shown = gate_sign(ticket.gate)
+    glyph, role = pen.sign(gate_sign(ticket.gate))
     text = sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent)
     first, *more = broken(text, width - 2, rows, pen.glyphs.ellipsis)
-    head = Fact(1, "why", [(0, [(f"{getattr(pen.glyphs, shown.glyph)} ", shown.role), (first, "text")])])
+    head = Fact(1, "why", [(0, [(f"{glyph} ", role), (first, "text")])])
     return [head, *(Fact(8, "", [(0, [(f"  {line}", "text")])]) for line in more)]
 
 
@@ -106,7 +102,7 @@ def cost_of(agent: AgentView) -> str:
 
 def _cost(agent: AgentView) -> Fact:
     each = short_dollars(agent.dollars / agent.finished) if agent.finished and agent.dollars else NOTHING
-    chunks: list[Chunk] = [(0, [(short_dollars(agent.dollars), "text")]), (1, [(each, "text"), (" a request", "dim")])]
+    chunks: list[Chunk] = [(0, [(short_dollars(agent.dollars), "text")]), (1, counted(each, "a request"))]
     if agent.unpriced:
         chunks.append((2, [(f"+ {short_count(agent.unpriced)} tokens without a known price", "dim")]))
     return Fact(6, "cost", chunks)
@@ -114,12 +110,11 @@ def _cost(agent: AgentView) -> Fact:
 
 def requests_fact(agent: AgentView) -> Fact:
     """Return how many requests the agent sent and what became of them."""
-    sent, answered, failed = short_count(agent.requests), short_count(agent.finished), short_count(agent.failed)
     chunks: list[Chunk] = [
-        (0, [(sent, "text"), (" sent", "dim")]),
-        (2, [(answered, "text"), (" answered", "dim")]),
-        (0, [(failed, "bad" if agent.failed else "text"), (" failed", "dim")]),
-        (1, [(short_count(agent.rescued), "recover" if agent.rescued else "text"), (" retried OK", "dim")]),
+        (0, counted(short_count(agent.requests), "sent")),
+        (2, counted(short_count(agent.finished), "answered")),
+        (0, counted(short_count(agent.failed), "failed", "bad" if agent.failed else "text")),
+        (1, counted(short_count(agent.rescued), "retried OK", "recover" if agent.rescued else "text")),
         (3, [(short_plural(agent.retries, "failed attempt"), "text")]),
     ]
     return Fact(4, "requests", chunks)
@@ -128,8 +123,8 @@ def requests_fact(agent: AgentView) -> Fact:
 def _time(agent: AgentView) -> Fact:
     each = short_duration(agent.served_s / agent.finished) if agent.finished else NOTHING
     chunks: list[Chunk] = [
-        (0, [(each, "text"), (" a request", "dim")]),
-        (1, [(short_duration(agent.waited_s), "text"), (" queued in total", "dim")]),
+        (0, counted(each, "a request")),
+        (1, counted(short_duration(agent.waited_s), "queued in total")),
         (2, named("last first token", short_duration(agent.ttft_s))),
     ]
     return Fact(5, "time", chunks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from textual.strip import Strip
@@ -40,8 +40,7 @@ def state(agent: AgentView, pen: Pen) -> Span:
         if code == 0:
             return f"{pen.glyphs.good} ended", "dim"
         return f"{pen.glyphs.cross} {'lost' if code is None else 'killed' if code < 0 else 'failed'}", "bad"
-    glyph, role = pen.mark(agent.state)
-    return f"{glyph} {sign(agent.state).word}", role
+    return pen.worded(sign(agent.state))
 
 
 def _priority(agent: AgentView, pen: Pen) -> Span:
@@ -56,9 +55,9 @@ def nudged(agent: AgentView, pen: Pen) -> str:
     return "" if not agent.nudge else pen.glyphs.descending if agent.nudge > 0 else pen.glyphs.ascending
 
 
-def number(value: int, role: str = "text") -> Span:
-    """Return a count, or a dot for zero."""
-    return (short_count(value), role) if value else (".", "rule")
+def number(value: float, role: str = "text", shown: Callable[[float], str] = short_count) -> Span:
+    """Return a figure, or a dot for zero."""
+    return (shown(value), role) if value else (".", "rule")
 
 
 def _budget(agent: AgentView, pen: Pen) -> Span:
@@ -78,19 +77,13 @@ def _of(agent: AgentView, pen: Pen) -> Span:
     return ceilings(agent.budget)[0].of + per, "dim"
 
 
-def _dollars(agent: AgentView, pen: Pen) -> Span:
-    if agent.unpriced:
-        return at_least(agent.dollars), "text"
-    return (short_dollars(agent.dollars), "text") if agent.dollars else (".", "rule")
+def _dollars(agent: AgentView, _pen: Pen) -> Span:
+    return (at_least(agent.dollars), "text") if agent.unpriced else number(agent.dollars, shown=short_dollars)
 
 
 def at_least(spent: float) -> str:
     """Return a cost that leaves out tokens without a known price: `$2.58+`, no wider than without the sign."""
     return f"${spent:.3f}+" if spent < 0.0995 else f"{short_dollars(spent)}+"
-
-
-def _wait(agent: AgentView, pen: Pen) -> Span:
-    return (short_duration(agent.waited_s), "text") if agent.waited_s else (".", "rule")
 
 
 def _error(agent: AgentView, pen: Pen) -> Span:
@@ -134,7 +127,7 @@ AGENTS: Table[AgentView] = Table(
         Column("cost", "COST", 7, 5, _dollars),
         Column("budget", "BUDGET", 10, 6, _budget, "<"),
         Column("of", "OF", 8, 10, _of),
-        Column("waited", "WAITED", 6, 7, _wait),
+        Column("waited", "WAITED", 6, 7, lambda a, _: number(a.waited_s, shown=short_duration)),
         Column("ttft", "TTFT", 5, 8, lambda a, _: (short_duration(a.ttft_s), "text")),
         Column("seen", "SEEN", 6, 12, lambda a, _: (short_duration(a.last_seen_s), "dim")),
         Column("client", "CLIENT", 14, 13, lambda a, _: (a.client or NOTHING, "dim"), "<"),

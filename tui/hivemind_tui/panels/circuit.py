@@ -9,7 +9,7 @@ from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import Line
 from hivemind_tui.render.format import clock, fit, percent
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.pen import Pen, Span, fitting
+from hivemind_tui.render.pen import Chunk, Pen, Span, fitting
 from hivemind_tui.state.view import View, join
 
 _BAR = 24
@@ -18,24 +18,33 @@ _LABEL = 8
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: state and mode, errors against the threshold, probe, pauses, last event, upstream."""
-    cells, rows = pen.body_size(width, height)
+    cells, _ = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
         return pen.message("Circuit", "No lane yet: the circuit is closed.", width, height)
     state = lane.state
-    lines = [_state(state, pen), _errors(state, cells, pen)]
-    lines += [
-        line for line in (_probe(state, cells, pen), _limited(view, state, pen), _paused(view, state, pen)) if line
-    ]
-    quiet = [line for line in (_last(view, state, pen), _upstream(view, state)) if line]
-    lines += quiet[: max(0, rows - len(lines))]
+    shown = sign(state.circuit)
+    glyph, role = pen.sign(shown)
+    forced = " forced" if state.circuit_forced else ""
+    head = [(f"{glyph} {shown.word.upper()}", role), (forced, "accent"), (f"  {shown.meaning}", "dim")]
+    facts = (
+        ("errors", _errors(state, cells, pen)),
+        ("probe", _probe(state, cells, pen)),
+        ("limited", _limited(view, state, pen)),
+        _paused(view, state, pen),
+        ("last", _last(view, state)),
+        ("to", [(f"{state.upstream} {dict(view.snapshot.upstreams).get(state.upstream, '')}", "dim")]),
+    )
+    body = [head, *([(fit(label, _LABEL), "dim"), *spans] for label, spans in facts if spans)]
     note = join("forced, c changes" if state.circuit_forced else "automatic", view.lane_note())
-    return pen.frame("Circuit", note, [pen.row(cells, *line) for line in lines], width, height)
+    return pen.frame("Circuit", note, body, width, height)
 
 
 def summary(state: LaneState, width: int, pen: Pen) -> list[Span]:
     """Return the state and what comes next, in one line."""
-    chunks: list[tuple[int, list[Span]]] = [(0, [("circuit ", "text"), _word(state, pen)])]
+    word, role = pen.worded(sign(state.circuit))
+    forced = " forced" if state.circuit_forced else ""
+    chunks: list[Chunk] = [(0, [("circuit ", "text"), (word + forced, role)])]
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
         chunks.append((1, [(f"probe in {short_duration(state.circuit_reopens_in_s)}", "wait")]))
     if state.parked_for_s > 0:
@@ -43,20 +52,6 @@ def summary(state: LaneState, width: int, pen: Pen) -> list[Span]:
     if state.circuit == "closed":
         chunks.append((2, [(f"{state.circuit_errors} of {state.circuit_results} failed", "dim")]))
     return fitting(width, chunks)
-
-
-def _word(state: LaneState, pen: Pen) -> Span:
-    glyph, role = pen.mark(state.circuit)
-    return f"{glyph} {sign(state.circuit).word}{' forced' if state.circuit_forced else ''}", role
-
-
-def _state(state: LaneState, pen: Pen) -> list[Span]:
-    glyph, role = pen.mark(state.circuit)
-    spans: list[Span] = [(f"{glyph} {sign(state.circuit).word.upper()}", role)]
-    if state.circuit_forced:
-        spans.append((" forced", "accent"))
-    spans.append((f"  {sign(state.circuit).meaning}", "dim"))
-    return spans
 
 
 def _errors(state: LaneState, width: int, pen: Pen) -> list[Span]:
@@ -73,60 +68,52 @@ def _errors(state: LaneState, width: int, pen: Pen) -> list[Span]:
     glyphs = pen.glyphs
     drawn: list[Span] = [(glyphs.full, role) if n < cells else (glyphs.empty, "rule") for n in range(bar)]
     drawn[at] = (glyphs.frame[5], "strong")
-    return [(fit("errors", _LABEL), "dim"), *drawn, (figures, "text"), (limit, "dim")]
+    return [*drawn, (figures, "text"), (limit, "dim")]
 
 
 def _probe(state: LaneState, width: int, pen: Pen) -> list[Span]:
     """Return the countdown to the probe, or the probe's progress."""
-    label = (fit("probe", _LABEL), "dim")
     if state.circuit == "half_open":
         under_way = "in flight, its result decides" if state.active else "the next request"
-        return [label, (f"{pen.glyphs.half} {under_way}", "recover")]
-    left = state.circuit_reopens_in_s
+        return [(f"{pen.glyphs.half} {under_way}", "recover")]
     if state.circuit != "open":
         return []
+    left = state.circuit_reopens_in_s
     if left is None:
-        return [label, ("none while forced open; c changes that", "wait")]
+        return [("none while forced open; c changes that", "wait")]
     cooldown = state.knobs.get("circuit.cooldown_s") or left or 1.0
     gauge = pen.gauge(max(4, min(_BAR, width - _LABEL - 10)), 1 - left / cooldown, role="wait")
-    return [label, *gauge, (f" in {short_duration(left)}", "wait")]
+    return [*gauge, (f" in {short_duration(left)}", "wait")]
 
 
 def _limited(view: View, state: LaneState, pen: Pen) -> list[Span]:
     if state.parked_for_s <= 0:
         return []
-    return [
-        (fit("limited", _LABEL), "dim"),
-        (f"{pen.glyphs.clock} paused by the provider, {short_duration(state.parked_for_s)} left", "wait"),
-        ("; r ends it" if view.live else "", "dim"),
-    ]
+    left = f"{pen.glyphs.clock} paused by the provider, {short_duration(state.parked_for_s)} left"
+    return [(left, "wait"), ("; r ends it" if view.live else "", "dim")]
 
 
-def _paused(view: View, state: LaneState, pen: Pen) -> list[Span]:
+def _paused(view: View, state: LaneState, pen: Pen) -> tuple[str, list[Span]]:
+    """Return why nothing is admitted, after its label."""
     if view.snapshot.mode == "draining":
         label, what, key = "drain", f"{pen.glyphs.half} new requests are refused", "; D ends it"
     elif state.paused or view.snapshot.mode == "paused":
         label, what, key = "paused", f"{pen.glyphs.pause} no admissions", "; p resumes"
     else:
-        return []
-    return [(fit(label, _LABEL), "dim"), (what, "wait"), (key if view.live else "", "dim")]
+        return "", []
+    return label, [(what, "wait"), (key if view.live else "", "dim")]
 
 
-def _last(view: View, state: LaneState, pen: Pen) -> list[Span]:
+def _last(view: View, state: LaneState) -> list[Span]:
     """Return the newest log line about this circuit."""
     line = next((line for line in reversed(view.snapshot.lines) if _about(line, state.lane)), None)
     if line is None:
         return []
     by = "you: " if line.tag == "you" else ""
-    return [(fit("last", _LABEL), "dim"), (f"{clock(line.wall)} ", "dim"), (f"{by}{line.text}", "text")]
+    return [(f"{clock(line.wall)} ", "dim"), (f"{by}{line.text}", "text")]
 
 
 def _about(line: Line, lane: str) -> bool:
     if line.who not in (lane, "all"):
         return False
     return line.tag == "circuit" or (line.tag in ("you", "other") and line.text.startswith("circuit "))
-
-
-def _upstream(view: View, state: LaneState) -> list[Span]:
-    url = dict(view.snapshot.upstreams).get(state.upstream, "")
-    return [(fit("to", _LABEL), "dim"), (f"{state.upstream} {url}" if url else state.upstream, "dim")]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
 from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import CurvePoint, LaneView
-from hivemind_tui.plots.canvas import Canvas, Runs
-from hivemind_tui.plots.marks import Mark, mark, turned
+from hivemind_tui.panels import curve
+from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
+from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
-from hivemind_tui.plots.sample import job_for, span_of
-from hivemind_tui.plots.trend import columns, steps
+from hivemind_tui.plots.sample import Mark, job_for, mark, span_of, turned
 from hivemind_tui.render.format import clock, level, whole
 from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View, join
+from hivemind_tui.widgets.panel import Panel
 
 _WORDS_FROM = 7
 """Rows from which the causes of changes have one below the curve."""
@@ -197,3 +199,34 @@ def _scaled(rows: list[Runs], top: str, pen: Pen) -> list[Runs]:
     labels = [top] + [""] * (len(rows) - 2) + ["0"] if len(rows) > 1 else [""]
     side = pen.glyphs.frame[5]
     return [[(f"{label:>{_SCALE - 1}}", "dim"), (side, "rule"), *row] for label, row in zip(labels, rows, strict=True)]
+
+
+_BETWEEN_S = 1.0
+
+
+class CurvePanel(Panel):
+    """A panel whose figure is drawn by the plotting process."""
+
+    def __init__(self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(self._drawing, id=id)
+        self._plots = plots
+        self._now = now
+        self._asked: Job | None = None
+        self._asked_at = -_BETWEEN_S
+        if plots is not None:
+            plots.on_figure = self._arrived
+
+    def _drawing(self, view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+        if self._plots is None:
+            return curve.render(view, width, height, pen)
+        now = self._now()
+        if now - self._asked_at >= _BETWEEN_S:
+            job = curve.wanted(view, width, height, pen)
+            if job is not None and job != self._asked:
+                self._asked, self._asked_at = job, now
+                self._plots.submit(job)
+        return curve.render(view, width, height, pen, self._plots.figure)
+
+    def _arrived(self) -> None:
+        if self.is_mounted and self._shown is not None:
+            self.show(*self._shown)

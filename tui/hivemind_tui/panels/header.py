@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
 
 from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
 from hivemind.text.humanise import short_count, short_dollars, short_duration, short_size
-from hivemind.world.snapshot import RecordingView, Snapshot, Totals
+from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
 from hivemind_tui.render.format import fit, local, uptime
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.pen import Pen, Span, fitting, linked
+from hivemind_tui.render.pen import Chunk, Pen, Span, cells_of, fitting, linked
+from hivemind_tui.render.rows import counted, named
 from hivemind_tui.sources.playback import Playback, shown_speed
 from hivemind_tui.state.view import PAGES, View
 
-Chunk = tuple[int, list[Span]]
 _WITH_NAMES = 4
 """Totals up to this rank take precedence over the names of the pages that aren't shown."""
 _FILTER = 24
@@ -69,21 +68,21 @@ def _health(view: View, pen: Pen) -> list[Chunk]:
         chunks.append((0, [(f"{pen.glyphs.pause} VIEW FROZEN", "accent")]))
     chunks += [*_pool(snapshot), *_tasks(snapshot)]
     if view.filter:
-        chunks.append((3, [("filter ", "dim"), (fit(view.filter, _FILTER).rstrip(), "accent")]))
+        chunks.append((3, named("filter", fit(view.filter, _FILTER).rstrip(), "accent")))
     upstreams = ", ".join(name for name, _ in snapshot.upstreams)
     here: list[Span] = [(snapshot.address, "text"), (" ", "text")] if snapshot.address else []
     there: list[Span] = [(f"{pen.glyphs.arrow} ", "dim"), (upstreams, "text")] if upstreams else []
     chunks += [(6, [*here, *there])] if here or there else []
     if lane is not None:
         chunks += _lane(lane.state, pen)
-    chunks.append((2, [("queue ", "dim"), (str(snapshot.queued), "wait" if snapshot.queued else "strong")]))
+    chunks.append((2, named("queue", str(snapshot.queued), "wait" if snapshot.queued else "strong")))
     if lane is not None and lane.state.parked_for_s > 0:
         chunks.append((1, [(f"{pen.glyphs.clock} rate-limited {short_duration(lane.state.parked_for_s)}", "wait")]))
     elsewhere = sum(1 for other in snapshot.lanes if other is not lane and _in_trouble(other.state))
     if elsewhere:
         which = "another lane is" if elsewhere == 1 else f"{elsewhere} other lanes are"
         chunks.append((4, [(f"{pen.glyphs.warn} {which} in trouble", "wait")]))
-    chunks.append((7, [("up ", "dim"), (uptime(snapshot.uptime_s), "text")]))
+    chunks.append((7, named("up", uptime(snapshot.uptime_s))))
     return chunks
 
 
@@ -94,18 +93,9 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], p
     day = time.strftime("%a %d %b %H:%M:%S", local(playback.wall))
     begun: list[Chunk] = [(0, [(day, "strong")]), (2, [(fit(playback.name, min(_NAME, len(playback.name))), "info")])]
     if playback.damage:
-        more = f" (+{len(playback.damage) - 1})" if len(playback.damage) > 1 else ""
-        begun.append(
-            (
-                1,
-                [
-                    (
-                        f"{pen.glyphs.warn} {fit(playback.damage[0], min(len(playback.damage[0]), width // 3))}{more}",
-                        "wait",
-                    )
-                ],
-            )
-        )
+        first, *others = playback.damage
+        more = f" (+{len(others)})" if others else ""
+        begun.append((1, [(f"{pen.glyphs.warn} {fit(first, min(len(first), width // 3))}{more}", "wait")]))
     rest = max(0, width - cell_len(banner))
     chip = pen.row(width - rest, (banner, "accent"), selected=True)
     return Strip.join([chip, pen.row(rest, (" ", "text"), *fitting(rest - 2, begun + chunks))])
@@ -117,20 +107,11 @@ def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
         return []
     size = short_size(recording.bytes)
     if recording.failing:
-        return [
-            (
-                1,
-                [
-                    (
-                        f"{pen.glyphs.warn} not recorded: {fit(recording.failing, min(30, len(recording.failing)))}",
-                        "bad",
-                    )
-                ],
-            )
-        ]
+        why = fit(recording.failing, min(30, len(recording.failing)))
+        return [(1, [(f"{pen.glyphs.warn} not recorded: {why}", "bad")])]
     if recording.lost:
         return [(1, [(f"{pen.glyphs.warn} rec {size}, {short_count(recording.lost)} lost", "wait")])]
-    return [(7, [("rec ", "dim"), (size, "text")])]
+    return [(7, named("rec", size))]
 
 
 def _pool(snapshot: Snapshot) -> list[Chunk]:
@@ -140,7 +121,7 @@ def _pool(snapshot: Snapshot) -> list[Chunk]:
         return []
     nearest = ceilings(state)[0]
     per = "" if state.per == "run" else f" {period(state)}"
-    spans: list[Span] = [("pool ", "dim"), (figures(nearest.share), nearest.role), (f" of {nearest.of}{per}", "dim")]
+    spans = [*named("pool", figures(nearest.share), nearest.role), (f" of {nearest.of}{per}", "dim")]
     return [(5 if nearest.role == "text" else 0, spans)]
 
 
@@ -171,14 +152,12 @@ def _mode(view: View, pen: Pen) -> list[Span]:
 
 def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
     """Return the circuit and the slots of the lane shown."""
-    glyph, role = pen.mark(state.circuit)
-    forced = " forced" if state.circuit_forced else ""
-    circuit: list[Span] = [("circuit ", "dim"), (f"{glyph} {sign(state.circuit).word}{forced}", role)]
+    word, role = pen.worded(sign(state.circuit))
+    circuit = named("circuit", word + (" forced" if state.circuit_forced else ""), role)
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
         circuit.append((f" {short_duration(state.circuit_reopens_in_s)}", "wait"))
     limit = "∞" if math.isinf(state.level) else str(int(state.level))
-    slots: list[Span] = [("slots ", "dim"), (f"{state.active}/{limit}", "strong")]
-    return [(4 if state.circuit == "closed" else 1, circuit), (1, slots)]
+    return [(4 if state.circuit == "closed" else 1, circuit), (1, named("slots", f"{state.active}/{limit}", "strong"))]
 
 
 def _in_trouble(state: LaneState) -> bool:
@@ -194,17 +173,13 @@ def _second(view: View, width: int, pen: Pen) -> Strip:
     tabs = _tabs(view, ())
     for names, rank in ((PAGES, _WITH_NAMES), ((view.trail[0],), 0)):
         named = _tabs(view, names)
-        if _cells(named) + sum(_cells(chunk) + 3 for least, chunk in totals if least <= rank) <= width:
+        if cells_of(named) + sum(cells_of(chunk) + 3 for least, chunk in totals if least <= rank) <= width:
             tabs = named
             break
-    left = _cells(tabs)
+    left = cells_of(tabs)
     shown = fitting(width - left - 3, totals, gap=" · ")
-    gap = width - left - 2 - _cells(shown)
+    gap = width - left - 2 - cells_of(shown)
     return pen.row(width, (" ", "text"), *tabs, (" " * max(0, gap), "text"), *shown)
-
-
-def _cells(spans: Sequence[Span]) -> int:
-    return sum(cell_len(text) for text, _ in spans)
 
 
 def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
@@ -217,32 +192,23 @@ def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
     return spans
 
 
-def _s(value: int) -> str:
-    return "" if value == 1 else "s"
-
-
 def _totals(snapshot: Snapshot) -> list[Chunk]:
-    """Return the totals since start; failures and what retries saved are always shown."""
+    """Return the totals since start; failures and what retries avoided are always shown."""
     totals = snapshot.totals
+    recovered = "agent recovered" if totals.agents_saved == 1 else "agents recovered"
+    spent = short_dollars(totals.dollars) + ("+" if totals.unpriced else "")
     chunks: list[Chunk] = [
-        (6, [(short_count(totals.requests), "strong"), (" requests", "dim")]),
-        (5, [(short_count(totals.finished), "ok"), (" answered", "dim")]),
-        *_endings(totals),
-        (0, [(short_count(totals.rescued), "recover"), (" retried OK", "dim")]),
-        (0, [(short_count(totals.agents_saved), "recover"), (f" agent{_s(totals.agents_saved)} recovered", "dim")]),
-        (3, [(short_count(totals.tokens_saved), "recover"), (" tokens saved", "dim")]),
-        (7, [("in ", "dim"), (short_count(totals.usage.total_input), "strong")]),
-        (7, [("out ", "dim"), (short_count(totals.usage.output_tokens), "strong")]),
-        (4, [(short_dollars(totals.dollars) + ("+" if totals.unpriced else ""), "strong"), (" spent", "dim")]),
-        (8, [("wasted ", "dim"), (short_count(totals.wasted.total), "wait" if totals.wasted.total else "dim")]),
+        (6, counted(short_count(totals.requests), "requests", "strong")),
+        (5, counted(short_count(totals.finished), "answered", "ok")),
+        (0, counted(short_count(totals.failed), "failed", "bad" if totals.failed else "dim")),
+        (2, counted(short_count(totals.refused), "refused", "wait") if totals.refused else []),
+        (0, counted(short_count(totals.rescued), "retried OK", "recover")),
+        (0, counted(short_count(totals.agents_saved), recovered, "recover")),
+        (3, counted(short_count(totals.tokens_saved), "tokens saved", "recover")),
+        (7, named("in", short_count(totals.usage.total_input), "strong")),
+        (7, named("out", short_count(totals.usage.output_tokens), "strong")),
+        (4, counted(spent, "spent", "strong")),
+        (8, named("wasted", short_count(totals.wasted.total), "wait" if totals.wasted.total else "dim")),
+        (9, counted(short_count(totals.abandoned), "left by clients") if totals.abandoned else []),
     ]
-    if totals.abandoned:
-        chunks.append((9, [(short_count(totals.abandoned), "text"), (" left by clients", "dim")]))
-    return chunks
-
-
-def _endings(totals: Totals) -> list[Chunk]:
-    failed: Chunk = (0, [(short_count(totals.failed), "bad" if totals.failed else "dim"), (" failed", "dim")])
-    if not totals.refused:
-        return [failed]
-    return [failed, (2, [(short_count(totals.refused), "wait"), (" refused", "dim")])]
+    return [chunk for chunk in chunks if chunk[1]]

@@ -1,4 +1,4 @@
-"""The knobs of the lane shown: their values, what they were before the operator tuned them, and what they do."""
+"""The knobs of the lane shown, and the settings of a what-if: values, what they were before, and what they do."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterable, Sequence
 
 from textual.strip import Strip
 
+from hivemind.lab.simulate.overrides import value_text
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.text.humanise import NOTHING, short_plural
-from hivemind_tui.render.dials import DIALS, GROUPS, NAMES, leap, number, shown_value, tuned
+from hivemind.text.humanise import NOTHING, short_count, short_plural
+from hivemind_tui.render.dials import DIALS, GROUPS, NAMES, leap, number, reach, shown_value, step, tuned
 from hivemind_tui.render.format import fit
-from hivemind_tui.render.pen import Pen, Span, call
+from hivemind_tui.render.pen import Pen, Row, Span, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
+from hivemind_tui.whatif.state import WhatIf
 
-VALUE = 11
-_LABEL, _WAS = 16, 12
+_VALUE, _LABEL, _WAS = 11, 16, 12
 _ABOUT = 3
 """Rows at the bottom that describe the knob under the cursor."""
-Groups = Sequence[tuple[str, Sequence[str]]]
+_ABOUT_WHAT_IF = 4
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -34,24 +35,30 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         value = shown_value(name, now[name]) if name in now else NOTHING
         was = f"was {number(first[name])}" if name in changed else ""
         spans: list[Span] = [
-            (fit(value, VALUE, ">"), "accent" if name in changed else "strong"),
+            (fit(value, _VALUE, ">"), "accent" if name in changed else "strong"),
             ("  " + fit(was, _WAS), "wait"),
             (DIALS[name].meaning, "dim"),
         ]
-        return knob_row(name, name == view.knob, spans, call("app.pick_knob", name), cells, pen)
+        return _row(name, name == view.knob, spans, call("app.pick_knob", name), cells, pen)
 
     about = _ABOUT if rows >= len(NAMES) // 2 + _ABOUT else 0
-    body = listed(GROUPS, NAMES, view.knob, row, cells, rows - about, pen)
+    body: list[Strip | Row] = [*_listed(GROUPS, NAMES, view.knob, row, cells, rows - about, pen)]
     if about:
         scope = "every upstream" if KNOBS[view.knob].shared else f"{lane.state.upstream}, future lanes included"
         how = f"left right {step(view.knob)}, with shift {leap(view.knob)}, enter types; for {scope}"
-        body += described(view.knob, (how if view.live else "as it was then; w simulates other values",), cells, pen)
+        body += _described(view.knob, (how if view.live else "as it was then; w simulates other values",), cells, pen)
     note = join(f"{short_plural(len(changed), 'knob')} tuned, W writes" if changed else "", view.lane_note())
     return pen.frame(f"Tuning {lane.state.upstream}", note, body, width, height)
 
 
-def listed(
-    groups: Groups, names: Sequence[str], at: str, row: Callable[[str], Strip], cells: int, rows: int, pen: Pen
+def _listed(
+    groups: Sequence[tuple[str, Sequence[str]]],
+    names: Sequence[str],
+    at: str,
+    row: Callable[[str], Strip],
+    cells: int,
+    rows: int,
+    pen: Pen,
 ) -> list[Strip]:
     """Return the rows of the settings, scrolled to `at`; with the titles of groups where everything fits."""
     items = [("", name) for name in names]
@@ -63,28 +70,62 @@ def listed(
     return body + [pen.row(cells)] * (rows - len(body))
 
 
-def knob_row(name: str, here: bool, spans: Iterable[Span], link: str, cells: int, pen: Pen) -> Strip:
-    """Return the row of one knob: cursor, label, and whatever is shown beside them."""
+def _row(name: str, here: bool, spans: Iterable[Span], link: str, cells: int, pen: Pen) -> Strip:
+    """Return the row of one setting: cursor, label, and whatever is shown beside them."""
+    label = fit(DIALS[name].label, _LABEL) if name in DIALS else f"{name}  "
     cursor = (pen.glyphs.cursor if here else " ", "accent")
-    label = (" " + fit(DIALS[name].label, _LABEL), "strong" if here else "text")
-    return pen.row(cells, cursor, label, *spans, selected=here, link=link)
+    return pen.row(cells, cursor, (" " + label, "strong" if here else "text"), *spans, selected=here, link=link)
 
 
-def described(name: str, lines: Iterable[str], cells: int, pen: Pen) -> list[Strip]:
+def _described(name: str, lines: Iterable[str], cells: int, pen: Pen) -> list[Row]:
     """Return a rule, a knob's name with its range, unit and symbol, and further lines."""
-    knob, dial = KNOBS[name], DIALS[name]
-    none = "; 0: no limit" if knob.zero_is_none else ""
-    unit = f" {dial.unit}" if dial.unit else ""
-    symbol = f"; {dial.symbol} in the paper" if dial.symbol else ""
-    span = f"  {number(knob.lowest)} to {number(knob.highest)}{unit}{none}{symbol}"
-    return [
-        pen.row(cells, (pen.glyphs.frame[4] * cells, "rule")),
-        pen.row(cells, (name, "accent"), (span, "text")),
-        *(pen.row(cells, (line, "dim")) for line in lines),
-    ]
+    symbol, span = "", ""
+    if name in DIALS:
+        symbol = f"; {DIALS[name].symbol} in the paper" if DIALS[name].symbol else ""
+        span = f"  {reach(name, '; ')}{symbol}"
+    head = [(name, "accent"), (span, "text")]
+    return [[(pen.glyphs.frame[4] * cells, "rule")], head, *([(line, "dim")] for line in lines)]
 
 
-def step(name: str) -> str:
-    """Return how far one key press turns a knob."""
-    dial = DIALS[name]
-    return f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
+# --- What if ---------------------------------------------------------------------------------------------------------
+
+
+def render_what_if(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the panel's rows: every knob with its recorded value and the value to simulate, and a description."""
+    cells, rows = pen.body_size(width, height)
+    what_if = view.what_if
+    about = _ABOUT_WHAT_IF if rows >= 4 * _ABOUT_WHAT_IF else 0
+    others = [name for name in what_if.names if name not in KNOBS]
+    groups = [*GROUPS, *([("Others, not while a proxy runs", others)] if others else [])]
+
+    def row(name: str) -> Strip:
+        link = call("app.pick_setting", name)
+        return _row(name, name == what_if.name, _change(name, what_if, pen), link, cells, pen)
+
+    body: list[Strip | Row] = [*_listed(groups, what_if.names, what_if.name, row, cells, rows - about, pen)]
+    body += _about(what_if, cells, pen) if about else []
+    changed = len(what_if.changes)
+    note = f"{short_count(changed)} changed" if changed else "as recorded"
+    return pen.frame("What if", join(note, "enter simulates"), body, width, height)
+
+
+def _change(name: str, what_if: WhatIf, pen: Pen) -> list[Span]:
+    """Return a setting's recorded value, and the value to simulate where it differs."""
+    change = next((each for each in what_if.changes if each.name == name), None)
+    if name not in KNOBS:
+        return [(value_text(change.value) if change is not None else "", "accent")]
+    base, value, arrow = what_if.base.get(name), what_if.value(name), f" {pen.glyphs.arrow} "
+    wanted = f"{arrow}{shown_value(name, value)}" if change is not None and value is not None else ""
+    recorded = fit(shown_value(name, base) if base is not None else NOTHING, _VALUE, ">")
+    return [(recorded, "dim" if wanted else "strong"), (fit(wanted, _VALUE + len(arrow)), "accent")]
+
+
+def _about(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
+    name = what_if.name
+    if name not in KNOBS:
+        lines = ("takes effect when a proxy starts", "o types another value, backspace resets it")
+        return _described(name, lines, cells, pen)
+    times = 0 if what_if.summary is None else what_if.summary.turned.get(name, 0)
+    turned = f"; tuned {short_plural(times, 'time')} in the recording" if times else ""
+    how = f"left right {step(name)}, shift {leap(name)}; o types"
+    return _described(name, (DIALS[name].meaning + turned, how), cells, pen)

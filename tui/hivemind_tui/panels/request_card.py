@@ -6,14 +6,13 @@ from textual.strip import Strip
 
 from hivemind.text.humanise import short_count, short_dollars
 from hivemind.world.request_view import RequestView
-from hivemind.world.snapshot import TicketView
 from hivemind_tui.render.bars import bar, beginning, rounded
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign
-from hivemind_tui.render.pen import Pen, Span, fitting
+from hivemind_tui.render.pen import Chunk, Pen, Row, Span, fitting
 from hivemind_tui.render.phases import described, phases_of, summarised
+from hivemind_tui.render.rows import flowed, named
 from hivemind_tui.render.wait_reason import far_back, lane_of, sentence
-from hivemind_tui.render.wrapping import flowed
 from hivemind_tui.state.view import View
 
 _SCALE = 6
@@ -27,60 +26,49 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if request is None:
         return pen.message("Request", "The selected request is shown here.", width, height)
     made = phases_of(request, view.snapshot.at)
-    error: list[Span] = [("last error ", "dim"), (request.last_error, "text")] if request.last_error else []
-    why = reason(view, request, pen) or error
+    why = reason(view, request, pen) or (named("last error", request.last_error) if request.last_error else [])
     others = [*([why] if why else []), fitting(cells, _facts(request, pen))]
     words = flowed(described(request, made, pen), cells)
     if len(words) > min(2, rows - 1 - len(others)):
         words = flowed(summarised(request, made, pen), cells)[:2]
-    body = [pen.row(cells, *spans) for spans in (*words, *others)]
+    body: list[Row] = [*words, *others]
     if len(body) < rows:
         axis = beginning(made[0].start_at, made[-1].end_at, cells - _SCALE)
-        body.insert(0, pen.row(cells, *bar(made, axis, pen), (f"{rounded(axis.span_s):>{_SCALE}}", "dim")))
+        body.insert(0, [*bar(made, axis, pen), (f"{rounded(axis.span_s):>{_SCALE}}", "dim")])
     arrived = clock(request.arrived_at + view.snapshot.wall - view.snapshot.at)
     return pen.frame(f"#{request.ticket} of {request.agent}", f"arrived {arrived}", body, width, height)
 
 
-def waiting(view: View, request: RequestView) -> TicketView | None:
-    """Return its ticket if it waits and is among the tickets that the queue is shown with."""
-    return next((ticket for ticket in view.snapshot.queue if ticket.ticket == request.ticket and ticket.gate), None)
-
-
 def reason(view: View, request: RequestView, pen: Pen) -> list[Span]:
     """Return why it waits, in a sentence; nothing if it doesn't."""
-    ticket = waiting(view, request)
+    queue = view.snapshot.queue
+    ticket = next((ticket for ticket in queue if ticket.ticket == request.ticket and ticket.gate), None)
     if ticket is None:
-        behind = far_back(request.state, view.snapshot.queue)
+        behind = far_back(request.state, queue)
         return [(f"{pen.glyphs.clock} ", "wait"), (f"waits {behind} others", "text")] if behind else []
-    shown = gate_sign(ticket.gate)
+    glyph, role = pen.sign(gate_sign(ticket.gate))
     agent = next((agent for agent in view.snapshot.agents if agent.name == ticket.agent), None)
-    said = sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent)
-    return [(f"{getattr(pen.glyphs, shown.glyph)} ", shown.role), (said, "text")]
+    return [(f"{glyph} ", role), (sentence(ticket, lane_of(view.snapshot.lanes, ticket), agent), "text")]
 
 
-def _facts(request: RequestView, pen: Pen) -> list[tuple[int, list[Span]]]:
-    word, role = PRIORITIES[request.priority]
-    facts: list[tuple[int, list[Span]]] = [
+def _facts(request: RequestView, pen: Pen) -> list[Chunk]:
+    about, usage = pen.glyphs.about, request.usage
+    facts: list[Chunk] = [
         (0, [(shortened(request.model, 40, pen), "strong")]),
-        (5, [("lane ", "dim"), (request.lane, "text")]),
+        (5, named("lane", request.lane)),
+        (4, named("priority", *PRIORITIES[request.priority])),
     ]
-    facts.append((4, [("priority ", "dim"), (word, role)]))
-    usage = request.usage
     if usage is None:
-        so_far = f"{pen.glyphs.about}{short_count(request.output_tokens)}" if request.output_tokens else ""
-        facts += [(2, [("out ", "dim"), (so_far, "text"), (" so far", "dim")])] if so_far else []
-        facts.append(
-            (3, [("estimated ", "dim"), (f"{pen.glyphs.about}{short_count(request.estimated_tokens)} tokens", "text")])
-        )
+        if request.output_tokens:
+            facts.append((2, [*named("out", f"{about}{short_count(request.output_tokens)}"), (" so far", "dim")]))
+        facts.append((3, named("estimated", f"{about}{short_count(request.estimated_tokens)} tokens")))
     else:
         cached = f" ({short_count(usage.cache_read_tokens)} cached)" if usage.cache_read_tokens else ""
-        facts.append((1, [("in ", "dim"), (short_count(usage.total_input), "text"), (cached, "dim")]))
-        facts.append((1, [("out ", "dim"), (short_count(usage.output_tokens), "text")]))
+        facts.append((1, [*named("in", short_count(usage.total_input)), (cached, "dim")]))
+        facts.append((1, named("out", short_count(usage.output_tokens))))
     if request.dollars is not None:
-        facts.append((2, [("cost ", "dim"), (short_dollars(request.dollars), "text")]))
-    if not request.stream:
-        facts.append((6, [("not streamed", "dim")]))
-    return facts
+        facts.append((2, named("cost", short_dollars(request.dollars))))
+    return facts if request.stream else [*facts, (6, [("not streamed", "dim")])]
 
 
 def shortened(text: str, width: int, pen: Pen) -> str:

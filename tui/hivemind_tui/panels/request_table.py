@@ -1,8 +1,8 @@
-"""The table of requests, open and ended ones, newest first."""
+"""The requests, open and ended ones, newest first: as a table, and those of one agent as a waterfall."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from textual.strip import Strip
@@ -10,11 +10,12 @@ from textual.strip import Strip
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
 from hivemind.world.request_view import RequestView
 from hivemind.world.snapshot import TicketView
+from hivemind_tui.render.bars import bar, ending, times_of_day
 from hivemind_tui.render.format import clock, percent
-from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.render.phases import phases_of
-from hivemind_tui.render.table import Column, Rows, Table, hidden_order
+from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, hidden_order, scrolling
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.render.wait_reason import WAITING, far_back, short
 from hivemind_tui.state.ordering import REQUEST_KEYS, cached_share, first_token_s, input_tokens, output_tokens, tries
@@ -22,45 +23,36 @@ from hivemind_tui.state.view import View, join
 
 _WIDE = 190
 """Cells from which a model's whole name has room."""
+_LEFT = {"number": 0, "state": 0, "model": 150}
+_RIGHT = {"took": 50, "in": 110, "out": 60, "cost": 120, "status": 90}
+"""Columns beside the bars of the waterfall, and the cells from which each is shown."""
 
 
-def _state(request: RequestView, pen: Pen) -> Span:
-    glyph, role = pen.mark(request.state)
-    return f"{glyph} {sign(request.state).word}", role
-
-
-def _status(request: RequestView, pen: Pen) -> Span:
+def _status(request: RequestView, _pen: Pen) -> Span:
     if request.status is None:
         return NOTHING, "rule"
     # An answer that was cut short began with a 200.
     return str(request.status), "ok" if request.status < 400 and request.state != "failed" else "bad"
 
 
-def _tries(request: RequestView, pen: Pen) -> Span:
+def _tries(request: RequestView, _pen: Pen) -> Span:
     begun = tries(request)
     return (str(begun), "recover" if begun > 1 else "text") if begun else (NOTHING, "rule")
 
 
-def _amount(value: int | None) -> Span:
-    return (short_count(value), "text") if value else (NOTHING, "rule")
-
-
 def _output(request: RequestView, pen: Pen) -> Span:
     # While it streams the provider hasn't counted yet.
-    text, role = _amount(output_tokens(request))
-    return (f"{pen.glyphs.about}{text}", role) if request.state == "streaming" and role == "text" else (text, role)
+    tokens = output_tokens(request)
+    about = pen.glyphs.about if tokens and request.state == "streaming" else ""
+    return _known(about + short_count(tokens or None))
 
 
-def _cached(request: RequestView, pen: Pen) -> Span:
+def _cached(request: RequestView, _pen: Pen) -> Span:
     share = cached_share(request)
-    return _optional(NOTHING if share is None else percent(share, 1.0), "dim")
+    return _known(NOTHING if share is None else percent(share, 1.0), "dim")
 
 
-def _cost(request: RequestView, pen: Pen) -> Span:
-    return (short_dollars(request.dollars), "text") if request.dollars is not None else (NOTHING, "rule")
-
-
-def _optional(text: str, role: str = "text") -> Span:
+def _known(text: str, role: str = "text") -> Span:
     return text, "rule" if text == NOTHING else role
 
 
@@ -70,21 +62,21 @@ def _why(waiting: Mapping[int, TicketView], room: int, request: RequestView, pen
     if ticket is None or not ticket.gate:
         behind = far_back(request.state, waiting) if ticket is None else ""
         return (f"{pen.glyphs.clock} {behind}", "wait") if behind else (request.last_error, "dim")
-    shown = gate_sign(ticket.gate)
-    return f"{getattr(pen.glyphs, shown.glyph)} {short(ticket, room - 2)}", shown.role
+    glyph, role = pen.sign(gate_sign(ticket.gate))
+    return f"{glyph} {short(ticket, room - 2)}", role
 
 
-def table(at: float, wall_s: float) -> Table[RequestView]:
+def _table(at: float, wall_s: float) -> Table[RequestView]:
     """Return the table for this moment, which is `wall_s` less than the time of day."""
 
-    def waited(request: RequestView, pen: Pen) -> Span:
+    def waited(request: RequestView, _pen: Pen) -> Span:
         # Only grants end waits: one that goes on isn't in the sum yet.
         if request.state in WAITING:
             queued = (phase.length_s for phase in phases_of(request, at) if phase.kind == "queue")
             return short_duration(sum(queued)), "text"
         return short_duration(request.waited_s), "text"
 
-    def duration(request: RequestView, pen: Pen) -> Span:
+    def duration(request: RequestView, _pen: Pen) -> Span:
         return short_duration(request.duration_s(at)), "text" if request.over else "info"
 
     return Table(
@@ -92,17 +84,17 @@ def table(at: float, wall_s: float) -> Table[RequestView]:
         (
             Column("number", "NO", 7, 9, lambda r, _: (f"#{r.ticket}", "dim")),
             Column("at", "AT", 8, 10, lambda r, _: (clock(r.arrived_at + wall_s), "dim")),
-            Column("state", "STATE", 9, 0, _state, "<"),
+            Column("state", "STATE", 9, 0, lambda r, pen: pen.worded(sign(r.state)), "<"),
             Column("status", "CODE", 4, 3, _status),
             Column("tries", "TRIES", 5, 3, _tries),
             Column("prio", "PRIO", 4, 12, lambda r, _: PRIORITIES[r.priority], "<"),
             Column("waited", "WAITED", 6, 5, waited),
-            Column("ttft", "TTFT", 5, 5, lambda r, _: _optional(short_duration(first_token_s(r)))),
+            Column("ttft", "TTFT", 5, 5, lambda r, _: _known(short_duration(first_token_s(r)))),
             Column("took", "TOOK", 6, 1, duration),
-            Column("in", "IN", 5, 6, lambda r, _: _amount(input_tokens(r))),
+            Column("in", "IN", 5, 6, lambda r, _: _known(short_count(input_tokens(r) or None))),
             Column("cached", "CACHED", 6, 11, _cached),
             Column("out", "OUT", 5, 4, _output),
-            Column("cost", "COST", 7, 7, _cost),
+            Column("cost", "COST", 7, 7, lambda r, _: _known(short_dollars(r.dollars))),
             Column("model", "MODEL", 18, 8, lambda r, _: (r.model, "dim"), "<"),
             Column("lane", "LANE", 14, 13, lambda r, _: (r.lane, "dim"), "<"),
         ),
@@ -117,17 +109,16 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if not listed:
         note = "No request matches the filter (esc clears it)." if order.filter else "No request yet."
         return pen.message("Requests", note, width, height, _note(view))
-    shown = rows_of(view)
     now = view.snapshot
     waiting = {ticket.ticket: ticket for ticket in now.queue}
     room = cells - (len(listed) >= rows)  # a list that is longer has a scrollbar
-    suited = _suited(table(now.at, now.wall - now.at), room, waiting)
-    body = render_table(suited, shown, cells, rows, pen)
+    suited = _suited(_table(now.at, now.wall - now.at), room, waiting)
+    body = render_table(suited, _rows(view), cells, rows, pen)
     note = join(hidden_order(suited, order.sort, suited.placed(room)), _note(view))
     return pen.frame("Requests", note, body, width, height)
 
 
-def rows_of(view: View) -> Rows[RequestView]:
+def _rows(view: View) -> Rows[RequestView]:
     """Return the requests that the page lists, with its order and the selected one."""
     order, selected = view.requests_order, view.request
     return Rows(
@@ -158,3 +149,59 @@ def _note(view: View) -> str:
     if order.filter:
         return join(following, f"/{order.filter}  {len(view.listed)} of {of}")
     return join(following, f"{of} remembered") if of else ""
+
+
+# --- Waterfall -----------------------------------------------------------------------------------------------------
+
+
+def render_waterfall(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the panel's rows: the time axis and as many requests as fit, with the selected one among them."""
+    cells, rows = pen.body_size(width, height)
+    typed = view.requests_order.filter
+    if not view.listed:
+        note = "No request matches the filter (esc clears it)." if typed else "None of its requests is remembered."
+        return pen.message("Requests", note, width, height)
+    columns = _table(view.snapshot.at, view.snapshot.wall - view.snapshot.at)
+    shown = _rows(view)
+    body = scrolling(shown, cells, rows, pen, lambda items, room: _waterfall(view, columns, shown, items, room, pen))
+    beside = [*_beside(columns, _LEFT, cells), *_beside(columns, _RIGHT, cells)]
+    legend = "  ".join(pen.worded(phase)[0] for phase in PHASES.values())
+    note = join(hidden_order(columns, shown.sort, beside), f"/{typed}" if typed else "", legend)
+    return pen.frame("Requests", note, body, width, height)
+
+
+def _waterfall(
+    view: View,
+    columns: Table[RequestView],
+    shown: Rows[RequestView],
+    items: Sequence[RequestView],
+    cells: int,
+    pen: Pen,
+) -> list[Strip]:
+    now = view.snapshot
+    left, right = _beside(columns, _LEFT, max(0, cells)), _beside(columns, _RIGHT, cells)
+    digits = max((len(f"#{request.ticket}") for request in items), default=0)
+    left[0] = Placed(left[0].column, max(4, digits), 0)
+    width = max(1, cells - columns.lead - GAP - sum(each.width + each.gap for each in (*left, *right)))
+    made = {request.ticket: phases_of(request, now.at) for request in items}
+    start = min((phases[0].start_at for phases in made.values()), default=now.at)
+    axis = ending(start, max((phases[-1].end_at for phases in made.values()), default=now.at), width)
+    times = times_of_day(axis, now.wall - now.at, pen.glyphs.frame[5])
+    bars: Column[RequestView] = Column("bars", times, width, 0, lambda *_: ("", "text"), "<")
+    body = [heads(columns, [*left, Placed(bars, width, GAP), *right], shown, cells, pen)]
+    for request in items:
+        selected = request is shown.items[shown.selected]
+        spans: list[Span] = [
+            (f"{pen.glyphs.cursor} " if selected else "  ", "accent"),
+            *(each.span(request, pen) for each in left),
+            (" " * GAP, "text"),
+            *bar(made[request.ticket], axis, pen),
+            *(each.span(request, pen) for each in right),
+        ]
+        body.append(pen.row(cells, *spans, selected=selected, link=shown.link(request)))
+    return body
+
+
+def _beside(columns: Table[RequestView], least: Mapping[str, int], cells: int) -> list[Placed[RequestView]]:
+    by_id = {column.id: column for column in columns.columns}
+    return [Placed(by_id[name], by_id[name].width, GAP) for name, fits_from in least.items() if cells >= fits_from]

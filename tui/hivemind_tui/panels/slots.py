@@ -16,7 +16,7 @@ from hivemind_tui.panels.curve import trend
 from hivemind_tui.render import table, wait_reason
 from hivemind_tui.render.format import level, whole
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
-from hivemind_tui.render.pen import Pen, Span, call
+from hivemind_tui.render.pen import Pen, Row, Span, call
 from hivemind_tui.render.table import Column, Placed, Rows, Table
 from hivemind_tui.state.view import View, join
 
@@ -35,7 +35,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:
-        return pen.frame("Slots and queue", "", _empty(view, cells, pen), width, height)
+        return pen.frame("Slots and queue", "", _empty(view), width, height)
     trends = 1 if not pen.boxed and rows >= 4 else 0
     body = _tickets(view, lane, cells, rows - trends, pen)
     if trends:
@@ -45,15 +45,15 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame("Slots and queue", note, body, width, height)
 
 
-def _empty(view: View, width: int, pen: Pen) -> list[Strip]:
+def _empty(view: View) -> list[Row]:
     address = view.snapshot.address
     if not view.live:
-        return [pen.row(width, ("No request had been made by then; space plays on.", "text"))]
+        return [[("No request had been made by then; space plays on.", "text")]]
     return [
-        pen.row(width, ("No request yet. Point an agent here:", "text")),
-        pen.row(width),
-        pen.row(width, (f"  ANTHROPIC_BASE_URL={word(view.shell, f'{address}/agent/alice')} claude", "info")),
-        pen.row(width, (f"  OPENAI_BASE_URL={word(view.shell, f'{address}/agent/bob/v1')} codex", "info")),
+        [("No request yet. Point an agent here:", "text")],
+        [],
+        [(f"  ANTHROPIC_BASE_URL={word(view.shell, f'{address}/agent/alice')} claude", "info")],
+        [(f"  OPENAI_BASE_URL={word(view.shell, f'{address}/agent/bob/v1')} codex", "info")],
     ]
 
 
@@ -103,9 +103,9 @@ def _slots(tickets: list[TicketView], lane: LaneView, width: int, rows: int, hea
     if len(free) + shown <= room:
         places += [pen.row(width, (f"{number:2} {pen.glyphs.idle} free", "rule")) for number in free]
     elif room > shown:
-        places.append(pen.row(width, (f"   {pen.glyphs.ellipsis} {len(free)} free", "dim")))
+        places.append(pen.row(width, *pen.more(len(free), "free", indent="   ")))
     if shown < len(tickets):
-        places.append(pen.row(width, (f"   {pen.glyphs.ellipsis} {len(tickets) - shown} more in flight", "dim")))
+        places.append(pen.row(width, *pen.more(len(tickets) - shown, "more in flight", indent="   ")))
     if lined:
         at = len(places) if limit > len(places) or shown < len(tickets) else int(limit)
         places.insert(at, _limit(lane, width, pen))
@@ -125,30 +125,17 @@ def _limit(lane: LaneView, width: int, pen: Pen) -> Strip:
     return pen.row(width, (line * 2, "rule"), *notes, (line * width, "rule"))
 
 
-def _state(ticket: TicketView, pen: Pen) -> Span:
-    glyph, role = pen.mark(ticket.state)
-    return f"{glyph} {sign(ticket.state).word}", role
-
-
-def _priority(ticket: TicketView, pen: Pen) -> Span:
-    return PRIORITIES[ticket.priority]
-
-
-def _since(ticket: TicketView, pen: Pen) -> Span:
-    return short_duration(ticket.since_s), "text"
-
-
-def _tokens(ticket: TicketView, pen: Pen) -> Span:
+def _tokens(ticket: TicketView, _pen: Pen) -> Span:
     return (short_count(ticket.output_tokens), "strong") if ticket.output_tokens else (NOTHING, "rule")
 
 
-def _rate(ticket: TicketView, pen: Pen) -> Span:
+def _rate(ticket: TicketView, _pen: Pen) -> Span:
     if ticket.state != "streaming" or not ticket.output_tokens or ticket.since_s < 1:
         return NOTHING, "rule"
     return f"{short_count(ticket.output_tokens / ticket.since_s)}/s", "dim"
 
 
-def _try(ticket: TicketView, pen: Pen) -> Span:
+def _try(ticket: TicketView, _pen: Pen) -> Span:
     return (str(ticket.attempt), "recover") if ticket.attempt > 1 else (".", "rule")
 
 
@@ -158,9 +145,9 @@ _MODEL: Column[TicketView] = Column("model", "MODEL", 10, 0, lambda ticket, _: (
 _IN_FLIGHT: Table[TicketView] = Table(
     _AGENT,
     (
-        Column("state", "STATE", 8, 0, _state, "<"),
-        Column("prio", "PRIO", 4, 3, _priority, "<"),
-        Column("since", "FOR", 6, 0, _since),
+        Column("state", "STATE", 8, 0, lambda ticket, pen: pen.worded(sign(ticket.state)), "<"),
+        Column("prio", "PRIO", 4, 3, lambda ticket, _: PRIORITIES[ticket.priority], "<"),
+        Column("since", "FOR", 6, 0, lambda ticket, _: (short_duration(ticket.since_s), "text")),
         Column("tokens", "TOK", 4, 0, _tokens),
         Column("rate", "TOK/S", 6, 4, _rate),
         Column("try", "TRY", 3, 2, _try),
@@ -195,31 +182,23 @@ def _queue(tickets: list[TicketView], lane: LaneView, width: int, rows: int, hea
     return body[:rows]
 
 
-def _gate(ticket: TicketView, pen: Pen) -> Span:
-    return wait_reason.gate(ticket), gate_sign(ticket.gate).role
-
-
-def _eta(ticket: TicketView, pen: Pen) -> Span:
+def _eta(ticket: TicketView, _pen: Pen) -> Span:
     when = wait_reason.eta(ticket)
     return (when, "strong") if when else (NOTHING, "rule")
 
 
-def _size(ticket: TicketView, pen: Pen) -> Span:
-    return f"≈{short_count(ticket.estimated_tokens)}", "dim"
-
-
-def _error_or_model(ticket: TicketView, pen: Pen) -> Span:
+def _error_or_model(ticket: TicketView, _pen: Pen) -> Span:
     return ticket.last_error if ticket.state == "retry" else ticket.model, "dim"
 
 
 _QUEUED: Table[TicketView] = Table(
     _AGENT,
     (
-        Column("prio", "PRIO", 4, 2, _priority, "<"),
-        Column("since", "SINCE", 6, 1, _since),
-        Column("gate", "HELD BY", 8, 0, _gate, "<"),
+        Column("prio", "PRIO", 4, 2, lambda ticket, _: PRIORITIES[ticket.priority], "<"),
+        Column("since", "SINCE", 6, 1, lambda ticket, _: (short_duration(ticket.since_s), "text")),
+        Column("gate", "HELD BY", 8, 0, lambda ticket, _: (wait_reason.gate(ticket), gate_sign(ticket.gate).role), "<"),
         Column("eta", "ETA", 6, 0, _eta),
-        Column("tokens", "TOKENS", 6, 4, _size),
+        Column("tokens", "TOKENS", 6, 4, lambda ticket, _: (f"≈{short_count(ticket.estimated_tokens)}", "dim")),
     ),
     rest=replace(_MODEL, cell=_error_or_model),
     lead=5,

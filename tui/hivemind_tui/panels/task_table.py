@@ -10,6 +10,7 @@ from textual.strip import Strip
 
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
+from hivemind_tui.panels.agent_table import number
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
@@ -20,44 +21,20 @@ from hivemind_tui.state.view import View, join
 _COUNTED = ("running", "failed", "ready", "waiting", "blocked", "done", "skipped", "cancelled")
 
 
-def mark(state: str, pen: Pen) -> Span:
-    """Return a task's state as a glyph and a word."""
-    shown = task_sign(state)
-    return f"{getattr(pen.glyphs, shown.glyph)} {shown.word}", shown.role
-
-
-def _name(task: TaskView, pen: Pen) -> Span:
+def _name(task: TaskView, _pen: Pen) -> Span:
     return task.id, "dim" if task.state in ENDED and task.state != "failed" else "text"
 
 
-def _own(task: TaskView, pen: Pen) -> Span:
+def _own(task: TaskView, _pen: Pen) -> Span:
     return (PRIORITIES[task.own_priority][0], "dim") if task.own_priority != task.priority else (".", "rule")
 
 
-def _number(value: int) -> Span:
-    return (short_count(value), "text") if value else (".", "rule")
-
-
-def _tries(task: TaskView, pen: Pen) -> Span:
-    if task.attempt < 2:
-        return _number(task.attempt)
-    return str(task.attempt), "recover"
-
-
-def _ran(task: TaskView, pen: Pen) -> Span:
-    return (short_duration(task.ran_s), "text") if task.ran_s else (".", "rule")
-
-
-def _tokens(task: TaskView, pen: Pen) -> Span:
+def _tokens(task: TaskView, _pen: Pen) -> Span:
     over = task.estimated_tokens and task.tokens > task.estimated_tokens
-    return (short_count(task.tokens), "wait" if over else "text") if task.tokens else (".", "rule")
+    return number(task.tokens, "wait" if over else "text")
 
 
-def _cost(task: TaskView, pen: Pen) -> Span:
-    return (short_dollars(task.dollars), "text") if task.dollars else (".", "rule")
-
-
-def _agent(task: TaskView, pen: Pen) -> Span:
+def _agent(task: TaskView, _pen: Pen) -> Span:
     return (task.agent, "text") if task.agent != task.id else ("its own", "dim")
 
 
@@ -66,21 +43,21 @@ def _short(task: TaskView, text: str) -> str:
     return text.replace(f"{task.batch}.", "") if task.batch else text
 
 
-def _note(task: TaskView, pen: Pen) -> Span:
+def _note(task: TaskView, _pen: Pen) -> Span:
     return _short(task, task.note), task_sign(task.state).role if task.state in ("failed", "blocked") else "dim"
 
 
 TASKS: Table[TaskView] = Table(
     Column("task", "TASK", 14, 0, _name, "<"),
     (
-        Column("state", "STATE", 11, 0, lambda t, pen: mark(t.state, pen), "<"),
+        Column("state", "STATE", 11, 0, lambda t, pen: pen.worded(task_sign(t.state)), "<"),
         Column("prio", "PRIO", 4, 1, lambda t, _: PRIORITIES[t.priority], "<"),
         Column("own", "OWN", 4, 6, _own, "<"),
-        Column("tries", "TRIES", 5, 5, _tries),
-        Column("time", "TIME", 6, 2, _ran),
+        Column("tries", "TRIES", 5, 5, lambda t, _: number(t.attempt, "recover" if t.attempt > 1 else "text")),
+        Column("time", "TIME", 6, 2, lambda t, _: number(t.ran_s, shown=short_duration)),
         Column("tokens", "TOKENS", 6, 3, _tokens),
-        Column("of", "OF", 5, 7, lambda t, _: _number(t.estimated_tokens)),
-        Column("cost", "COST", 7, 4, _cost),
+        Column("of", "OF", 5, 7, lambda t, _: number(t.estimated_tokens)),
+        Column("cost", "COST", 7, 4, lambda t, _: number(t.dollars, shown=short_dollars)),
         Column("agent", "AGENT", 12, 8, _agent, "<"),
     ),
     rest=Column("why", "WAITS FOR OR NOTE", 20, 3, _note, "<"),
@@ -94,7 +71,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     tasks, order = view.tasks, view.tasks_order
     if not tasks:
         note = "No task matches the filter (esc clears it)." if order.filter else _NONE
-        return pen.frame("Tasks", _counts(view, cells - 16), [pen.row(cells, (note, "dim"))], width, height)
+        return pen.message("Tasks", note, width, height, _counts(view, cells - 16))
     picked = view.task
     shown = Rows(
         tasks,
@@ -112,18 +89,15 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 _NONE = "No task yet. `hivemind batch plan.yaml` submits some, and so does hm.submit over MCP."
 
 
-def missing(task: TaskView, states: Mapping[str, str]) -> list[str]:
-    """Return the tasks that it waits for; one that isn't listed any more is done."""
-    return [name for name in task.after if states.get(name, "done") != "done"]
-
-
 def _with_waits(states: Mapping[str, str]) -> Table[TaskView]:
     assert TASKS.rest is not None
 
     def waits(task: TaskView, pen: Pen) -> Span:
         if task.state != "waiting":
             return _note(task, pen)
-        return _short(task, ", ".join(missing(task, states))) or NOTHING, "wait"
+        # A task that isn't listed any more is done.
+        missing = [name for name in task.after if states.get(name, "done") != "done"]
+        return _short(task, ", ".join(missing)) or NOTHING, "wait"
 
     return replace(TASKS, rest=replace(TASKS.rest, cell=waits))
 

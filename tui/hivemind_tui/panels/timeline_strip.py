@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
+from textual import events
+from textual.message import Message
 from textual.strip import Strip
 
 from hivemind.text.humanise import short_duration
@@ -16,6 +18,7 @@ from hivemind_tui.render.format import fit, local, percent
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.sources.playback import KINDS, Playback, kind_sign, shown_speed
 from hivemind_tui.state.view import View
+from hivemind_tui.widgets.panel import Panel, Render
 
 if TYPE_CHECKING:
     from hivemind.journal.index.activity import Column
@@ -296,3 +299,44 @@ def _noted(playback: Playback, line: Cells, pen: Pen) -> Cells:
     text = fit(text, min(room, cell_len(text)))
     pad = " " * (room - cell_len(text))
     return [(pad, "text"), (glyph, role), (text, plain), (" ", "text"), *line[cursor:]]
+
+
+class Scrubber(Panel):
+    """A panel that posts where in the recording the mouse is while its button is down."""
+
+    class Scrubbed(Message):
+        """The operator moved the mouse there."""
+
+        def __init__(self, share: float) -> None:
+            super().__init__()
+            self.share = share
+            """Of the recording, from 0 to 1."""
+
+        def can_replace(self, message: Message) -> bool:
+            """Return whether the message is outdated: only the last position counts."""
+            return isinstance(message, Scrubber.Scrubbed)
+
+    def __init__(self, render: Render, *, id: str) -> None:
+        super().__init__(render, id=id)
+        self._dragged = False
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Begin to drag."""
+        if event.button == 1:
+            self._dragged = True
+            self.capture_mouse()
+            self._tell(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Post each new position."""
+        if self._dragged:
+            self._tell(event.x)
+
+    def on_mouse_up(self, _event: events.MouseUp) -> None:
+        """End the drag."""
+        if self._dragged:
+            self._dragged = False
+            self.release_mouse()
+
+    def _tell(self, x: int) -> None:
+        self.post_message(self.Scrubbed(share_at(x, *self.size)))

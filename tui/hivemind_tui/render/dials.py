@@ -122,12 +122,17 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if value >= 10_000 and value == int(value) else f"{value:.6g}"
 
 
-def reach(name: str) -> str:
-    """From where to where a knob goes, in words."""
+def reach(name: str, gap: str = ", ") -> str:
+    """Return a knob's range in words."""
     knob, unit = KNOBS[name], DIALS[name].unit
-    return f"{number(knob.lowest)} to {number(knob.highest)}{f' {unit}' if unit else ''}" + (
-        ", 0: no limit" if knob.zero_is_none else ""
-    )
+    span = f"{number(knob.lowest)} to {number(knob.highest)}{f' {unit}' if unit else ''}"
+    return span + (f"{gap}0: no limit" if knob.zero_is_none else "")
+
+
+def step(name: str) -> str:
+    """Return how far one key press turns a knob."""
+    dial = DIALS[name]
+    return f"{dial.step:.0%}" if dial.by_ratio else number(dial.step)
 
 
 def leap(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -13,10 +14,13 @@ from textual.color import Color
 from textual.strip import Strip
 
 from hivemind_tui.render.format import clean
-from hivemind_tui.render.glyphs import ASCII, UNICODE, Glyphs, sign
+from hivemind_tui.render.glyphs import ASCII, UNICODE, Glyphs, Sign, sign
 
 Span = tuple[str, str]
 """Text and its colour role; after an `@` in the role, what a click on it does (:func:`linked`)."""
+Row = Sequence[Span]
+Chunk = tuple[int, Row]
+"""Rank and text; where a row is too narrow, the chunks of the highest rank are left out (:func:`fitting`)."""
 
 ROLES: Mapping[str, tuple[str, bool]] = {
     "text": ("ink-text", False),
@@ -138,10 +142,21 @@ class Pen:
         styles[role] = style
         return style
 
-    def mark(self, state: str) -> Span:
-        """A state's glyph in its colour."""
-        shown = sign(state)
+    def sign(self, shown: Sign) -> Span:
+        """Return a sign's glyph in its colour."""
         return getattr(self.glyphs, shown.glyph), shown.role
+
+    def worded(self, shown: Sign) -> Span:
+        """Return a sign's glyph and word in its colour."""
+        return f"{getattr(self.glyphs, shown.glyph)} {shown.word}", shown.role
+
+    def mark(self, state: str) -> Span:
+        """Return a state's glyph in its colour."""
+        return self.sign(sign(state))
+
+    def more(self, count: int, what: str = "more", indent: str = "") -> list[Span]:
+        """Return the row that counts what isn't listed."""
+        return [(f"{indent}{self.glyphs.ellipsis} {count} {what}", "dim")]
 
     def gauge(self, width: int, used: float, reserved: float = 0.0, role: str | None = None) -> list[Span]:
         """A bar of `width` cells; shares from 0 to 1. The reserved part is the end of the used one, drawn lighter.
@@ -160,22 +175,23 @@ class Pen:
             (self.glyphs.empty * (width - cells), "rule"),
         ]
 
-    def frame(self, title: str, note: str, body: Sequence[Strip], width: int, height: int) -> list[Strip]:
-        """The rows of a panel: `height` rows of `width` cells, with a title, a note at the right, and a body.
+    def frame(self, title: str, note: str, body: Iterable[Strip | Row], width: int, height: int) -> list[Strip]:
+        """Return the rows of a panel: `height` rows of `width` cells, with a title, a note at the right, and a body.
 
         In a box where boxes are drawn and there is room for one; under a rule otherwise.
         """
         if height <= 0 or width <= 2:
             return [self.row(width)] * height
         boxed = self._boxes(width, height)
+        cells, room = self.body_size(width, height)
+        side = self.glyphs.frame[5]
+        left = [*self.row(2, (side + " ", "rule"))] if boxed else [*self.row(1)]
+        right = [*self.row(2, (" " + side, "rule"))] if boxed else left
         rows = [self._top(title, note, width, boxed)]
-        if not boxed:
-            margin = [*self.row(1)]
-            rows += [Strip([*margin, *_wide(strip, width - 2), *margin], width) for strip in body[: height - 1]]
-        else:
-            side = self.glyphs.frame[5]
-            left, right = [*self.row(2, (side + " ", "rule"))], [*self.row(2, (" " + side, "rule"))]
-            rows += [Strip([*left, *_wide(strip, width - 4), *right], width) for strip in body[: height - 2]]
+        for line in islice(body, max(0, room)):
+            strip = line if isinstance(line, Strip) else self.row(cells, *line)
+            rows.append(Strip([*left, *_wide(strip, cells), *right], width))
+        if boxed:
             empty = self.row(width, (side, "rule"), (" " * (width - 2), "text"), (side, "rule"))
             rows += [empty] * (height - 1 - len(rows))
             bottom = self.glyphs.frame[2] + self.glyphs.frame[4] * (width - 2) + self.glyphs.frame[3]
@@ -188,7 +204,7 @@ class Pen:
 
     def message(self, title: str, text: str, width: int, height: int, note: str = "") -> list[Strip]:
         """Return the rows of a panel that has one line to show, mostly why it is empty."""
-        return self.frame(title, note, [self.row(max(0, width - 2), (text, "dim"))], width, height)
+        return self.frame(title, note, [[(text, "dim")]], width, height)
 
     def _boxes(self, width: int, height: int) -> bool:
         return self.boxed and height >= 3 and width >= 16
@@ -201,7 +217,7 @@ class Pen:
         if cell_len(title) + cell_len(note) + 8 > width:
             note = set_cell_size(note, max(0, width - cell_len(title) - 8)).rstrip()
         note_spans: list[Span] = [(f" {note} ", "dim")] if note else []
-        gap = width - 5 - cell_len(title) - sum(cell_len(text) for text, _ in note_spans) - 1
+        gap = width - 6 - cell_len(title) - cells_of(note_spans)
         return self.row(
             width,
             (corners[0] + line + " ", "rule"),
@@ -213,20 +229,21 @@ class Pen:
         )
 
 
-def fitting(width: int, chunks: Iterable[tuple[int, Sequence[Span]]], gap: str = "  ") -> list[Span]:
-    """Return the chunks that fit in `width`, in order; those of the highest number are left out first."""
+def cells_of(spans: Iterable[Span]) -> int:
+    """Return the width of some spans in cells."""
+    return sum(cell_len(text) for text, _ in spans)
+
+
+def fitting(width: int, chunks: Iterable[Chunk], gap: str = "  ") -> list[Span]:
+    """Return the chunks that fit in `width`, in order; those of the highest rank are left out first."""
     kept = list(enumerate(chunks))
-
-    def cells() -> int:
-        return sum(sum(cell_len(text) for text, _ in spans) + len(gap) for _, (_, spans) in kept) - len(gap)
-
-    while len(kept) > 1 and cells() > width:
+    while len(kept) > 1 and sum(cells_of(spans) + len(gap) for _, (_, spans) in kept) - len(gap) > width:
         kept.remove(max(kept, key=lambda item: (item[1][0], item[0])))
-    spans: list[Span] = []
-    for position, (_, (_, chunk)) in enumerate(kept):
-        spans += [(gap, "text")] * (position > 0)
-        spans += chunk
-    return spans
+    shown: list[Span] = []
+    for position, (_, (_, spans)) in enumerate(kept):
+        shown += [(gap, "text")] * (position > 0)
+        shown += spans
+    return shown
 
 
 def scrollbar(first: int, shown: int, total: int, rows: int, pen: Pen) -> list[Span]:

@@ -5,14 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
+from hivemind.journal.files import parts_in
+from hivemind.scheduler.commands import Rejected
+from hivemind.text.shells import command_line
+from hivemind.world.snapshot import Snapshot
 from hivemind_tui.loop.framing import pack, receive
 from hivemind_tui.render.format import clean
+from hivemind_tui.sources.base import Link, Source
 from hivemind_tui.whatif.protocol import (
     MESSAGES,
     Message,
@@ -102,3 +109,36 @@ class Simulation:
         _log.warning("the simulating process is gone (%s, %s) %s", type(error).__name__, how, said)
         last = clean(said.rpartition("\n")[2])
         return f"the simulation ended before its time: {last or how}"
+
+
+def recording_of(source: Source, snapshot: Snapshot) -> Path:
+    """Return the first existing file of the recording. Raises: Rejected: none can be read here."""
+    played = getattr(source, "journal", None)
+    if isinstance(played, Path):
+        return played
+    view = snapshot.recording
+    if view is None:
+        raise Rejected("nothing is recorded: a demo leaves no journal, nor does a proxy with journal.enabled off")
+    path = Path(view.path)
+    if not os.access(path, os.R_OK) or path.is_dir():
+        raise Rejected(_out_of_reach(path, source.link, view.failing))
+    return _first_part(path)
+
+
+def _out_of_reach(path: Path, link: Link, failing: str) -> str:
+    if failing:
+        return f"the journal can't be written ({failing}), so there is nothing to simulate"
+    if link.kind == "attached":
+        line = command_line("hivemind what-if", path.name.partition(".")[0])
+        return f"{path} can't be read on this machine; over there: {line}"
+    return f"{path} can't be read"
+
+
+def _first_part(path: Path) -> Path:
+    """Return the first part, from which the later ones are found."""
+    name = path.name.partition(".")[0]
+    try:
+        parts = parts_in(path.parent).get(name, {})
+    except OSError:
+        return path
+    return parts[min(parts)] if parts else path

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from rich.cells import cell_len
-from textual.strip import Strip
 
-from hivemind_tui.render.pen import Pen
-from hivemind_tui.render.wrapping import broken, flowed, last_page, scrolled
+from hivemind_tui.render.pen import Pen, Row
+from hivemind_tui.render.rows import broken, flowed, last_page, scrolled
 
 INK = Pen()
 EVIL = "宽い\x1b[2J, wide; and \u202e words " * 9
@@ -43,8 +42,8 @@ def test_chunks_stay_whole() -> None:
     assert rows == ["ab  cd", "efghijkl", "m"]
 
 
-def entries(*sizes: int) -> list[list[Strip]]:
-    return [[INK.row(9, (f"{n}.{row}", "text")) for row in range(size)] for n, size in enumerate(sizes)]
+def entries(*sizes: int) -> list[list[Row]]:
+    return [[[(f"{n}.{row}", "text")] for row in range(size)] for n, size in enumerate(sizes)]
 
 
 def shown(first: int, rows: int, *sizes: int) -> list[str]:

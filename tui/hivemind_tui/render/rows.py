@@ -1,0 +1,119 @@
+"""Rows of spans: facts with labels, texts longer than a row, and lists that are scrolled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rich.cells import cell_len, set_cell_size
+from textual.strip import Strip
+
+from hivemind_tui.render.format import clean, wrapped
+from hivemind_tui.render.pen import Chunk, Pen, Row, Span, fitting, scrollbar
+
+LABEL = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One row; where there are too few rows, the facts of the highest rank are left out."""
+
+    rank: int
+    label: str
+    chunks: Sequence[Chunk]
+
+
+def fact_rows(facts: Iterable[Fact], cells: int, rows: int, label: int = LABEL) -> list[list[Span]]:
+    """Return a row for each fact that fits, with its label where `label` cells are given to it."""
+    kept = [fact for fact in facts if fact.chunks]
+    while len(kept) > max(1, rows):
+        kept.remove(max(kept, key=lambda fact: fact.rank))
+    heads: list[list[Span]] = [[(f"{fact.label:<{label}}", "dim")] if label else [] for fact in kept]
+    return [[*head, *fitting(cells - label, fact.chunks)] for head, fact in zip(heads, kept, strict=True)]
+
+
+def named(label: str, value: str, role: str = "text") -> list[Span]:
+    """Return a value after what it is called."""
+    return [(f"{label} ", "dim"), (value, role)]
+
+
+def counted(value: str, words: str, role: str = "text") -> list[Span]:
+    """Return a value before the words for what it counts."""
+    return [(value, role), (f" {words}", "dim")]
+
+
+def hanging(text: str, role: str, width: int, sign: Span = ("", "text")) -> list[list[Span]]:
+    """Return a text over as many rows as it needs, after a sign in the first one and a blank below."""
+    glyph, colour = sign
+    indent = 2 if glyph else 0
+    lines = wrapped(text, max(1, width - indent)) or [""]
+    heads: list[Span] = [(f"{glyph} ", colour) if glyph else sign, *[(" " * indent, "text")] * (len(lines) - 1)]
+    return [[head, (line, role)] for head, line in zip(heads, lines, strict=True)]
+
+
+def flowed(chunks: Iterable[Row], width: int, gap: str = "  ") -> list[list[Span]]:
+    """Return the chunks in rows of at most `width` cells, each chunk whole; one longer than a row has its own."""
+    rows: list[list[Span]] = []
+    left = 0
+    for chunk in chunks:
+        cells = sum(cell_len(clean(text)) for text, _ in chunk)
+        if rows and cells + len(gap) <= left:
+            rows[-1] += [(gap, "text"), *chunk]
+            left -= cells + len(gap)
+        else:
+            rows.append([*chunk])
+            left = width - cells
+    return rows
+
+
+@lru_cache(1024)
+def broken(text: str, width: int, rows: int, ellipsis: str) -> tuple[str, ...]:
+    """Return the text in at most so many rows of `width` cells, cut with an ellipsis where it is longer.
+
+    A row ends after a word or a comma where there is one in its second half.
+    """
+    text, made = clean(text).strip(), list[str]()
+    width = max(2, width)  # the widest character
+    while cell_len(text) > width and len(made) < rows - 1:
+        row = _cut(text, width)
+        made.append(row.rstrip())
+        text = text[len(row) :].lstrip()
+    return (*made, text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + ellipsis)
+
+
+def _cut(text: str, width: int) -> str:
+    whole = len(text)
+    while cell_len(text[:whole]) > width:
+        whole -= max(1, (cell_len(text[:whole]) - width) // 2)
+    if text[whole : whole + 1] == " ":
+        return text[:whole]
+    half = width // 2
+    # Numbers have commas too: a row ends with one only where it has no blank.
+    end = text.rfind(" ", half, whole) + 1 or max(text.rfind(",", half, whole), text.rfind(";", half, whole)) + 1
+    return text[: max(1, end or whole)]
+
+
+def scrolled(entries: Sequence[Sequence[Row]], first: int, width: int, rows: int, pen: Pen) -> list[Strip]:
+    """Return the entries from the `first` on, each of one or several rows of `width` - 1 cells, and a scrollbar.
+
+    Beyond the last page, `first` means that page.
+    """
+    lines = [row for entry in entries for row in entry]
+    if len(lines) <= rows:
+        return [pen.row(width, *row) for row in lines]
+    first = min(max(0, first), last_page(entries, rows))
+    above = sum(len(entry) for entry in entries[:first])
+    shown = [*lines[above : above + rows], *[()] * (above + rows - len(lines))]
+    bar = scrollbar(above, rows, len(lines), rows, pen)
+    return [Strip.join([pen.row(width - 1, *row), pen.row(1, span)]) for row, span in zip(shown, bar, strict=True)]
+
+
+def last_page(entries: Sequence[Sequence[Row]], rows: int) -> int:
+    """Return the first entry from which the last one is shown completely."""
+    left = rows
+    for index in range(len(entries) - 1, -1, -1):
+        left -= len(entries[index])
+        if left < 0:
+            return min(index + 1, len(entries) - 1)
+    return 0
