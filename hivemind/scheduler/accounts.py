@@ -15,8 +15,7 @@ from hivemind.scheduler.events import BudgetState
 Period = Literal["run", "day", "ever"]
 Covers = Literal["agent", "subtree"]
 
-POOL = ""
-"""The name of the pool, where an agent's name is expected."""
+POOL = ""  # the name of the pool, where an agent's name is expected
 
 
 @dataclass(slots=True)
@@ -67,20 +66,15 @@ NO_BUDGET = Budget()
 class Account:
     """A count, what of it is only estimated, and a budget if there is one."""
 
-    owner: str | None
-    """An agent's name; None: all agents."""
+    owner: str | None  # an agent's name; None: all agents
     budget: Budget = NO_BUDGET
     ever: Spent = field(default_factory=Spent)
-    at_day: Spent = field(default_factory=Spent)
-    """What `ever` was when the day began."""
-    at_run: Spent = field(default_factory=Spent)
-    """What `ever` was when the run began."""
-    reserved_tokens: int = 0
-    """Estimated use of the requests in flight."""
+    at_day: Spent = field(default_factory=Spent)  # what `ever` was when the day began
+    at_run: Spent = field(default_factory=Spent)  # what `ever` was when the run began
+    reserved_tokens: int = 0  # estimated use of the requests in flight
     reserved_dollars: float = 0.0
     in_flight: int = 0
-    warned: int = 0
-    """The highest mark of its budget that a warning was emitted for."""
+    warned: int = 0  # the highest mark of its budget that a warning was emitted for
     shut: bool = False
     """Its requests in flight may use up the rest of the budget: no further one is granted for the time being."""
     members: dict[str, None] = field(default_factory=dict)

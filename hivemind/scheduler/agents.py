@@ -14,16 +14,14 @@ from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.ticket import Agent
 
 REAP_EVERY_S = 10.0
-KEPT = 4096
-"""Agents at hand; beyond it those go that are long idle and about which nothing was decided."""
+KEPT = 4096  # agents at hand; beyond it those go that are long idle and about which nothing was decided
 PAST_KEPT = 4000
 """Of those that went, how many are remembered with what they used. Beyond it those are forgotten that used least with
 all that they started, of equals those that went first: names that a client makes up for each request have used little,
 and an agent that did much work isn't forgotten for them. What they used stays in the sums of the pool and of the agents
 that started them."""
 _AT_ONCE = 256
-_LEFT_ROOM = PAST_KEPT // 10
-"""So many are forgotten at once, so that it is rare."""
+_LEFT_ROOM = PAST_KEPT // 10  # so many are forgotten at once, so that it is rare
 
 
 def process_of(name: str, parent: str) -> str | None:
@@ -46,8 +44,7 @@ class Agents(dict[str, Agent]):
         """Names that aren't remembered any more, until a writer of records takes them."""
         self._config = config
         self._reaped_at = -math.inf
-        self._horizon = -math.inf
-        """Agents that were seen last before it are idle."""
+        self._horizon = -math.inf  # agents that were seen last before it are idle
         self._leaving: list[str] = []
         """Agents that were idle at the last look, and are still to be put aside."""
 

@@ -10,30 +10,22 @@ from typing import Literal
 class AimdConfig:
     """AIMD backpressure (paper, equation 2)."""
 
-    alpha: float = 0.5
-    """Added to the level a step."""
-    beta: float = 0.5
-    """The level is multiplied by this on congestion."""
-    window: int = 20
-    """Latency samples in the mean (W)."""
+    alpha: float = 0.5  # added to the level a step
+    beta: float = 0.5  # the level is multiplied by this on congestion
+    window: int = 20  # latency samples in the mean (W)
     update_interval_s: float = 0.1
     """Shortest time between two steps; a step also waits a mean latency, the time a change needs to show its effect."""
-    floor: float = 1.0
-    """C_min."""
-    latency_target_s: float = 2.0
-    """L_target."""
+    floor: float = 1.0  # C_min
+    latency_target_s: float = 2.0  # L_target
 
 
 @dataclass(frozen=True, slots=True)
 class CircuitConfig:
     """Circuit breaker (paper, equation 3)."""
 
-    window: int = 20
-    """Results looked at (N)."""
-    threshold: float = 0.5
-    """Share of errors that opens it (tau)."""
-    cooldown_s: float = 10.0
-    """From open to the probe (T_cool)."""
+    window: int = 20  # results looked at (N)
+    threshold: float = 0.5  # share of errors that opens it (tau)
+    cooldown_s: float = 10.0  # from open to the probe (T_cool)
     when_open: Literal["hold", "refuse"] = "hold"
     """Hold requests that can wait for it, or fail them all fast as the paper does."""
 
@@ -42,58 +34,43 @@ class CircuitConfig:
 class RetryConfig:
     """Transparent retry (paper, equation 4)."""
 
-    base_s: float = 1.0
-    """d_base."""
-    max_s: float = 30.0
-    """d_max."""
-    max_attempts: int = 10
-    """Attempts a request, the first included; 1 turns retry off."""
-    deadline_s: float = 600.0
-    """From arrival; no attempt starts later."""
-    budget_ratio: float = 0.2
-    """Retries earned by each request."""
+    base_s: float = 1.0  # d_base
+    max_s: float = 30.0  # d_max
+    max_attempts: int = 10  # attempts a request, the first included; 1 turns retry off
+    deadline_s: float = 600.0  # from arrival; no attempt starts later
+    budget_ratio: float = 0.2  # retries earned by each request
     budget_reserve: float = 20.0
     """Retries that may be made before any were earned, and the most that can be saved up."""
     budget_rate_per_s: float = 1.0
     """Retries earned a second, whatever the traffic; a retry over budget waits for its turn."""
-    stagger_s: float = 0.05
-    """Between grants when a lane starts again after a pause of the provider's."""
+    stagger_s: float = 0.05  # between grants when a lane starts again after a pause of the provider's
 
 
 @dataclass(frozen=True, slots=True)
 class QueueConfig:
     """The queue in front of the gate."""
 
-    max_depth: int = 10_000
-    """Waiting tickets of all lanes together."""
-    max_wait_s: float = 600.0
-    """Longest wait for a grant before the request is refused."""
+    max_depth: int = 10_000  # waiting tickets of all lanes together
+    max_wait_s: float = 600.0  # longest wait for a grant before the request is refused
     ageing_s: float = 30.0
     """A priority class that waited this long without a grant competes one class higher."""
-    max_passes: int = 24
-    """Grants in a row that may pass a waiting class by."""
+    max_passes: int = 24  # grants in a row that may pass a waiting class by
 
 
 @dataclass(frozen=True, slots=True)
 class LaneConfig:
     """A lane as its provider's profile and the user's settings make it."""
 
-    upstream: str
-    """Name of the upstream, for people."""
+    upstream: str  # name of the upstream, for people
     provider: str
-    max_concurrency: int = 5
-    """C_max; 0: no limit."""
-    rpm: int = 60
-    """Requests a minute until headers say better; 0: no limit of ours."""
-    tpm: int = 100_000
-    """Tokens a minute, likewise."""
-    rpm_binding: bool = False
-    """The user set it, so it holds whatever the headers say."""
+    max_concurrency: int = 5  # C_max; 0: no limit
+    rpm: int = 60  # requests a minute until headers say better; 0: no limit of ours
+    tpm: int = 100_000  # tokens a minute, likewise
+    rpm_binding: bool = False  # the user set it, so it holds whatever the headers say
     tpm_binding: bool = False
     reserve_max_tokens: bool = False
     """The provider charges the larger of max_tokens and its estimate at the start (OpenAI)."""
-    count_cache_reads: bool = True
-    """Whether cache reads count toward the input limit (not Anthropic's)."""
+    count_cache_reads: bool = True  # whether cache reads count toward the input limit (not Anthropic's)
     max_concurrency_per_upstream: int = 0
     """Most requests in flight in all lanes of the upstream together; 0: no limit."""
     aimd: AimdConfig = field(default_factory=AimdConfig)
@@ -104,14 +81,11 @@ class LaneConfig:
 class BudgetConfig:
     """Ceilings that hold until others are set (paper, Token Budget Management)."""
 
-    tokens: int | None = None
-    """Of each agent."""
+    tokens: int | None = None  # of each agent
     dollars: float | None = None
-    pool_tokens: int | None = None
-    """Of all agents together."""
+    pool_tokens: int | None = None  # of all agents together
     pool_dollars: float | None = None
-    per: Literal["run", "day", "ever"] = "run"
-    """The period of budgets that name none."""
+    per: Literal["run", "day", "ever"] = "run"  # the period of budgets that name none
     unpriced: Literal["count", "refuse"] = "count"
     """A model without a known price, under a budget in dollars: report it and count its tokens, or refuse it."""
 
@@ -123,10 +97,8 @@ class FeedbackConfig:
     enabled: bool = False
     sink_share: float = 2.0
     """An agent that used so many times the mean of those at work counts a class lower."""
-    rise_share: float = 0.5
-    """One that used less than this times the mean counts a class higher."""
-    half_life_s: float = 60.0
-    """What was used counts half after so long."""
+    rise_share: float = 0.5  # one that used less than this times the mean counts a class higher
+    half_life_s: float = 60.0  # what was used counts half after so long
     finish_share: float = 0.8
     """An agent that has used this share of its task's estimate is near its end, and counts a class higher."""
 
@@ -137,15 +109,10 @@ class SchedulerConfig:
 
     queue: QueueConfig = field(default_factory=QueueConfig)
     retry: RetryConfig = field(default_factory=RetryConfig)
-    max_agents: int = 0
-    """Live agents at once; 0: no limit."""
-    agent_idle_s: float = 300.0
-    """An agent without a request in this time isn't live."""
+    max_agents: int = 0  # live agents at once; 0: no limit
+    agent_idle_s: float = 300.0  # an agent without a request in this time isn't live
     budget: BudgetConfig = field(default_factory=BudgetConfig)
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
-    admission: bool = True
-    """False lifts the concurrency limit (ablation)."""
-    rate_windows: bool = True
-    """False ignores rate windows (ablation)."""
-    backpressure: bool = True
-    """False turns AIMD and the circuit off (ablation)."""
+    admission: bool = True  # False lifts the concurrency limit (ablation)
+    rate_windows: bool = True  # False ignores rate windows (ablation)
+    backpressure: bool = True  # False turns AIMD and the circuit off (ablation)

@@ -41,10 +41,8 @@ class Dispatcher:
         self.feedback = Feedback(config.feedback, self.events.append)
         self.lanes = Lanes()
         self.timers = Timers()
-        self.paused = False
-        """Nothing more is granted until an operator resumes."""
-        self.draining = False
-        """Nothing more is taken or granted, until an operator says otherwise."""
+        self.paused = False  # nothing more is granted until an operator resumes
+        self.draining = False  # nothing more is taken or granted, until an operator says otherwise
         self._grants = 0
         self._totals: dict[str, Gate] = {}
         """The gate that the lanes of an upstream share, where their number together is limited."""

@@ -18,15 +18,12 @@ from hivemind.scheduler.limits.headers import MOST_RESET_S
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
 
-EMIT_EVERY_S = 1.0
-"""Between two events with what replies say of a family's rate windows."""
+EMIT_EVERY_S = 1.0  # between two events with what replies say of a family's rate windows
 LONGEST_RESET_S = 1e12
 """Resets are reported as at most this, some 30,000 years, so that each is a number that JSON has."""
-MOST_STAGGERED = 20
-"""Grants that are spaced out after a pause; later ones meet a lane at work."""
+MOST_STAGGERED = 20  # grants that are spaced out after a pause; later ones meet a lane at work
 
-KEPT = 256
-"""Lanes remembered; beyond it those go that are at rest and were used longest ago."""
+KEPT = 256  # lanes remembered; beyond it those go that are at rest and were used longest ago
 UNPROVEN_KEPT = 32
 """Of these, lanes whose credential no provider has accepted so far. Made-up ones come as fast as they can be refused,
 and mustn't displace what was learned of real ones."""
@@ -58,31 +55,23 @@ class Lane:
         self.gate = Gate(ceiling)
         self.total = total
         """The gate that all lanes of the upstream share; None: their number together has no limit."""
-        self.last_grant = 0
-        """Number of the scheduler's grant that was its last; 0: there was none."""
-        self.proven = False
-        """A request of it was answered, so its credential isn't made up."""
+        self.last_grant = 0  # number of the scheduler's grant that was its last; 0: there was none
+        self.proven = False  # a request of it was answered, so its credential isn't made up
         self.circuit = Circuit(config.circuit)
         self.queue = LaneQueue(settings.queue)
-        self.allowances: dict[str, Allowance] = {}
-        """Rate windows, by family of models."""
+        self.allowances: dict[str, Allowance] = {}  # rate windows, by family of models
         self.estimators = Estimators()
         self.plan: tuple[Utilisation, ...] = ()
-        self.paused_until = -math.inf
-        """End of a pause that the provider asked for."""
+        self.paused_until = -math.inf  # end of a pause that the provider asked for
         self.next_grant_at = -math.inf
         self.retries = Retries(settings.retry)
-        self.backing_off: dict[int, Ticket] = {}
-        """Tickets between two attempts, by number."""
+        self.backing_off: dict[int, Ticket] = {}  # tickets between two attempts, by number
         self.hold_s: float | None = None
         """How long an attempt holds a slot, each weighing less than the next; None until the first has ended."""
-        self.used_at = -math.inf
-        """When a request last came for it."""
-        self.wake_at = math.inf
-        """A timer is set for this moment."""
+        self.used_at = -math.inf  # when a request last came for it
+        self.wake_at = math.inf  # a timer is set for this moment
         self._emit = emit
-        self._staggered = 0
-        """Grants that are still to be spaced out."""
+        self._staggered = 0  # grants that are still to be spaced out
         self._doubted: set[tuple[WindowKind, bool]] = set()
         """Kinds of windows of which it was reported that a reset was doubted, and whether as absurd."""
 

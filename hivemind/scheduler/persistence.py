@@ -25,8 +25,7 @@ class Counts:
 
     ever: Spent = field(default_factory=Spent)
     at_day: Spent = field(default_factory=Spent)
-    at_run: Spent = field(default_factory=Spent)
-    """What `ever` was when the day, and the run, began."""
+    at_run: Spent = field(default_factory=Spent)  # what `ever` was when the day, and the run, began
     flying: Spent = field(default_factory=Spent)
     """Known use of requests in flight; it counts as used if no later record is written. The name is the store's."""
 
@@ -37,12 +36,10 @@ class SavedAgent:
 
     name: str
     parent: str | None
-    priority: Priority | None
-    """As the operator decided."""
+    priority: Priority | None  # as the operator decided
     paused: bool
     stopped: bool
-    budget: Budget | None
-    """None: undecided, so the settings hold."""
+    budget: Budget | None  # None: undecided, so the settings hold
     own: Counts
     tree: Counts
     """With all that it started; runs began for the subtree when they did for this agent, so it isn't a mere sum."""
@@ -59,8 +56,7 @@ class Unsaved:
 
     agents: tuple[SavedAgent, ...]
     tasks: tuple[SavedTask, ...]
-    gone: tuple[str, ...]
-    """Ids of tasks that are forgotten."""
+    gone: tuple[str, ...]  # ids of tasks that are forgotten
     seen: dict[str, float]
     """When the agents were seen last, by the scheduler's clock; without those that weren't since it began."""
     forgotten: frozenset[str]

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEASE_S = 15.0
-"""A place that wasn't asked for in this time is free again."""
-KEPT_S = 6.0
-"""The same, for a place held since an earlier run of the proxy."""
-ASK_EVERY_S = 2.0
-"""How often a runner asks."""
+LEASE_S = 15.0  # a place that wasn't asked for in this time is free again
+KEPT_S = 6.0  # the same, for a place held since an earlier run of the proxy
+ASK_EVERY_S = 2.0  # how often a runner asks
 
 
 @dataclass(slots=True)
@@ -21,15 +18,11 @@ class Place:
     """One agent's place, held or queued for."""
 
     agent: str
-    parent: str | None
-    """The agent that starts it."""
-    rank: int
-    """Smaller goes first: its priority."""
-    number: int
-    """Order of arrival."""
+    parent: str | None  # the agent that starts it
+    rank: int  # smaller goes first: its priority
+    number: int  # order of arrival
     asked_at: float
-    runner: str = ""
-    """The runner that asked for it."""
+    runner: str = ""  # the runner that asked for it
     running: bool = False
     until: float | None = None
     """End of the time for which it is kept for a process that ran when the proxy ended, and may still run."""

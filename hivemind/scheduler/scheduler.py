@@ -45,8 +45,7 @@ class Scheduler:
         self._ledger = dispatcher.ledger
         self._draw = draw
         self._numbers = 0
-        self.events = dispatcher.events
-        """What happened since the caller last took them."""
+        self.events = dispatcher.events  # what happened since the caller last took them
         self.decisions = dispatcher.decisions
         """Tickets that were granted, refused, or are to be ended, since the caller last took them."""
         self.lanes = dispatcher.lanes

@@ -32,10 +32,8 @@ class Refusal:
     retry_after_s: float | None
     status: int = 503
     """Of the reply. 403 where trying again can't help: official SDKs take it for final."""
-    budget: BudgetState | None = None
-    """The budget that is used up, where that is the reason."""
-    detail: str = ""
-    """The model without a price, or the task and what blocks it."""
+    budget: BudgetState | None = None  # the budget that is used up, where that is the reason
+    detail: str = ""  # the model without a price, or the task and what blocks it
 
 
 @dataclass(slots=True, eq=False)
@@ -48,40 +46,28 @@ class Agent:
     """As the operator decided, which overrules what requests ask for. None: undecided."""
     boosted_until: float | None = None
     """It counts as CRITICAL, whatever else was decided, until the boost is ended."""
-    paused: bool = False
-    """The operator holds its requests in the queue."""
-    stopped: bool = False
-    """The operator stopped it: its requests are refused."""
-    parent: Agent | None = None
-    """The agent that started it."""
+    paused: bool = False  # the operator holds its requests in the queue
+    stopped: bool = False  # the operator stopped it: its requests are refused
+    parent: Agent | None = None  # the agent that started it
     lead: Agent | None = None
     """Its parent, if it works within that one's process and so is a part of it."""
     has_children: bool = False
-    own: Account = field(init=False)
-    """What it uses itself, with its sub-agents."""
-    tree: Account = field(init=False)
-    """What it and all agents that it started use."""
-    accounts: tuple[Account, ...] = field(init=False)
-    """All accounts that its requests are charged to."""
-    limits: tuple[Account, ...] = ()
-    """Of these the ones with a budget."""
-    budgeted: bool = False
-    """Its budget, or that it has none, was decided; else the settings hold."""
+    own: Account = field(init=False)  # what it uses itself, with its sub-agents
+    tree: Account = field(init=False)  # what it and all agents that it started use
+    accounts: tuple[Account, ...] = field(init=False)  # all accounts that its requests are charged to
+    limits: tuple[Account, ...] = ()  # of these the ones with a budget
+    budgeted: bool = False  # its budget, or that it has none, was decided; else the settings hold
     unpriced_models: set[str] = field(default_factory=set)
     """Models for which it was reported already that no price is known."""
-    task_priority: Priority | None = None
-    """Of the task it works on."""
+    task_priority: Priority | None = None  # of the task it works on
     task_gate: Literal["open", "waits", "blocked"] = "open"
     """What its task means for its requests: they are held while it waits, and refused while it is blocked."""
-    nudge: int = 0
-    """Classes that dynamic priority has moved it down (or, negative, up)."""
-    ended: bool = False
-    """Its process has ended, so it isn't live until its next request."""
+    nudge: int = 0  # classes that dynamic priority has moved it down (or, negative, up)
+    ended: bool = False  # its process has ended, so it isn't live until its next request
     held: bool = False
     """Its tickets are left out of the queue's order: it is paused, short of budget, or its task waits."""
     in_flight: int = 0
-    tickets: dict[int, Ticket] = field(default_factory=dict)
-    """All that aren't done."""
+    tickets: dict[int, Ticket] = field(default_factory=dict)  # all that aren't done
 
     def __post_init__(self) -> None:
         self.own, self.tree = Account(self.name), Account(self.name)
@@ -161,47 +147,33 @@ class Ticket:
     id: int
     request: Request
     agent: Agent
-    provider: str
-    """Profile of the lane's provider, by which its usage is priced."""
+    provider: str  # profile of the lane's provider, by which its usage is priced
     priority: Priority
     arrived_at: float
-    queued_at: float
-    """When it last joined the queue."""
-    expires_at: float
-    """When its wait becomes too long."""
+    queued_at: float  # when it last joined the queue
+    expires_at: float  # when its wait becomes too long
     state: TicketState = TicketState.QUEUED
     granted_at: float = 0.0
-    retry_at: float = 0.0
-    """When the next attempt may begin, while it is between two."""
-    headed_at: float | None = None
-    """When the present attempt's response head stated rate limits."""
+    retry_at: float = 0.0  # when the next attempt may begin, while it is between two
+    headed_at: float | None = None  # when the present attempt's response head stated rate limits
     attempts: int = 0
-    faults: int = 0
-    """Failed attempts, without those after which the provider asked for a pause."""
-    front: bool = False
-    """It was tried before and goes ahead of its agent's other requests."""
+    faults: int = 0  # failed attempts, without those after which the provider asked for a pause
+    front: bool = False  # it was tried before and goes ahead of its agent's other requests
     content_started: bool = False
-    entry: int = 0
-    """Number of its one valid entry in the queue."""
+    entry: int = 0  # number of its one valid entry in the queue
     estimated_input: int = 0
     estimated_output: int = 0
-    reserved_tokens: int = 0
-    """Set aside in its agent's accounts while it is in flight."""
+    reserved_tokens: int = 0  # set aside in its agent's accounts while it is in flight
     reserved_dollars: float = 0.0
     so_far: Usage | None = None
     """Known usage of the present attempt: what was used should the proxy die now."""
-    epoch: int = 0
-    """The circuit's epoch when it was granted."""
-    reservation: Reservation | None = None
-    """What it takes from the rate windows."""
+    epoch: int = 0  # the circuit's epoch when it was granted
+    reservation: Reservation | None = None  # what it takes from the rate windows
     refusal: Refusal | None = None
     """Set when the scheduler refused the ticket, or wants its attempt ended."""
-    shared: float = 0.0
-    """Weighted tokens charged to the agent's share for the present attempt."""
-    served_as: Priority = Priority.NORMAL
-    """The class in which they are charged."""
-    tag: object = None
-    """The driver's own; the scheduler ignores it."""
+    shared: float = 0.0  # weighted tokens charged to the agent's share for the present attempt
+    served_as: Priority = Priority.NORMAL  # the class in which they are charged
+    tag: object = None  # the driver's own; the scheduler ignores it
 
     def arrived(self, now: float) -> Arrived:
         request = self.request

@@ -11,21 +11,16 @@ from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 
 Subject = Lane | Ticket | Agent
-FEW = 1000
-"""Timers that are kept whether they still matter or not."""
+FEW = 1000  # timers that are kept whether they still matter or not
 
 
 class Timer(Enum):
     """What a timer is for."""
 
-    LANE = "lane"
-    """Look at a lane again."""
-    RETRY = "retry"
-    """A ticket's delay between two attempts is over."""
-    EXPIRE = "expire"
-    """A ticket may have waited too long."""
-    BOOST = "boost"
-    """An agent's boost is over."""
+    LANE = "lane"  # look at a lane again
+    RETRY = "retry"  # a ticket's delay between two attempts is over
+    EXPIRE = "expire"  # a ticket may have waited too long
+    BOOST = "boost"  # an agent's boost is over
 
 
 class Timers:

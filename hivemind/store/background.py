@@ -20,15 +20,12 @@ class BackgroundWriter(ABC, Generic[T]):
     """
 
     def __init__(self, name: str, retry_s: float) -> None:
-        self.waiting = 0
-        """The sizes of all items that wait, as :meth:`size` has them."""
-        self.error: Exception | None = None
-        """Why the last write failed; None: it didn't."""
+        self.waiting = 0  # the sizes of all items that wait, as `size` has them
+        self.error: Exception | None = None  # why the last write failed; None: it didn't
         self._retry_s = retry_s
         self._changed = threading.Condition()
         self._items: deque[T] = deque()
-        self._writing = False
-        """The first item is being written, so that nothing can be merged with it."""
+        self._writing = False  # the first item is being written, so that nothing can be merged with it
         self._waiters: list[asyncio.Future[None]] = []
         self._closing = False
         self._thread = threading.Thread(target=self._run, daemon=True, name=name)

@@ -22,8 +22,7 @@ class Ledger:
     """
 
     def __init__(self, scheduler: Scheduler, store: Store, wall: Callable[[], float], day: str) -> None:
-        self.day = day
-        """Change it when another one begins, after what that brings about."""
+        self.day = day  # change it when another one begins, after what that brings about
         self._loop = asyncio.get_running_loop()
         self._scheduler = scheduler
         self._store = store

@@ -21,8 +21,7 @@ from hivemind.store.token_file import state_dir
 
 _log = logging.getLogger(__name__)
 
-MOST = 1000
-"""Proxies with one port setting at a time."""
+MOST = 1000  # proxies with one port setting at a time
 _NO_ROOM = {"SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PERM"}
 """The place is at fault rather than the file."""
 

@@ -21,8 +21,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-APPLICATION = 0x4869_7665
-"""Marks the file as ours, in SQLite's header."""
+APPLICATION = 0x4869_7665  # marks the file as ours, in SQLite's header
 VERSION = 1
 """Of the tables. A file of another version isn't read; every change of them needs a step from the one before."""
 AGENT_KEPT_S = 90 * 86400.0
@@ -32,8 +31,7 @@ stop, a budget): those are kept for ever. Runs likewise. Of the others there are
 forgets goes. Of whoever goes only the sums remain, which are in the records of the pool and of its ancestors."""
 WORTH_PAGES = 256
 """Free pages of usually 4 KiB below which a file isn't made smaller: they will be used again."""
-TASK_KEPT_S = 30 * 86400.0
-"""How long the tasks of a batch are remembered when all of them have ended."""
+TASK_KEPT_S = 30 * 86400.0  # how long the tasks of a batch are remembered when all of them have ended
 
 _TABLES = f"""
 CREATE TABLE state (id INTEGER PRIMARY KEY CHECK (id = 1), day TEXT NOT NULL, clean INTEGER NOT NULL);

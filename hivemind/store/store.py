@@ -13,8 +13,7 @@ from hivemind.store.writer import Writer
 
 _log = logging.getLogger(__name__)
 
-BUSY_S = 5.0
-"""How long another program, such as SQLite's own shell, may hold the file."""
+BUSY_S = 5.0  # how long another program, such as SQLite's own shell, may hold the file
 
 
 class Store:

@@ -12,8 +12,7 @@ from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Request, Usage
 
 CHARS_PER_TOKEN = 4.0
-FIRST_OUTPUT = 256
-"""Output tokens assumed of a model without a reply yet."""
+FIRST_OUTPUT = 256  # output tokens assumed of a model without a reply yet
 LEARNING_RATE = 0.2
 """Weight of each reply. The first few count for more in the length of answers: they are averaged with the prior."""
 _RATIO_RANGE = (0.5, 40.0)
@@ -28,8 +27,7 @@ class Estimator:
     def __init__(self, prior: Estimator | None = None) -> None:
         self.chars_per_token: float = CHARS_PER_TOKEN if prior is None else prior.chars_per_token
         self.output_tokens: float = FIRST_OUTPUT if prior is None else prior.output_tokens
-        self.learned = 0
-        """Answers whose length was learned."""
+        self.learned = 0  # answers whose length was learned
 
     def input_tokens(self, size_chars: int) -> int:
         """Return the tokens of a prompt of so many characters, at least one."""

@@ -18,13 +18,11 @@ from heapq import heapify
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Priority
 
-OWED_S = 60.0
-"""A debt is forgotten when nothing was added to it for so long."""
+OWED_S = 60.0  # a debt is forgotten when nothing was added to it for so long
 BEFORE_ALL = -1e15
 OVERDUE = BEFORE_ALL / 2
 """Sorts before anything an agent was served; with a time added that is the order among overdue agents."""
-FEW = 16
-"""Invalid entries that a heap may keep."""
+FEW = 16  # invalid entries that a heap may keep
 Key = tuple[bool, float, int]
 """Sorts an agent's own tickets: tried before, then cost and age, then number of the entry."""
 
@@ -41,14 +39,11 @@ class Tally:
 
     def __init__(self, level: float) -> None:
         self.served = level
-        self.in_flight = 0.0
-        """The part of it that is charged for requests in flight."""
+        self.in_flight = 0.0  # the part of it that is charged for requests in flight
         self.owed = 0.0
-        self.waiting = 0
-        """Its tickets that wait."""
+        self.waiting = 0  # its tickets that wait
         self._owed_at = -math.inf
-        self._reach = level
-        """As far as it may have come by requests that were its turn."""
+        self._reach = level  # as far as it may have come by requests that were its turn
 
     def catch_up(self, level: float) -> None:
         """Idle agents earn no credit: virtual time catches up."""
@@ -88,19 +83,15 @@ class Tally:
 class Share:
     """What an agent was served on one lane, and its tickets that wait there."""
 
-    since: float
-    """When it began to wait, or had its last grant."""
+    since: float  # when it began to wait, or had its last grant
     tallies: dict[Priority, Tally] = field(default_factory=dict)
     """By class: what an urgent class was served says nothing about the order in another."""
     overdue: bool = False
-    due_at: float = math.inf
-    """When to check whether it is overdue."""
+    due_at: float = math.inf  # when to check whether it is overdue
     waiting: int = 0
-    away: int = 0
-    """Answers that it hasn't followed up by a queued request yet."""
+    away: int = 0  # answers that it hasn't followed up by a queued request yet
     paused: bool = False
-    backlogs: dict[tuple[str, Priority], Backlog] = field(default_factory=dict)
-    """By family and class."""
+    backlogs: dict[tuple[str, Priority], Backlog] = field(default_factory=dict)  # by family and class
 
     def standing(self, priority: Priority) -> float:
         """Return what sorts the agents of a class: the virtual time of the agent's next request."""
@@ -115,11 +106,9 @@ class Backlog:
     def __init__(self, share: Share, priority: Priority) -> None:
         self.share = share
         self.priority = priority
-        self.heap: list[tuple[Key, Ticket]] = []
-        """Those that wait, and some that no longer do."""
+        self.heap: list[tuple[Key, Ticket]] = []  # those that wait, and some that no longer do
         self.waiting = 0
-        self.stamp = 0
-        """Of its one valid entry in the band's heap."""
+        self.stamp = 0  # of its one valid entry in the band's heap
 
     def clear(self) -> None:
         self.heap.clear()

@@ -19,8 +19,7 @@ from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Usage
 
 REVIEW_EVERY_S = 1.0
-NEGLIGIBLE = 0.5
-"""Weighted tokens that count as none."""
+NEGLIGIBLE = 0.5  # weighted tokens that count as none
 
 
 class _Use:
@@ -29,8 +28,7 @@ class _Use:
     def __init__(self, now: float) -> None:
         self.amount = 0.0
         self.at = now
-        self.standing = 0
-        """1: it sank for what it used; -1: it rose."""
+        self.standing = 0  # 1: it sank for what it used; -1: it rose
 
     def fade(self, now: float, half_life_s: float) -> None:
         """Let the amount decay."""

@@ -33,10 +33,8 @@ TOKENS_PER_S = 100.0
 """Weighted tokens of cost that a second of waiting makes up for, among one agent's tickets."""
 OVERDUE_S = 60.0
 """An agent that waits for so long without a grant is next in its class, so that it is served every minute."""
-AWAITED_S = 0.01
-"""How long a slot is kept for an agent whose answer has just come, if it would be next."""
-MOST_AWAITED = 64
-"""Agents that are considered for that."""
+AWAITED_S = 0.01  # how long a slot is kept for an agent whose answer has just come, if it would be next
+MOST_AWAITED = 64  # agents that are considered for that
 
 
 class LaneQueue:
@@ -49,11 +47,9 @@ class LaneQueue:
         self._shares: dict[str, Share] = {}
         self._paused: dict[str, Share] = {}
         self._unserved_since = [0.0] * len(Priority)
-        self._passes = [0] * len(Priority)
-        """By class: grants in a row that passed it by."""
+        self._passes = [0] * len(Priority)  # by class: grants in a row that passed it by
         self._entries = 0
-        self._counts = [0] * len(Priority)
-        """By class: tickets that wait."""
+        self._counts = [0] * len(Priority)  # by class: tickets that wait
         self._levels = [0.0] * len(Priority)
         """By class: its virtual time, at which the agent stood that was served last in its turn."""
         self._answered: deque[tuple[float, Share, Priority, float]] = deque(maxlen=MOST_AWAITED)

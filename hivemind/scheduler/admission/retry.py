@@ -11,10 +11,8 @@ from hivemind.scheduler.types import Failure, FailureKind
 
 MAX_PAUSE_S = 300.0
 """A provider that asks for a longer pause means a quota, not a rate; its reply goes to the agent."""
-LATEST_WEIGHT = 0.1
-"""Of the latest attempt, in means that follow the present."""
-MOSTLY = 0.3
-"""A lane of which no larger share fails, the last failure included, mostly works."""
+LATEST_WEIGHT = 0.1  # of the latest attempt, in means that follow the present
+MOSTLY = 0.3  # a lane of which no larger share fails, the last failure included, mostly works
 _CHANCE = frozenset({FailureKind.DISCONNECTED, FailureKind.SERVER_ERROR})
 """Failures that strike single requests while others succeed: in a lane that mostly works the first is retried at
 once."""
@@ -35,8 +33,7 @@ class Retries:
         self.budget = RetryBudget(config)
         self.failure_share = 0.5
         """Of recent attempts, each weighing less than the next; a half until there are any."""
-        self.failures_in_row = 0
-        """Since the last success of any request."""
+        self.failures_in_row = 0  # since the last success of any request
 
     @property
     def mostly_works(self) -> bool:

@@ -10,8 +10,7 @@ from hivemind.scheduler.admission.fair_share import FEW, Backlog, Key, Share, va
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Priority
 
-SORTED_AT_ONCE = 64
-"""Of a larger heap only the smallest are looked for."""
+SORTED_AT_ONCE = 64  # of a larger heap only the smallest are looked for
 T = TypeVar("T", bound=tuple[Any, ...])
 
 

@@ -46,14 +46,12 @@ class Opening:
     def __init__(self, window: Window, now: float) -> None:
         self._window = window
         self._now = now
-        self._total = 0.0
-        """Amounts asked for so far."""
+        self._total = 0.0  # amounts asked for so far
         limit = window.shown_limit
         self._most = math.inf if limit is None else limit * MAX_SHARE
         self._room, self._charges = window.sliding(now)
         self._left = window.stated.left
-        self._freed: list[float] = []
-        """The sum that has come free by each moment of :attr:`_freed_at`."""
+        self._freed: list[float] = []  # the sum that has come free by each moment of `_freed_at`
         self._freed_at: list[float] = []
 
     def after(self, amount: float) -> float:

@@ -15,8 +15,7 @@ from hivemind.scheduler.operator.knobs import readings
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import WindowKind
 
-_Shut = tuple[str, float | None]
-"""A gate, and seconds until it opens by itself where that is known."""
+_Shut = tuple[str, float | None]  # a gate, and seconds until it opens by itself where that is known
 _NEXT: _Shut = ("next", None)
 
 
@@ -89,15 +88,12 @@ class _LaneView:
             self._for_line = ("upstream", None)
             self._unknowable = True  # other lanes may come first
         slots, active, hold_s = lane.gate.slots, lane.gate.active, lane.hold_s
-        self._pace_s = None if hold_s is None else hold_s / slots
-        """Between two slots coming free."""
+        self._pace_s = None if hold_s is None else hold_s / slots  # between two slots coming free
         self._free = slots - active
         if self._lead_s and hold_s:
             self._free += active * min(1.0, self._lead_s / hold_s)
-        self._outlooks: dict[str, Outlook] = {}
-        """By family."""
-        self._flowing = self._ahead = 0
-        """Tickets so far that no rate window keeps, and all."""
+        self._outlooks: dict[str, Outlook] = {}  # by family
+        self._flowing = self._ahead = 0  # tickets so far that no rate window keeps, and all
 
     def in_line(self, ticket: Ticket) -> Hold:
         """Explain the next ticket in the queue; to be called in their order."""

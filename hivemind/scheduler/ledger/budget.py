@@ -19,19 +19,16 @@ from hivemind.scheduler.ticket import Agent, Refusal, Ticket
 from hivemind.scheduler.types import Price, Usage
 
 WARN_SHARE = 0.85
-MOST_TOKENS = 10**15
-"""A ceiling that every reader of a snapshot can represent exactly."""
+MOST_TOKENS = 10**15  # a ceiling that every reader of a snapshot can represent exactly
 MOST_DOLLARS = 1e9
-DEEPEST = 16
-"""Generations that a request is charged to; deeper ones are taken to be made up."""
+DEEPEST = 16  # generations that a request is charged to; deeper ones are taken to be made up
 
 
 @dataclass(slots=True)
 class Review:
     """What follows from a change of budgets, or of what was used of them."""
 
-    agents: list[Agent] = field(default_factory=list)
-    """Agents that may have to be held or released."""
+    agents: list[Agent] = field(default_factory=list)  # agents that may have to be held or released
     refused: list[tuple[Agent, Refusal]] = field(default_factory=list)
     """Agents whose waiting tickets are to be refused."""
 
@@ -42,8 +39,7 @@ class Ledger:
     def __init__(self, config: BudgetConfig, agents: Agents, emit: Callable[[Event], None]) -> None:
         self.pool = Account(None, Budget(config.pool_tokens, config.pool_dollars, config.per))
         """What all agents together have used, and may."""
-        self.pool_budgeted = False
-        """The pool's budget was decided; else the settings hold."""
+        self.pool_budgeted = False  # the pool's budget was decided; else the settings hold
         self.unsaved: set[str] = set()
         """Names of agents (or :data:`.accounts.POOL`) of which something changed that a restart must know."""
         self._config = config

@@ -18,10 +18,8 @@ class Allowance:
 
     def __init__(self, config: LaneConfig) -> None:
         self._config = config
-        self.emit_at = -math.inf
-        """What replies say is reported again from this moment on."""
-        self.doubtful = False
-        """A window has been doubtful, so there may have been probes."""
+        self.emit_at = -math.inf  # what replies say is reported again from this moment on
+        self.doubtful = False  # a window has been doubtful, so there may have been probes
         self.windows: dict[WindowKind, Window] = {}
         for kind, limit, binding in _limits(config):
             if limit:

@@ -31,17 +31,14 @@ MOST_GUARD_S = 1.0
 FOREIGN_REQUESTS = 1
 FOREIGN_SHARE = 0.02
 """Requests, plus a share of the limit, that may be missing from a bucket before another client is assumed."""
-BUCKET_PROOF = 3
-"""Readings that must fit a bucket before the window is treated as one."""
-LATEST_S = PERIOD_S + 1.0
-"""The latest reset that a window of a minute has: most round seconds up."""
+BUCKET_PROOF = 3  # readings that must fit a bucket before the window is treated as one
+LATEST_S = PERIOD_S + 1.0  # the latest reset that a window of a minute has: most round seconds up
 MAX_SHARE = 0.9
 """A request larger than this share of a whole window is sent when this much is left; else it would never fit."""
 PROBE_S = 45.0
 """Between two probes of a doubtful window. Below a minute, so that a lane with a wrong reset answers within one, and
 long enough that a day's window that really is used up costs few refusals."""
-SHORTEST_PROBE_S = 1.0
-"""A shorter time between probes counts as none."""
+SHORTEST_PROBE_S = 1.0  # a shorter time between probes counts as none
 MOST_RESET_S = 86400.0
 """The longest window that any provider states is a day's (requests per day: OpenAI, Groq)."""
 _LARGEST = 1e15
@@ -56,10 +53,8 @@ class Charge:
     def __init__(self, at: float, amount: float, *, probe: bool) -> None:
         self.at = at
         self.amount = amount
-        self.probe = probe
-        """It was taken from a doubtful window without room for it."""
-        self.confirmed = False
-        """The provider's own count includes it."""
+        self.probe = probe  # it was taken from a doubtful window without room for it
+        self.confirmed = False  # the provider's own count includes it
         self.expired = False
         self.settled = False
 
@@ -68,39 +63,31 @@ class HeaderWindow:
     """The headers' side of one rate window: what they stated, less what has been sent since."""
 
     def __init__(self, kind: WindowKind) -> None:
-        self.limit: float | None = None
-        """None: no reply has stated one, so that nothing here limits."""
+        self.limit: float | None = None  # None: no reply has stated one, so that nothing here limits
         self._kind = kind
         self._level = 0.0
         """What remains as far as known: the provider's last statement less what it hadn't counted then."""
         self._lowest = math.inf
         """Smallest remainder that a reply since the reset has stated; a fixed window only falls."""
-        self._pending = 0.0
-        """Sent without a reply yet, so perhaps not in the provider's count."""
-        self._blind = 0.0
-        """Sent and ended without a reading of the window, so perhaps counted."""
+        self._pending = 0.0  # sent without a reply yet, so perhaps not in the provider's count
+        self._blind = 0.0  # sent and ended without a reading of the window, so perhaps counted
         self._blind_at = -math.inf
         self._read_at = -math.inf
         self._reset_at = math.inf
-        self._guessed = False
-        """The reset is a guess: no reply of the present window has stated one."""
+        self._guessed = False  # the reset is a guess: no reply of the present window has stated one
         self._epoch_at = -math.inf
         self._dripped_at = -math.inf
-        self._own = 0.0
-        """Charged by us since the reset."""
-        self._missing = 0.0
-        """Taken from a bucket lately by other clients."""
+        self._own = 0.0  # charged by us since the reset
+        self._missing = 0.0  # taken from a bucket lately by other clients
         self._foreign = False
         self._guard_s = 0.0
         """Waited beyond a stated reset, for a provider that was seen to round it down."""
         self._fixed = False
         self._bucket_signs = 0
-        self.doubtful = False
-        """The provider's last stated reset is later than the window can last."""
+        self.doubtful = False  # the provider's last stated reset is later than the window can last
         self._asked_at = -math.inf
         """When a request was last sent, or a reply first stated that a doubtful window is used up."""
-        self._probe_s = PROBE_S
-        """From then until the next probe."""
+        self._probe_s = PROBE_S  # from then until the next probe
 
     @property
     def _bucket(self) -> bool:

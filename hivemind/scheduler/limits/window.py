@@ -20,15 +20,11 @@ class Window:
 
     def __init__(self, kind: WindowKind, limit: float | None, *, binding: bool = False) -> None:
         self.kind = kind
-        self.limit = limit
-        """Our own limit a minute; None: none."""
-        self.binding = binding
-        """The user set the limit, so headers don't replace it."""
+        self.limit = limit  # our own limit a minute; None: none
+        self.binding = binding  # the user set the limit, so headers don't replace it
         self.enforced = limit is not None
-        self.used = 0.0
-        """Charged in the last minute."""
-        self.reserved = 0.0
-        """The part of it that isn't settled yet."""
+        self.used = 0.0  # charged in the last minute
+        self.reserved = 0.0  # the part of it that isn't settled yet
         self.stated = HeaderWindow(kind)
         self._charges: deque[Charge] = deque()
 

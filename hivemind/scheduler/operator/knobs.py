@@ -20,12 +20,9 @@ class Knob:
     name: str
     lowest: float
     highest: float
-    whole: bool = False
-    """Takes whole numbers only."""
-    shared: bool = False
-    """One value for the whole scheduler rather than one for each upstream's lanes."""
-    zero_is_none: bool = False
-    """0 takes the limit away."""
+    whole: bool = False  # takes whole numbers only
+    shared: bool = False  # one value for the whole scheduler rather than one for each upstream's lanes
+    zero_is_none: bool = False  # 0 takes the limit away
 
 
 KNOBS: Mapping[str, Knob] = {

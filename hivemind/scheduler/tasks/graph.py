@@ -19,14 +19,11 @@ from hivemind.scheduler.types import Priority, TaskSpec, record
 TASK_STATES = ("waiting", "ready", "running", "done", "failed", "blocked", "skipped", "cancelled")
 """Waits for predecessors; eligible; being worked on; ended well; ended badly; a predecessor ended badly, and it waits
 until that is retried; the same, and it will never run; not wanted any more."""
-OPEN = frozenset({"waiting", "ready", "running", "blocked"})
-"""States that aren't an end."""
+OPEN = frozenset({"waiting", "ready", "running", "blocked"})  # states that aren't an end
 SPOILED = frozenset({"failed", "cancelled", "skipped"})
 """Ends after which a successor can't become eligible, unless the task is retried."""
-MOST = 20_000
-"""Tasks known at once."""
-MOST_TOKENS = 10**12
-"""The largest estimate of a task."""
+MOST = 20_000  # tasks known at once
+MOST_TOKENS = 10**12  # the largest estimate of a task
 MOST_ATTEMPTS = 1_000
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -52,19 +49,13 @@ class Task:
 
     def __init__(self, spec: TaskSpec, number: int) -> None:
         self.spec = spec
-        self.number = number
-        """Order of arrival."""
+        self.number = number  # order of arrival
         self.state = "waiting"
-        self.priority = spec.priority
-        """Its own priority, or that of a task that waits for it."""
-        self.attempt = 0
-        """Number of times it was started."""
-        self.runner = ""
-        """The runner that started it, as long as it runs."""
-        self.note = ""
-        """Why it is in its state."""
-        self.missing: set[str] = set()
-        """Predecessors that aren't done."""
+        self.priority = spec.priority  # its own priority, or that of a task that waits for it
+        self.attempt = 0  # number of times it was started
+        self.runner = ""  # the runner that started it, as long as it runs
+        self.note = ""  # why it is in its state
+        self.missing: set[str] = set()  # predecessors that aren't done
         self.followers: list[Task] = []
 
     def saved(self) -> SavedTask:
