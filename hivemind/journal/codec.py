@@ -32,7 +32,7 @@ KINDS: Mapping[str, type[ev.Event]] = {
         *(each for each in vars(ev).values() if isinstance(each, type) and issubclass(each, ev.Event)),
         *get_args(Recorded),
     )
-    if made is not ev.Event
+    if made not in (ev.Event, ev.TicketEvent)
 }
 """Every event that a journal may hold, by name."""
 

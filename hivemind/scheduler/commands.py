@@ -207,25 +207,4 @@ TaskCommand = SubmitTasks | ClaimTask | FinishTask | CancelTask | RetryTask | Se
 AgentCommand = SetPriority | PauseAgent | BoostAgent | StopAgent | SetBudget | BeginAgent | EndAgent
 """Commands about one agent, or (a budget) all of them."""
 
-Command = (
-    SetPriority
-    | Tune
-    | PinLevel
-    | SetCircuit
-    | PauseAdmissions
-    | PauseAgent
-    | BoostAgent
-    | StopAgent
-    | SetBudget
-    | BeginAgent
-    | EndAgent
-    | SubmitTasks
-    | ClaimTask
-    | FinishTask
-    | CancelTask
-    | RetryTask
-    | SetTaskPriority
-    | ForgetTasks
-    | Drain
-    | ReleaseLane
-)
+Command = AgentCommand | TaskCommand | Tune | PinLevel | SetCircuit | PauseAdmissions | Drain | ReleaseLane

@@ -18,7 +18,7 @@ from hivemind.scheduler.ledger.budget import Ledger, Review
 from hivemind.scheduler.tasks.board import TaskBoard
 from hivemind.scheduler.tasks.graph import Task
 from hivemind.scheduler.ticket import Agent, Refusal, Ticket, TicketState
-from hivemind.scheduler.timers import Timer, Timers
+from hivemind.scheduler.timers import Timers
 from hivemind.scheduler.types import Usage
 
 DRAINING = Refusal("draining", 5.0)
@@ -254,7 +254,7 @@ class Dispatcher:
         ticket.state = TicketState.QUEUED
         ticket.queued_at = now
         lane.queue.push(ticket, now)
-        self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
+        self.timers.set(ticket.expires_at, ticket)
 
     def back_off(self, lane: Lane, ticket: Ticket, retry_at: float, now: float) -> None:
         """Queue the ticket for its next attempt, once the delay between the two is over."""
@@ -265,8 +265,8 @@ class Dispatcher:
         ticket.state = TicketState.BACKING_OFF
         ticket.retry_at = retry_at
         lane.backing_off[ticket.id] = ticket
-        self.timers.set(retry_at, Timer.RETRY, ticket)
-        self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
+        self.timers.set(retry_at, ticket)
+        self.timers.set(ticket.expires_at, ticket)
 
     def leave_queue(self, ticket: Ticket) -> None:
         """Remove a waiting ticket."""
@@ -358,22 +358,19 @@ class Dispatcher:
     def _set_wake(self, lane: Lane, at: float) -> None:
         if at < lane.wake_at:
             lane.wake_at = at
-            self.timers.set(at, Timer.LANE, lane)
+            self.timers.set(at, lane)
 
-    def retry(self, ticket: Ticket, now: float) -> None:
-        """Queue a ticket whose delay between two attempts is over."""
-        if ticket.state is TicketState.BACKING_OFF:
-            lane = self.lanes[ticket.request.lane]
-            del lane.backing_off[ticket.id]
-            self.enqueue(lane, ticket, now)
-            self.pump(lane, now)
-
-    def expire(self, ticket: Ticket, now: float) -> None:
-        """Refuse a ticket that has waited too long."""
+    def wake_ticket(self, ticket: Ticket, now: float) -> None:
+        """Queue a ticket whose delay between two attempts is over; refuse one that has waited too long."""
         if not ticket.waiting:
             return
-        if now < ticket.expires_at:
-            self.timers.set(ticket.expires_at, Timer.EXPIRE, ticket)
+        lane = self.lanes[ticket.request.lane]
+        if ticket.state is TicketState.BACKING_OFF and now >= ticket.retry_at:
+            del lane.backing_off[ticket.id]
+            self.enqueue(lane, ticket, now)
+        elif now < ticket.expires_at:
+            self.timers.set(ticket.expires_at, ticket)
+            return
         else:
             self.refuse(ticket, WAIT_TOO_LONG, now)
-            self.pump(self.lanes[ticket.request.lane], now)
+        self.pump(lane, now)

@@ -21,12 +21,18 @@ class Event:
 
 
 @record
-class Arrived(Event):
-    """A request arrived and has a ticket now."""
+class TicketEvent(Event):
+    """Something that happened to one request."""
 
     ticket: int
     agent: str
     lane: str
+
+
+@record
+class Arrived(TicketEvent):
+    """A request arrived and has a ticket now."""
+
     model: str
     family: str
     priority: Priority
@@ -45,24 +51,18 @@ class Arrived(Event):
 
 
 @record
-class Granted(Event):
+class Granted(TicketEvent):
     """The ticket got a slot; attempt number `attempt` (from 1) starts."""
 
-    ticket: int
-    agent: str
-    lane: str
     attempt: int
     waited_s: float
     """Since the ticket last joined the queue."""
 
 
 @record
-class FirstContent(Event):
+class FirstContent(TicketEvent):
     """The first content of the reply came; from now on the request can't be retried transparently."""
 
-    ticket: int
-    agent: str
-    lane: str
     ttft_s: float
     """Since the attempt began."""
     headed_s: float | None = None
@@ -70,22 +70,16 @@ class FirstContent(Event):
 
 
 @record
-class Progress(Event):
+class Progress(TicketEvent):
     """Output tokens of a stream so far (an estimate until the provider states them)."""
 
-    ticket: int
-    agent: str
-    lane: str
     output_tokens: int
 
 
 @record
-class AttemptFailed(Event):
+class AttemptFailed(TicketEvent):
     """An attempt failed. `retry_in_s`: until the next one may start; None: the failure went to the client."""
 
-    ticket: int
-    agent: str
-    lane: str
     attempt: int
     kind: FailureKind
     status: int | None
@@ -100,12 +94,9 @@ class AttemptFailed(Event):
 
 
 @record
-class Finished(Event):
+class Finished(TicketEvent):
     """The reply is complete; the slot is free again."""
 
-    ticket: int
-    agent: str
-    lane: str
     model: str
     status: int
     attempts: int
@@ -115,12 +106,9 @@ class Finished(Event):
 
 
 @record
-class Abandoned(Event):
+class Abandoned(TicketEvent):
     """The client left before the end; all that the request held is free again."""
 
-    ticket: int
-    agent: str
-    lane: str
     flying: bool
     usage: Usage | None = None
 

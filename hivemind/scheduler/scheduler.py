@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 from hivemind.scheduler import events as ev
 from hivemind.scheduler import persistence
 from hivemind.scheduler.accounts import POOL, Account, Period
-from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, Dispatcher
@@ -27,11 +26,10 @@ from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.operator.operate import Operator
 from hivemind.scheduler.tasks.graph import SavedTask, Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
-from hivemind.scheduler.timers import Timer
 from hivemind.scheduler.types import Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
 
 
-class Scheduler:
+class Scheduler(Dispatcher):
     """A request's way from its arrival to its end, and everything that acts on all of them.
 
     A decision whose ticket is in flight and has a refusal means that its attempt is to be ended: the caller closes the
@@ -40,41 +38,28 @@ class Scheduler:
     """
 
     def __init__(self, config: SchedulerConfig, draw: Callable[[], float]) -> None:
-        self._dispatcher = dispatcher = Dispatcher(config)
-        self._operator = Operator(dispatcher)
-        self._ledger = dispatcher.ledger
+        super().__init__(config)
+        self.pool: Account = self.ledger.pool
+        self.tasks: Tasks = self.board.graph
+        self._operator = Operator(self)
         self._draw = draw
         self._numbers = 0
-        self.events = dispatcher.events  # what happened since the caller last took them
-        self.decisions = dispatcher.decisions
-        """Tickets that were granted, refused, or are to be ended, since the caller last took them."""
-        self.lanes = dispatcher.lanes
-        self.agents: Agents = dispatcher.agents
-        self.tasks: Tasks = dispatcher.board.graph
-        self.pool: Account = dispatcher.ledger.pool
-        self.timers = dispatcher.timers
-
-    @property
-    def config(self) -> SchedulerConfig:
-        """The settings, with what was tuned since."""
-        return self._dispatcher.config
 
     # --- A request's way -------------------------------------------------------------------------------------------
 
     def open_lane(self, now: float, key: str, config: LaneConfig) -> Lane:
         """Make the lane known; does nothing when it is."""
         lane = self.lanes.get(key)
-        return self._dispatcher.open_lane(now, key, self._operator.tuning.begin(config)) if lane is None else lane
+        return super().open_lane(now, key, self._operator.tuning.begin(config)) if lane is None else lane
 
     def arrive(self, now: float, request: Request) -> Ticket:
         """Take a request. Its ticket may be in flight already, wait, or be refused (see its state and refusal)."""
-        dispatcher = self._dispatcher
         lane = self.lanes[request.lane]
         lane.used_at = now
         crowded = self.agents.too_many_with(request.agent, request.parent, now)
-        dispatcher.forget_idle_agents(now)
-        agent = Agent(request.agent, now) if crowded else dispatcher.meet(request.agent, now, request.parent)
-        wait_s = dispatcher.config.queue.max_wait_s
+        self.forget_idle_agents(now)
+        agent = Agent(request.agent, now) if crowded else self.meet(request.agent, now, request.parent)
+        wait_s = self.config.queue.max_wait_s
         if request.patience_s is not None:
             wait_s = min(wait_s, request.patience_s)
         self._numbers += 1
@@ -87,20 +72,20 @@ class Scheduler:
         lane.retries.budget.earn()
         self.events.append(ticket.arrived(now))
         lane.poll_circuit(now)
-        refusal = TOO_MANY_AGENTS if crowded else dispatcher.refusal_on_arrival(lane, ticket, now)
+        refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
         if refusal is None:
             if self.tasks:
-                dispatcher.tasks_moved(dispatcher.board.claim_for(agent, now), now)
-            if dispatcher.can_grant_immediately(lane, ticket, now):
-                dispatcher.grant(lane, ticket, now)
+                self.tasks_moved(self.board.claim_for(agent, now), now)
+            if self.can_grant_immediately(lane, ticket, now):
+                self.grant(lane, ticket, now)
                 return ticket
-            if dispatcher.queue_full:
+            if self.queue_full:
                 refusal = QUEUE_FULL
         if refusal is not None:
-            dispatcher.refuse(ticket, refusal, now)
+            self.refuse(ticket, refusal, now)
             return ticket
-        dispatcher.enqueue(lane, ticket, now)
-        dispatcher.pump(lane, now)
+        self.enqueue(lane, ticket, now)
+        self.pump(lane, now)
         if ticket.state is TicketState.IN_FLIGHT:
             self.decisions.remove(ticket)
         return ticket
@@ -122,7 +107,7 @@ class Scheduler:
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
         lane.succeeded(now, ticket, ttft_s)
-        self._dispatcher.pump(lane, now)
+        self.pump(lane, now)
 
     def progress(self, now: float, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
         """Take a stream's progress; `so_far` is what is known of its usage, which counts should the proxy die."""
@@ -135,19 +120,19 @@ class Scheduler:
         ticket.so_far = so_far
         if so_far.weighted > ticket.shared:
             lane.queue.grow(ticket, so_far.weighted)
-        self._ledger.unsaved.add(ticket.agent.name)
+        self.ledger.unsaved.add(ticket.agent.name)
 
     def succeed(self, now: float, ticket: Ticket, status: int, usage: Usage | None) -> None:
         """Take the end of a complete reply."""
         if not ticket.content_started:
             self.first_content(now, ticket)
-        dispatcher, lane = self._dispatcher, self.lanes[ticket.request.lane]
-        dispatcher.release_slot(lane, ticket, now, usage)
+        lane = self.lanes[ticket.request.lane]
+        self.release_slot(lane, ticket, now, usage)
         if usage is not None:
             lane.estimators.learn(ticket.request, usage)
-        dispatcher.forget(ticket)
+        self.forget(ticket)
         self.events.append(ticket.finished(now, status, usage))
-        dispatcher.after_attempt(lane, ticket, now)
+        self.after_attempt(lane, ticket, now)
 
     def fail(self, now: float, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> float | None:
         """Take a failed attempt.
@@ -155,22 +140,22 @@ class Scheduler:
         Returns the moment from which it may be tried again (the ticket waits for it by itself), or None when the
         failure goes to the agent and the ticket is done.
         """
-        dispatcher, lane = self._dispatcher, self.lanes[ticket.request.lane]
+        lane = self.lanes[ticket.request.lane]
         opened = lane.failed(now, ticket, failure)
-        dispatcher.rearm(lane, now)
+        self.rearm(lane, now)
         if opened:
-            dispatcher.refuse_behind_circuit(lane, now)
+            self.refuse_behind_circuit(lane, now)
         sent = failure.kind is not FailureKind.CONNECT
-        dispatcher.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
+        self.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
         retry_at = None
-        if not dispatcher.draining and ticket.refusal is None:
+        if not self.draining and ticket.refusal is None:
             retry_at = lane.retries.next_attempt_at(ticket, failure, self.config.retry, now, self._draw)
         self.events.append(ticket.failed(now, failure, None if retry_at is None else retry_at - now, usage))
         if retry_at is None:
-            dispatcher.forget(ticket)
+            self.forget(ticket)
         else:
-            dispatcher.back_off(lane, ticket, retry_at, now)
-        dispatcher.after_attempt(lane, ticket, now)
+            self.back_off(lane, ticket, retry_at, now)
+        self.after_attempt(lane, ticket, now)
         return retry_at
 
     def abandon(self, now: float, ticket: Ticket, usage: Usage | None = None, *, sent: bool = True) -> None:
@@ -178,15 +163,15 @@ class Scheduler:
         upstream."""
         if ticket.state is TicketState.DONE:
             return
-        dispatcher, lane = self._dispatcher, self.lanes[ticket.request.lane]
+        lane = self.lanes[ticket.request.lane]
         in_flight = ticket.state is TicketState.IN_FLIGHT
         if in_flight:
-            dispatcher.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
+            self.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
         else:
-            dispatcher.leave_queue(ticket)
-        dispatcher.forget(ticket)
+            self.leave_queue(ticket)
+        self.forget(ticket)
         self.events.append(ev.Abandoned(now, ticket.id, ticket.agent.name, lane.key, in_flight, usage))
-        dispatcher.after_attempt(lane, ticket, now)
+        self.after_attempt(lane, ticket, now)
 
     # --- Operator and time -----------------------------------------------------------------------------------------
 
@@ -195,37 +180,26 @@ class Scheduler:
 
         Raises: Rejected, with what was wrong and what would be right.
         """
-        dispatcher, before = self._dispatcher, len(self.events)
+        before = len(self.events)
         commanded = self._operator.apply(command, who, now)
         self.events.insert(before, commanded)  # ahead of its effects
         for lane in self.lanes.values():
             lane.poll_circuit(now)
-            dispatcher.refuse_behind_circuit(lane, now)
-            dispatcher.rearm(lane, now)
-            dispatcher.pump(lane, now)
-
-    def drain(self, now: float) -> None:
-        """Grant nothing more; refuse every waiting ticket."""
-        self._dispatcher.drain(now)
-
-    def meet(self, name: str, now: float, parent: str | None = None) -> Agent:
-        """Return the agent of this name, known from now on."""
-        return self._dispatcher.meet(name, now, parent)
+            self.refuse_behind_circuit(lane, now)
+            self.rearm(lane, now)
+            self.pump(lane, now)
 
     def advance(self, now: float) -> None:
         """Act on the timers that are due."""
-        for at, kind, subject in self.timers.due(now):
-            if isinstance(subject, Lane):
+        for at, subject in self.timers.due(now):
+            if isinstance(subject, Ticket):
+                self.wake_ticket(subject, now)
+            elif isinstance(subject, Lane):
                 if subject.wake_at == at:
-                    self._dispatcher.wake_lane(subject, now)
-            elif isinstance(subject, Agent):
-                if subject.boosted_until == at:
-                    self._operator.end_boost(subject, now)
-                    self._dispatcher.pump_lanes_of(subject, now)
-            elif kind is Timer.RETRY:
-                self._dispatcher.retry(subject, now)
-            else:
-                self._dispatcher.expire(subject, now)
+                    self.wake_lane(subject, now)
+            elif subject.boosted_until == at:
+                self._operator.end_boost(subject, now)
+                self.pump_lanes_of(subject, now)
 
     def wake_at(self) -> float | None:
         """Return when to call :meth:`advance` at the latest; None: when something happens."""
@@ -233,39 +207,38 @@ class Scheduler:
 
     def begin_period(self, now: float, per: Period) -> None:
         """Begin another run or day of every budget."""
-        self._dispatcher.carry_out(self._ledger.begin(per, now), now)
+        self.carry_out(self.ledger.begin(per, now), now)
 
     def price_by(self, price: Price, now: float) -> None:
         """Use these prices from now on, for what was used before too."""
-        self._ledger.price_by(price)
+        self.ledger.price_by(price)
         for agent in list(self.agents.values()):
-            self._dispatcher.review_budgets(agent, now)
+            self.review_budgets(agent, now)
 
     # --- For people, and for a restart -----------------------------------------------------------------------------
 
     def sample(self, now: float) -> ev.Sampled:
         """Return the gauges of every lane and budget."""
-        self._dispatcher.review_feedback(now)
-        paused = self._dispatcher.paused
-        lanes = tuple([lane_state(lane, now, paused=paused) for lane in self.lanes.values()])
+        self.review_feedback(now)
+        lanes = tuple([lane_state(lane, now, paused=self.paused) for lane in self.lanes.values()])
         return ev.Sampled(now, lanes, self.budgets())
 
     def budgets(self) -> tuple[ev.BudgetState, ...]:
         """Return every budget and how much of it is used, the pool's first."""
-        return self._ledger.states()
+        return self.ledger.states()
 
     @property
     def has_unsaved(self) -> bool:
         """Whether something changed that a restart must know."""
-        return bool(self._ledger.unsaved or self._dispatcher.board.unsaved)
+        return bool(self.ledger.unsaved or self.board.unsaved)
 
     def take_unsaved(self) -> persistence.Unsaved:
         """Return what changed since this was called last; the caller has to save it."""
-        return persistence.take_unsaved(self._dispatcher)
+        return persistence.take_unsaved(self)
 
     def restore(
         self, agents: Iterable[persistence.SavedAgent], tasks: Iterable[SavedTask], now: float, *, new_run: bool
     ) -> None:
         """Go on from what was saved (:func:`.persistence.restore`), which is to be saved anew."""
-        persistence.restore(self._dispatcher, agents, tasks, now, new_run=new_run)
-        self._ledger.unsaved.add(POOL)
+        persistence.restore(self, agents, tasks, now, new_run=new_run)
+        self.ledger.unsaved.add(POOL)

@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from enum import Enum
 from heapq import heapify, heappop, heappush
 
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 
 Subject = Lane | Ticket | Agent
+"""A lane to look at again, a ticket to retry or to refuse, an agent whose boost ends."""
 FEW = 1000  # timers that are kept whether they still matter or not
-
-
-class Timer(Enum):
-    """What a timer is for."""
-
-    LANE = "lane"  # look at a lane again
-    RETRY = "retry"  # a ticket's delay between two attempts is over
-    EXPIRE = "expire"  # a ticket may have waited too long
-    BOOST = "boost"  # an agent's boost is over
 
 
 class Timers:
@@ -32,7 +23,7 @@ class Timers:
     """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Timer, Subject]] = []
+        self._heap: list[tuple[float, int, Subject]] = []
         self._many = FEW
         self._numbers = 0
 
@@ -44,22 +35,22 @@ class Timers:
         """When the earliest timer is due; None: there is none."""
         return self._heap[0][0] if self._heap else None
 
-    def set(self, at: float, kind: Timer, subject: Subject) -> None:
+    def set(self, at: float, subject: Subject) -> None:
         """Wake at this moment; infinity is never."""
         if not math.isinf(at):
             self._numbers += 1
-            heappush(self._heap, (at, self._numbers, kind, subject))
+            heappush(self._heap, (at, self._numbers, subject))
             if len(self._heap) > self._many:
                 self._tidy()
 
-    def due(self, now: float) -> Iterator[tuple[float, Timer, Subject]]:
+    def due(self, now: float) -> Iterator[tuple[float, Subject]]:
         """Yield the timers that are due, including ones set meanwhile."""
         while self._heap and self._heap[0][0] <= now:
-            at, _, kind, subject = heappop(self._heap)
-            yield at, kind, subject
+            at, _, subject = heappop(self._heap)
+            yield at, subject
 
     def _tidy(self) -> None:
-        self._heap = [timer for timer in self._heap if _matters(timer[0], timer[3])]
+        self._heap = [timer for timer in self._heap if _matters(timer[0], timer[2])]
         heapify(self._heap)
         self._many = max(FEW, 2 * len(self._heap))
 

@@ -10,7 +10,8 @@ from scheduler.driving import Hands, failure, lane_config
 from hivemind.scheduler.commands import BoostAgent
 from hivemind.scheduler.dispatcher import WAIT_TOO_LONG
 from hivemind.scheduler.events import BoostEnded
-from hivemind.scheduler.timers import FEW, Timer, Timers
+from hivemind.scheduler.ticket import Agent
+from hivemind.scheduler.timers import FEW, Timers
 from hivemind.scheduler.types import FailureKind
 
 
@@ -21,22 +22,17 @@ def timers() -> Timers:
 
 def test_wakes_in_order_of_time_then_of_setting(timers: Timers) -> None:
     """Two for the same moment keep the order in which they were set."""
-    lane = Hands().lane
-    for at, kind in ((3.0, Timer.LANE), (1.0, Timer.RETRY), (3.0, Timer.EXPIRE), (2.0, Timer.LANE)):
-        timers.set(at, kind, lane)
-    assert [(at, kind) for at, kind, _ in timers.due(3.0)] == [
-        (1.0, Timer.RETRY),
-        (2.0, Timer.LANE),
-        (3.0, Timer.LANE),
-        (3.0, Timer.EXPIRE),
-    ]
+    lane, agent = Hands().lane, Agent("agent", 0.0)
+    for at, subject in ((3.0, lane), (1.0, agent), (3.0, agent), (2.0, lane)):
+        timers.set(at, subject)
+    assert list(timers.due(3.0)) == [(1.0, agent), (2.0, lane), (3.0, lane), (3.0, agent)]
 
 
 def test_only_what_is_due(timers: Timers) -> None:
     """The rest stays, and next_at says when."""
     lane = Hands().lane
-    timers.set(1.0, Timer.LANE, lane)
-    timers.set(2.0, Timer.LANE, lane)
+    timers.set(1.0, lane)
+    timers.set(2.0, lane)
     assert len(list(timers.due(1.5))) == 1
     assert timers.next_at == 2.0
 
@@ -44,16 +40,16 @@ def test_only_what_is_due(timers: Timers) -> None:
 def test_includes_what_is_set_meanwhile(timers: Timers) -> None:
     """A timer set by a timer for the same moment isn't left for later."""
     lane = Hands().lane
-    timers.set(1.0, Timer.LANE, lane)
+    timers.set(1.0, lane)
     due = timers.due(1.0)
     next(due)
-    timers.set(1.0, Timer.RETRY, lane)
-    assert [kind for _, kind, _ in due] == [Timer.RETRY]
+    timers.set(1.0, lane)
+    assert list(due) == [(1.0, lane)]
 
 
 def test_never_is_no_timer(timers: Timers) -> None:
     """What waits for something to happen sets none."""
-    timers.set(math.inf, Timer.LANE, Hands().lane)
+    timers.set(math.inf, Hands().lane)
     assert timers.next_at is None
 
 

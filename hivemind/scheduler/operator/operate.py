@@ -14,7 +14,6 @@ from hivemind.scheduler.ledger.budget import check_budget
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.operator.tune import Tuning
 from hivemind.scheduler.ticket import Agent
-from hivemind.scheduler.timers import Timer
 from hivemind.scheduler.types import Priority
 
 LONGEST_BOOST_S = 3600.0
@@ -112,7 +111,7 @@ class Operator:
             )
         if for_s:
             agent.boosted_until = now + for_s
-            self._dispatcher.timers.set(agent.boosted_until, Timer.BOOST, agent)
+            self._dispatcher.timers.set(agent.boosted_until, agent)
             self._reclass(agent, now)
         elif agent.boosted_until is not None:
             self.end_boost(agent, now)
