@@ -116,9 +116,7 @@ class Lane:
         """Return how long the rate windows hold the ticket, 0 for not at all."""
         if not self.settings.rate_windows:
             return 0.0
-        return self.allowance(ticket.request.family).delay_s(
-            now, ticket.estimated_input, ticket.estimated_output, ticket.request.max_output_tokens
-        )
+        return self.allowance(ticket.request.family).delay_s(now, ticket)
 
     def closed_until(self, now: float) -> float | None:
         """Return None if the lane admits a ticket, else when to check again (inf: when something happens)."""
@@ -155,10 +153,7 @@ class Lane:
         if self.settings.backpressure:
             self.circuit.lease(ticket.id)
         ticket.epoch = self.circuit.epoch
-        request = ticket.request
-        ticket.reservation = self.allowance(request.family).take(
-            now, ticket.estimated_input, ticket.estimated_output, request.max_output_tokens
-        )
+        ticket.reservation = self.allowance(ticket.request.family).take(now, ticket)
         if self._staggered:
             self._staggered -= 1
             self.next_grant_at = now + self.settings.retry.stagger_s

@@ -7,11 +7,19 @@ from scheduler.driving import lane_config
 
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.limits.allowance import Allowance
-from hivemind.scheduler.types import Usage, WindowKind, WindowReading
+from hivemind.scheduler.ticket import Agent, Ticket
+from hivemind.scheduler.types import Priority, Request, Usage, WindowKind, WindowReading
 
 
 def reading(kind: WindowKind, limit: int, remaining: int) -> WindowReading:
     return WindowReading(kind, limit, remaining, 50.0)
+
+
+def sized(tokens_in: int, tokens_out: int, max_out: int | None) -> Ticket:
+    request = Request("agent", "lane", "m", "m", 0, max_out, stream=True)
+    ticket = Ticket(1, request, Agent("agent", 0.0), "p", Priority.NORMAL, 0.0, 0.0, 60.0)
+    ticket.estimated_input, ticket.estimated_output = tokens_in, tokens_out
+    return ticket
 
 
 def remaining(allowance: Allowance) -> dict[WindowKind, float]:
@@ -20,16 +28,16 @@ def remaining(allowance: Allowance) -> dict[WindowKind, float]:
 
 def test_without_limits_nothing_holds() -> None:
     """0 means no limit of ours."""
-    assert Allowance(lane_config()).delay_s(0.0, 10**9, 10**9, None) == 0
+    assert Allowance(lane_config()).delay_s(0.0, sized(10**9, 10**9, None)) == 0
 
 
 @pytest.mark.parametrize(("rpm", "tpm"), [(1, 0), (0, 300), (1, 300)])
 def test_every_window_must_have_room(rpm: int, tpm: int) -> None:
     """Requests or tokens, whichever is used up first."""
     allowance = Allowance(lane_config(rpm=rpm, tpm=tpm))
-    assert allowance.delay_s(0.0, 100, 100, None) == 0
-    allowance.take(0.0, 100, 100, None)
-    assert allowance.delay_s(0.0, 100, 100, None) == pytest.approx(60.0)
+    assert allowance.delay_s(0.0, sized(100, 100, None)) == 0
+    allowance.take(0.0, sized(100, 100, None))
+    assert allowance.delay_s(0.0, sized(100, 100, None)) == pytest.approx(60.0)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +46,7 @@ def test_every_window_must_have_room(rpm: int, tpm: int) -> None:
 def test_max_tokens_are_reserved_only_where_the_provider_does(reserves: bool, max_out: int | None, left: int) -> None:
     """OpenAI charges the larger of max_tokens and its estimate at the start; Anthropic doesn't."""
     allowance = Allowance(lane_config(tpm=10_000, reserve_max_tokens=reserves))
-    allowance.take(0.0, 100, 100, max_out)
+    allowance.take(0.0, sized(100, 100, max_out))
     assert remaining(allowance) == {WindowKind.TOKENS: left}
 
 
@@ -53,7 +61,7 @@ def test_max_tokens_are_reserved_only_where_the_provider_does(reserves: bool, ma
 def test_settles_with_what_was_used(usage: Usage | None, sent: bool, tokens: int, requests: int) -> None:
     """With the real usage where it is known, with the estimate where it isn't, with nothing where nothing was sent."""
     allowance = Allowance(lane_config(rpm=10, tpm=10_000))
-    reservation = allowance.take(0.0, 100, 100, None)
+    reservation = allowance.take(0.0, sized(100, 100, None))
     allowance.settle(0.0, reservation, usage, sent=sent)
     assert remaining(allowance) == {WindowKind.REQUESTS: requests, WindowKind.TOKENS: tokens}
 
@@ -62,7 +70,7 @@ def test_settles_with_what_was_used(usage: Usage | None, sent: bool, tokens: int
 def test_cache_reads_count_where_the_provider_counts_them(counts: bool, left: int) -> None:
     """Not Anthropic's; cache writes always do."""
     allowance = Allowance(LaneConfig("up", "p", rpm=0, tpm=10_000, count_cache_reads=counts))
-    reservation = allowance.take(0.0, 100, 100, None)
+    reservation = allowance.take(0.0, sized(100, 100, None))
     allowance.settle(0.0, reservation, Usage(60, 900, 40, 10))
     assert remaining(allowance) == {WindowKind.TOKENS: left}
 
@@ -70,11 +78,11 @@ def test_cache_reads_count_where_the_provider_counts_them(counts: bool, left: in
 def test_input_and_output_readings_retire_the_guess_on_their_sum() -> None:
     """The provider counts them apart, so a profile's limit on both together means nothing any more."""
     allowance = Allowance(lane_config(tpm=100))
-    assert allowance.delay_s(0.0, 500, 500, None) == 0
-    allowance.take(0.0, 500, 500, None)
-    assert allowance.delay_s(0.0, 500, 500, None) > 0
+    assert allowance.delay_s(0.0, sized(500, 500, None)) == 0
+    allowance.take(0.0, sized(500, 500, None))
+    assert allowance.delay_s(0.0, sized(500, 500, None)) > 0
     allowance.read(0.0, (reading(WindowKind.INPUT, 10_000, 9000), reading(WindowKind.OUTPUT, 8000, 8000)), 0.0, None)
-    assert allowance.delay_s(0.0, 500, 500, None) == 0
+    assert allowance.delay_s(0.0, sized(500, 500, None)) == 0
     assert {state.kind for state in allowance.states("m", 0.0)} == {WindowKind.INPUT, WindowKind.OUTPUT}
 
 
@@ -82,15 +90,15 @@ def test_a_limit_of_the_users_on_the_sum_is_not_retired() -> None:
     """It was asked for."""
     allowance = Allowance(LaneConfig("up", "p", rpm=0, tpm=1000, tpm_binding=True))
     allowance.read(0.0, (reading(WindowKind.INPUT, 10_000, 9000),), 0.0, None)
-    allowance.take(0.0, 500, 500, None)
-    assert allowance.delay_s(0.0, 500, 500, None) > 0
+    allowance.take(0.0, sized(500, 500, None))
+    assert allowance.delay_s(0.0, sized(500, 500, None)) > 0
 
 
 def test_input_and_output_are_charged_apart() -> None:
     """Each window takes its own part of the estimate."""
     allowance = Allowance(lane_config())
     allowance.read(0.0, (reading(WindowKind.INPUT, 1000, 1000), reading(WindowKind.OUTPUT, 1000, 1000)), 0.0, None)
-    allowance.take(0.0, 300, 200, 900)
+    allowance.take(0.0, sized(300, 200, 900))
     assert remaining(allowance) == {WindowKind.INPUT: 700, WindowKind.OUTPUT: 800}
 
 
@@ -99,7 +107,7 @@ def test_a_reading_without_a_limit_opens_no_window(limit: int | None) -> None:
     """Nothing is known that could be held to."""
     allowance = Allowance(lane_config())
     allowance.read(0.0, (WindowReading(WindowKind.TOKENS, limit, 0, 1.0),), 0.0, None)
-    assert allowance.delay_s(0.0, 100, 100, None) == 0
+    assert allowance.delay_s(0.0, sized(100, 100, None)) == 0
     assert allowance.states("m", 0.0) == []
 
 

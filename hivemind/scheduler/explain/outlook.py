@@ -13,7 +13,6 @@ from hivemind.scheduler.limits.allowance import Allowance
 from hivemind.scheduler.limits.headers import MAX_SHARE, PERIOD_S
 from hivemind.scheduler.limits.window import Window
 from hivemind.scheduler.ticket import Ticket
-from hivemind.scheduler.types import WindowKind
 
 
 class Outlook:
@@ -25,19 +24,12 @@ class Outlook:
         self.held: tuple[str, float] | None = None
         """The gate that is shut to the first ticket, and so to all, and for how many seconds; None: none is."""
         if self._openings:
-            tokens_out, most = first.estimated_output, first.request.max_output_tokens
-            self.held = allowance.shut(now, first.estimated_input, tokens_out, most)
+            self.held = allowance.shut(now, first)
 
     def after(self, ticket: Ticket) -> float:
         """Return the seconds until the windows let the ticket through, after all earlier ones."""
-        delay_s = 0.0
-        for kind, opening in self._openings:
-            amount = 1.0
-            if kind is not WindowKind.REQUESTS:
-                tokens_out, most = ticket.estimated_output, ticket.request.max_output_tokens
-                amount = self._allowance.amount(kind, ticket.estimated_input, tokens_out, most)
-            delay_s = max(delay_s, opening.after(amount))
-        return delay_s
+        amount = self._allowance.amount
+        return max((opening.after(amount(kind, ticket)) for kind, opening in self._openings), default=0.0)
 
 
 class Opening:

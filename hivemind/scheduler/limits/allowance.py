@@ -6,11 +6,9 @@ import math
 
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.gauges import WindowState
-from hivemind.scheduler.limits.headers import Charge
-from hivemind.scheduler.limits.window import Window
+from hivemind.scheduler.limits.window import Reservation, Window
+from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
-
-Reservation = list[tuple[Window, Charge]]
 
 
 class Allowance:
@@ -21,19 +19,18 @@ class Allowance:
         self.emit_at = -math.inf  # what replies say is reported again from this moment on
         self.doubtful = False  # a window has been doubtful, so there may have been probes
         self.windows: dict[WindowKind, Window] = {}
-        for kind, limit, binding in _limits(config):
+        for kind, (limit, binding) in _limits(config).items():
             if limit:
                 self.windows[kind] = Window(kind, limit, binding=binding)
 
     def configure(self, config: LaneConfig) -> None:
         """Change our own limits. A window that is new begins empty."""
         before, self._config = _limits(self._config), config
-        for (kind, limit, binding), old in zip(_limits(config), before, strict=True):
-            window = self.windows.get(kind)
-            if (kind, limit, binding) == old:
+        for kind, (limit, binding) in _limits(config).items():
+            if (limit, binding) == before[kind]:
                 continue
-            if window is not None:
-                window.set_limit(limit or None, binding=binding)
+            if kind in self.windows:
+                self.windows[kind].set_limit(limit or None, binding=binding)
             elif limit:
                 self.windows[kind] = Window(kind, limit, binding=binding)
 
@@ -42,44 +39,38 @@ class Allowance:
         window = self.windows.get(kind)
         return window is not None and not window.enforced
 
-    def delay_s(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> float:
-        """Return the seconds until a request of this size may be sent, 0 for now."""
+    def amount(self, kind: WindowKind, ticket: Ticket) -> float:
+        """Return what the ticket's request will likely take from a window of this kind."""
+        if kind is WindowKind.REQUESTS:
+            return 1.0
+        if kind is WindowKind.INPUT:
+            return float(ticket.estimated_input)
+        if kind is WindowKind.OUTPUT:
+            return float(ticket.estimated_output)
+        tokens, most = ticket.estimated_input + ticket.estimated_output, ticket.request.max_output_tokens
+        return float(max(most, tokens) if self._config.reserve_max_tokens and most is not None else tokens)
+
+    def delay_s(self, now: float, ticket: Ticket) -> float:
+        """Return the seconds until the ticket may be sent, 0 for now."""
         delay = 0.0
         for kind, window in self.windows.items():
-            amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, tokens_in, tokens_out, max_out)
-            window_delay = window.delay_s(now, amount)
+            window_delay = window.delay_s(now, self.amount(kind, ticket))
             if window_delay > delay:
                 delay = window_delay
         return delay
 
-    def amount(self, kind: WindowKind, tokens_in: int, tokens_out: int, max_out: int | None) -> float:
-        """Return what a request of this size takes from a window of this kind."""
-        if kind is WindowKind.REQUESTS:
-            return 1.0
-        if kind is WindowKind.INPUT:
-            return float(tokens_in)
-        if kind is WindowKind.OUTPUT:
-            return float(tokens_out)
-        if self._config.reserve_max_tokens and max_out is not None:
-            return float(max(max_out, tokens_in + tokens_out))
-        return float(tokens_in + tokens_out)
-
-    def shut(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> tuple[str, float] | None:
-        """Return the gate that is shut to a request of this size, `requests` before `tokens`, and for how many seconds;
-        None: none is."""
+    def shut(self, now: float, ticket: Ticket) -> tuple[str, float] | None:
+        """Return the gate that is shut to the ticket, `requests` before `tokens`, and for how many seconds; None: none
+        is."""
         gates = {"requests": 0.0, "tokens": 0.0}
         for kind, window in self.windows.items():
             gate = "requests" if kind is WindowKind.REQUESTS else "tokens"
-            gates[gate] = max(gates[gate], window.delay_s(now, self.amount(kind, tokens_in, tokens_out, max_out)))
+            gates[gate] = max(gates[gate], window.delay_s(now, self.amount(kind, ticket)))
         return next(((gate, delay) for gate, delay in gates.items() if delay > 0), None)
 
-    def take(self, now: float, tokens_in: int, tokens_out: int, max_out: int | None) -> Reservation:
-        """Reserve what a granted attempt will likely use."""
-        reservation = []
-        for kind, window in self.windows.items():
-            amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, tokens_in, tokens_out, max_out)
-            reservation.append((window, window.take(now, amount)))
-        return reservation
+    def take(self, now: float, ticket: Ticket) -> Reservation:
+        """Reserve what the granted ticket will likely use."""
+        return [(window, window.take(now, self.amount(kind, ticket))) for kind, window in self.windows.items()]
 
     def read(
         self, now: float, readings: tuple[WindowReading, ...], started_at: float, reservation: Reservation | None
@@ -157,8 +148,8 @@ class Allowance:
         return float(usage.output_tokens if kind is WindowKind.OUTPUT else tokens_in + usage.output_tokens)
 
 
-def _limits(config: LaneConfig) -> tuple[tuple[WindowKind, int, bool], ...]:
-    return (
-        (WindowKind.REQUESTS, config.rpm, config.rpm_binding),
-        (WindowKind.TOKENS, config.tpm, config.tpm_binding),
-    )
+def _limits(config: LaneConfig) -> dict[WindowKind, tuple[int, bool]]:
+    return {
+        WindowKind.REQUESTS: (config.rpm, config.rpm_binding),
+        WindowKind.TOKENS: (config.tpm, config.tpm_binding),
+    }

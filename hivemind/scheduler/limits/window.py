@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from hivemind.scheduler.limits.headers import MAX_SHARE, PERIOD_S, Charge, HeaderWindow
 from hivemind.scheduler.types import WindowKind, WindowReading
 
+Reservation = list[tuple["Window", Charge]]  # what one attempt takes from the windows of its lane and family
+
 
 class Window:
     """One kind of allowance of one lane and model family."""
