@@ -24,7 +24,7 @@ from hivemind.proxy.reply import FailedReply, in_pieces, mismatch_of, mismatch_t
 from hivemind.proxy.reply_buffer import ReplyBuffer, write
 from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.proxy.step_runner import StepRunner
-from hivemind.scheduler.ledger.budget import warning_of
+from hivemind.scheduler.ledger import warning_of
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.admission.aimd import Gate
 from hivemind.scheduler.admission.circuit import CircuitState
 from hivemind.scheduler.admission.feedback import Feedback
-from hivemind.scheduler.admission.gate import Gate
 from hivemind.scheduler.agents import Agents, process_of
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.lane import Lane, Lanes
-from hivemind.scheduler.ledger.budget import Ledger, Review
+from hivemind.scheduler.ledger import Ledger, Review
 from hivemind.scheduler.tasks.board import TaskBoard
 from hivemind.scheduler.tasks.graph import Task
 from hivemind.scheduler.ticket import Agent, Refusal, Ticket, TicketState

@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Iterable
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.admission.aimd import Aimd
+from hivemind.scheduler.admission.aimd import Aimd, Gate
 from hivemind.scheduler.admission.circuit import Circuit, CircuitState
 from hivemind.scheduler.admission.estimate import Estimators
-from hivemind.scheduler.admission.gate import Gate
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig

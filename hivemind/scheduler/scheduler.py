@@ -5,7 +5,7 @@ uniform numbers in [0, 1). After any call, the caller looks at :attr:`Scheduler.
 refused or are to be ended without its asking), takes :attr:`Scheduler.events`, and calls :meth:`Scheduler.advance` no
 later than :meth:`Scheduler.wake_at`. The live proxy, the simulator and the tests drive the same machine.
 
-The paper's primitives: admission control (equation 1: :mod:`.admission.gate`), rate-limit tracking (:mod:`.limits`),
+The paper's primitives: admission control (equation 1: :mod:`.admission.aimd`), rate-limit tracking (:mod:`.limits`),
 AIMD backpressure (equation 2: :mod:`.admission.aimd`) with circuit breaking (equation 3: :mod:`.admission.circuit`),
 token budgets (:mod:`.ledger`), the priority queue (:mod:`.admission.queue`) with dependencies (:mod:`.tasks`), and
 transparent retry (equation 4: :mod:`.admission.retry`).
@@ -21,7 +21,7 @@ from hivemind.scheduler.accounts import POOL, Account, Period
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, Dispatcher
-from hivemind.scheduler.explain.why import lane_state
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.operator.operate import Operator
 from hivemind.scheduler.tasks.graph import SavedTask, Tasks

@@ -87,7 +87,8 @@ class BackgroundWriter(ABC, Generic[T]):
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
         return self.error is None and not self._thread.is_alive()
 
     # --- In the thread --------------------------------------------------------------------------------------------

@@ -35,7 +35,8 @@ class Ledger:
         scheduler.restore(kept.agents, kept.tasks, now, new_run=kept.clean)
         if kept.day not in ("", day):
             scheduler.begin_period(now, "day")
-        store.begin(self._take())
+        store.put(self._take())
+        store.start()
 
     def look(self) -> None:
         """Have what changed written soon, if anything did; cheap."""

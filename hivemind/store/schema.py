@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
+from functools import reduce
 from typing import TypeVar
 
 import msgspec
 
+from hivemind.agent_names import fold, tidied
+from hivemind.scheduler.accounts import POOL, Budget, Spent
 from hivemind.scheduler.agents import PAST_KEPT
-from hivemind.scheduler.persistence import SavedAgent
+from hivemind.scheduler.persistence import Counts, SavedAgent
 from hivemind.scheduler.tasks.graph import OPEN, SavedTask
 from hivemind.store.records import Batch, Run, SavedState
-from hivemind.store.spellings import joined, key, spellings
 
 _log = logging.getLogger(__name__)
 
@@ -25,10 +27,10 @@ APPLICATION = 0x4869_7665  # marks the file as ours, in SQLite's header
 VERSION = 1
 """Of the tables. A file of another version isn't read; every change of them needs a step from the one before."""
 AGENT_KEPT_S = 90 * 86400.0
-"""How long an agent that isn't seen is remembered, unless somebody decided something about it (a priority, a pause, a
-stop, a budget): those are kept for ever. Runs likewise. Of the others there are at most
+"""How long an agent that isn't seen is remembered, unless something was decided about it (a priority, a pause, a stop,
+a budget): those are kept for ever. Runs likewise. Of the others there are at most
 :data:`~hivemind.scheduler.agents.PAST_KEPT` besides those that a proxy has at hand; the record of one that the proxy
-forgets goes. Of whoever goes only the sums remain, which are in the records of the pool and of its ancestors."""
+forgets goes. Of those that go only the sums remain, which are in the records of the pool and of its ancestors."""
 WORTH_PAGES = 256
 """Free pages of usually 4 KiB below which a file isn't made smaller: they will be used again."""
 TASK_KEPT_S = 30 * 86400.0  # how long the tasks of a batch are remembered when all of them have ended
@@ -134,7 +136,7 @@ def load(connection: sqlite3.Connection, wall: float) -> SavedState:
         return SavedState(
             agents=tuple(_records("agent", SavedAgent, agents)),
             tasks=tuple(task for task, _ in _tasks(connection)),
-            runs=tuple(runs(connection, last_only=True)),
+            runs=tuple(runs(connection)),
             next_run=(last or 0) + 1,
             day=day,
             clean=bool(clean),
@@ -143,7 +145,7 @@ def load(connection: sqlite3.Connection, wall: float) -> SavedState:
 
 def shrink(connection: sqlite3.Connection) -> None:
     """Give the disk back what is no longer used, where that is most of the file and worth it. Takes a moment and, for
-    that long, as much room again as is used. Raises: sqlite3.Error: there is none, or somebody else has the file."""
+    that long, as much room again as is used. Raises: sqlite3.Error: there is none, or another program has the file."""
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()
     (pages,) = connection.execute("PRAGMA page_count").fetchone()
     if free >= WORTH_PAGES and free > pages / 2:
@@ -151,12 +153,11 @@ def shrink(connection: sqlite3.Connection) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def runs(
-    connection: sqlite3.Connection, agent: str | None = None, limit: int = -1, *, last_only: bool = False
-) -> Iterator[Run]:
-    """Runs, the newest first; of one agent, or only the last of each. Raises: sqlite3.Error."""
-    chosen = "id IN (SELECT max(id) FROM runs GROUP BY agent)" if last_only else "?1 IS NULL OR agent = ?1"
-    found = connection.execute(f"SELECT {_RUN} FROM runs WHERE {chosen} ORDER BY id DESC LIMIT ?2", (agent, limit))
+def runs(connection: sqlite3.Connection) -> Iterator[Run]:
+    """Yield the last run of each agent, the newest first. Raises: sqlite3.Error."""
+    found = connection.execute(
+        f"SELECT {_RUN} FROM runs WHERE id IN (SELECT max(id) FROM runs GROUP BY agent) ORDER BY id DESC"
+    )
     for number, name, command, *rest in found:
         yield Run(number, name, tuple(next(_records("run", list[str], [(name, command)]))), *rest)
 
@@ -169,88 +170,28 @@ def _prune(connection: sqlite3.Connection, wall: float) -> None:
     connection.executemany("DELETE FROM tasks WHERE id = ?", ((name,) for name in gone))
 
 
-def _join_spellings(connection: sqlite3.Connection) -> None:
-    """Make one record of those that earlier versions kept of one agent under several spellings of its name.
-
-    Raises: NotOurs: a record can't be read; sqlite3.Error.
-    """
-    rows = connection.execute("SELECT name, seen, decided, record FROM agents ORDER BY seen").fetchall()
-    tasks = [task for task, _ in _tasks(connection)]
-    ran = [name for (name,) in connection.execute("SELECT DISTINCT agent FROM runs")]
-    called = {task.spec.id: task.spec.agent or task.spec.id for task in tasks}
-    spelled = spellings(((name, bool(decided)) for name, _, decided, _ in rows), (*ran, *called.values()))
-    stray = [name for name, *_ in rows if name and spelled[key(name)] != name]
-    if stray:
-        # Seen last first, after those about whom something was decided.
-        ordered = sorted(rows, key=lambda row: (row[2], row[1]), reverse=True)
-        saved = list(_records("agent", SavedAgent, ((name, record) for name, _, _, record in ordered if name)))
-        seen = {name: at for name, at, *_ in rows}
-        groups: dict[str, list[SavedAgent]] = {}
-        for each in saved:
-            groups.setdefault(spelled[key(each.name)], []).append(each)
-        for name, records in groups.items():
-            whole = joined(name, records, spelled)
-            if records == [whole]:
-                continue
-            if len(records) > 1:
-                _log.warning("%s are one agent, kept as %s from now on", " and ".join(r.name for r in records), name)
-            connection.executemany("DELETE FROM agents WHERE name = ?", ((record.name,) for record in records))
-            at = max(seen[record.name] for record in records)
-            connection.execute("INSERT INTO agents VALUES (?, ?, ?, ?)", (name, at, whole.decided, _text(whole)))
-    connection.executemany(
-        "UPDATE runs SET agent = ? WHERE agent = ?",
-        ((spelled[key(name)], name) for name in ran if spelled[key(name)] != name),
-    )
-    connection.executemany(
-        "UPDATE tasks SET record = ? WHERE id = ?",
-        (
-            (_text(replace(task, spec=replace(task.spec, agent=name))), task.spec.id)
-            for task in tasks
-            if (name := spelled[key(called[task.spec.id])]) != called[task.spec.id]
-        ),
-    )
-
-
-class _Ever(msgspec.Struct):
-    tokens: int
-
-
-class _Tree(msgspec.Struct):
-    ever: _Ever
-
-
-class _Use(msgspec.Struct):
-    """The little of an agent's record by which is decided who is forgotten."""
-
-    parent: str | None
-    tree: _Tree
-
-
 def _forget_least(connection: sqlite3.Connection) -> None:
     """Forget agents as a proxy does (:data:`~hivemind.scheduler.agents.PAST_KEPT`): earlier versions kept all of
     them."""
     (many,) = connection.execute("SELECT count(*) FROM agents WHERE NOT decided").fetchone()
     if many <= PAST_KEPT:
         return
-    rows = connection.execute("SELECT name, seen, decided, record FROM agents ORDER BY seen").fetchall()
-    records = _records("agent", _Use, ((name, record) for name, _, _, record in rows))
-    uses = {name: use for (name, *_), use in zip(rows, records, strict=True)}
-    ordinary = [name for name, _, decided, _ in rows if not decided]
-    ordinary.sort(key=lambda name: uses[name].tree.ever.tokens)
-    gone = set(ordinary[: len(ordinary) - PAST_KEPT])
-    for name in uses.keys() - gone:
-        parent = uses[name].parent
+    rows = connection.execute("SELECT * FROM agents ORDER BY seen").fetchall()
+    used = "SELECT name FROM agents WHERE NOT decided ORDER BY json_extract(record, '$.tree.ever.tokens'), seen"
+    gone = {name for (name,) in connection.execute(f"{used} LIMIT {many - PAST_KEPT}")}
+    parents = dict(connection.execute("SELECT name, json_extract(record, '$.parent') FROM agents").fetchall())
+    for name in parents.keys() - gone:
+        parent = parents[name]
         while parent in gone:  # what its child uses counts to its ancestors by it
             gone.remove(parent)
-            parent = uses[parent].parent
+            parent = parents[parent]
     # Few are kept of many: to write those anew is a hundred times as fast as to delete the others one by one.
-    kept = [row for row in rows if row[0] not in gone]
     connection.execute("DELETE FROM agents")
-    connection.executemany("INSERT INTO agents VALUES (?, ?, ?, ?)", kept)
+    connection.executemany("INSERT INTO agents VALUES (?, ?, ?, ?)", (row for row in rows if row[0] not in gone))
 
 
 def _ended_long_ago(tasks: Iterable[tuple[SavedTask, float]], horizon: float) -> list[str]:
-    """Ids of whole batches (and of tasks without one) that nobody waits for and that didn't change since."""
+    """Ids of whole batches (and of tasks without one) that none waits for and that didn't change since."""
     needed: set[str] = set()
     batches: dict[tuple[str, str], list[str]] = {}
     recent: set[tuple[str, str]] = set()
@@ -288,3 +229,95 @@ def _text(record: object) -> str:
 def _row(run: Run) -> tuple[object, ...]:
     values = {field.name: getattr(run, field.name) for field in fields(Run)}
     return tuple((values | {"command": _text(run.command)}).values())
+
+
+# --- Several spellings of one agent's name, from when `Alice` and `alice` were two agents -----------------------------
+
+
+def _join_spellings(connection: sqlite3.Connection) -> None:
+    """Make one record of those that earlier versions stored of one agent under several spellings of its name.
+
+    A spelling about which something was decided goes before others, then the one that was seen last. Raises: NotOurs: a
+    record can't be read; sqlite3.Error.
+    """
+    rows = connection.execute("SELECT name, seen, record FROM agents WHERE name != ? ORDER BY decided, seen", (POOL,))
+    agents = {name: (seen, record) for name, seen, record in rows}
+    tasks = [(task, task.spec.agent or task.spec.id) for task, _ in _tasks(connection)]
+    ran = [name for (name,) in connection.execute("SELECT DISTINCT agent FROM runs")]
+    spelled = _Spellings([*ran, *(agent for _, agent in tasks), *agents])
+    if any(spelled[name] != name for name in agents):
+        groups: dict[str, list[SavedAgent]] = {}
+        for each in _records("agent", SavedAgent, ((name, agents[name][1]) for name in reversed(agents))):
+            groups.setdefault(spelled[each.name], []).append(each)
+        for name, records in groups.items():
+            whole = _joined(name, records, spelled)
+            if records == [whole]:
+                continue
+            names = [record.name for record in records]
+            if len(names) > 1:
+                _log.warning("%s are one agent, stored as %s from now on", " and ".join(names), name)
+            connection.executemany("DELETE FROM agents WHERE name = ?", ((each,) for each in names))
+            seen = max(agents[each][0] for each in names)
+            connection.execute("INSERT INTO agents VALUES (?, ?, ?, ?)", (name, seen, whole.decided, _text(whole)))
+    renamed = ((spelled[name], name) for name in ran if spelled[name] != name)
+    connection.executemany("UPDATE runs SET agent = ? WHERE agent = ?", renamed)
+    moved = (
+        replace(task, spec=replace(task.spec, agent=spelled[name])) for task, name in tasks if spelled[name] != name
+    )
+    connection.executemany("UPDATE tasks SET record = ? WHERE id = ?", ((_text(task), task.spec.id) for task in moved))
+
+
+class _Spellings(dict[str, str]):
+    """The spelling of each agent, by whatever name earlier versions may have used for it: of its names the last.
+
+    What is a part of another agent (`alice/sub`) is spelled as that one.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        for name in sorted(names, key=lambda name: name.count("/")):
+            whole, slash, part = (tidied(name) or name).rpartition("/")
+            self[name] = f"{self[whole]}/{part}" if slash else part
+
+    def __setitem__(self, name: str, spelling: str) -> None:
+        super().__setitem__(fold(tidied(name)), spelling)
+
+    def __getitem__(self, name: str) -> str:
+        return self.get(fold(tidied(name)), name)
+
+
+def _joined(name: str, records: Sequence[SavedAgent], spelled: _Spellings) -> SavedAgent:
+    """Return the one record of an agent, of those that were stored of it.
+
+    What was used is added up. It is paused or stopped if it was under any name, and of each kind of ceiling the lowest
+    holds; where budgets can't be compared, because they count other periods or other agents, the first one's does.
+    """
+    names = {record.name for record in records}
+    apart = [record for record in records if record.parent not in names]  # else its parent's count includes its own
+    parents = (spelled[record.parent] for record in records if record.parent is not None)
+    return replace(
+        records[0],
+        name=name,
+        parent=next((parent for parent in parents if parent != name), None),
+        priority=next((record.priority for record in records if record.priority is not None), None),
+        paused=any(record.paused for record in records),
+        stopped=any(record.stopped for record in records),
+        budget=_lowest([record.budget for record in records if record.budget is not None]),
+        own=_sum(record.own for record in records),
+        tree=_sum(record.tree for record in apart or records),
+    )
+
+
+def _lowest(budgets: Sequence[Budget]) -> Budget | None:
+    limiting = [budget for budget in budgets if budget] or budgets
+    if not limiting:
+        return None
+    first = limiting[0]
+    alike = [budget for budget in limiting if (budget.per, budget.covers) == (first.per, first.covers)]
+    tokens = [budget.tokens for budget in alike if budget.tokens is not None]
+    dollars = [budget.dollars for budget in alike if budget.dollars is not None]
+    return replace(first, tokens=min(tokens, default=None), dollars=min(dollars, default=None))
+
+
+def _sum(counts: Iterable[Counts]) -> Counts:
+    parts = zip(*((each.ever, each.at_day, each.at_run, each.flying) for each in counts), strict=True)
+    return Counts(*(reduce(Spent.plus, part) for part in parts))

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sqlite3
 from pathlib import Path
 
 from hivemind.store import schema
-from hivemind.store.records import Batch, Run, SavedState
-from hivemind.store.writer import Writer
+from hivemind.store.background import BackgroundWriter
+from hivemind.store.records import Batch, SavedState
 
 _log = logging.getLogger(__name__)
 
 BUSY_S = 5.0  # how long another program, such as SQLite's own shell, may hold the file
+RETRY_S = 1.0
+CLOSE_S = 10.0  # for the last batch
 
 
-class Store:
-    """What it holds is read at once; from :meth:`begin` on a thread writes to it.
+class Store(BackgroundWriter[Batch]):
+    """What it holds is read at once; from :meth:`start` on a thread writes the batches that are put, in order.
 
-    `wall` is the time of day in seconds since the epoch. Raises: NotOurs, sqlite3.Error.
+    Batches that wait are merged, so that what waits holds at most one record of each agent, task and run, and what is
+    being written another. `wall` is the time of day in seconds since the epoch. Raises: NotOurs, sqlite3.Error.
     """
 
-    def __init__(self, path: Path, wall: float) -> None:
+    def __init__(self, path: Path, wall: float, *, retry_s: float = RETRY_S) -> None:
+        super().__init__("hivemind-store", retry_s)
         self.path = path
-        self._writer: Writer | None = None
         self._shrinks = True
         # One connection, which is first this thread's and then the writer's.
         self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
             self.was_empty = schema.prepare(self._connection)
             """The file held no tables, as a new one does."""
-            self._kept = schema.load(self._connection, wall)
+            self._saved = schema.load(self._connection, wall)
         except BaseException:
             self._connection.close()
             raise
@@ -39,60 +41,50 @@ class Store:
     @property
     def day(self) -> str:
         """The day that began last in an earlier run; empty: none did. Only before :meth:`take`."""
-        return self._kept.day
+        return self._saved.day
 
     def take(self) -> SavedState:
-        """What an earlier run left; only once."""
-        kept, self._kept = self._kept, SavedState()
-        return kept
+        """Return what an earlier run left; only once."""
+        saved, self._saved = self._saved, SavedState()
+        return saved
 
-    def begin(self, batch: Batch) -> None:
-        """Have it written how the run begins, and from now on whatever is put."""
-        self._writer = Writer(self._write, str(self.path))
-        self._writer.put(batch)
+    def merge(self, last: Batch, item: Batch) -> Batch:
+        """Return one batch with the records of both."""
+        return item.over(last)
 
-    def _write(self, batch: Batch) -> None:
-        schema.write(self._connection, batch)
-        if not self.path.exists():  # SQLite would go on writing to what no next start finds
-            raise FileNotFoundError("somebody removed the file")
+    def write(self, item: Batch) -> tuple[Batch | None, Exception | None]:
+        """Write the batch, all or nothing, and log when that begins to fail and when it succeeds again."""
+        try:
+            schema.write(self._connection, item)
+            if not self.path.exists():  # SQLite would go on writing to what no next start finds
+                raise FileNotFoundError("the file was removed")
+        except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
+            if self.error is None:
+                _log.warning(
+                    "usage and tasks can't be written to %s (%s): the proxy goes on and keeps trying, but would forget"
+                    " what has changed since if it were killed",
+                    self.path,
+                    error,
+                )
+            return item, error
         if self._shrinks:
             self._shrink()
+        if self.error is not None:
+            _log.warning("usage and tasks are written to %s again", self.path)
+        return None, None
 
     def _shrink(self) -> None:
         try:
             schema.shrink(self._connection)
         except sqlite3.Error as error:
             self._shrinks = False  # what it is about isn't in danger
-            _log.info("%s stays larger than it need be until the next start: %s", self.path, error)
-
-    def put(self, batch: Batch) -> None:
-        """Have it written, soon; never blocks. Only between :meth:`begin` and :meth:`close`."""
-        assert self._writer is not None, "call begin() first"
-        self._writer.put(batch)
-
-    async def settled(self) -> None:
-        """Until everything that was put so far would survive a crash; a disk that refuses is logged, and not waited
-        for."""
-        if self._writer is not None:
-            await self._writer.settled()
-
-    def runs(self, agent: str | None = None, limit: int = 100) -> list[Run]:
-        """The last runs of agents' processes, newest first, that are written down. Blocks a little; from any thread.
-
-        Raises: sqlite3.Error.
-        """
-        return read_runs(self.path, agent, limit)
+            _log.info("%s stays larger than necessary until the next start: %s", self.path, error)
 
     def close(self, *, clean: bool) -> None:
-        """Close the file; `clean`: the run has come to its end."""
-        if self._writer is None or self._writer.close(clean=clean):
+        """Write what is left, and (`clean`) that the run has come to its end. Blocks, for some seconds at most."""
+        if clean:
+            self.put(Batch(clean=True))
+        if self.join(CLOSE_S):
             self._connection.close()
-
-
-def read_runs(path: Path, agent: str | None = None, limit: int = 100) -> list[Run]:
-    """The last runs that are written down in a proxy's database, newest first, whether or not that proxy runs.
-
-    Raises: sqlite3.Error: there is no such file, or it isn't one.
-    """
-    with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_S)) as found:
-        return list(schema.runs(found, agent, limit))
+        else:
+            _log.warning("the last changes couldn't be written to %s", self.path)

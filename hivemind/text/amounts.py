@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.ledger.budget import MOST_DOLLARS, MOST_TOKENS
+from hivemind.scheduler.ledger import MOST_DOLLARS, MOST_TOKENS
 from hivemind.scheduler.types import record
 from hivemind.text.humanise import dollars, plural
 from hivemind.text.shells import command_line

@@ -19,7 +19,7 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.events import Commanded, TaskAdded, TaskChanged, TaskForgotten
-from hivemind.scheduler.explain.why import lane_state
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, TaskSpec
 

@@ -9,7 +9,7 @@ from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler.commands import BoostAgent, PauseAgent, Rejected, SetPriority
 from hivemind.scheduler.events import Arrived, BoostEnded, Commanded
-from hivemind.scheduler.explain.why import lane_state
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Priority
 

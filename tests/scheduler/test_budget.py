@@ -10,7 +10,7 @@ from hivemind.scheduler.admission.estimate import FIRST_OUTPUT
 from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, Rejected, SetBudget
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import BudgetWarned, Commanded, Event, Refused
-from hivemind.scheduler.explain.why import lane_state
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Usage
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler.admission import fair_share, queue, turns
+from hivemind.scheduler.admission import fair_share, queue
 from hivemind.scheduler.config import QueueConfig, SchedulerConfig
 
 
@@ -34,7 +34,7 @@ class Counter:
 @pytest.fixture
 def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
     counted = Counter()
-    for module in (fair_share, queue, turns):
+    for module in (fair_share, queue):
         for name, method in (("heappush", counted.push), ("heappop", counted.pop), ("heapify", counted.order)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, method)

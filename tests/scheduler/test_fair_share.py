@@ -39,7 +39,7 @@ def test_use_without_competition_is_not_owed() -> None:
 def test_debts_are_paid_at_half_speed() -> None:
     """Each request counts twice until nothing is owed, and paying makes no new debt."""
     tally = Tally(0.0)
-    tally.owed, tally._owed_at = 250.0, 0.0
+    tally.owed, tally.owed_at = 250.0, 0.0
     ahead = []
     for n in range(4):
         level = tally.served
@@ -52,7 +52,7 @@ def test_debts_are_paid_at_half_speed() -> None:
 def test_debts_are_forgotten() -> None:
     """After OWED_S in which no more was owed."""
     tally = Tally(0.0)
-    tally.owed, tally._owed_at = 250.0, 0.0
+    tally.owed, tally.owed_at = 250.0, 0.0
     flown(tally, 100.0, 100.0, 0.0, OWED_S + 1.0)
     assert (tally.served, tally.owed) == (100.0, 0.0)
 

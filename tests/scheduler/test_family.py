@@ -14,7 +14,7 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
 )
 from hivemind.scheduler.config import SchedulerConfig
-from hivemind.scheduler.explain.why import lane_state
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 

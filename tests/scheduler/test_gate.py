@@ -7,7 +7,7 @@ import math
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler.admission.gate import Gate
+from hivemind.scheduler.admission.aimd import Gate
 from hivemind.scheduler.commands import PinLevel, Tune
 from hivemind.scheduler.ticket import TicketState
 

@@ -30,7 +30,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, Finished, Granted, Refused
-from hivemind.scheduler.explain.why import lane_state
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
 from hivemind.world.world import World

@@ -7,7 +7,7 @@ import math
 import pytest
 from scheduler.driving import LANE, Hands, failure, lane_config, request
 
-from hivemind.scheduler.explain.why import lane_state
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.lane import MOST_STAGGERED
 from hivemind.scheduler.ticket import TicketState
 from hivemind.scheduler.types import FailureKind, Usage, Utilisation, WindowKind, WindowReading

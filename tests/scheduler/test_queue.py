@@ -12,7 +12,7 @@ from hivemind.scheduler.admission.queue import AWAITED_S
 from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, SetPriority
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.events import Granted
-from hivemind.scheduler.explain.why import lane_state
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Priority, Usage
 

@@ -11,7 +11,7 @@ from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 from hivemind.scheduler.commands import PinLevel, Rejected, SetCircuit, Tune
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import CircuitChanged, Commanded, LevelChanged
-from hivemind.scheduler.explain.why import lane_state
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import TicketState

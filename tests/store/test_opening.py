@@ -10,12 +10,12 @@ import stat
 from pathlib import Path
 
 import pytest
-from store.records import agent, batch, run
+from store.records import agent, batch
 
 from hivemind.errors import UsageError
 from hivemind.store.opening import opened
 from hivemind.store.records import Batch
-from hivemind.store.store import Store, read_runs
+from hivemind.store.store import Store
 
 
 def mode(path: Path) -> int:
@@ -26,7 +26,8 @@ def put(folder: Path, *batches: Batch, port: int = 8765) -> None:
     """Have them written by a proxy that comes to its end."""
     with opened(folder, port, 0.0) as store:
         assert store is not None
-        store.begin(Batch())
+        store.put(Batch())
+        store.start()
         for each in batches:
             store.put(each)
 
@@ -52,7 +53,8 @@ def test_for_its_owner_alone(tmp_path: Path) -> None:
     try:
         with opened(folder, 1, 0.0) as store:
             assert store is not None
-            store.begin(batch(agent()))
+            store.put(batch(agent()))
+            store.start()
             store.close(clean=False)
             store = Store(store.path, 0.0)
             assert {path.name for path in folder.iterdir()} > {"proxy-1.db", "proxy-1.lock", "proxy-1.db-wal"}
@@ -75,7 +77,8 @@ def test_two_at_a_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
         assert (first.path.name, second.path.name) == ("proxy-1.db", "proxy-1-2.db")
         assert "another proxy uses proxy-1.db" in caplog.text
         assert str(second.path) in caplog.text
-        second.begin(batch(agent("second")))
+        second.put(batch(agent("second")))
+        second.start()
     with opened(tmp_path, 1, 0.0) as first, opened(tmp_path, 1, 0.0) as second:
         assert second is not None
         assert [each.name for each in second.take().agents] == ["second"]
@@ -93,7 +96,8 @@ def test_the_end_of_a_run(tmp_path: Path) -> None:
     assert clean()
     with contextlib.suppress(KeyError), opened(tmp_path, 1, 0.0) as store:
         assert store is not None
-        store.begin(batch(agent()))
+        store.put(batch(agent()))
+        store.start()
         raise KeyError
     assert [clean(), clean()] == [False, False]
 
@@ -116,7 +120,8 @@ def foreign(path: Path) -> None:
 
 def unreadable(path: Path) -> None:
     store = Store(path, 0.0)
-    store.begin(batch(agent("zoe")))
+    store.put(batch(agent("zoe")))
+    store.start()
     store.close(clean=True)
     with contextlib.closing(sqlite3.connect(path)) as found:
         found.execute("UPDATE agents SET record = 'x'")
@@ -125,7 +130,8 @@ def unreadable(path: Path) -> None:
 
 def damaged(path: Path) -> None:
     store = Store(path, 0.0)
-    store.begin(batch(*(agent(f"{number:0100}") for number in range(100))))
+    store.put(batch(*(agent(f"{number:0100}") for number in range(100))))
+    store.start()
     store.close(clean=True)
     content = bytearray(path.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
@@ -179,27 +185,15 @@ def test_a_file_that_is_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture
     """Nothing that is written to it would be found again, which is told, once."""
     with opened(tmp_path, 1, 0.0) as store:
         assert store is not None
-        store.begin(batch(agent()))
+        store.put(batch(agent()))
+        store.start()
         store.path.unlink()
         store.put(batch(agent("b")))
     told = [record.getMessage() for record in caplog.records]
-    assert [("somebody removed the file" in line, "couldn't be written" in line) for line in told] == [
+    assert [("the file was removed" in line, "couldn't be written" in line) for line in told] == [
         (True, False),
         (False, True),
     ]
-
-
-def test_runs(tmp_path: Path) -> None:
-    """They can be read while the proxy runs, and when it doesn't."""
-    with opened(tmp_path, 1, 0.0) as store:
-        assert store is not None
-        store.begin(Batch(runs={1: run(1), 2: run(2, "b")}))
-        store.close(clean=False)
-        assert store.runs("b") == [run(2, "b")]
-        assert [each.id for each in read_runs(tmp_path / "proxy-1.db", limit=1)] == [2]
-    with pytest.raises(sqlite3.Error):
-        read_runs(tmp_path / "proxy-2.db")
-    assert not (tmp_path / "proxy-2.db").exists()
 
 
 def emptied(folder: Path, how: str) -> Path:

@@ -82,7 +82,8 @@ def test_a_parent_of_another_spelling_counts_once(database: Database) -> None:
 async def test_a_proxy_begins_with_the_joined_budget(tmp_path: Path) -> None:
     """Of an old database with two budgets neither is lost, and every spelling is charged to one."""
     store = Store(tmp_path / "old.db", 0.0)
-    store.begin(batch(replace(agent("Alice", 3), budget=Budget(10, None, "ever")), agent("alice", 9), wall=1.0))
+    store.put(batch(replace(agent("Alice", 3), budget=Budget(10, None, "ever")), agent("alice", 9), wall=1.0))
+    store.start()
     store.close(clean=True)
     proxy = Proxy(settings_for("http://127.0.0.1:9"))
     proxy.store = Store(tmp_path / "old.db", 2.0)

@@ -6,12 +6,15 @@ import asyncio
 import logging
 import sqlite3
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from store.records import agent, batch, run, task
 
+from hivemind.store import schema
 from hivemind.store.records import Batch
-from hivemind.store.writer import Writer
+from hivemind.store.store import Store
 
 
 class Disk:
@@ -24,7 +27,7 @@ class Disk:
         self.gate = threading.Event()
         self.gate.set()
 
-    def write(self, wanted: Batch) -> None:
+    def write(self, _connection: sqlite3.Connection, wanted: Batch) -> None:
         self.gate.wait()
         self.tries += 1
         if self.full:
@@ -32,28 +35,44 @@ class Disk:
         self.written.append(wanted)
 
 
+On = Callable[..., Store]
+
+
+@pytest.fixture
+def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> On:
+    """Make a store that writes to a disk."""
+
+    def made(disk: Disk, retry_s: float = 1.0) -> Store:
+        monkeypatch.setattr(schema, "write", disk.write)
+        store = Store(tmp_path / "proxy-1.db", 0.0, retry_s=retry_s)
+        store.start()
+        return store
+
+    return made
+
+
 def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-async def test_settled() -> None:
+async def test_settled(on: On) -> None:
     """What was put before is written when it returns, and asking again costs no write."""
     disk = Disk()
-    writer = Writer(disk.write, "file")
+    writer = on(disk)
     writer.put(batch(agent(tokens=1)))
     await writer.settled()
     assert [each.agents["a"] for each in disk.written] == [agent(tokens=1)]
     await asyncio.gather(writer.settled(), writer.settled())
     assert disk.tries == 1
-    assert writer.close(clean=False)
+    writer.close(clean=False)
     assert disk.tries == 1
 
 
-async def test_what_waits_is_merged() -> None:
+async def test_what_waits_is_merged(on: On) -> None:
     """However much comes while the disk is busy, it is one batch, with the last record of each."""
     disk = Disk()
     disk.gate.clear()
-    writer = Writer(disk.write, "file")
+    writer = on(disk)
     writer.put(batch(agent("first")))
     for tokens in range(100):
         writer.put(Batch({"a": agent(tokens=tokens)}, {"a": 1.0 * tokens}, {"t": task("t")}, {tokens: run(tokens)}))
@@ -69,12 +88,12 @@ async def test_what_waits_is_merged() -> None:
     writer.close(clean=False)
 
 
-async def test_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_full_disk(on: On, caplog: pytest.LogCaptureFixture) -> None:
     """It is told once, tried again and again, and nothing is lost: what failed goes with what came since. The good end
     is told too."""
     disk = Disk()
     disk.full = True
-    writer = Writer(disk.write, "/state/proxy-1.db", retry_s=0.001)
+    writer = on(disk, retry_s=0.001)
     writer.put(batch(agent("a", 1), agent("b", 2)))
     await writer.settled()
     writer.put(batch(agent("a", 3)))
@@ -82,37 +101,37 @@ async def test_a_full_disk(caplog: pytest.LogCaptureFixture) -> None:
     while disk.tries < 5:  # noqa: ASYNC110 - another thread
         await asyncio.sleep(0.001)
     assert len(told(caplog)) == 1
-    assert "can't be written to /state/proxy-1.db (database or disk is full)" in told(caplog)[0]
+    assert f"can't be written to {writer.path} (database or disk is full)" in told(caplog)[0]
     disk.full = False
     while not disk.written:  # noqa: ASYNC110
         await asyncio.sleep(0.001)
     await writer.settled()
     assert {name: each.own.ever.tokens for name, each in disk.written[0].agents.items()} == {"a": 3, "b": 2}
     assert len(disk.written) == 1
-    assert told(caplog)[1:] == ["usage and tasks are written to /state/proxy-1.db again"]
-    assert writer.close(clean=True)
+    assert told(caplog)[1:] == [f"usage and tasks are written to {writer.path} again"]
+    writer.close(clean=True)
     assert disk.written[1].clean
 
 
-async def test_the_end(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_end(on: On, caplog: pytest.LogCaptureFixture) -> None:
     """What is left is written with the word that the run has ended; a disk that refuses to the last is told of."""
     disk = Disk()
-    writer = Writer(disk.write, "file")
+    writer = on(disk)
     writer.put(batch(agent()))
-    assert writer.close(clean=True)
+    writer.close(clean=True)
     assert disk.written[-1].clean
     disk.full = True
-    writer = Writer(disk.write, "file")
+    writer = on(disk)
     writer.put(batch(agent()))
-    assert not writer.close(clean=True)
-    assert told(caplog)[-1] == "the last of it couldn't be written to file"
+    writer.close(clean=True)
+    assert told(caplog)[-1] == f"the last changes couldn't be written to {writer.path}"
 
 
-def test_whoever_waited_on_a_loop_that_is_gone() -> None:
+def test_whoever_waited_on_a_loop_that_is_gone(on: On) -> None:
     """It doesn't matter to the thread."""
     disk = Disk()
     disk.gate.clear()
-    writer = Writer(disk.write, "file")
+    writer = on(disk)
 
     async def ask() -> None:
         writer.put(batch(agent()))
@@ -121,5 +140,5 @@ def test_whoever_waited_on_a_loop_that_is_gone() -> None:
 
     asyncio.run(ask())
     disk.gate.set()
-    assert writer.close(clean=False)
+    writer.close(clean=False)
     assert len(disk.written) == 1

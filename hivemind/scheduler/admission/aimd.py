@@ -1,4 +1,5 @@
-"""Additive increase, multiplicative decrease of the concurrency level (paper, Algorithm 1 and equation 2).
+"""The admission gate (paper, equation 1) and additive increase, multiplicative decrease of its level (Algorithm 1 and
+equation 2).
 
 Beyond the paper, as in later TCP: one cut for one congestion event however many replies report it; results of attempts
 that began before the last cut are ignored, since they say nothing about the level after it; and the level grows only
@@ -10,8 +11,44 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from dataclasses import dataclass
 
 from hivemind.scheduler.config import AimdConfig
+
+
+@dataclass(slots=True, eq=False)
+class Gate:
+    """The admission gate: counts requests in flight (A) against a limit (C_max) that may change at any moment.
+
+    Raising the limit makes room at once; lowering it takes effect as requests complete, so `active` may exceed `limit`
+    for a while. The owner of the queue reads :attr:`free` and calls :meth:`enter` for each ticket it grants.
+    """
+
+    limit: float
+    active: int = 0
+
+    @property
+    def slots(self) -> float:
+        """Whole slots at the present limit, never less than one: a gate without any would starve every request."""
+        return self.limit if math.isinf(self.limit) else max(1, int(self.limit))
+
+    @property
+    def free(self) -> bool:
+        """Whether one more request fits: equation 1, A < C_max."""
+        return self.active + 1 <= self.limit or self.active < 1  # `active < slots`, computed at each grant
+
+    @property
+    def vacant(self) -> float:
+        """Number of free slots."""
+        return self.slots - self.active
+
+    def enter(self) -> None:
+        """Take a slot for a granted ticket."""
+        self.active += 1
+
+    def leave(self) -> None:
+        """Release the slot of an ended attempt."""
+        self.active -= 1
 
 
 class Aimd:

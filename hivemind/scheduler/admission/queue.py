@@ -23,8 +23,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
 
-from hivemind.scheduler.admission.fair_share import OVERDUE, Backlog, Key, Share, Tally, valid
-from hivemind.scheduler.admission.turns import Band, ascending, in_turn
+from hivemind.scheduler.admission.fair_share import OVERDUE, Backlog, Band, Key, Share, Tally, in_turn
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Priority
@@ -77,7 +76,7 @@ class LaneQueue:
             self._passes[ticket.priority] = 0
         backlog = share.backlogs.get(place)
         if backlog is None:
-            backlog = share.backlogs[place] = Backlog(share, ticket.priority)
+            backlog = share.backlogs[place] = Backlog(share)
         self._entries += 1
         if share.due_at == math.inf:
             self._look_at(share, share.since + OVERDUE_S)
@@ -216,7 +215,7 @@ class LaneQueue:
         """Yield the waiting tickets of agents that :meth:`pause` leaves out of the order."""
         for share in self._paused.values():
             for backlog in share.backlogs.values():
-                yield from (ticket for key, ticket in ascending(backlog.heap) if valid(key, ticket))
+                yield from (ticket for _, ticket in backlog.ascending())
 
     def _join(self, ticket: Ticket, now: float) -> Share:
         """Return the agent's share; a newcomer to the class begins at its level."""

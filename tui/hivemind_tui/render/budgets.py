@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.ledger.budget import WARN_SHARE
+from hivemind.scheduler.ledger import WARN_SHARE
 from hivemind.text.amounts import PERIODS
 from hivemind.text.humanise import short_count, short_dollars
 from hivemind_tui.render.pen import Pen, Span

@@ -1,1 +1,0 @@
-"""Explanations for people: why a ticket waits, and until when."""

@@ -1,1 +1,0 @@
-"""Token budgets: accounts of what was used, the budgets on them, and who is charged for whom."""
