@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.aimd import Aimd, Gate
+from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.admission.circuit import Circuit, CircuitState
 from hivemind.scheduler.admission.estimate import Estimators
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.limits.allowance import Allowance
 from hivemind.scheduler.limits.headers import MOST_RESET_S
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from scheduler.driving import lane_config
 
+from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.limits.allowance import Allowance
 from hivemind.scheduler.ticket import Agent, Ticket
 from hivemind.scheduler.types import Priority, Request, Usage, WindowKind, WindowReading
 

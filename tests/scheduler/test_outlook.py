@@ -7,8 +7,8 @@ import math
 import pytest
 from scheduler.driving import Hands, lane_config
 
+from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.explain import Opening, Outlook
-from hivemind.scheduler.limits.allowance import Allowance
 from hivemind.scheduler.limits.headers import BUCKET_PROOF
 from hivemind.scheduler.limits.window import Window
 from hivemind.scheduler.ticket import Ticket
