@@ -17,8 +17,9 @@ from hivemind.cli.agents.run import told
 from hivemind.proxy.exchange import text_of
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ticket import Refusal
-from hivemind.setup import CLIENTS, Client, Shell, instructions, shell_of
-from hivemind.text.shells import command_line, curl, exported, filled, removed, variable, word
+from hivemind.setup.clients import CLIENTS, instructions
+from hivemind.setup.model import Client
+from hivemind.text.shells import Shell, command_line, curl, exported, filled, removed, shell_of, variable, word
 from hivemind.wire.target import parse_path
 
 URL = "http://127.0.0.1:8765"
@@ -53,7 +54,7 @@ def lines(client: Client, agent: str, token: bool, shell: Shell) -> list[str]:
     found = instructions(client, URL, agent, token, shell=shell)
     return [
         line
-        for snippet in found.snippets
+        for snippet in found.steps.snippets
         if snippet.language == "shell"
         for line in snippet.text.splitlines()
         if not line.startswith(("codex ", "curl"))
@@ -78,14 +79,14 @@ def test_lines_work(client: Client, token: bool, shell: Shell) -> None:
         assert reached.token == ("t0k" if token else None)
     assert urls or "OPENCODE_CONFIG_CONTENT" in new
     assert new.get("COPILOT_PROVIDER_API_KEY", "k3y") == "k3y"
-    assert environment(shell, f"{script}\n{found.undo.text}").keys() & new.keys() == set()
+    assert environment(shell, f"{script}\n{found.steps.undo.text}").keys() & new.keys() == set()
 
 
 @pytest.mark.parametrize("token", [False, True])
 def test_codex_arguments(token: bool) -> None:
     """Codex gets each setting as one argument, with the token in it where there is one."""
     found = instructions(CLIENTS["codex"], URL, "alice", token)
-    script = "\n".join(snippet.text for snippet in found.snippets if snippet.language == "shell")
+    script = "\n".join(snippet.text for snippet in found.steps.snippets if snippet.language == "shell")
     printed = run("bash", f'codex() {{ printf "%s\\n" "$@"; }}\n{script}').split()
     assert printed == [
         "-c",

@@ -14,8 +14,8 @@ from hivemind.providers.profiles import profile_for
 from hivemind.setup.editors import COPILOT_MODEL
 from hivemind.setup.model import Target
 from hivemind.setup.reach import is_loopback
+from hivemind.setup.snippets import SUFFIXES, value_of
 from hivemind.setup.terminal import GEMINI_SETTINGS, INLINE_TOKEN, codex_setting, opencode_providers
-from hivemind.setup.variables import SUFFIXES, value_of
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 
 TASK_VARIABLE = "HIVEMIND_TASK"

@@ -83,3 +83,13 @@ def folder_settings(namespace: argparse.Namespace) -> Settings:
 
     named = (("--state-dir", namespace.state_dir), ("--config", namespace.config))
     return load([f"{flag}={value}" for flag, value in named if value is not None], environ=os.environ, cwd=Path.cwd())
+
+
+def checked_agent(name: str, origin: str) -> str:
+    """Return an agent's name in its normal form. Raises: UsageError, which names the flag or variable `origin`."""
+    from hivemind.agent_names import BadName, normalised
+
+    try:
+        return normalised(name)
+    except BadName as error:
+        raise UsageError(f"{origin}: {error}") from None

@@ -10,10 +10,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from hivemind.cli.address import given_settings, own_url
+from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
 from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
-from hivemind.errors import UsageError
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -47,15 +46,8 @@ def _run(namespace: argparse.Namespace) -> int:
 
 
 def _agent(given: str | None, environ: Mapping[str, str]) -> str | None:
-    from hivemind.agent_names import BadName, normalised
-
     name, origin = (given, "--agent") if given else (environ.get(AGENT_VARIABLE), AGENT_VARIABLE)
-    if not name:
-        return None
-    try:
-        return normalised(name)
-    except BadName as error:
-        raise UsageError(f"{origin}: {error}") from None
+    return checked_agent(name, origin) if name else None
 
 
 async def _serve(url: str, token_file: Path | None, agent: str | None, environ: Mapping[str, str]) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from hivemind.cli.address import given_settings, own_url
+from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
 from hivemind.setup.clients import CLIENTS, instructions
-from hivemind.setup.model import Client
+from hivemind.setup.model import Client, Instructions, Snippet
 from hivemind.setup.reach import is_loopback
-from hivemind.setup.text import as_text, listing
 from hivemind.text.shells import SHELLS, Shell, shell_of
 from hivemind.text.suggest import did_you_mean
 
+_WIDTH = 80
 _URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?")
 
 
@@ -35,7 +37,7 @@ def _run(namespace: argparse.Namespace) -> int:
     client = _client(namespace.client)
     settings = given_settings(os.environ, Path.cwd())
     url = own_url(settings, "--url") if namespace.url is None else _checked_url(namespace.url)
-    agent = client.agent if namespace.agent is None else _checked_agent(namespace.agent)
+    agent = client.agent if namespace.agent is None else checked_agent(namespace.agent, "--agent")
     # Any address but loopback needs one, and so most likely does a proxy that was named.
     token = "token" in settings or not is_loopback(url)
     print(as_text(instructions(client, url, agent, token, shell=_shell(namespace.shell))), end="")
@@ -59,19 +61,6 @@ def _checked_url(text: str) -> str:
     return text.removesuffix("/")
 
 
-def _checked_agent(name: str) -> str:
-    from hivemind.agent_names import BadName, normalised
-
-    if name in ("", ".", ".."):
-        raise UsageError(
-            "--agent: must be at least one character, and neither . nor .., which URLs understand as folders"
-        )
-    try:
-        return normalised(name)
-    except BadName as error:
-        raise UsageError(f"--agent: {error}") from None
-
-
 def _shell(name: str | None) -> Shell:
     if name is None:
         return shell_of(os.environ, os.name)
@@ -79,6 +68,42 @@ def _shell(name: str | None) -> Shell:
         if shell == name:
             return shell
     raise UsageError(f"--shell {name}: must be {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
+
+
+def as_text(found: Instructions) -> str:
+    """What `hivemind setup CLIENT` prints, with a line end."""
+    blocks = [
+        f"{found.client.title}, as the agent {found.target.agent}" if found.client.named else found.client.title,
+        *(_wrapped(limit) for limit in found.steps.limits),
+        *(block for snippet in (*found.steps.snippets, found.check, found.steps.undo) for block in _blocks(snippet)),
+        _aligned(found.facts),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def listing(clients: Iterable[Client]) -> str:
+    """What `hivemind setup` prints, with a line end."""
+    rows = [(client.name, f"{client.title}: {client.summary}") for client in clients]
+    return f"hivemind setup CLIENT prints what to paste where. CLIENT is one of\n\n{_aligned(rows, indent='  ')}\n"
+
+
+def _aligned(rows: Iterable[tuple[str, str]], *, indent: str = "") -> str:
+    """Labels in a column, texts beside them."""
+    rows = list(rows)
+    column = max(len(label) for label, _ in rows) + 3
+    return "\n".join(_wrapped(text, indent + label.ljust(column), indent + " " * column) for label, text in rows)
+
+
+def _blocks(snippet: Snippet) -> Iterator[str]:
+    yield _wrapped(f"{snippet.where}:" if snippet.text else snippet.where)
+    if snippet.text:
+        yield snippet.text
+
+
+def _wrapped(text: str, first: str = "", rest: str = "") -> str:
+    return textwrap.fill(
+        text, _WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 command = Command(_configure, _run)

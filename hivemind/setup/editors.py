@@ -6,17 +6,16 @@ each. Copilot's command line was tried (1.0); the rest is by the vendors' pages,
 
 from __future__ import annotations
 
-from hivemind.setup.model import Snippet, Steps, Target
+from hivemind.setup.model import Snippet, Steps, Target, client
 from hivemind.setup.reach import is_public
 from hivemind.setup.snippets import exports, in_json, unset
-from hivemind.setup.terminal import claude_code_line
 from hivemind.text import shells
 
 COPILOT_MODEL = "claude-sonnet-5"
 
 
+@client("Cursor", "agents in its terminal; its own only in part", "claude", "https://cursor.com/docs")
 def cursor(target: Target) -> Steps:
-    """Its servers call the URL, so it must be one on the internet; an agent in its terminal needs no such thing."""
     override = Snippet(
         "In Cursor Settings, Models, API Keys: as Override OpenAI Base URL, beside your OpenAI key",
         f"{target.base}/v1",
@@ -40,8 +39,8 @@ def cursor(target: Target) -> Steps:
     )
 
 
+@client("Windsurf", "agents in its terminal, not its own", "claude", "https://docs.devin.ai/desktop/acp")
 def windsurf(target: Target) -> Steps:
-    """No way for its own agents; an agent in its terminal can be pointed."""
     return Steps(
         limits=(
             "Windsurf (since June 2026 Devin Desktop) sends its own agents and its completion to its own servers. It"
@@ -57,14 +56,20 @@ def windsurf(target: Target) -> Steps:
     )
 
 
+@client(
+    "GitHub Copilot",
+    "models of your own key (CLI and VS Code)",
+    "copilot",
+    "https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/use-byok-models",
+    "https://code.visualstudio.com/docs/agent-customization/language-models",
+)
 def copilot(target: Target) -> Steps:
-    """Its command line and VS Code's chat take models of one's own key."""
     lines = (
-        exports(target, {"COPILOT_PROVIDER_TYPE": "anthropic", "COPILOT_PROVIDER_BASE_URL": target.base}),
+        shells.exported(target.shell, "COPILOT_PROVIDER_TYPE", "anthropic"),
+        shells.exported(target.shell, "COPILOT_PROVIDER_BASE_URL", target.base),
         shells.copied(target.shell, "COPILOT_PROVIDER_API_KEY", "ANTHROPIC_API_KEY"),
-        exports(target, {"COPILOT_MODEL": COPILOT_MODEL}),
+        shells.exported(target.shell, "COPILOT_MODEL", COPILOT_MODEL),
     )
-    names = ("TYPE", "BASE_URL", "API_KEY")
     return Steps(
         limits=(
             "Copilot's own models and its inline suggestions run on GitHub's servers and can't be sent elsewhere."
@@ -80,7 +85,9 @@ def copilot(target: Target) -> Steps:
         ),
         undo=unset(
             target,
-            *(f"COPILOT_PROVIDER_{name}" for name in names),
+            "COPILOT_PROVIDER_TYPE",
+            "COPILOT_PROVIDER_BASE_URL",
+            "COPILOT_PROVIDER_API_KEY",
             "COPILOT_MODEL",
             also="take the entry out of chatLanguageModels.json",
         ),
@@ -115,4 +122,4 @@ def _endpoint(target: Target) -> dict[str, object]:
 
 def _in_its_terminal(editor: str, target: Target) -> Snippet:
     where = f"An agent that runs in {editor}'s terminal can be pointed at HiveMind; Claude Code, for one"
-    return Snippet(where, claude_code_line(target), "shell")
+    return Snippet(where, exports(target, "ANTHROPIC_BASE_URL"), "shell")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from hivemind.setup.model import Snippet, Steps, Target
+from hivemind.setup.model import Snippet, Steps, Target, client
 from hivemind.setup.reach import is_loopback
 from hivemind.setup.snippets import in_json, nothing_to_paste
 from hivemind.text import shells
@@ -17,8 +17,8 @@ NAME = "hivemind"
 _CONTROL_TOKEN = "HIVEMIND_CONTROL_TOKEN"
 
 
+@client("HiveMind's tools", "for agents, in clients that speak MCP", "worker", named=False)
 def mcp(target: Target) -> Steps:
-    """A line for clients that have one for it, an entry in a file for the others."""
     command = ["hivemind", "mcp", "--attach", target.url]
     program, *arguments = command
     words = " ".join(shells.word(target.shell, each) for each in command)

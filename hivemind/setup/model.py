@@ -54,6 +54,7 @@ class Steps:
     """What a client has of its own."""
 
     snippets: tuple[Snippet, ...]
+    """The first is the shortest way."""
     undo: Snippet
     needs: str
     notes: tuple[str, ...] = ()
@@ -71,24 +72,32 @@ class Client:
     summary: str
     """What is set, in a few words."""
     agent: str
-    """What its agent is called unless somebody says otherwise."""
+    """Its agent's name, unless the user gives another."""
     docs: tuple[str, ...]
     """The vendor's pages on it."""
     steps: Callable[[Target], Steps]
-    named: bool = True
+    named: bool
     """Its requests come under an agent's name."""
+
+
+def client(
+    title: str, summary: str, agent: str, *docs: str, named: bool = True
+) -> Callable[[Callable[[Target], Steps]], Client]:
+    """Make a client of the function that returns its steps, whose name is the client's."""
+
+    def made(steps: Callable[[Target], Steps]) -> Client:
+        return Client(steps.__name__.replace("_", "-"), title, summary, agent, docs, steps, named)
+
+    return made
 
 
 @dataclass(frozen=True, slots=True)
 class Instructions:
-    """Everything to be told about a client and a proxy."""
+    """How to point a client at a proxy."""
 
     client: Client
     target: Target
-    limits: tuple[str, ...]
-    snippets: tuple[Snippet, ...]
-    """The first is the shortest way."""
+    steps: Steps
     check: Snippet
-    undo: Snippet
     facts: tuple[tuple[str, str], ...]
     """Each a label of one word and a sentence or two."""

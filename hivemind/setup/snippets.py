@@ -1,4 +1,4 @@
-"""The forms that snippets take."""
+"""Snippets in the forms of shells and files, and the variables that point SDKs and clients at the proxy."""
 
 from __future__ import annotations
 
@@ -7,21 +7,31 @@ import re
 from collections.abc import Mapping
 
 from hivemind.setup.model import Snippet, Target
-from hivemind.setup.variables import value_of
 from hivemind.text import shells
 
 HERE = "In the shell that starts it"
 _BARE_IN_DOTENV = re.compile(r"[\w@%+=:,./{}~[\]-]*", re.ASCII)
+SUFFIXES: Mapping[str, str] = {
+    "ANTHROPIC_BASE_URL": "",  # Anthropic's SDKs, Claude Code
+    "ANTHROPIC_API_BASE": "",  # LiteLLM, and aider through it
+    "OPENAI_BASE_URL": "/v1",  # OpenAI's SDKs
+    "OPENAI_API_BASE": "/v1",  # LiteLLM, aider, LangChain
+    "GOOGLE_GEMINI_BASE_URL": "",  # Google's Gen AI SDKs, Gemini CLI
+    "OLLAMA_HOST": "",  # Ollama and its SDKs
+    "OLLAMA_API_BASE": "",  # LiteLLM, aider
+    "AZURE_OPENAI_ENDPOINT": "",  # OpenAI's SDKs, before an upstream at Azure
+}
+"""By variable, what follows the proxy's address in its value."""
 
 
-def exports(target: Target, values: Mapping[str, str]) -> str:
-    """A line for each variable."""
-    return "\n".join(shells.exported(target.shell, name, value) for name, value in values.items())
+def value_of(variable: str, base: str) -> str:
+    """What it is to hold where `base` is the proxy's address with the agent's name."""
+    return base + SUFFIXES[variable]
 
 
-def pointed(target: Target, variable: str) -> str:
-    """The line that points whatever reads this variable at the proxy."""
-    return shells.exported(target.shell, variable, value_of(variable, target.base))
+def exports(target: Target, *variables: str) -> str:
+    """Return the lines that point whatever reads these variables at the proxy."""
+    return "\n".join(shells.exported(target.shell, name, value_of(name, target.base)) for name in variables)
 
 
 def in_json(where: str, content: object) -> Snippet:
@@ -29,9 +39,10 @@ def in_json(where: str, content: object) -> Snippet:
     return Snippet(where, json.dumps(content, indent=2, ensure_ascii=False), "json")
 
 
-def dotenv(where: str, values: Mapping[str, str]) -> Snippet:
-    """A file of variables."""
-    return Snippet(where, "\n".join(f"{name}={_dotenv_value(value)}" for name, value in values.items()), "dotenv")
+def dotenv(where: str, target: Target, *variables: str) -> Snippet:
+    """Return a snippet of a file of variables that point at the proxy."""
+    lines = [f"{name}={_dotenv_value(value_of(name, target.base))}" for name in variables]
+    return Snippet(where, "\n".join(lines), "dotenv")
 
 
 def toml_text(text: str) -> str:

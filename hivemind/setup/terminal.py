@@ -1,4 +1,4 @@
-"""Coding agents that run in a terminal: Claude Code, Codex, opencode, Gemini CLI, aider.
+"""Coding agents that run in a terminal (Claude Code, Codex, opencode, Gemini CLI, aider), and the providers' SDKs.
 
 What is said here was tried with Claude Code 2.1, Codex 0.169, opencode 1.18, Gemini CLI 0.61 and aider 0.86; the
 vendors' pages are named with each client (:mod:`.clients`).
@@ -9,25 +9,31 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hivemind.setup.model import Snippet, Steps, Target
-from hivemind.setup.snippets import HERE, dotenv, exports, in_json, nothing_to_paste, pointed, toml_text, unset
-from hivemind.setup.variables import value_of
+from hivemind.setup.model import Snippet, Steps, Target, client
+from hivemind.setup.snippets import HERE, dotenv, exports, in_json, nothing_to_paste, toml_text, unset
 from hivemind.text import shells
 
 INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
 """How opencode's configuration reads a variable."""
+GEMINI_SETTINGS = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+"""Without them `gemini -p` doesn't start with a base URL but Google's."""
+_ANTHROPIC = """\
+import anthropic
+
+client = anthropic.Anthropic(base_url={url})"""
+_OPENAI = """\
+import openai
+
+client = openai.OpenAI(base_url={url})"""
 
 
-def claude_code_line(target: Target) -> str:
-    """The one line to start with."""
-    return pointed(target, "ANTHROPIC_BASE_URL")
-
-
+@client(
+    "Claude Code", "one variable, or settings.json", "claude", "https://code.claude.com/docs/en/llm-gateway-connect"
+)
 def claude_code(target: Target) -> Steps:
-    """Return Claude Code's instructions: one variable."""
     return Steps(
         snippets=(
-            Snippet(HERE, claude_code_line(target), "shell"),
+            Snippet(HERE, exports(target, "ANTHROPIC_BASE_URL"), "shell"),
             in_json(
                 "Or for every session, in ~/.claude/settings.json, beside what is there",
                 {"env": {"ANTHROPIC_BASE_URL": target.base}},
@@ -55,8 +61,10 @@ def codex_setting(base: str) -> str:
     return f"openai_base_url={base}/v1"
 
 
+@client(
+    "Codex", "a provider in config.toml, or one flag", "codex", "https://developers.openai.com/codex/config-advanced"
+)
 def codex(target: Target) -> Steps:
-    """A provider of its own in the configuration."""
     lines = [
         'model_provider = "hivemind"',
         "",
@@ -94,8 +102,8 @@ def opencode_providers(url: str) -> dict[str, Any]:
     return {name: {"options": {"baseURL": url}} for name in ("anthropic", "openai")}
 
 
+@client("opencode", "base URLs in opencode.json", "opencode", "https://opencode.ai/docs/providers")
 def opencode(target: Target) -> Steps:
-    """A base URL for each provider in the configuration."""
     url = target.base.replace(shells.TOKEN, INLINE_TOKEN) + "/v1"
     providers = opencode_providers(url)
     inline = json.dumps({"provider": {"anthropic": {"options": {"baseURL": url}}}}, separators=(",", ":"))
@@ -120,25 +128,16 @@ def opencode(target: Target) -> Steps:
     )
 
 
-GEMINI_SETTINGS = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-"""Without them `gemini -p` doesn't start with a base URL but Google's."""
-
-
-def gemini_line(target: Target) -> str:
-    """The one line to start with."""
-    return pointed(target, "GOOGLE_GEMINI_BASE_URL")
-
-
+@client("Gemini CLI", "one variable, and settings.json", "gemini", "https://geminicli.com/docs/reference/configuration")
 def gemini(target: Target) -> Steps:
-    """One variable, and the way it logs in."""
     return Steps(
         snippets=(
-            Snippet(HERE, gemini_line(target), "shell"),
+            Snippet(HERE, exports(target, "GOOGLE_GEMINI_BASE_URL"), "shell"),
             in_json(
                 "In ~/.gemini/settings.json, beside what is there; gemini -p doesn't start without it",
                 GEMINI_SETTINGS,
             ),
-            dotenv("Or for every session, in ~/.gemini/.env", {"GOOGLE_GEMINI_BASE_URL": target.base}),
+            dotenv("Or for every session, in ~/.gemini/.env", target, "GOOGLE_GEMINI_BASE_URL"),
         ),
         undo=unset(target, "GOOGLE_GEMINI_BASE_URL", also="take the line out of .env"),
         needs="A Google upstream (https://generativelanguage.googleapis.com), and the key in GEMINI_API_KEY. With a"
@@ -147,22 +146,45 @@ def gemini(target: Target) -> Steps:
     )
 
 
-def aider_line(target: Target) -> str:
-    """Return the lines that point aider's Claude models at the proxy."""
-    return pointed(target, "ANTHROPIC_API_BASE")
-
-
+@client("aider", "a variable for each provider, or .env", "aider", "https://aider.chat/docs/config/dotenv.html")
 def aider(target: Target) -> Steps:
-    """A variable for each provider."""
-    values = {name: value_of(name, target.base) for name in ("ANTHROPIC_API_BASE", "OPENAI_API_BASE")}
+    names = ("ANTHROPIC_API_BASE", "OPENAI_API_BASE")
     return Steps(
         snippets=(
-            Snippet(HERE, exports(target, values), "shell"),
-            dotenv("Or for every session, in .env at the root of the repository or in the home directory", values),
+            Snippet(HERE, exports(target, *names), "shell"),
+            dotenv(
+                "Or for every session, in .env at the root of the repository or in the home directory", target, *names
+            ),
         ),
-        undo=unset(target, *values, also="take the lines out of .env"),
+        undo=unset(target, *names, also="take the lines out of .env"),
         needs="An upstream for each provider in use. aider keeps its ANTHROPIC_API_KEY and OPENAI_API_KEY.",
         notes=(
             "Only the OpenAI URL ends in /v1; aider --openai-api-base takes it too. OLLAMA_API_BASE takes the other.",
+        ),
+    )
+
+
+@client("Anything else", "variables and code for the providers' SDKs", "worker")
+def generic(target: Target) -> Steps:
+    key = shells.variable(target.shell, "ANTHROPIC_API_KEY")
+    headers = (f"x-api-key: {key}", "anthropic-version: 2023-06-01")
+    return Steps(
+        snippets=(
+            Snippet(HERE, exports(target, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"), "shell"),
+            Snippet("Or in Python, with Anthropic's SDK", _ANTHROPIC.format(url=json.dumps(target.base)), "python"),
+            Snippet("With OpenAI's SDK", _OPENAI.format(url=json.dumps(f"{target.base}/v1")), "python"),
+            Snippet(
+                "To try it all the way to an Anthropic upstream",
+                shells.curl(target.shell, f"{target.base}/v1/models", *headers),
+                "shell",
+            ),
+        ),
+        undo=unset(target, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"),
+        needs="An upstream for each provider in use. The SDKs read ANTHROPIC_API_KEY and OPENAI_API_KEY as before.",
+        notes=(
+            "OpenAI's URL ends in /v1, Anthropic's doesn't. As Anthropic's go GOOGLE_GEMINI_BASE_URL (Google Gen AI"
+            " SDKs), AZURE_OPENAI_ENDPOINT and OLLAMA_HOST.",
+            f"Where only headers can be set, x-hivemind-agent: {target.agent} gives the name. x-hivemind-priority is"
+            " critical, high, normal or low.",
         ),
     )

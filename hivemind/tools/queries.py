@@ -130,14 +130,12 @@ async def setup(proxy: ProxyAccess, caller: Caller, args: SetupInput) -> Setup:
     found = instructions(client, about.address, agent, token, shell=args.shell)
     return Setup(
         said=f"{client.title}, as the agent {agent}: paste one of these; the first is the shortest.",
-        snippets=[SnippetRow.of(each) for each in (*found.snippets, found.check, found.undo)],
-        notes=[*found.limits, *(f"{label}: {text}" for label, text in found.facts)],
+        snippets=[SnippetRow.of(each) for each in (*found.steps.snippets, found.check, found.steps.undo)],
+        notes=[*found.steps.limits, *(f"{label}: {text}" for label, text in found.facts)],
     )
 
 
 def _checked(name: str) -> str:
-    if name in ("", ".", ".."):
-        raise ToolError("agent: must be at least one character, and neither . nor .., which URLs take for folders")
     try:
         return normalised(name)
     except BadName as error:

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from hivemind.setup import CLIENTS, SHELLS, Client, Instructions, Shell, Snippet, as_text, instructions, quick_lines
+from hivemind.cli.setup import as_text
+from hivemind.setup.clients import CLIENTS, instructions, quick_lines
+from hivemind.setup.model import Client, Instructions, Snippet
 from hivemind.setup.reach import is_loopback, is_public
-from hivemind.text.shells import TOKEN
+from hivemind.text.shells import SHELLS, TOKEN, Shell
 from hivemind.wire.target import parse_path
 
 URL = "http://127.0.0.1:8765"
@@ -31,7 +33,7 @@ Golden = Callable[[str, str], None]
 
 def snippets(found: Instructions, *languages: str) -> list[Snippet]:
     """Those in these languages."""
-    return [snippet for snippet in found.snippets if snippet.language in languages]
+    return [snippet for snippet in found.steps.snippets if snippet.language in languages]
 
 
 @pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
@@ -76,11 +78,12 @@ def test_layout(client: Client, url: str, agent: str, token: bool, shell: Shell)
     """What is to be pasted is alone on its lines, as it is; prose has 80 columns, but for a page's address."""
     found = instructions(client, url, agent, token, shell=shell)
     blocks = as_text(found).split("\n\n")
-    pasted = "\n\n".join(snippet.text for snippet in (*found.snippets, found.check, found.undo)).split("\n\n")
+    snippets = (*found.steps.snippets, found.check, found.steps.undo)
+    pasted = "\n\n".join(snippet.text for snippet in snippets).split("\n\n")
     assert [block for block in pasted if block and block not in blocks] == []
     prose = [line for block in blocks if block not in pasted for line in block.splitlines()]
     assert [line for line in prose if len(line) > 80 and "https://" not in line] == []
-    assert all(snippet.text for snippet in found.snippets)
+    assert all(snippet.text for snippet in found.steps.snippets)
 
 
 def urls_in(content: object) -> list[str]:
@@ -137,7 +140,7 @@ def test_nothing_is_left_to_guess(client: Client, url: str, agent: str, token: b
     """Where a token has a place or a variable, both are explained; where none is asked for, neither is there."""
     found = instructions(client, url, agent, token, shell=shell)
     facts = " ".join(text for label, text in found.facts if label == "Token")
-    pasted = " ".join(snippet.text for snippet in found.snippets)
+    pasted = " ".join(snippet.text for snippet in found.steps.snippets)
     for word in (TOKEN, "HIVEMIND_TOKEN"):
         assert (word in pasted) == (word in facts)
         assert token or word not in pasted

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from hivemind.cli import main as cli
-from hivemind.setup import CLIENTS, as_text, instructions
+from hivemind.cli.setup import as_text
+from hivemind.setup.clients import CLIENTS, instructions
 
 STRONG = "3b1f0c9a7d52e846"
 
@@ -106,7 +107,7 @@ _URL = "--url: must be the proxy's scheme, host and port alone, as in http://127
         ),
         (
             ["codex", "--agent", ".."],
-            "--agent: must be at least one character, and neither . nor .., which URLs understand as folders",
+            "--agent: an agent's name can't be .., which clients leave out of its path; choose another",
         ),
         (["codex", "--shell", "csh"], "--shell csh: must be bash, fish or powershell"),
     ],

@@ -15,7 +15,7 @@ import openai
 import pytest
 from proxy.kit import Running, proxying
 
-from hivemind.setup import CLIENTS, instructions
+from hivemind.setup.clients import CLIENTS, instructions
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.serve import serving as serving_mock
@@ -35,7 +35,7 @@ async def running(token: bool) -> AsyncIterator[Running]:
 def pasted(language: str, proxy: Running, token: bool) -> list[str]:
     """What is to be pasted for anything that isn't known by name."""
     found = instructions(CLIENTS["generic"], proxy.url, AGENT, token)
-    return [snippet.text for snippet in found.snippets if snippet.language == language]
+    return [snippet.text for snippet in found.steps.snippets if snippet.language == language]
 
 
 def set_by(lines: str, name: str) -> str:

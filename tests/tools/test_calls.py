@@ -87,7 +87,7 @@ async def test_the_same_commands(tool: str, arguments: dict[str, Any], command: 
         ("metrics", {"agent": "an"}, "did you mean ann?"),
         ("metrics", {"xyz": 1}, "there is agent, order, limit"),
         ("setup", {"client": "claud-code"}, "did you mean claude-code?"),
-        ("setup", {"client": "codex", "agent": ".."}, "neither . nor .."),
+        ("setup", {"client": "codex", "agent": ".."}, "name can't be .."),
         ("setup", {"client": "codex", "agent": "sk-ant-sekrit-sekrit"}, "looks like a key"),
     ],
 )

@@ -15,6 +15,7 @@ from typing import Any
 from hivemind.agents.foreground import Foreground
 from hivemind.agents.run import AgentCommand, CannotRun, RunOutcome, check_command, run_agent
 from hivemind.agents.session import Say, Session, open_session
+from hivemind.cli.address import checked_agent
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.control.client import ControlError
@@ -121,27 +122,13 @@ def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> Agent
     return AgentCommand(
         command=tuple(words[1:]),
         cwd=cwd,
-        name=_name(namespace.name),
+        name=None if namespace.name is None else checked_agent(namespace.name, "--name"),
         parent=environ.get(AGENT_VARIABLE) or None,
         priority=_priority(namespace.priority),
         budget=budget,
         covers=namespace.covers,
         task=namespace.task,
     )
-
-
-def _name(text: str | None) -> str | None:
-    """Raises: UsageError."""
-    from hivemind.agent_names import BadName, normalised
-
-    if text is None:
-        return None
-    if not text.strip():
-        raise UsageError("--name: an agent's name can't be empty")
-    try:
-        return normalised(text)
-    except BadName as error:
-        raise UsageError(f"--name: {error}") from None
 
 
 def _priority(word: str | None) -> Priority | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hivemind.setup import Target, agent_line, quick_lines
+from hivemind.setup.clients import agent_line, quick_lines
+from hivemind.setup.model import Target
 from hivemind.text.shells import word
 from hivemind_tui.commands.apply_whatif import what_if_line
 from hivemind_tui.commands.navigation import NavigationActions, into

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from hivemind.setup import quick_lines
+from hivemind.setup.clients import quick_lines
 from hivemind.world.request_view import RequestDetail, RequestView
 from hivemind.world.snapshot import AgentView, TaskView
 from hivemind_tui.commands.room import Room

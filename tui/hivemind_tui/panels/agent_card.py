@@ -8,7 +8,7 @@ from itertools import chain
 from textual.strip import Strip
 
 from hivemind.scheduler.types import Priority
-from hivemind.setup import Target
+from hivemind.setup.model import Target
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, TicketView
 from hivemind_tui.keys.table import BY_ID

@@ -6,7 +6,7 @@ from textwrap import wrap
 
 from textual.strip import Strip
 
-from hivemind.setup import quick_lines
+from hivemind.setup.clients import quick_lines
 from hivemind.text.humanise import short_plural
 from hivemind_tui.render.format import clean, fit
 from hivemind_tui.render.pen import Pen, Span, call, linked
