@@ -16,7 +16,7 @@ from hivemind_tui.keys.table import BY_ID
 from hivemind_tui.panels import agent_card, agent_table, header, log
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link
-from hivemind_tui.state.filtering import Order
+from hivemind_tui.state.lists import Order
 from hivemind_tui.state.view import View
 
 PLAIN = Pen()

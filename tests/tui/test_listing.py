@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from tui.worlds import world
 
-from hivemind_tui.state.filtering import Order, agent_fields, arranged, matching
-from hivemind_tui.state.ordering import AGENT_KEYS
+from hivemind_tui.state.lists import AGENT_KEYS, Order, agent_fields, arranged, matching
 
 AGENTS_HERE = world().agents
 

@@ -23,7 +23,7 @@ from hivemind_tui.panels.request_page import MASK
 from hivemind_tui.render.bars import ending
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
-from hivemind_tui.state.filtering import Order
+from hivemind_tui.state.lists import Order
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.panel import Render
 

@@ -17,7 +17,7 @@ from hivemind_tui.commands import dialogs
 from hivemind_tui.panels import header, task_card, task_table
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
-from hivemind_tui.state.ordering import in_order
+from hivemind_tui.state.lists import in_order
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import ViewBuilder
 

@@ -11,8 +11,7 @@ from tui.worlds import world
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.panels import agent_table
 from hivemind_tui.render.pen import Pen
-from hivemind_tui.state.filtering import Order
-from hivemind_tui.state.ordering import AGENT_KEYS
+from hivemind_tui.state.lists import Order
 from hivemind_tui.state.tree import Branch, branched, ended_last, parents
 from hivemind_tui.state.view import View
 
@@ -43,7 +42,7 @@ def names(agents: tuple[AgentView, ...]) -> str:
 )
 def test_children_stand_under_their_parents(agents: tuple[AgentView, ...], shown: str) -> None:
     """Each agent once, whatever they say of each other."""
-    assert names(branched(agents, Order(), AGENT_KEYS)[0]) == shown
+    assert names(branched(agents, Order())[0]) == shown
 
 
 def test_those_that_ended_are_last() -> None:
@@ -61,22 +60,22 @@ def test_those_that_ended_are_last() -> None:
 def test_siblings_are_sorted_among_themselves() -> None:
     """Families stay together whichever way the list is turned."""
     agents = family(m="", z="m", b="m", a="", y="a")
-    up, _ = branched(agents, Order(sort="name"), AGENT_KEYS)
-    down, _ = branched(agents, Order(sort="name", reverse=True), AGENT_KEYS)
+    up, _ = branched(agents, Order(sort="name"))
+    down, _ = branched(agents, Order(sort="name", reverse=True))
     assert (names(up), names(down)) == ("a y m b z", "m z b a y")
 
 
 def test_a_filter_shows_what_fits_with_its_ancestors() -> None:
     """Also below one that is folded."""
     agents = family(top="", mid="top", leaf="mid", other="top", far="")
-    assert names(branched(agents, Order(filter="leaf"), AGENT_KEYS, frozenset({"top"}))[0]) == "top mid leaf"
-    assert names(branched(agents, Order(filter="nothing"), AGENT_KEYS)[0]) == ""
+    assert names(branched(agents, Order(filter="leaf"), frozenset({"top"}))[0]) == "top mid leaf"
+    assert names(branched(agents, Order(filter="nothing"))[0]) == ""
 
 
 def test_what_is_folded_shows_the_sums_of_all_below() -> None:
     """However deep; who isn't shown is counted."""
     agents = family(top="", mid="top", leaf="mid", far="")
-    shown, branches = branched(agents, Order(), AGENT_KEYS, frozenset({"top", "mid"}))
+    shown, branches = branched(agents, Order(), frozenset({"top", "mid"}))
     assert names(shown) == "top far"
     assert branches["top"].hidden == 2
     total = branches["top"].total
@@ -88,7 +87,7 @@ def test_what_is_folded_shows_the_sums_of_all_below() -> None:
 def test_a_very_long_line_of_descent_ends() -> None:
     """A thousand generations are walked without running out of stack."""
     agents = tuple(replace(ANY, name=f"a{n}", parent=f"a{n - 1}" if n else None) for n in range(1_000))
-    shown, branches = branched(agents, Order(), AGENT_KEYS)
+    shown, branches = branched(agents, Order())
     assert len(shown) == len(branches) == 1_000
     rows = agent_table.render(View(processes(), agents_shown=shown, branches=branches), 120, 20, Pen(boxed=False))
     assert {row.cell_length for row in rows} == {120}
@@ -102,7 +101,7 @@ def test_only_parents_that_are_known_count() -> None:
 def test_a_sub_agent_is_called_by_its_own_part_of_the_name() -> None:
     """Its parent's stands above it; where it stands alone it has its full name."""
     agents = family(**{"lead": "", "lead/tests": "lead", "lead.build": "lead", "gone/docs": "gone"})
-    shown, branches = branched(agents, Order(), AGENT_KEYS)
+    shown, branches = branched(agents, Order())
     view = View(replace(processes(), agents=agents), agents_shown=shown, branches=branches)
     rows = agent_table.render(view, 120, 20, Pen(boxed=False))
     text = ["".join(segment.text for segment in row)[3:14].rstrip() for row in rows]
@@ -112,7 +111,7 @@ def test_a_sub_agent_is_called_by_its_own_part_of_the_name() -> None:
 def test_the_lines_of_the_tree() -> None:
     """Branches, bends and trunks; of a folded one how many it hides."""
     full = processes()
-    shown, branches = branched(full.agents, Order(), AGENT_KEYS, frozenset({"grace"}))
+    shown, branches = branched(full.agents, Order(), frozenset({"grace"}))
     view = View(full, agents_shown=shown, branches=branches)
     rows = agent_table.render(view, 120, 20, Pen(boxed=False))
     text = ["".join(segment.text for segment in row)[3:14].rstrip() for row in rows]

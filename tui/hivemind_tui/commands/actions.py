@@ -12,7 +12,7 @@ from hivemind_tui.commands.navigation import NavigationActions, into
 from hivemind_tui.commands.whatif import WhatIfActions
 from hivemind_tui.keys.keymap import parsed
 from hivemind_tui.render.format import clean
-from hivemind_tui.state.filtering import line_fields, matching
+from hivemind_tui.state.lists import line_fields, matching
 from hivemind_tui.state.view import View
 
 

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from functools import partial
+from typing import Concatenate, ParamSpec
 
 from hivemind.setup.clients import quick_lines
 from hivemind.world.request_view import RequestDetail, RequestView
 from hivemind.world.snapshot import AgentView, TaskView
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
-from hivemind_tui.state.filtering import Order
-from hivemind_tui.state.ordering import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS
+from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, Order
 from hivemind_tui.state.tree import parents
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 from hivemind_tui.whatif import state as what_if
 
-T = TypeVar("T")
-FILTERED = OF_AGENTS | OF_REQUESTS | {"log", "tasks"}
+Item = AgentView | RequestView | TaskView
+P = ParamSpec("P")
+LISTED = OF_AGENTS | OF_REQUESTS | {"tasks"}
+"""Pages with a list."""
+FILTERED = LISTED | {"log"}
 """Pages whose list can be filtered."""
 _TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent"})
 
 
 def page(view: View, name: str) -> View:
-    """Another page, from the top."""
+    """Show another page, from its top."""
     return replace(view, trail=(name,), scroll=0)
 
 
 def back(view: View) -> View:
-    """One layer less: the filter, the marks, what was scrolled, the page."""
+    """Undo one of these: the filter, the marks, scrolling, the step to this page."""
     if view.filter:
         return filtered(view, "")
     if view.marked and view.page in OF_AGENTS:
@@ -40,7 +43,7 @@ def back(view: View) -> View:
 
 
 def into(view: View) -> View:
-    """One level down: from an agent to its requests, from a request to all about it."""
+    """Go one level down: from an agent to its requests, from a request to its details."""
     if view.page in OF_AGENTS and view.agent is not None:
         return replace(open_agent(view, view.agent.name), trail=(*view.trail, "agent"))
     if view.page in OF_REQUESTS and view.request is not None:
@@ -51,45 +54,71 @@ def into(view: View) -> View:
 
 
 def open_agent(view: View, name: str) -> View:
-    """One agent, as if it had been picked from the list of all."""
+    """Show one agent, as if it had been picked from the list of all."""
     # A filter that was typed for all requests would hide most of this agent's.
     order = replace(view.requests_order, filter="")
     return replace(view, selected=name, ticket=0, requests_order=order, trail=("agents", "agent"))
 
 
 def columns(view: View) -> tuple[str, ...]:
-    """By what the page's list can be sorted."""
-    return tuple(_order_of(view)[0]) if view.page in OF_AGENTS | OF_REQUESTS | {"tasks"} else ()
+    """Return the columns that the page's list can be sorted by."""
+    if view.page == "tasks":
+        return (*TASK_KEYS,)
+    if view.page in OF_REQUESTS:
+        return (*REQUEST_KEYS,)
+    return (*AGENT_KEYS,) if view.page in OF_AGENTS else ()
 
 
 def move(view: View, step: int) -> View:
-    """So many rows down (or, negative, up), in whatever the page has rows of."""
-    if view.page in OF_AGENTS:
-        return _select_agent(view, _at(view.agents, view.agent), step)
-    if view.page in OF_REQUESTS:
-        return _select_request(view, _at(view.listed, view.request), step)
-    if view.page == "tasks":
-        return _select_task(view, _at(view.tasks, view.task), step)
+    """Move the cursor by so many rows, down or (negative) up."""
+    if view.page in LISTED:
+        items, selected = _list_of(view)
+        return _select(view, items[_within(_position(items, selected) + step, len(items))]) if items else view
     if view.page == "tuning":
-        index = NAMES.index(view.knob) + step
-        return replace(view, knob=NAMES[max(0, min(len(NAMES) - 1, index))])
+        return replace(view, knob=NAMES[_within(NAMES.index(view.knob) + step, len(NAMES))])
     if view.page == "whatif":
         return replace(view, what_if=what_if.move(view.what_if, step))
     if view.page == "log":
-        return replace(view, log_back=max(0, min(len(view.snapshot.lines) - 1, view.log_back - step)))
-    last = len(quick_lines(view.snapshot.address)) - 1 if view.page == "start" else _last_entry(view.detail)
-    return replace(view, scroll=max(0, min(last, view.scroll + step)))
+        return replace(view, log_back=_within(view.log_back - step, len(view.snapshot.lines)))
+    entries = len(quick_lines(view.snapshot.address)) if view.page == "start" else _entries(view.detail)
+    return replace(view, scroll=_within(view.scroll + step, entries))
 
 
-def _last_entry(detail: RequestDetail | None) -> int:
-    """Of the longer of the request page's lists: the decisions, and the headers under their three heads."""
+def _list_of(view: View) -> tuple[Sequence[Item], Item | None]:
+    """Return the items of the page's list, and the selected one."""
+    if view.page == "tasks":
+        return view.tasks, view.task
+    if view.page in OF_REQUESTS:
+        return view.listed, view.request
+    return view.agents, view.agent
+
+
+def _select(view: View, item: Item) -> View:
+    if isinstance(item, TaskView):
+        return replace(view, chosen=item.id)
+    if isinstance(item, RequestView):
+        return replace(view, ticket=item.ticket)
+    return replace(view, selected=item.name)
+
+
+def _position(items: Sequence[Item], item: Item | None) -> int:
+    return next((index for index, each in enumerate(items) if each is item), 0)
+
+
+def _within(index: int, length: int) -> int:
+    """Return the nearest index of a list of this length."""
+    return max(0, min(length - 1, index))
+
+
+def _entries(detail: RequestDetail | None) -> int:
+    """Return the entries of the longer of the request page's lists: decisions, and headers with three headings."""
     if detail is None:
         return 0
-    return max(len(detail.decisions), len(detail.request_headers) + len(detail.response_headers) + 3) - 1
+    return max(len(detail.decisions), len(detail.request_headers) + len(detail.response_headers) + 3)
 
 
 def edge(view: View, index: int) -> View:
-    """The first row (0) or the last one (-1). The first of the requests is whichever is newest, from then on too."""
+    """Move to the first row (0) or the last one (-1). The first of the requests stays the newest one."""
     far = 1_000_000
     if view.page == "log":
         return replace(view, log_back=0 if index else max(0, len(view.snapshot.lines) - 1))
@@ -98,30 +127,8 @@ def edge(view: View, index: int) -> View:
     return move(view, far if index else -far)
 
 
-def _at(items: Sequence[T], item: T | None) -> int:
-    return next((index for index, each in enumerate(items) if each is item), 0)
-
-
-def _select_agent(view: View, index: int, step: int) -> View:
-    if not view.agents:
-        return view
-    return replace(view, selected=view.agents[max(0, min(len(view.agents) - 1, index + step))].name)
-
-
-def _select_request(view: View, index: int, step: int) -> View:
-    if not view.listed:
-        return view
-    return replace(view, ticket=view.listed[max(0, min(len(view.listed) - 1, index + step))].ticket)
-
-
-def _select_task(view: View, index: int, step: int) -> View:
-    if not view.tasks:
-        return view
-    return replace(view, chosen=view.tasks[max(0, min(len(view.tasks) - 1, index + step))].id)
-
-
 def mark(view: View) -> View:
-    """Mark the selected agent, or no longer, and go on to the next."""
+    """Mark the selected agent, or unmark it, and select the next."""
     agent = view.agent
     if agent is None:
         return view
@@ -131,18 +138,18 @@ def mark(view: View) -> View:
 
 
 def mark_all(view: View) -> View:
-    """Mark every agent shown, or none where all are."""
+    """Mark all agents listed, or unmark them where all are marked."""
     shown = frozenset(agent.name for agent in view.agents)
     return replace(view, marked=view.marked - shown if shown <= view.marked else view.marked | shown)
 
 
 def tree(view: View) -> View:
-    """Agents under those that started them, or all in one flat list."""
+    """Show agents as a tree, or as a flat list."""
     return replace(view, tree=not view.branches, folded=frozenset())
 
 
 def fold(view: View) -> View:
-    """Hide what stands below the selected agent, or show it again; of one with nothing below, what is beside it."""
+    """Hide the descendants of the selected agent, or show them; for an agent without any, those of its parent."""
     agent = view.agent
     if agent is None or not view.branches:
         return view
@@ -151,11 +158,31 @@ def fold(view: View) -> View:
     return view if name is None else replace(view, folded=view.folded ^ {name}, selected=name)
 
 
-def _order_of(view: View) -> tuple[Iterable[str], Order]:
-    """Return the columns that the page's list can be sorted by, and its order."""
-    if view.page == "tasks":
-        return TASK_KEYS, view.tasks_order
-    return (REQUEST_KEYS, view.requests_order) if view.page in OF_REQUESTS else (AGENT_KEYS, view.agents_order)
+def sort(view: View, step: int) -> View:
+    """Sort by the next column; after the last one in the order of the source."""
+    names = ["", *columns(view)]
+    order = view.order
+    at = names.index(order.sort) if order.sort in names else 0
+    return sort_by(view, names[(at + step) % len(names)])
+
+
+def sort_by(view: View, column: str) -> View:
+    """Sort by a column, numbers from the largest; where it is sorted by that already, reverse it."""
+    if column and column == view.order.sort:
+        return reverse(view)
+    return _ordered(view, replace(view.order, sort=column, reverse=bool(column) and column not in ASCENDING))
+
+
+def reverse(view: View) -> View:
+    """Reverse the order of the page's list."""
+    return _ordered(view, replace(view.order, reverse=not view.order.reverse))
+
+
+def filtered(view: View, text: str) -> View:
+    """Filter the page's list by this text."""
+    if view.page == "log":
+        return replace(view, log_filter=text, log_back=0)
+    return _ordered(view, replace(view.order, filter=text))
 
 
 def _ordered(view: View, order: Order) -> View:
@@ -166,92 +193,65 @@ def _ordered(view: View, order: Order) -> View:
     return replace(view, agents_order=order)
 
 
-def sort(view: View, step: int) -> View:
-    """By the next column; after the last one as they came."""
-    keys, order = _order_of(view)
-    names = ["", *keys]
-    at = names.index(order.sort) if order.sort in names else 0
-    return sort_by(view, names[(at + step) % len(names)])
-
-
-def sort_by(view: View, column: str) -> View:
-    """By this column, numbers from the largest; the other way round where it is sorted by it already."""
-    _, order = _order_of(view)
-    if column and column == order.sort:
-        return reverse(view)
-    return _ordered(view, replace(order, sort=column, reverse=bool(column) and column not in ASCENDING))
-
-
-def reverse(view: View) -> View:
-    """The other way round."""
-    _, order = _order_of(view)
-    return _ordered(view, replace(order, reverse=not order.reverse))
-
-
-def filtered(view: View, text: str) -> View:
-    """The page's list filtered by this text."""
-    if view.page == "log":
-        return replace(view, log_filter=text, log_back=0)
-    return _ordered(view, replace(_order_of(view)[1], filter=text))
-
-
 def jump(view: View, kind: str) -> View:
-    """To the next one in trouble, to the slowest, or to the dearest of those shown; stays where there is none."""
-    if view.page in OF_REQUESTS:
-        found = _found(view.listed, view.request, kind, _request_trouble, _request_measures(view))
-        return view if found is None else replace(view, ticket=found.ticket)
-    if view.page == "tasks":
-        task = _found(view.tasks, view.task, kind, _task_trouble, _TASK_MEASURES)
-        return view if task is None else replace(view, chosen=task.id)
-    agent = _found(view.agents, view.agent, kind, _agent_trouble, _AGENT_MEASURES)
-    return view if agent is None else replace(view, selected=agent.name)
-
-
-def _found(
-    items: Sequence[T],
-    selected: T | None,
-    kind: str,
-    troubled: Callable[[T], bool],
-    measures: dict[str, Callable[[T], float]],
-) -> T | None:
+    """Select the next one in trouble (`failing`), the `slowest`, or the `dearest` of those listed, if there is one."""
+    items, selected = _list_of(view)
     if kind == "failing":
-        start = _at(items, selected) + 1
-        return next((item for item in (*items[start:], *items[:start]) if troubled(item)), None)
-    best = max(items, key=measures[kind], default=None)
-    return best if best is not None and measures[kind](best) > 0 else None
+        start = _position(items, selected) + 1
+        found = next((item for item in (*items[start:], *items[:start]) if _in_trouble(item)), None)
+    else:
+        measure = partial(_slowness, at=view.snapshot.at) if kind == "slowest" else _cost
+        found = max((item for item in items if measure(item) > 0), key=measure, default=None)
+    return view if found is None else _select(view, found)
 
 
-def _agent_trouble(agent: AgentView) -> bool:
-    return agent.failed > 0 or agent.state in _TROUBLED
+def _in_trouble(item: Item) -> bool:
+    if isinstance(item, TaskView):
+        return item.state in ("failed", "blocked")
+    return item.state in _TROUBLED or (isinstance(item, AgentView) and item.failed > 0)
 
 
-def _request_trouble(request: RequestView) -> bool:
-    return request.state in _TROUBLED
+def _slowness(item: Item, at: float) -> float:
+    if isinstance(item, TaskView):
+        return item.ran_s
+    if isinstance(item, RequestView):
+        return item.duration_s(at)
+    return item.served_s / item.finished if item.finished else 0.0
 
 
-def _task_trouble(task: TaskView) -> bool:
-    return task.state in ("failed", "blocked")
+def _cost(item: Item) -> float:
+    """Return dollars, else tokens, which for comparison count as far less."""
+    if item.dollars:
+        return item.dollars
+    if isinstance(item, TaskView):
+        return item.tokens / 1e9
+    return item.usage.weighted / 1e9 if item.usage else 0.0
 
 
-_TASK_MEASURES: dict[str, Callable[[TaskView], float]] = {
-    "slowest": lambda task: task.ran_s,
-    "dearest": lambda task: task.dollars or task.tokens / 1e9,
-}
-_AGENT_MEASURES: dict[str, Callable[[AgentView], float]] = {
-    "slowest": lambda agent: agent.served_s / agent.finished if agent.finished else 0.0,
-    "dearest": lambda agent: agent.dollars or agent.usage.weighted / 1e9,
-}
+def _going(step: Callable[Concatenate[View, P], View]) -> Callable[Concatenate[NavigationActions, P], None]:
+    """Return the action that shows the view which `step` returns."""
 
+    def action(self: NavigationActions, /, *args: P.args, **kwargs: P.kwargs) -> None:
+        self.go(step(self.view, *args, **kwargs))
 
-def _request_measures(view: View) -> dict[str, Callable[[RequestView], float]]:
-    return {
-        "slowest": lambda request: request.duration_s(view.snapshot.at),
-        "dearest": lambda request: request.dollars or (request.usage.weighted / 1e9 if request.usage else 0.0),
-    }
+    return action
 
 
 class NavigationActions(Room):
     """The keys and clicks that change what is shown and send nothing."""
+
+    action_page = _going(page)
+    action_out = _going(back)
+    action_move = _going(move)
+    action_edge = _going(edge)
+    action_mark = _going(mark)
+    action_mark_all = _going(mark_all)
+    action_tree = _going(tree)
+    action_fold = _going(fold)
+    action_sort = _going(sort)
+    action_sort_by = _going(sort_by)
+    action_reverse = _going(reverse)
+    action_jump = _going(jump)
 
     def action_filter(self) -> None:
         """Ask for the words to filter the page's list by; the list follows as they are typed."""
@@ -261,65 +261,32 @@ class NavigationActions(Room):
             return
 
         def changed(text: str) -> None:
-            # What half a word hides comes back with the rest of it, and the cursor with it.
+            # Rows that half a word hides come back with the rest of it, and so does the cursor.
             view = filtered(self.view, text)
             self.go(replace(view, selected=now.selected, ticket=now.ticket, chosen=now.chosen))
 
         hint = "words, !not, state:retry  enter keeps it, esc drops the change"
         self.ask_line("filter", now.filter, hint=hint, typed=changed)
 
-    def action_page(self, name: str) -> None:
-        self.go(page(self.view, name))
-
-    def action_out(self) -> None:
-        self.go(back(self.view))
-
-    def action_move(self, step: int) -> None:
-        self.go(move(self.view, step))
-
-    def action_edge(self, index: int) -> None:
-        self.go(edge(self.view, index))
-
-    def action_mark(self) -> None:
-        self.go(mark(self.view))
-
-    def action_mark_all(self) -> None:
-        self.go(mark_all(self.view))
-
-    def action_tree(self) -> None:
-        self.go(tree(self.view))
-
-    def action_fold(self) -> None:
-        self.go(fold(self.view))
-
-    def action_sort(self, step: int) -> None:
-        self.go(sort(self.view, step))
-
-    def action_sort_by(self, column: str) -> None:
-        self.go(sort_by(self.view, column))
-
-    def action_reverse(self) -> None:
-        self.go(reverse(self.view))
-
-    def action_jump(self, kind: str) -> None:
-        self.go(jump(self.view, kind))
-
     def action_lane(self, step: int) -> None:
+        """Show the next lane or the one before."""
         self.go(replace(self.view, lane_index=self.view.lane_index + step))
 
     def action_pick_agent(self, name: str) -> None:
-        """A click: select, and the second one opens."""
-        again = self.view.selected == name
-        self.go(into(self.view) if again else replace(self.view, selected=name))
+        """Select an agent on a click, and open it on a second one."""
+        self._pick(replace(self.view, selected=name))
 
     def action_pick_request(self, ticket: int) -> None:
-        again = self.view.ticket == ticket
-        self.go(into(self.view) if again else replace(self.view, ticket=ticket))
+        """Select a request on a click, and open it on a second one."""
+        self._pick(replace(self.view, ticket=ticket))
 
     def action_pick_task(self, name: str) -> None:
-        again = self.view.chosen == name
-        self.go(into(self.view) if again else replace(self.view, chosen=name))
+        """Select a task on a click, and open its agent on a second one."""
+        self._pick(replace(self.view, chosen=name))
+
+    def _pick(self, picked: View) -> None:
+        self.go(into(picked) if picked == self.view else picked)
 
     def action_open_agent(self, name: str) -> None:
-        """From the task that it works on."""
+        """Open the agent that works on a task."""
         self.go(replace(open_agent(self.view, name), trail=("tasks", "agent")))

@@ -17,7 +17,7 @@ from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
 from hivemind_tui.render.table import render as render_table
-from hivemind_tui.state.ordering import AGENT_KEYS
+from hivemind_tui.state.lists import AGENT_KEYS
 from hivemind_tui.state.tree import DEEPEST, Branch
 from hivemind_tui.state.view import View, join
 

@@ -9,7 +9,7 @@ from hivemind.world.snapshot import Line
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Pen, Row
-from hivemind_tui.state.filtering import line_fields, matching
+from hivemind_tui.state.lists import line_fields, matching
 from hivemind_tui.state.view import View, join
 
 _TAG = 8

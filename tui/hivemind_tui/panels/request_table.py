@@ -18,7 +18,7 @@ from hivemind_tui.render.phases import phases_of
 from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, hidden_order, scrolling
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.render.wait_reason import WAITING, far_back, short
-from hivemind_tui.state.ordering import REQUEST_KEYS, cached_share, first_token_s, input_tokens, output_tokens, tries
+from hivemind_tui.state.lists import REQUEST_KEYS, cached_share, first_token_s, input_tokens, output_tokens, tries
 from hivemind_tui.state.view import View, join
 
 _WIDE = 190

@@ -14,7 +14,7 @@ from hivemind_tui.render.format import fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, call, fitting, linked
 from hivemind_tui.render.rows import named
-from hivemind_tui.state.ordering import ENDED
+from hivemind_tui.state.lists import ENDED
 from hivemind_tui.state.view import View
 
 _LABEL = 10

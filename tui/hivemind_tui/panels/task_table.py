@@ -15,7 +15,7 @@ from hivemind_tui.render.glyphs import PRIORITIES, task_sign
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
 from hivemind_tui.render.table import render as render_table
-from hivemind_tui.state.ordering import ENDED, TASK_KEYS
+from hivemind_tui.state.lists import ENDED, TASK_KEYS
 from hivemind_tui.state.view import View, join
 
 _COUNTED = ("running", "failed", "ready", "waiting", "blocked", "done", "skipped", "cancelled")

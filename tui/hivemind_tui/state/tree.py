@@ -1,40 +1,42 @@
-"""Agents under those that started them: families in one list, each in the order that was asked for."""
+"""The tree of agents: each below the agent that started it, siblings in the list's order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hivemind.scheduler.types import Usage
 from hivemind.world.snapshot import AgentView
-from hivemind_tui.state.filtering import Order, agent_fields, arranged, matching
+from hivemind_tui.state.lists import AGENT_KEYS, Order, agent_fields, arranged, matching
 
 DEEPEST = 6
-"""Levels that are indented; whatever is deeper stands as deep."""
+"""Levels that are indented; deeper ones are indented as much."""
+_SUMMED = ("flying", "queued", "requests", "finished", "failed", "rescued", "dollars", "unpriced", "waited_s")
 
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Where an agent stands in the tree."""
+    """The position of an agent in the tree."""
 
     lasts: tuple[bool, ...] = ()
-    """From the top down to it: whether each is the last of its siblings; of one at the top nothing."""
+    """From the top down to the agent: whether each is the last of its siblings; empty at the top."""
     hidden: int = 0
-    """How many agents below it aren't shown."""
+    """The number of agents below it that aren't shown."""
     total: AgentView | None = None
-    """It and those together, where there are any."""
+    """The agent with the sums over itself and those hidden; None where none is."""
 
 
 def parents(agents: Iterable[AgentView]) -> Mapping[str, str]:
-    """By name, who started it, where that one is known too."""
+    """Return by name the agent that started it, where that one is known too."""
     names = {agent.name for agent in agents}
     return {agent.name: agent.parent for agent in agents if agent.parent in names and agent.parent != agent.name}
 
 
 def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
-    """Those whose processes have ended below all others, except where one that they started still goes on; with them
-    those of an earlier run of the proxy that haven't asked since."""
+    """Return the agents with those last whose processes have ended, unless an agent that they started still runs.
+
+    Agents of an earlier run of the proxy that have made no request since count as ended.
+    """
     ended = {agent.name for agent in agents if agent.state == "idle" and not (agent.running or _has_requests(agent))}
     if not ended:
         return agents
@@ -52,33 +54,36 @@ def _has_requests(agent: AgentView) -> bool:
 
 
 def branched(
-    agents: Sequence[AgentView],
-    order: Order,
-    keys: Mapping[str, Callable[[AgentView], Any]],
-    folded: frozenset[str] = frozenset(),
+    agents: Sequence[AgentView], order: Order, folded: frozenset[str] = frozenset()
 ) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
-    """The agents shown, children under their parents, and where each stands.
+    """Return the agents to show, children below their parents, and the position of each agent, shown or hidden.
 
-    Siblings are in the list's order. What a filter fits is shown with its ancestors, folded or not.
+    Agents that match a filter are shown with their ancestors, folded or not.
     """
     above = parents(agents)
     if order.filter:
         agents, folded = _with_ancestors(agents, order, above), frozenset()
-    children: dict[str, list[AgentView]] = {}
-    tops = []
-    for agent in arranged(agents, replace(order, filter=""), agent_fields, keys):
-        parent = above.get(agent.name)
-        if parent is None:
-            tops.append(agent)
-        else:
-            children.setdefault(parent, []).append(agent)
-    walk = _Walk(children, folded)
-    walk.down(tops)
-    # Those that name each other as parents hang from nothing.
-    for agent in agents if len(walk.placed) < len(agents) else ():
-        if agent.name not in walk.placed:
-            walk.down([agent])
-    return tuple(walk.shown), walk.placed
+    children: dict[str | None, list[AgentView]] = {}
+    for agent in arranged(agents, replace(order, filter=""), agent_fields, AGENT_KEYS):
+        children.setdefault(above.get(agent.name), []).append(agent)
+    shown: list[AgentView] = []
+    placed: dict[str, Branch] = {}
+    # Agents that name each other as parents are below no root, so any agent left over becomes one.
+    roots = (*children.get(None, ()), *agents)
+    stack: list[tuple[AgentView, tuple[bool, ...]]] = [(agent, ()) for agent in reversed(roots)]
+    while stack:
+        agent, lasts = stack.pop()
+        if agent.name in placed:
+            continue
+        shown.append(agent)
+        placed[agent.name] = Branch(lasts)
+        below = children.get(agent.name)
+        if below and agent.name in folded:
+            hidden = _place_hidden(agent, children, placed)
+            placed[agent.name] = Branch(lasts, len(hidden), _together(agent, hidden))
+        elif below:
+            stack += [(each, (*lasts, each is below[-1])) for each in reversed(below)]
+    return tuple(shown), placed
 
 
 def _with_ancestors(agents: Sequence[AgentView], order: Order, above: Mapping[str, str]) -> list[AgentView]:
@@ -91,55 +96,22 @@ def _with_ancestors(agents: Sequence[AgentView], order: Order, above: Mapping[st
     return [agent for agent in agents if agent.name in wanted]
 
 
-class _Walk:
-    """Through the tree, from the top."""
-
-    def __init__(self, children: Mapping[str, list[AgentView]], folded: frozenset[str]) -> None:
-        self.shown: list[AgentView] = []
-        self.placed: dict[str, Branch] = {}
-        """Those that aren't shown too."""
-        self._children = children
-        self._folded = folded
-
-    def down(self, tops: Sequence[AgentView]) -> None:
-        stack: list[tuple[AgentView, tuple[bool, ...]]] = [(agent, ()) for agent in reversed(tops)]
-        while stack:
-            agent, lasts = stack.pop()
-            if agent.name in self.placed:
-                continue
-            self.shown.append(agent)
-            self.placed[agent.name] = branch = Branch(lasts)
-            mine = self._children.get(agent.name)
-            if not mine:
-                continue
-            if agent.name in self._folded:
-                below = self._below(agent)
-                self.placed[agent.name] = replace(branch, hidden=len(below), total=_together(agent, below))
-                continue
-            last = mine[-1]
-            stack += [(each, (*lasts, each is last)) for each in reversed(mine)]
-
-    def _below(self, agent: AgentView) -> list[AgentView]:
-        found, queue = [], list(self._children.get(agent.name, ()))
-        while queue:
-            each = queue.pop()
-            if each.name not in self.placed:
-                self.placed[each.name] = Branch()
+def _place_hidden(
+    agent: AgentView, children: Mapping[str | None, list[AgentView]], placed: dict[str, Branch]
+) -> list[AgentView]:
+    """Place and return the descendants of a folded agent."""
+    found, queue = [], [agent]
+    while queue:
+        for each in children.get(queue.pop().name, ()):
+            if each.name not in placed:
+                placed[each.name] = Branch()
                 found.append(each)
-                queue += self._children.get(each.name, ())
-        return found
+                queue.append(each)
+    return found
 
 
 def _together(agent: AgentView, below: Sequence[AgentView]) -> AgentView:
+    """Return the agent with the sums over itself and those below."""
     every = (agent, *below)
-    usage = Usage(
-        sum(each.usage.input_tokens for each in every),
-        sum(each.usage.cache_read_tokens for each in every),
-        sum(each.usage.cache_write_tokens for each in every),
-        sum(each.usage.output_tokens for each in every),
-    )
-    sums = {
-        name: sum(getattr(each, name) for each in every)
-        for name in ("flying", "queued", "requests", "finished", "failed", "rescued", "dollars", "unpriced", "waited_s")
-    }
-    return replace(agent, usage=usage, **sums)
+    usage = sum((each.usage for each in every), Usage())
+    return replace(agent, usage=usage, **{name: sum(getattr(each, name) for each in every) for name in _SUMMED})

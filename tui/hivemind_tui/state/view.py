@@ -1,4 +1,4 @@
-"""What a panel is given: the world at one moment, and where the operator is looking."""
+"""The view that panels draw: a snapshot of the world, and what the operator selected."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hivemind.world.snapshot import AgentView, LaneView, Snapshot, TaskView, Tic
 from hivemind_tui.loop.diagnostics import Diagnostics
 from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.playback import Playback
-from hivemind_tui.state.filtering import Order
+from hivemind_tui.state.lists import Order
 from hivemind_tui.state.tree import Branch
 from hivemind_tui.whatif.state import WhatIf
 
 PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks")
-"""Those with a number; `start` greets until the first request, `agent` and `request` are one level down."""
+"""Pages with a number; `start` is shown until the first request, `agent` and `request` are one level down."""
 OF_AGENTS = frozenset({"overview", "agents"})
 """Pages whose list is of agents."""
 OF_REQUESTS = frozenset({"requests", "agent"})
@@ -25,22 +25,22 @@ OF_REQUESTS = frozenset({"requests", "agent"})
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One frame's worth of facts."""
+    """The state of the screen in one frame."""
 
     snapshot: Snapshot
     link: Link = field(default_factory=Link)
     trail: tuple[str, ...] = ("overview",)
-    """The pages gone through; the last one is shown."""
+    """The pages that led here; the last one is shown."""
     lane_index: int = 0
-    """Which lane the lane panels show, counted round."""
+    """Index of the lane that the lane panels show, modulo their number."""
     selected: str = ""
     """Name of the selected agent; empty: the first."""
     ticket: int = 0
     """The selected request; 0: the first."""
     marked: frozenset[str] = frozenset()
-    """Agents that a command is for together."""
+    """Agents that commands apply to together."""
     frozen: bool = False
-    """The view stands still; the traffic doesn't."""
+    """Whether the view ignores what happens."""
     agents_order: Order = field(default_factory=Order)
     requests_order: Order = field(default_factory=Order)
     tasks_order: Order = field(default_factory=Order)
@@ -51,40 +51,39 @@ class View:
     log_back: int = 0
     """Lines scrolled back from the newest."""
     scroll: int = 0
-    """Entries of its lists scrolled past on the request page; the line chosen on the first screen."""
+    """On the request page the entries scrolled past; on the first screen the selected line."""
     tree: bool | None = None
-    """Whether agents stand under those that started them; None: where any was started by another."""
+    """Whether agents are shown as a tree; None: where any was started by another."""
     folded: frozenset[str] = frozenset()
-    """Agents of which those below aren't shown."""
+    """Agents whose descendants are hidden."""
     branches: Mapping[str, Branch] = field(default_factory=dict)
-    """Where each agent stands in the tree; empty where they are listed flat."""
+    """The position of each agent in the tree; empty for a flat list."""
     agents_shown: tuple[AgentView, ...] | None = None
-    """Arranged as the order has it; None: as they came."""
+    """Filtered and sorted; None: in the order of the source."""
     requests: tuple[RequestView, ...] = ()
-    """All that are remembered, newest first."""
+    """All requests in memory, newest first."""
     requests_shown: tuple[RequestView, ...] | None = None
     detail: RequestDetail | None = None
-    """Of the request that the request page shows; None until it is there."""
+    """The request of the request page; None until it is fetched."""
     knob: str = "aimd.alpha"
     """The knob that the tuning page's cursor is on."""
     untuned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """By upstream, the knobs that were turned here, as they stood before, or as they were last written down."""
+    """By upstream, the former values of knobs changed here and not written to the settings file yet."""
     undoable: bool = False
-    """Something was changed here that can be taken back."""
+    """Whether there is a change to undo."""
     inside: Diagnostics | None = None
-    """How the screen itself is doing, while somebody looks at that."""
+    """Diagnostics of the screen while they are shown."""
     what_if: WhatIf = field(default_factory=WhatIf)
     """What the what-if page shows."""
     drain_s: float = 30.0
     token: bool = False
-    """Agents must show one."""
+    """Whether agents need one."""
     shell: Shell = "bash"
-    """The one whose lines are shown and copied."""
-    """Agents must show one."""
+    """The shell whose lines are shown and copied."""
     demo: bool = False
-    """The demo can be started from here."""
+    """Whether the demo can be started from here."""
     playback: Playback | None = None
-    """Where in time it is, on a recording."""
+    """The state of the playback, on a recording."""
 
     @property
     def page(self) -> str:
@@ -93,22 +92,22 @@ class View:
 
     @property
     def live(self) -> bool:
-        """Whether this is a proxy that runs, here or elsewhere, rather than a recording."""
+        """Whether the source is a running proxy rather than a recording."""
         return self.playback is None
 
     @property
     def agents(self) -> tuple[AgentView, ...]:
-        """As the lists show them."""
+        """The agents that lists show."""
         return self.snapshot.agents if self.agents_shown is None else self.agents_shown
 
     @property
     def listed(self) -> tuple[RequestView, ...]:
-        """Requests as the lists show them; on an agent's page, its own."""
+        """The requests that lists show; on an agent's page, its own."""
         return self.requests if self.requests_shown is None else self.requests_shown
 
     @property
     def tasks(self) -> tuple[TaskView, ...]:
-        """As the list shows them."""
+        """The tasks that the list shows."""
         return self.snapshot.tasks if self.tasks_shown is None else self.tasks_shown
 
     @property
@@ -124,20 +123,23 @@ class View:
         return lanes[self.lane_index % len(lanes)] if lanes else None
 
     @property
-    def filter(self) -> str:
-        """What the page's list is filtered by."""
-        if self.page == "log":
-            return self.log_filter
+    def order(self) -> Order:
+        """The filter and sort order of the page's list."""
         if self.page == "tasks":
-            return self.tasks_order.filter
+            return self.tasks_order
         if self.page in OF_REQUESTS:
-            return self.requests_order.filter
-        return self.agents_order.filter if self.page in OF_AGENTS else ""
+            return self.requests_order
+        return self.agents_order if self.page in OF_AGENTS else Order(self.log_filter if self.page == "log" else "")
+
+    @property
+    def filter(self) -> str:
+        """The filter of the page's list."""
+        return self.order.filter
 
     @property
     def agent(self) -> AgentView | None:
-        """Where agents are listed the selected one, or the first where that isn't among those shown. On the page of one
-        agent that one, and with requests the one that made the selected request; None once it is forgotten."""
+        """The selected agent, or the first where that isn't listed; on the page of one agent that one, elsewhere the
+        agent of the selected request or task. None once it is forgotten."""
         if self.page in ("requests", "request"):
             request = self.request
             return self._named(request.agent) if request is not None else None
@@ -153,8 +155,8 @@ class View:
 
     @property
     def request(self) -> RequestView | None:
-        """The selected request, or the first where none was selected or it is not among those shown. On the page of one
-        request that one; None once it is forgotten."""
+        """The selected request, or the first where that isn't listed; on the page of one request that one. None once
+        it is forgotten."""
         if self.page == "request":
             return next((each for each in self.requests if each.ticket == self.ticket), None)
         listed = self.listed
@@ -162,19 +164,18 @@ class View:
 
     @property
     def targets(self) -> tuple[AgentView, ...]:
-        """Whom a command on agents is for: where agents are listed the marked ones, if there are any, else the one that
-        is selected or inspected."""
+        """The agents that commands apply to: on a list of agents those marked, if any, else the one selected."""
         if self.marked and self.page in OF_AGENTS:
             return tuple(agent for agent in self.snapshot.agents if agent.name in self.marked)
         return (self.agent,) if self.agent is not None else ()
 
     def of_lane(self, tickets: tuple[TicketView, ...]) -> list[TicketView]:
-        """Those of the tickets that belong to the lane shown."""
+        """Return the tickets of the lane shown."""
         lane = self.lane
         return [ticket for ticket in tickets if lane is None or ticket.lane == lane.state.lane]
 
     def lane_note(self) -> str:
-        """Which of several lanes this is; empty where there is one."""
+        """Return which of several lanes is shown; empty where there is one."""
         lanes = self.snapshot.lanes
         if len(lanes) < 2 or self.lane is None:
             return ""
@@ -182,5 +183,5 @@ class View:
 
 
 def join(*notes: str) -> str:
-    """Notes of a title, those that say something, with a dot between."""
+    """Return the notes that aren't empty, separated by dots."""
     return " · ".join(note for note in notes if note)

@@ -10,8 +10,7 @@ from typing import TypeVar
 from hivemind.world.request_view import REQUESTS_KEPT, RequestView
 from hivemind.world.snapshot import AgentView, Line, TaskView
 from hivemind_tui.sources.base import Source
-from hivemind_tui.state.filtering import agent_fields, arranged, line_fields, matching, request_fields, task_fields
-from hivemind_tui.state.ordering import AGENT_KEYS, REQUEST_KEYS, TASK_KEYS, in_order
+from hivemind_tui.state import lists
 from hivemind_tui.state.tree import Branch, branched, ended_last, parents
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
@@ -35,7 +34,7 @@ def _read_on(view: View, lines: Sequence[Line]) -> int:
         return view.log_back
     last = view.snapshot.lines[-1]
     new = list(itertools.takewhile(lambda line: line != last, reversed(lines)))
-    return min(len(lines) - 1, view.log_back + len(matching(new, view.log_filter, line_fields)))
+    return min(len(lines) - 1, view.log_back + len(lists.matching(new, view.log_filter, lists.line_fields)))
 
 
 def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
@@ -43,12 +42,12 @@ def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
     order = view.agents_order
     agents = view.snapshot.agents if order.sort else ended_last(view.snapshot.agents)
     if view.tree is not False and view.page in OF_AGENTS and any(agent.parent for agent in agents) and parents(agents):
-        return branched(agents, order, AGENT_KEYS, view.folded)
-    return arranged(agents, order, agent_fields, AGENT_KEYS), {}
+        return branched(agents, order, view.folded)
+    return lists.arranged(agents, order, lists.agent_fields, lists.AGENT_KEYS), {}
 
 
 class ViewBuilder:
-    """Keeps the source's requests as far as pages needed them, and the list last arranged."""
+    """Keeps the source's requests as far as pages needed them, and the list last lists.arranged."""
 
     def __init__(self) -> None:
         self.forget()
@@ -78,9 +77,11 @@ class ViewBuilder:
         shown, branches = _agents(view)
         requests = self._requests(view)
         selected, ticket, chosen = view.selected, view.ticket, view.chosen
-        tasks: tuple[TaskView, ...] = ()
+        tasks: Sequence[TaskView] = ()
         if view.page == "tasks":
-            tasks = arranged(in_order(view.snapshot.tasks), view.tasks_order, task_fields, TASK_KEYS)
+            tasks = lists.arranged(
+                lists.in_order(view.snapshot.tasks), view.tasks_order, lists.task_fields, lists.TASK_KEYS
+            )
             chosen = _kept(chosen, view.tasks, tasks, lambda task: task.id)
         if view.page in OF_AGENTS:
             selected = _kept(selected, view.agents, shown, lambda agent: agent.name)
@@ -94,7 +95,7 @@ class ViewBuilder:
             requests_shown=requests,
             selected=selected,
             ticket=ticket,
-            tasks_shown=tasks,
+            tasks_shown=tuple(tasks),
             chosen=chosen,
         )
 
@@ -105,7 +106,10 @@ class ViewBuilder:
         wanted = (id(self._all), view.requests_order, agent)
         if self._arranged[0] != wanted:
             items = self._all if agent is None else tuple(each for each in self._all if each.agent == agent)
-            self._arranged = wanted, arranged(items, view.requests_order, request_fields, REQUEST_KEYS)
+            self._arranged = (
+                wanted,
+                lists.arranged(items, view.requests_order, lists.request_fields, lists.REQUEST_KEYS),
+            )
         return self._arranged[1]
 
     def _follow(self, source: Source) -> None:

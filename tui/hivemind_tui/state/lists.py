@@ -1,25 +1,124 @@
-"""What lists can be sorted by: a key for each column, and the order in which tasks are listed by default."""
+"""Lists of agents, requests and tasks: what a typed filter looks in, and what columns sort by."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from hivemind.scheduler.tasks.graph import OPEN, TASK_STATES
 from hivemind.world.request_view import RequestView
-from hivemind.world.snapshot import AgentView, TaskView
+from hivemind.world.snapshot import AgentView, Line, TaskView
 from hivemind_tui.render.budgets import share_of
+from hivemind_tui.render.glyphs import PRIORITIES, sign, task_sign
 
+T = TypeVar("T")
 ENDED = frozenset(TASK_STATES) - OPEN
 """States of tasks that have ended."""
-_LAST = 1e12
-_BY_IMPORTANCE = ("running", "ready", "waiting", "blocked", "failed", "cancelled", "skipped", "done")
-_RANKS = {state: rank for rank, state in enumerate(_BY_IMPORTANCE)}
-
 ASCENDING = frozenset(
     {"name", "agent", "task", "state", "prio", "own", "budget", "client", "model", "lane"},
 )
 """Columns that are sorted from the smallest; the others begin with the largest number."""
+_LAST = 1e12
+_BY_IMPORTANCE = ("running", "ready", "waiting", "blocked", "failed", "cancelled", "skipped", "done")
+_RANKS = {state: rank for rank, state in enumerate(_BY_IMPORTANCE)}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The filter and the sort order of a list."""
+
+    filter: str = ""
+    """Words that must all occur; `!word` must not; `field:word` looks in one field alone."""
+    sort: str = ""
+    """Id of a column; empty: the order of the source."""
+    reverse: bool = False
+    """Whether the column's usual direction is reversed."""
+
+
+# --- What a filter looks in ----------------------------------------------------------------------------------------
+
+
+def agent_fields(agent: AgentView) -> Mapping[str, str]:
+    """Return the fields that a filter of agents looks in."""
+    return {
+        "agent": agent.name,
+        "client": agent.client,
+        "parent": agent.parent or "",
+        "state": sign(agent.state).word,
+        "prio": PRIORITIES[agent.priority][0],
+        "task": agent.task or "",
+        "error": agent.last_error,
+    }
+
+
+def request_fields(request: RequestView) -> Mapping[str, str]:
+    """Return the fields that a filter of requests looks in."""
+    return {
+        "agent": request.agent,
+        "model": request.model,
+        "lane": request.lane,
+        "state": sign(request.state).word,
+        "prio": PRIORITIES[request.priority][0],
+        "status": str(request.status or ""),
+        "error": request.last_error,
+        "number": f"#{request.ticket}",
+    }
+
+
+def task_fields(task: TaskView) -> Mapping[str, str]:
+    """Return the fields that a filter of tasks looks in."""
+    return {
+        "task": task.id,
+        "batch": task.batch,
+        "agent": task.agent,
+        "state": f"{task_sign(task.state).word} {task.state}",
+        "prio": PRIORITIES[task.priority][0],
+        "after": " ".join(task.after),
+        "note": task.note,
+    }
+
+
+def line_fields(line: Line) -> Mapping[str, str]:
+    """Return the fields that a filter of the log looks in."""
+    return {"tag": line.tag, "who": line.who, "text": line.text, "level": line.level}
+
+
+def matching(items: Sequence[T], text: str, fields: Callable[[T], Mapping[str, str]]) -> list[T]:
+    """Return the items that match every word of a filter."""
+    words = text.lower().split()
+    return [item for item in items if _matches(fields(item), words)] if words else list(items)
+
+
+def _matches(fields: Mapping[str, str], words: Sequence[str]) -> bool:
+    for word in words:
+        inverse = word.startswith("!") and len(word) > 1
+        name, colon, wanted = word[inverse:].partition(":")
+        if not colon:
+            name, wanted = "", name
+        # The start of a field's name is enough: `ag:al`.
+        if any(wanted in text.lower() for field, text in fields.items() if field.startswith(name)) is inverse:
+            return False
+    return True
+
+
+def arranged(
+    items: Sequence[T],
+    order: Order,
+    fields: Callable[[T], Mapping[str, str]],
+    keys: Mapping[str, Callable[[T], Any]],
+) -> tuple[T, ...]:
+    """Return the items filtered and sorted. A key of None comes last in either direction."""
+    found = matching(items, order.filter, fields)
+    key = keys.get(order.sort)
+    if key is None:
+        return tuple(reversed(found)) if order.reverse else tuple(found)
+    known = [item for item in found if key(item) is not None]
+    known.sort(key=key, reverse=order.reverse)
+    return (*known, *(item for item in found if key(item) is None))
+
+
+# --- What columns sort by ------------------------------------------------------------------------------------------
 
 
 def tries(request: RequestView) -> int:
@@ -50,7 +149,7 @@ def cached_share(request: RequestView) -> float | None:
 
 
 def _duration_s(request: RequestView) -> float:
-    """Open requests, whose duration isn't known yet, count as longer than all others."""
+    """Return the duration; of an open request, which has none yet, one longer than all others."""
     return (_LAST if request.ended_at is None else request.ended_at) - request.arrived_at
 
 
@@ -106,7 +205,7 @@ TASK_KEYS: Mapping[str, Callable[[TaskView], Any]] = {
 
 
 def in_order(tasks: Sequence[TaskView]) -> list[TaskView]:
-    """Return the tasks as they are worked off: running, ready by priority, waiting by arrival, ended."""
+    """Return the tasks as they are executed: running, ready by priority, waiting by arrival, ended."""
 
     def rank(task: TaskView) -> tuple[float, float, float]:
         state = _RANKS.get(task.state, len(_RANKS))
