@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any
@@ -15,7 +15,7 @@ from tui.worlds import FakeSource
 from hivemind_tui.commands import palette
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.dialogs import Rows
-from hivemind_tui.commands.queue import CommandQueue, Intent
+from hivemind_tui.commands.queue import CommandQueue
 from hivemind_tui.keys import keymap
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import ViewBuilder
@@ -39,7 +39,7 @@ class Keyboard(Actions):
         self.said: list[str] = []
         """Every line that was shown as a note."""
         self.left = False
-        self.steering = CommandQueue(self._look, self.complain, lambda: None)
+        self.queue = CommandQueue(self._look, self.complain, lambda: None)
         self._gatherer = ViewBuilder()
         self._choices: Mapping[str, Callable[[], object]] | None = None
         self._line: Line | None = None
@@ -105,9 +105,6 @@ class Keyboard(Actions):
 
         self.ask_line("palette", done=run)
 
-    def action_undo(self) -> None:
-        self.steering.undo(self.source)
-
     # --- What actions need of the screen ---------------------------------------------------------------------------
 
     def go(self, view: View) -> None:
@@ -118,15 +115,6 @@ class Keyboard(Actions):
 
     async def _fetch_detail(self) -> None:
         self._view = replace(self._view, detail=await self._source.detail(self._view.ticket))
-
-    def steer(self, intent: Intent) -> None:
-        self.steering.send(self.source, intent)
-
-    def steer_next(self, step: Callable[[], Awaitable[None]]) -> None:
-        self.steering.then(step)
-
-    def settings_written(self, upstream: str) -> None:
-        self.steering.written(upstream)
 
     def complain(self, text: str) -> None:
         self.said.append(text)
@@ -168,7 +156,7 @@ class Keyboard(Actions):
 async def keyboard(source: FakeSource, simulation: Simulation | None = None) -> AsyncIterator[Keyboard]:
     """A keyboard whose commands reach the source."""
     board = Keyboard(source, simulation)
-    running = asyncio.create_task(board.steering.run())
+    running = asyncio.create_task(board.queue.run())
     try:
         yield board
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from textual.geometry import Size
 from tui.worlds import world
 
 from hivemind_tui.commands.dialogs import help_rows
@@ -13,7 +14,10 @@ from hivemind_tui.keys.footers import FOOTERS, REPLAY_FOOTERS, footer
 from hivemind_tui.keys.table import BY_ID, KEYS
 from hivemind_tui.render.pen import Pen, fitting
 from hivemind_tui.replay_app import ReplayRoom
+from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state.view import PAGES, View
+
+RECORDED = Playback("journal", 0.0, 60.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -36,8 +40,9 @@ def test_every_key_does_something() -> None:
 
 def test_help_lists_every_key() -> None:
     """What can be pressed can be read up."""
-    text = "\n".join("".join(text for text, _ in row) for row in help_rows(Pen()))
-    assert all(key.help in text and key.shown in text for key in KEYS)
+    views = [View(world(), trail=(page,), demo=True, playback=each) for page in FOOTERS for each in (None, RECORDED)]
+    texts = [[text for row in help_rows(Pen(), view, Size(80, 24)) for text, _ in row] for view in views]
+    assert all(any(key.help in text and f"  {key.shown:<12}" in text for text in texts) for key in KEYS)
 
 
 def test_footer_keeps_the_most_needed_keys() -> None:

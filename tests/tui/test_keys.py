@@ -273,7 +273,7 @@ async def test_the_question_before_a_stop_names_what_is_lost() -> None:
         assert "alice, bob" in text
         assert "1 request in flight is cut" in text
         assert "tokens already answered are lost" in text
-        assert "1 waiting request is refused" in text
+        assert "1 waiting is refused" in text
 
 
 async def test_the_circuit_menu_names_what_is_in_flight_and_any_other_key_leaves_it() -> None:

@@ -146,7 +146,7 @@ async def test_what_steers_is_out_of_use() -> None:
             await press(pilot, key)
             told = str([note.message for note in app._notifications])
             assert "recording" in told, key
-            assert not app.layers.is_open, key
+            assert not app.modal_open, key
         assert app.view.page == "overview"
         assert not app.view.marked
         steered = {key.id for key in KEYS if keymap.steers(*keymap.parsed(key.action))}
@@ -207,7 +207,7 @@ async def test_kinds_of_marks_are_chosen() -> None:
         assert all(sign.word in shown for sign in KINDS.values())
         cut = str(1 + list(KINDS).index("cut"))
         await press(pilot, cut)
-        assert app.layers.is_open
+        assert app.modal_open
         await wait_until(pilot, lambda: "4 marks" in seen(pilot, "timeline"))
         await press(pilot, "a")
         await wait_until(pilot, lambda: "6 marks" in seen(pilot, "timeline"))
@@ -260,7 +260,7 @@ async def test_help_and_palette_are_of_a_replay() -> None:
         assert [key.id for key in KEYS if key.live is False and key.help not in shown] == []
         assert BY_ID["drain"].help not in shown
         await press(pilot, "escape colon")
-        names = [choice.name for choice in app.layers.palette._choices]
+        names = [choice.name for choice in app.palette._choices]
         assert "play" in names
         assert "drain" not in names
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from textual.geometry import Size
 from textual.strip import Strip
 from tui.graph import POOL, processes
 from tui.worlds import world
@@ -131,7 +132,9 @@ def test_the_header_tells_of_pool_and_tasks() -> None:
 
 def test_the_help_explains_the_states_of_tasks() -> None:
     """On their page."""
-    rows = "\n".join("".join(text for text, _ in row) for row in dialogs.help_rows(Pen(), looked(processes())))
+    rows = "\n".join(
+        "".join(text for text, _ in row) for row in dialogs.help_rows(Pen(), looked(processes()), Size(80, 24))
+    )
     assert "⋯ waits     tasks before it aren't done yet" in rows
     assert "X           cancel the task" in rows
 

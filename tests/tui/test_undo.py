@@ -11,7 +11,7 @@ from tui.worlds import LANE
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
-from hivemind_tui.commands.undo import inverse
+from hivemind_tui.commands.queue import inverse
 
 WORLD = processes()
 UPSTREAM = WORLD.lanes[0].state.upstream

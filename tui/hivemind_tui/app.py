@@ -22,11 +22,12 @@ from hivemind.text.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
 from hivemind_tui.board import Board
-from hivemind_tui.commands import dialogs, navigation, palette
+from hivemind_tui.commands import dialogs, navigation
+from hivemind_tui.commands import palette as commands
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.confirmation import confirmation
-from hivemind_tui.commands.modals import LayeredApp, Layers
-from hivemind_tui.commands.queue import CommandQueue, Intent
+from hivemind_tui.commands.modals import ModalApp
+from hivemind_tui.commands.queue import CommandQueue
 from hivemind_tui.keys import keymap
 from hivemind_tui.loop.diagnostics import Diagnostics, memory_mb
 from hivemind_tui.loop.frame_rate import Pace, wanted_fps
@@ -50,7 +51,7 @@ _WHEEL_ROWS = 3
 _ANSWERS = frozenset({"answer", "run_choice"})
 
 
-class ControlRoom(LayeredApp, Actions):
+class ControlRoom(ModalApp, Actions):
     """One screen on one source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
@@ -98,14 +99,15 @@ class ControlRoom(LayeredApp, Actions):
         self._greeting = greeting
         self._builder = ViewBuilder()
         self.simulation = Simulation()
-        self._queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._tell_done)
-        self._queue.who = who
+        self.queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._tell_done)
+        self.queue.who = who
         self._last_tick_s: float | None = None
         self._detail_due_s = 0.0
         self._inside = False
         self._room = Size(0, 0)
         self._board = Board(glyphs_for(environment), plots)
-        self.layers = Layers(Overlay(id="overlay"), Palette(id="palette"), self._board.bottom)
+        self.overlay, self.palette = Overlay(id="overlay"), Palette(id="palette")
+        self.line = self._board.bottom
 
     @property
     def view(self) -> View:
@@ -120,8 +122,8 @@ class ControlRoom(LayeredApp, Actions):
     def compose(self) -> ComposeResult:
         """Yield the board, and what may lie over it."""
         yield self._board
-        yield self.layers.overlay
-        yield self.layers.palette
+        yield self.overlay
+        yield self.palette
 
     def on_mount(self) -> None:
         """Lay everything out and start to poll."""
@@ -131,7 +133,7 @@ class ControlRoom(LayeredApp, Actions):
         self._look()
         self._restyle()
         self.set_interval(_TICK_S, self._tick)
-        self.run_worker(self._queue.run(), name="commands")
+        self.run_worker(self.queue.run(), name="commands")
         self.run_worker(self.monitor.timed(self._board.paint(), "panels"), name="panels")
 
     async def on_unmount(self) -> None:
@@ -152,7 +154,7 @@ class ControlRoom(LayeredApp, Actions):
         self._pace.drawn(time.perf_counter() - started, late_s)
 
     def _look(self) -> None:
-        view = replace(self._view, untuned=self._queue.untuned, undoable=self._queue.undoable)
+        view = replace(self._view, untuned=self.queue.untuned, undoable=self.queue.undoable)
         self._view = self._builder.look(view, self._source)
         if self._inside:
             pace = self._pace
@@ -202,7 +204,7 @@ class ControlRoom(LayeredApp, Actions):
 
     def _restyle(self) -> None:
         self._board.restyle(self.theme_variables, self._room)
-        self.layers.place(self._board.pen)
+        self.place_modals(self._board.pen)
         self._draw_all()
 
     def complain(self, text: str) -> None:
@@ -242,16 +244,16 @@ class ControlRoom(LayeredApp, Actions):
         self._wheel(-_WHEEL_ROWS)
 
     def _wheel(self, rows: int) -> None:
-        if not self.layers.wheel(rows):
+        if not self.scroll_modal(rows):
             self.action_move(rows)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While something lies over the board, or a line is being typed, only its own actions count."""
         if action in _ANSWERS:
-            return self.layers.is_open
+            return self.modal_open
         if not hasattr(type(self), f"action_{action}"):
             return True
-        return not self.layers.is_open and keymap.applies(action, parameters, self._view.page, self._view.live)
+        return not self.modal_open and keymap.applies(action, parameters, self._view.page, self._view.live)
 
     # --- What actions need of the screen ---------------------------------------------------------------------------
 
@@ -266,17 +268,8 @@ class ControlRoom(LayeredApp, Actions):
     def use_theme(self, name: str) -> None:
         self.theme = name
 
-    def steer(self, intent: Intent) -> None:
-        self._queue.send(self._source, intent)
-
-    def steer_next(self, step: Callable[[], Awaitable[None]]) -> None:
-        self._queue.then(step)
-
-    def settings_written(self, upstream: str) -> None:
-        self._queue.written(upstream)
-
     def ask(self, title: str, rows: dialogs.Rows, choices: Mapping[str, Callable[[], object]]) -> None:
-        self.layers.overlay.open(title, rows, self._board.pen, choices)
+        self.overlay.open(title, rows, self._board.pen, choices)
 
     def ask_line(
         self,
@@ -287,7 +280,7 @@ class ControlRoom(LayeredApp, Actions):
         typed: Callable[[str], None] | None = None,
         done: Callable[[str], None] | None = None,
     ) -> None:
-        self._board.bottom.ask(label, text, self._board.pen, hint=hint, typed=typed, done=done)
+        self.line.ask(label, text, self._board.pen, hint=hint, typed=typed, done=done)
 
     def inform(self, text: str) -> None:
         self.notify(clean(text), markup=False, timeout=4)
@@ -309,16 +302,12 @@ class ControlRoom(LayeredApp, Actions):
 
     # --- The rest --------------------------------------------------------------------------------------------------
 
-    def action_undo(self) -> None:
-        """Undo the last change."""
-        self._queue.undo(self._source)
-
     def action_help(self) -> None:
         rows = dialogs.help_rows(self._board.pen, self._view, self._room)
-        self.layers.overlay.open("Help", rows, self._board.pen)
+        self.overlay.open("Help", rows, self._board.pen)
 
     def action_palette(self) -> None:
-        self.layers.palette.open(palette.choices(self), partial(palette.offers, self), self._board.pen)
+        self.palette.open(commands.choices(self), partial(commands.offers, self), self._board.pen)
 
     def action_repaint(self) -> None:
         self.screen.refresh()

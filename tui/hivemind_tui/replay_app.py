@@ -9,7 +9,7 @@ from typing import Any
 
 from hivemind.errors import UsageError
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands import palette
+from hivemind_tui.commands import palette as commands
 from hivemind_tui.commands.dialogs import kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
@@ -64,7 +64,7 @@ class ReplayRoom(ControlRoom):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Let keys that steer through, to say why they don't."""
         if keymap.steers(action, parameters):
-            return not self.layers.is_open
+            return not self.modal_open
         return super().check_action(action, parameters)
 
     async def _dispatch_action(self, namespace: Any, action_name: str, params: Any) -> bool:
@@ -140,12 +140,12 @@ class ReplayRoom(ControlRoom):
             self.complain(str(error))
 
     def action_palette(self) -> None:
-        self.layers.palette.open(palette.choices(self), self._offers, self._board.pen)
+        self.palette.open(commands.choices(self), self._offers, self._board.pen)
 
     def _offers(self, text: str) -> list[Choice]:
         """Offer what was typed: a time to go to, a filter, or a setting on the what-if page."""
         if self.view.page == "whatif" or text.lower().startswith("filter"):
-            return palette.offers(self, text)
+            return commands.offers(self, text)
         try:
             at = moment_of(text, self.recording.playback())
         except UsageError:
@@ -163,7 +163,7 @@ class ReplayRoom(ControlRoom):
 
     def on_scrubber_scrubbed(self, event: Scrubber.Scrubbed) -> None:
         """Go to where the mouse is on the timeline."""
-        if not self.layers.is_open:
+        if not self.modal_open:
             now = self.recording.playback()
             self._go_to(now.begins_at + event.share * (now.ends_at - now.begins_at))
 

@@ -1,4 +1,4 @@
-"""From a what-if to a proxy: commands for one that runs, lines for one elsewhere, and what only its file can say."""
+"""Applying a what-if: commands for a running proxy, lines to type elsewhere, and lines for the settings file."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _NAME = 24
 
 
 def commands(what_if: WhatIf) -> list[Command]:
-    """What can be told a proxy while it runs. Raises: Rejected: nothing can."""
-    told: list[Command] = [Tune(name, value) for name, value in what_if.knobs.items()]
-    told += agent_commands(what_if.others)
-    if not told:
+    """Return the commands for a running proxy. Raises: Rejected: only a restart applies the changes."""
+    found: list[Command] = [Tune(name, value) for name, value in what_if.knobs.items()]
+    found += agent_commands(what_if.others)
+    if not found:
         raise Rejected(
             "none of these can be changed while a proxy runs; write them into hivemind.toml and start it anew"
         )
-    return told
+    return found
 
 
 def for_the_file(changes: Sequence[Change]) -> list[str]:
-    """Lines of a settings file for changes that no running proxy takes."""
+    """Return lines of a settings file for changes that need a restart."""
     lines: list[str] = []
     table = ""
     for change in sorted((each for each in changes if not each.name.startswith("agent.")), key=_section):
@@ -45,13 +45,13 @@ def for_the_file(changes: Sequence[Change]) -> list[str]:
 
 
 def _section(change: Change) -> tuple[str, str]:
-    """What stands in no table comes first in a file."""
+    """Return table and key; settings outside any table come first in a file."""
     section, _, key = change.name.rpartition(".")
     return section, key
 
 
 def shell_lines(what_if: WhatIf) -> list[str]:
-    """What to type beside a proxy that runs."""
+    """Return the commands to type on the machine of a running proxy."""
     lines = [f"hivemind set {name} {'none' if not value else _plain(value)}" for name, value in what_if.knobs.items()]
     for change in what_if.others:
         kind, _, rest = change.name.partition(".")
@@ -63,7 +63,7 @@ def shell_lines(what_if: WhatIf) -> list[str]:
 
 
 def what_if_line(what_if: WhatIf) -> str:
-    """The same what-if as a command."""
+    """Return the command that simulates the same."""
     sets = [f"--set {word('bash', f'{each.name}={_value(each)}')}" for each in what_if.changes]
     # A path that begins with a hyphen would be a flag, and flags behind `--` would be paths.
     path = f"./{what_if.path}" if what_if.path.startswith("-") else what_if.path
@@ -71,7 +71,7 @@ def what_if_line(what_if: WhatIf) -> str:
 
 
 def difference(what_if: WhatIf, snapshot: Snapshot) -> Rows:
-    """What would change in the proxy: each knob as it is now, for every upstream that has it otherwise."""
+    """Return rows with each changed knob, its present values in the proxy, and the new one."""
     rows: Rows = []
     for name, value in what_if.knobs.items():
         now = {lane.state.upstream: lane.state.knobs[name] for lane in snapshot.lanes if name in lane.state.knobs}
@@ -85,7 +85,7 @@ def difference(what_if: WhatIf, snapshot: Snapshot) -> Rows:
 
 
 def left_over(what_if: WhatIf) -> Rows:
-    """What no running proxy takes, as lines for its file."""
+    """Return rows with the changes that need a restart, as lines of the settings file."""
     lines = for_the_file(what_if.others)
     if not lines:
         return []
@@ -101,7 +101,7 @@ def _value(change: Change) -> str:
 
 
 def _plain(value: float) -> str:
-    """Without thousands' commas, which no command takes."""
+    """Return the number without commas, which no command accepts."""
     return number(value).replace(",", "")
 
 

@@ -1,4 +1,4 @@
-"""What a key means at this moment: from what is on the screen to commands, or the reason why there are none."""
+"""Intents: from the view to the commands that a key means, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def priority(view: View, step: int) -> list[Command]:
     agents = agents_of(view)
     moved = [agent for agent in agents if Priority.CRITICAL <= agent.priority + step <= Priority.LOW]
     if not moved:
-        raise Rejected(f"{_named(agents)} {_is(agents)} {agents[0].priority.name} already")
+        who = f"{agents[0].name} is" if len(agents) == 1 else f"all {len(agents)} marked are"
+        raise Rejected(f"{who} {agents[0].priority.name} already")
     return [SetPriority(agent.name, Priority(agent.priority + step)) for agent in moved]
 
 
@@ -204,14 +205,6 @@ def agents_of(view: View, meant: frozenset[str] = frozenset()) -> Sequence[Agent
     return agents
 
 
-def _named(agents: Sequence[AgentView]) -> str:
-    return agents[0].name if len(agents) == 1 else f"all {len(agents)} marked"
-
-
-def _is(agents: Sequence[AgentView]) -> str:
-    return "is" if len(agents) == 1 else "are"
-
-
 def _lane(view: View) -> LaneState:
     if view.lane is None:
         raise Rejected("no lane yet: it opens with the first request")
@@ -226,14 +219,6 @@ def _knob(view: View) -> float:
 
 
 INTENTS: Mapping[str, Callable[..., list[Command]]] = {
-    "priority": priority,
-    "hold": hold,
-    "retry": retry,
-    "boost": boost,
-    "ceiling": ceiling,
-    "pin": pin,
-    "release": release,
-    "pause": pause,
-    "turn": turn,
+    intent.__name__: intent for intent in (priority, hold, retry, boost, ceiling, pin, release, pause, turn)
 }
 """By the name that the key table uses. `stop`, `cancel`, `budget` and a typed knob need a question or a line first."""

@@ -16,79 +16,60 @@ from hivemind_tui.widgets.palette import Palette
 from hivemind_tui.widgets.prompt import BottomRow
 
 
-class Layers:
-    """Of the three at most one is open. Keys are handed over here, in the order in which they were pressed: a widget
-    that asks Textual for the focus has it a moment later, and what was typed ahead would be lost."""
+class ModalApp(GuestApp):
+    """An app with three modal widgets, of which at most one is open; keys, pasted text and clicks go to it first.
 
-    def __init__(self, overlay: Overlay, palette: Palette, line: BottomRow) -> None:
-        self.overlay = overlay
-        self.palette = palette
-        self.line = line
+    Keys are handed over here, in the order in which they were pressed: a widget that asks Textual for the focus gets it
+    a moment later, and keys typed ahead would be lost.
+    """
+
+    overlay: Overlay
+    palette: Palette
+    line: BottomRow
 
     @property
-    def is_open(self) -> bool:
-        """Whether keys belong to one of them."""
+    def modal_open(self) -> bool:
+        """Whether keys belong to one of the modal widgets."""
         return self.overlay.is_open or self.palette.is_open or self.line.is_open
 
-    def close(self) -> None:
-        """As when nothing had been asked, but for a line: what was typed stays."""
-        self.overlay.close()
-        self.palette.close()
-
-    def place(self, pen: Pen) -> None:
+    def place_modals(self, pen: Pen) -> None:
         """Draw what is open anew: in other colours, or on a screen of another size."""
-        if self.overlay.is_open:
-            self.overlay.place(pen)
-        if self.palette.is_open:
-            self.palette.place(pen)
+        for box in (self.overlay, self.palette):
+            if box.is_open:
+                box.place(pen)
 
-    def press(self, event: events.Key) -> bool:
-        """Hand a key to the one that is open; False where none is."""
-        for layer in (self.overlay, self.palette, self.line):
-            if layer.is_open:
-                event.stop()
-                event.prevent_default()
-                layer.press(event)
-                return True
-        return False
-
-    def paste(self, text: str) -> None:
-        """Pasted text goes into the line being typed, if there is one."""
-        for layer in (self.palette, self.line):
-            if layer.is_open:
-                layer.paste(text)
-                return
-
-    def wheel(self, step: int) -> bool:
-        """Scroll the one that is open; False where none is. A line has nothing to scroll, but keeps what it is for."""
+    def scroll_modal(self, step: int) -> bool:
+        """Scroll the box that is open; return whether anything is, as a line keeps the wheel from the board too."""
         if self.overlay.is_open:
             self.overlay.scroll_rows(step)
         elif self.palette.is_open:
             self.palette.move(step)
-        return self.is_open
-
-    def clicked(self, widget: object) -> None:
-        """A click beside a box closes it."""
-        if widget not in (self.overlay, self.palette):
-            self.close()
-
-
-class LayeredApp(GuestApp):
-    """Whatever is pressed, pasted or clicked goes to its layers first."""
-
-    layers: Layers
+        return self.modal_open
 
     def on_key(self, event: events.Key) -> None:
-        """Keys that no widget has taken come here before they are looked up among the bindings."""
-        self.layers.press(event)
+        """Hand a key to what is open, before it is looked up among the bindings."""
+        for modal in (self.overlay, self.palette, self.line):
+            if modal.is_open:
+                event.stop()
+                event.prevent_default()
+                modal.press(event)
+                return
 
     def on_paste(self, event: events.Paste) -> None:
-        """Into the line being typed."""
-        self.layers.paste(event.text)
+        """Insert pasted text into the line being typed, if there is one."""
+        for modal in (self.palette, self.line):
+            if modal.is_open:
+                modal.paste(event.text)
+                return
 
     def on_click(self, event: events.Click) -> None:
-        """A click on nothing that does something."""
-        self.layers.clicked(event.widget)
+        """Close the boxes on a click beside them that does nothing else."""
+        self._clicked(event.widget)
+
+    def _clicked(self, widget: object) -> None:
+        if widget not in (self.overlay, self.palette):
+            self.overlay.close()
+            self.palette.close()
 
     async def run_action(
         self,
@@ -96,16 +77,16 @@ class LayeredApp(GuestApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """As Textual's; a click on what lies under a box doesn't do what it says, but closes the box."""
+        """Run an action; a click on what lies under a box closes the box instead."""
         done = await super().run_action(action, default_namespace, namespaces)
         if not done and isinstance(default_namespace, LineTable):
-            self.layers.clicked(default_namespace)
+            self._clicked(default_namespace)
         return done
 
     def action_answer(self, key: str) -> None:
-        """A click on one of the choices of a question."""
-        self.layers.overlay.answer(key)
+        """Answer a question, on a click on one of its choices."""
+        self.overlay.answer(key)
 
     def action_run_choice(self, index: int) -> None:
-        """A click in the palette."""
-        self.layers.palette.run(index)
+        """Run a command on a click in the palette."""
+        self.palette.run(index)

@@ -1,22 +1,31 @@
-"""The queue of commands to the source: sent one after the other, each remembered with its inverse."""
+"""The queue of commands to the source: sent one after the other, each with the commands that undo it."""
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, get_args
 
+from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.accounts import Covers, Period
 from hivemind.scheduler.commands import Command, Rejected, Tune
-from hivemind_tui.commands.undo import DEPTH, inverse
+from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.gauges import LaneState
+from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
 
+_DEPTH = 20
+"""Changes that can be undone."""
+
 Intent = Callable[[View], list[Command]]
-"""From what is on the screen at that moment to commands. Raises: Rejected."""
+"""Returns the commands that a key means for the present view. Raises: Rejected."""
 
 
 class CommandQueue:
-    """Run it as one task. An intent is evaluated when its turn comes, so that two quick presses are two steps."""
+    """Run it as one task. An intent is evaluated after the commands before it, so two quick presses are two steps."""
 
     def __init__(
         self,
@@ -27,7 +36,7 @@ class CommandQueue:
     ) -> None:
         """`refused` is called with the reason why a command isn't carried out, `done` with commands that were."""
         self.who = "you"
-        """Whose name stands in the log."""
+        """The name that signs commands in the log."""
         self.untuned: dict[str, dict[str, float]] = {}
         """By upstream, the former values of knobs that were changed from here; see :meth:`written`."""
         self._look = look
@@ -35,7 +44,7 @@ class CommandQueue:
         self._changed = changed
         self._on_done = done
         self._waiting: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
-        self._done: deque[list[Command]] = deque(maxlen=DEPTH)
+        self._done: deque[list[Command]] = deque(maxlen=_DEPTH)
         """The inverse of each change, the newest last."""
 
     @property
@@ -101,3 +110,65 @@ class CommandQueue:
             await source.apply(command, self.who)
             self._note(command, view)
         self._on_done(undone)
+
+
+def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
+    """Return the commands that undo this one; none where nothing can."""
+    match command:
+        case cmd.SetPriority(agent):
+            return [cmd.SetPriority(agent, each.priority) for each in _agents(before, agent)]
+        case cmd.PauseAgent(agent):
+            return [cmd.PauseAgent(agent, each.paused) for each in _agents(before, agent)]
+        case cmd.BoostAgent(agent):
+            return [cmd.BoostAgent(agent, each.boosted_for_s) for each in _agents(before, agent)]
+        case cmd.SetBudget(None):
+            return [_budget(None, before.pool)]
+        case cmd.SetBudget(str(agent)):
+            return [_budget(agent, each.budget) for each in _agents(before, agent)]
+        case cmd.StopAgent(agent):
+            # Allows it again; requests that were cancelled stay cancelled.
+            return [cmd.StopAgent(agent, each.stopped) for each in _agents(before, agent)]
+        case cmd.CancelTask(task):
+            return [cmd.RetryTask(task)]
+        case cmd.SetTaskPriority(task):
+            return [cmd.SetTaskPriority(task, each.own_priority) for each in before.tasks if each.id == task]
+        case cmd.Tune(knob, _, upstream):
+            old = {lane.upstream: lane.knobs[knob] for lane in _lanes(before, upstream) if knob in lane.knobs}
+            return [cmd.Tune(knob, value, name) for name, value in old.items()]
+        case cmd.PinLevel(_, lane):
+            states = [state for state in _lanes(before, None) if lane in (None, state.lane)]
+            return [cmd.PinLevel(_pinned_level(state), state.lane) for state in states]
+        case cmd.SetCircuit(_, lane):
+            states = [state for state in _lanes(before, None) if lane in (None, state.lane)]
+            return [cmd.SetCircuit(_circuit_mode(state), state.lane) for state in states]
+        case cmd.PauseAdmissions(paused):
+            return [cmd.PauseAdmissions(not paused)]
+        case cmd.Drain(draining):
+            return [cmd.Drain(not draining)]
+    return []
+
+
+def _agents(snapshot: Snapshot, name: str) -> list[AgentView]:
+    return [agent for agent in snapshot.agents if agent.name == name]
+
+
+def _budget(name: str | None, state: BudgetState | None) -> cmd.SetBudget:
+    if state is None:
+        return cmd.SetBudget(name)
+    per = next((each for each in get_args(Period) if each == state.per), None)
+    covers = next((each for each in get_args(Covers) if each == state.covers), None)
+    return cmd.SetBudget(name, state.tokens, state.dollars, per, covers)
+
+
+def _lanes(snapshot: Snapshot, upstream: str | None) -> list[LaneState]:
+    return [lane.state for lane in snapshot.lanes if upstream in (None, lane.state.upstream)]
+
+
+def _pinned_level(state: LaneState) -> float | None:
+    return state.level if state.pinned and not math.isinf(state.level) else None
+
+
+def _circuit_mode(state: LaneState) -> Literal["auto", "open", "closed"]:
+    if not state.circuit_forced:
+        return "auto"
+    return "open" if state.circuit == "open" else "closed"

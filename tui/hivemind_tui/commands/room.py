@@ -1,24 +1,24 @@
-"""What commands need of the screen that they act on."""
+"""What actions need of the screen."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.commands.dialogs import Rows
-from hivemind_tui.commands.queue import Intent
+from hivemind_tui.commands.queue import CommandQueue, Intent
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.process import Simulation
 
 
 class Room:
-    """A screen, as its actions see it. Each group of actions is a mix-in on top of this, so that tests can have them
-    without a terminal."""
+    """A screen as its actions see it. Actions are mix-ins on top of this, so tests can run them without a terminal."""
 
     simulation: Simulation
+    queue: CommandQueue
     themes: Sequence[str]
     """Names of those that this terminal can show."""
 
@@ -37,29 +37,26 @@ class Room:
     def layout_name(self) -> str:
         """`full`, `compact` or `tiny`."""
 
+    @property
+    @abstractmethod
+    def theme_name(self) -> str:
+        """The theme in use."""
+
+    @abstractmethod
+    def use_theme(self, name: str) -> None:
+        """Change to another theme."""
+
     @abstractmethod
     def go(self, view: View) -> None:
         """Show another view."""
 
     @abstractmethod
-    def steer(self, intent: Intent) -> None:
-        """Send the commands of an intent as soon as those before it are carried out."""
-
-    @abstractmethod
-    def steer_next(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Do something else as soon as the commands before it are carried out."""
-
-    @abstractmethod
-    def settings_written(self, upstream: str) -> None:
-        """Forget what was tuned on an upstream: its settings file has it now."""
-
-    @abstractmethod
     def complain(self, text: str) -> None:
-        """Say in one line why something can't be done."""
+        """Show in one line why something can't be done."""
 
     @abstractmethod
     def inform(self, text: str) -> None:
-        """Say in one line what was done."""
+        """Show in one line what was done."""
 
     @abstractmethod
     def ask(self, title: str, rows: Rows, choices: Mapping[str, Callable[[], object]]) -> None:
@@ -81,15 +78,6 @@ class Room:
     def copy(self, text: str) -> None:
         """Put a text on the clipboard."""
 
-    @property
-    @abstractmethod
-    def theme_name(self) -> str:
-        """The theme in use."""
-
-    @abstractmethod
-    def use_theme(self, name: str) -> None:
-        """Change to another theme."""
-
     @abstractmethod
     def run_task(self, work: Coroutine[Any, Any, None], group: str) -> None:
         """Run something beside the screen."""
@@ -102,8 +90,12 @@ class Room:
     def leave(self) -> None:
         """End the screen."""
 
+    def steer(self, intent: Intent) -> None:
+        """Send the commands of an intent after those before it."""
+        self.queue.send(self.source, intent)
+
     def attempt(self, step: Callable[[], None]) -> None:
-        """Take a step, or say why it is refused."""
+        """Take a step, or show why it is refused."""
         try:
             step()
         except Rejected as rejected:

@@ -25,6 +25,10 @@ class SteeringActions(Room):
         """Send what a key means at this moment."""
         self.steer(lambda view: intents.INTENTS[intent](view, *arguments))
 
+    def action_undo(self) -> None:
+        """Undo the last change."""
+        self.queue.undo(self.source)
+
     def action_budget(self) -> None:
         """Ask for a budget, for the agents selected now or for all together."""
         view = self.view
@@ -114,7 +118,7 @@ class SteeringActions(Room):
 
     def action_write(self) -> None:
         """Write to the settings file what was tuned, on the what-if page what is changed there."""
-        self.steer_next(self._write_tuned)
+        self.queue.then(self._write_tuned)
 
     async def _write_tuned(self) -> None:
         lane = self.view.lane
@@ -154,7 +158,7 @@ class SteeringActions(Room):
             return
         changed = self.view.untuned
         for each in [upstream] if upstream else [name for name in changed if changed[name].keys() <= knobs]:
-            self.settings_written(each)
+            self.queue.written(each)
         self.inform(f"wrote {draft.path}")
 
     def _send(self, command: Command) -> None:

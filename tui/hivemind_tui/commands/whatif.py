@@ -8,7 +8,7 @@ from functools import partial
 
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.commands import apply_whatif
-from hivemind_tui.commands.dialogs import Rows, choice
+from hivemind_tui.commands.dialogs import Rows, choice, question
 from hivemind_tui.commands.steering import SteeringActions
 from hivemind_tui.whatif import state as what_if
 from hivemind_tui.whatif.process import recording_of
@@ -124,30 +124,25 @@ class WhatIfActions(SteeringActions):
         except Rejected as rejected:
             self.ask("Only after a restart", [[(str(rejected), "text")], *apply_whatif.left_over(now)], {})
             return
-        rows = [
-            *apply_whatif.difference(now, self.view.snapshot),
-            *apply_whatif.left_over(now),
-            [],
-            choice("y", "apply", "now, to every upstream; u undoes it"),
-        ]
         steer = partial(self.steer, lambda _: commands)
+        rows = [choice("y", "apply", "now, to every upstream; u undoes it")]
         choices: dict[str, Callable[[], object]] = {"y": steer}
         if now.knobs:
             rows.append(choice("w", "apply and write", "to hivemind.toml too, after showing the difference"))
             choices["w"] = partial(self._apply_and_write, steer)
-        rows += [[], [("any other key changes nothing", "dim")]]
-        self.ask("Apply to the running proxy?", rows, choices)
+        changes = [*apply_whatif.difference(now, self.view.snapshot), *apply_whatif.left_over(now)]
+        self.ask("Apply to the running proxy?", question(changes, *rows), choices)
 
     def _apply_and_write(self, steer: Callable[[], object]) -> None:
         steer()
-        self.steer_next(partial(self.offer_to_write, dict(self.view.what_if.knobs)))
+        self.queue.then(partial(self.offer_to_write, dict(self.view.what_if.knobs)))
 
     def _show_how(self, now: WhatIf) -> None:
         lines = apply_whatif.shell_lines(now)
         rows: Rows = [[("This is a recording. On the machine of a running proxy, type:", "dim")]] if lines else []
         rows += [[(f"  {line}", "strong")] for line in lines]
         rows += apply_whatif.left_over(now)
-        rows += [[], choice("y", "copy", "these lines"), [], [("any other key closes this", "dim")]]
+        rows = question(rows, choice("y", "copy", "these lines"), otherwise="any other key closes this")
         # All lines are pasted into a shell, which must not run those meant for the file.
         mark = "# " if lines else ""
         text = "\n".join([*lines, *(f"{mark}{line}" for line in apply_whatif.for_the_file(now.others))])

@@ -47,7 +47,7 @@ def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
 
 
 class ViewBuilder:
-    """Keeps the source's requests as far as pages needed them, and the list last lists.arranged."""
+    """Keeps the source's requests as far as pages needed them, and the list last arranged."""
 
     def __init__(self) -> None:
         self.forget()
@@ -68,8 +68,7 @@ class ViewBuilder:
         if view.page in (*OF_REQUESTS, "request"):
             self._follow(source)
         view = replace(view, log_back=_read_on(view, snapshot.lines))
-        names = {agent.name for agent in snapshot.agents} if view.marked else frozenset()
-        marked = view.marked & names if view.marked else view.marked
+        marked = view.marked and view.marked & {agent.name for agent in snapshot.agents}
         return self.arrange(replace(view, snapshot=snapshot, marked=marked))
 
     def arrange(self, view: View) -> View:
@@ -77,11 +76,10 @@ class ViewBuilder:
         shown, branches = _agents(view)
         requests = self._requests(view)
         selected, ticket, chosen = view.selected, view.ticket, view.chosen
-        tasks: Sequence[TaskView] = ()
+        tasks: tuple[TaskView, ...] = ()
         if view.page == "tasks":
-            tasks = lists.arranged(
-                lists.in_order(view.snapshot.tasks), view.tasks_order, lists.task_fields, lists.TASK_KEYS
-            )
+            every = lists.in_order(view.snapshot.tasks)
+            tasks = lists.arranged(every, view.tasks_order, lists.task_fields, lists.TASK_KEYS)
             chosen = _kept(chosen, view.tasks, tasks, lambda task: task.id)
         if view.page in OF_AGENTS:
             selected = _kept(selected, view.agents, shown, lambda agent: agent.name)
@@ -95,21 +93,18 @@ class ViewBuilder:
             requests_shown=requests,
             selected=selected,
             ticket=ticket,
-            tasks_shown=tuple(tasks),
+            tasks_shown=tasks,
             chosen=chosen,
         )
 
     def _requests(self, view: View) -> tuple[RequestView, ...]:
         if view.page not in (*OF_REQUESTS, "request"):
             return ()
-        agent = view.selected if "agent" in view.trail else None
-        wanted = (id(self._all), view.requests_order, agent)
+        agent, order = view.selected if "agent" in view.trail else None, view.requests_order
+        wanted = (id(self._all), order, agent)
         if self._arranged[0] != wanted:
             items = self._all if agent is None else tuple(each for each in self._all if each.agent == agent)
-            self._arranged = (
-                wanted,
-                lists.arranged(items, view.requests_order, lists.request_fields, lists.REQUEST_KEYS),
-            )
+            self._arranged = wanted, lists.arranged(items, order, lists.request_fields, lists.REQUEST_KEYS)
         return self._arranged[1]
 
     def _follow(self, source: Source) -> None:
