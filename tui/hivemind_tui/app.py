@@ -23,7 +23,7 @@ from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
 from hivemind_tui.board import Board
 from hivemind_tui.commands import dialogs, navigation
-from hivemind_tui.commands import palette as commands
+from hivemind_tui.commands import palette as command_palette
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.confirmation import confirmation
 from hivemind_tui.commands.modals import ModalApp
@@ -307,7 +307,7 @@ class ControlRoom(ModalApp, Actions):
         self.overlay.open("Help", rows, self._board.pen)
 
     def action_palette(self) -> None:
-        self.palette.open(commands.choices(self), partial(commands.offers, self), self._board.pen)
+        self.palette.open(command_palette.choices(self), partial(command_palette.offers, self), self._board.pen)
 
     def action_repaint(self) -> None:
         self.screen.refresh()

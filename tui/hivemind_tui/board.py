@@ -1,4 +1,4 @@
-"""Where the panels stand: header, one page of panels, bottom row, in the layout that the terminal's size allows."""
+"""The layout of the panels: header, one page, bottom row, as the terminal's size allows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
+from textual.widget import Widget
 
 from hivemind_tui.keys.footers import footer
 from hivemind_tui.panels import (
@@ -47,7 +48,7 @@ _TURNS = 2
 
 
 class Board(Vertical):
-    """All that is drawn, but for what lies over it."""
+    """Everything on the screen except what lies over it."""
 
     def __init__(self, glyphs: Glyphs, plots: PlotProcess | None) -> None:
         super().__init__(id="board")
@@ -56,72 +57,70 @@ class Board(Vertical):
         self._header = Panel(header.render, id="header")
         self._inside = Panel(diagnostics.render, id="inside")
         self._timeline = Scrubber(timeline_strip.render, id="timeline")
-        self._pages: Mapping[str, Sequence[Panel]] = {
-            "start": (Panel(connect.render, id="start"),),
-            "overview": (
-                Panel(slots.render, id="slots"),
-                CurvePanel(plots, id="curve"),
-                Panel(windows.render, id="windows"),
-                Panel(circuit.render, id="circuit"),
+        self._pages: Mapping[str, Widget] = {
+            "overview": Vertical(
+                Horizontal(Panel(slots.render, id="slots"), CurvePanel(plots, id="curve"), id="top"),
+                Horizontal(Panel(windows.render, id="windows"), Panel(circuit.render, id="circuit"), id="middle"),
                 Panel(agent_table.render, id="agents"),
                 Panel(log.render_newest, id="events"),
             ),
-            "agents": (Panel(agent_table.render, id="agents-all"), Panel(agent_card.render, id="agent-card")),
-            "requests": (Panel(request_table.render, id="requests"), Panel(request_card.render, id="request-card")),
-            "tuning": (
+            "start": Vertical(Panel(connect.render, id="start")),
+            "agents": Horizontal(Panel(agent_table.render, id="agents-all"), Panel(agent_card.render, id="agent-card")),
+            "requests": Vertical(
+                Panel(request_table.render, id="requests"), Panel(request_card.render, id="request-card")
+            ),
+            "tuning": Horizontal(
                 Panel(knobs.render, id="knobs"),
-                CurvePanel(plots, id="tuning-curve"),
-                Panel(windows.render, id="tuning-windows"),
-                Panel(circuit.render, id="tuning-circuit"),
-                Panel(log.render_newest, id="tuning-events"),
+                Vertical(
+                    CurvePanel(plots, id="tuning-curve"),
+                    Panel(windows.render, id="tuning-windows"),
+                    Panel(circuit.render, id="tuning-circuit"),
+                    Panel(log.render_newest, id="tuning-events"),
+                    id="tuning-right",
+                ),
             ),
-            "log": (Panel(log.render, id="log"),),
-            "tasks": (Panel(task_table.render, id="tasks-all"), Panel(task_card.render, id="task-card")),
-            "whatif": (
+            "log": Vertical(Panel(log.render, id="log")),
+            "tasks": Horizontal(Panel(task_table.render, id="tasks-all"), Panel(task_card.render, id="task-card")),
+            "whatif": Horizontal(
                 Panel(knobs.render_what_if, id="whatif-settings"),
-                Panel(comparison.render, id="comparison"),
-                Panel(comparison_chart.render, id="courses"),
+                Vertical(
+                    Panel(comparison.render, id="comparison"),
+                    Panel(comparison_chart.render, id="courses"),
+                    id="whatif-right",
+                ),
             ),
-            "agent": (
-                Panel(agent_facts.render, id="agent-facts"),
-                Panel(agent_tokens.render, id="agent-tokens"),
+            "agent": Vertical(
+                Horizontal(
+                    Panel(agent_facts.render, id="agent-facts"),
+                    Panel(agent_tokens.render, id="agent-tokens"),
+                    id="agent-top",
+                ),
                 Panel(request_table.render_waterfall, id="waterfall"),
             ),
-            "request": (
+            "request": Vertical(
                 Panel(request_page.render_timeline, id="request-course"),
-                Panel(request_page.render_decisions, id="decisions"),
-                Panel(request_page.render_headers, id="headers"),
+                Horizontal(
+                    Panel(request_page.render_decisions, id="decisions"),
+                    Panel(request_page.render_headers, id="headers"),
+                    id="request-bottom",
+                ),
             ),
         }
-        self._page = "overview"
+        for name, page in self._pages.items():
+            page.id = f"page-{name}"
+            page.add_class("page")
+        self._panels: list[Panel] = []
+        """The panels of the page shown."""
         self._recorded = False
         self._turn = 0
         self._due: list[Panel] = []
-        self._news = asyncio.Event()
+        self._wake = asyncio.Event()
         self._view: View | None = None
 
     def compose(self) -> ComposeResult:
-        """Header, the pages of which one is shown, the bottom row."""
+        """Yield header, pages of which one is shown, and bottom row."""
         yield self._header
-        pages = self._pages
-        slots_, curve, windows_, circuit_, agents, events_ = pages["overview"]
-        top, middle = Horizontal(slots_, curve, id="top"), Horizontal(windows_, circuit_, id="middle")
-        yield Vertical(top, middle, agents, events_, id="page-overview", classes="page")
-        yield Vertical(*pages["start"], id="page-start", classes="page")
-        yield Horizontal(*pages["agents"], id="page-agents", classes="page")
-        yield Vertical(*pages["requests"], id="page-requests", classes="page")
-        knobs_, curve, windows_, circuit_, events_ = pages["tuning"]
-        right = Vertical(curve, windows_, circuit_, events_, id="tuning-right")
-        yield Horizontal(knobs_, right, id="page-tuning", classes="page")
-        yield Vertical(*pages["log"], id="page-log", classes="page")
-        yield Horizontal(*pages["tasks"], id="page-tasks", classes="page")
-        settings, compared, over_time = pages["whatif"]
-        answer = Vertical(compared, over_time, id="whatif-right")
-        yield Horizontal(settings, answer, id="page-whatif", classes="page")
-        facts, tokens, falls = pages["agent"]
-        yield Vertical(Horizontal(facts, tokens, id="agent-top"), falls, id="page-agent", classes="page")
-        course, decided, heads = pages["request"]
-        yield Vertical(course, Horizontal(decided, heads, id="request-bottom"), id="page-request", classes="page")
+        yield from self._pages.values()
         yield self._inside
         yield self._timeline
         yield self.bottom
@@ -134,18 +133,18 @@ class Board(Vertical):
         self.pen = Pen.themed(variables, self.pen.glyphs, boxed=layout == "full")
 
     def turn_to(self, page: str) -> None:
-        """Show this page instead."""
-        self._page = page
+        """Show another page."""
         self._timeline.display = self._recorded and page != "whatif"  # which is about all of it, and needs the rows
-        for name in self._pages:
-            self.query_one(f"#page-{name}").display = name == page
+        for name, each in self._pages.items():
+            each.display = name == page
+        self._panels = [*self._pages[page].query(Panel)]
 
     def show_inside(self, shown: bool) -> None:
-        """How the screen is doing, in a corner, or not."""
+        """Show or hide the diagnostics in a corner."""
         self._inside.display = shown
 
     def show_timeline(self) -> None:
-        """From now on, as this is a recording."""
+        """Show the timeline of a recording from now on."""
         self._recorded = self._timeline.display = True
 
     def draw_turn(self, view: View) -> None:
@@ -158,31 +157,29 @@ class Board(Vertical):
         self._draw(view, self._shown())
 
     def _shown(self) -> list[Panel]:
-        shown = [self._header, *self._pages[self._page], self._timeline, self._inside]
+        shown = [self._header, *self._panels, self._timeline, self._inside]
         return [panel for panel in shown if panel.display]
 
     def _draw(self, view: View, panels: Sequence[Panel]) -> None:
         self._view = view
         self.set_class(view.what_if.choosing, "choosing")
         self._due += [panel for panel in panels if panel not in self._due]
-        self._news.set()
+        self._wake.set()
 
     async def paint(self) -> None:
-        """Draw what is to be drawn, for ever, one panel a round of the loop: between two of them the traffic has its
-        turn."""
+        """Draw the panels that are due, for ever, one in each turn of the loop, with turns for the traffic between."""
         while True:
-            await self._news.wait()
+            await self._wake.wait()
             while self._due and self._view is not None:
                 self._due.pop(0).show(self._view, self.pen)
                 await asyncio.sleep(0)
-            self._news.clear()
+            self._wake.clear()
 
     def draw_footer(self, view: View, size: Size, note: str) -> None:
-        """The keys that fit, and a note at the right."""
+        """Draw the keys that fit, and a note at the right."""
         hint = f"more at {COMPACT.width}x{COMPACT.height}" if layout_for(size) == "tiny" else ""
         notes: list[Span] = [(f" {text} ", "dim") for text in (note, hint) if text]
         room = size.width - sum(len(text) for text, _ in notes) - 1
-        chunks = footer(view)
-        keys = fitting(room - 1, chunks)
+        keys = fitting(room - 1, footer(view))
         left = sum(len(text) for text, _ in keys)
         self.bottom.show([(" ", "text"), *keys, (" " * max(0, room - left), "text"), *notes], self.pen)

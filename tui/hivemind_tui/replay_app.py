@@ -9,7 +9,7 @@ from typing import Any
 
 from hivemind.errors import UsageError
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands import palette as commands
+from hivemind_tui.commands import palette as command_palette
 from hivemind_tui.commands.dialogs import kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
@@ -140,12 +140,12 @@ class ReplayRoom(ControlRoom):
             self.complain(str(error))
 
     def action_palette(self) -> None:
-        self.palette.open(commands.choices(self), self._offers, self._board.pen)
+        self.palette.open(command_palette.choices(self), self._offers, self._board.pen)
 
     def _offers(self, text: str) -> list[Choice]:
         """Offer what was typed: a time to go to, a filter, or a setting on the what-if page."""
         if self.view.page == "whatif" or text.lower().startswith("filter"):
-            return commands.offers(self, text)
+            return command_palette.offers(self, text)
         try:
             at = moment_of(text, self.recording.playback())
         except UsageError:
