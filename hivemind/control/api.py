@@ -47,10 +47,9 @@ from hivemind.api_types import (
     TaskState,
     WrittenFile,
 )
-from hivemind.control.codec import encode, encode_named, snapshot_part
-from hivemind.control.commands import arguments_of, checked_who, command_from
-from hivemind.control.parsing import parse_as, shown
-from hivemind.control.responses import NO_PAGE, failure, reply
+from hivemind.control.codec import encode_named, snapshot_part
+from hivemind.control.guard import NO_PAGE, failure, reply
+from hivemind.control.parsing import arguments_of, checked_who, command_from, parse_as, shown
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as checkpoint_store
@@ -75,32 +74,25 @@ class ControlledProxy(Protocol):
     keep_in: Path | None
 
     def health(self) -> tuple[str, float]: ...
-
     def snapshot(self) -> Snapshot: ...
-
     def requests(self, since: int) -> Requests: ...
-
     def detail(self, ticket: int) -> RequestDetail | None: ...
-
     def apply(self, command: Command, who: str) -> None: ...
-
     async def settled(self) -> None: ...
-
     def about(self) -> About: ...
-
     def tasks(self, batch: str | None) -> tuple[TaskState, ...]: ...
-
     def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim: ...
-
     def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse: ...
-
     async def leave(self, ended: PlaceRelease, who: str) -> RunUsage: ...
-
     def budgets(self, agent: str | None) -> BudgetsPart: ...
 
 
-class NotFound(LookupError):
-    """The resource doesn't exist; the text says so."""
+class _Failed(Exception):
+    """The endpoint answers with this status and text."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +138,10 @@ class Control:
 
     async def request(self, ticket: str) -> RequestDetail:
         if not _TICKET.fullmatch(ticket):
-            raise NotFound(NO_PAGE)
+            raise _Failed(404, NO_PAGE)
         found = self._proxy.detail(int(ticket))
         if found is None:
-            raise NotFound(f"no request {ticket}, or it is too old")
+            raise _Failed(404, f"no request {ticket}, or it is too old")
         return found
 
     async def command(self, order: CommandRequest) -> CommandResult:
@@ -189,11 +181,11 @@ class Control:
     async def checkpoint(self, name: str) -> CheckpointDetail:
         kept = checkpoint_store.latest((await self._kept())[0], name)
         if kept is None:
-            raise NotFound(f"no checkpoint {shown(name)}, and none of an agent of that name")
+            raise _Failed(404, f"no checkpoint {shown(name)}, and none of an agent of that name")
         try:
             conversation = await asyncio.to_thread(checkpoint_store.conversation, kept)
         except OSError:
-            raise NotFound(f"checkpoint {kept.checkpoint.name} was removed just now") from None
+            raise _Failed(404, f"checkpoint {kept.checkpoint.name} was removed just now") from None
         except checkpoint_store.Unreadable as error:
             raise Rejected(str(error)) from None
         return CheckpointDetail(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
@@ -227,13 +219,7 @@ class Control:
 ENDPOINTS = (
     Endpoint("GET", "/about", "Facts about the proxy.", About, Control.about),
     Endpoint(
-        "GET",
-        "/snapshot",
-        "The snapshot, or what is new.",
-        SnapshotPart,
-        Control.world,
-        SnapshotQuery,
-        named=False,
+        "GET", "/snapshot", "The snapshot, or what is new.", SnapshotPart, Control.world, SnapshotQuery, named=False
     ),
     Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery, named=False),
     Endpoint("GET", "/requests/{ticket}", "The details of a request.", RequestDetail, Control.request, named=False),
@@ -242,20 +228,12 @@ ENDPOINTS = (
     Endpoint("GET", "/tasks", "The list of tasks.", TasksPart, Control.tasks, TasksQuery, long=True),
     Endpoint("POST", "/tasks/claim", "Start the next eligible task.", TaskClaim, Control.claim, ClaimRequest),
     Endpoint(
-        "POST",
-        "/places",
-        "Request a place for an agent's process.",
-        PlaceResponse,
-        Control.place,
-        PlaceRequest,
-        _GRAPH_LIMIT,
+        "POST", "/places", "Request a place for a process.", PlaceResponse, Control.place, PlaceRequest, _GRAPH_LIMIT
     ),
     Endpoint("POST", "/places/leave", "Release a place.", RunUsage, Control.leave, PlaceRelease),
     Endpoint("GET", "/checkpoints", "Checkpoints of agents.", CheckpointsPart, Control.checkpoints, CheckpointsQuery),
     Endpoint("GET", "/checkpoints/{name}", "A checkpoint, or an agent's latest.", CheckpointDetail, Control.checkpoint),
-    Endpoint(
-        "POST", "/settings/draft", "Draft a change of the settings file.", SettingsDraft, Control.draft, KnobValues
-    ),
+    Endpoint("POST", "/settings/draft", "Draft a change of the settings.", SettingsDraft, Control.draft, KnobValues),
     Endpoint("POST", "/settings/write", "Write a draft.", WrittenFile, Control.write, DraftApproval, _FILE_LIMIT),
 )
 
@@ -270,15 +248,13 @@ def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitab
     async def serve(request: Request) -> Response:
         try:
             given = await endpoint.answer(control, await _input(endpoint, request))
-            written = encode_named if endpoint.named else encode
+            encode = encode_named if endpoint.named else msgspec.json.encode
             if endpoint.long:
-                return await asyncio.to_thread(lambda: reply(written(given), request.headers))
-            return reply(written(given), request.headers)
-        except NotFound as error:
-            return failure(404, str(error))
+                return await asyncio.to_thread(lambda: reply(encode(given), request.headers))
+            return reply(encode(given), request.headers)
         except Rejected as error:
             return failure(422, str(error))
-        except _Unreadable as error:
+        except _Failed as error:
             return failure(error.status, str(error))
         except ClientDisconnect:
             return failure(499, "the client left")
@@ -287,7 +263,7 @@ def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitab
 
 
 async def _input(endpoint: Endpoint, request: Request) -> Any:
-    """Return the endpoint's input. Raises: Rejected, _Unreadable, ClientDisconnect."""
+    """Return the endpoint's input. Raises: Rejected, _Failed, ClientDisconnect."""
     if request.path_params:
         return next(iter(request.path_params.values()))
     if endpoint.method == "GET":
@@ -296,11 +272,11 @@ async def _input(endpoint: Endpoint, request: Request) -> Any:
     try:
         values = msgspec.json.decode(body)
     except UnicodeDecodeError:
-        raise _Unreadable(400, "the body isn't JSON: it isn't UTF-8") from None
+        raise _Failed(400, "the body isn't JSON: it isn't UTF-8") from None
     except msgspec.DecodeError as error:
-        raise _Unreadable(400, f"the body isn't JSON: {error}") from None
+        raise _Failed(400, f"the body isn't JSON: {error}") from None
     except RecursionError:
-        raise _Unreadable(400, "the body is nested too deeply") from None
+        raise _Failed(400, "the body is nested too deeply") from None
     return parse_as(endpoint.takes, values, "the body")
 
 
@@ -310,13 +286,5 @@ async def _body(request: Request, limit: int) -> bytes:
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise _Unreadable(413, f"the body is larger than {limit >> 10} KiB")
+            raise _Failed(413, f"the body is larger than {limit >> 10} KiB")
     return b"".join(parts)
-
-
-class _Unreadable(ValueError):
-    """A body that can't be read."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status

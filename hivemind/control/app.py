@@ -18,10 +18,9 @@ from hivemind import __version__
 from hivemind.api_types import PREFIX
 from hivemind.control import openapi
 from hivemind.control.api import ControlledProxy, routes
-from hivemind.control.guard import METRICS, ControlGuard
+from hivemind.control.guard import METRICS, NO_PAGE, ControlGuard, failure
 from hivemind.control.metrics import render
 from hivemind.control.parsing import listed
-from hivemind.control.responses import NO_PAGE, failure
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Snapshot
 

@@ -33,13 +33,14 @@ from hivemind.api_types import (
     WrittenFile,
 )
 from hivemind.control.codec import decode_named, decode_snapshot, encode_named
-from hivemind.control.commands import arguments_of
 from hivemind.control.discovery import ProxyAddress, Token
+from hivemind.control.parsing import arguments_of
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 from hivemind.world.request_view import RequestDetail
 
 T = TypeVar("T")
+Decode = Callable[[bytes], T]
 
 CONNECT_WITHIN_S = 3.0
 ANSWER_WITHIN_S = 5.0
@@ -67,7 +68,7 @@ class ControlError(Exception):
 class ControlClient:
     """A proxy's control API.
 
-    Every method raises NoAnswer where the proxy can't be had, and Rejected with its own words where it refuses.
+    Every method raises ControlError, and Rejected with the proxy's own words where it refuses.
     """
 
     def __init__(self, url: str, token: Token, http: httpx.AsyncClient) -> None:
@@ -82,75 +83,69 @@ class ControlClient:
 
     async def world(self, run: str = "", after: float | None = None) -> SnapshotPart:
         """Return the snapshot, or what is new since a time of that run."""
-        query = {} if after is None else {"run": run, "after": repr(after)}
-        return _read(await self._get("/snapshot", query), decode_snapshot)
+        return await self._get(
+            "/snapshot", decode_snapshot, {} if after is None else {"run": run, "after": repr(after)}
+        )
 
     async def requests(self, run: str = "", since: int = 0) -> RequestsPart:
         """Return the requests that changed since a revision of that run, at most a page."""
-        data = await self._get("/requests", {"run": run, "since": str(since)})
-        return _read(data, msgspec.json.Decoder(RequestsPart).decode)
+        return await self._get("/requests", _decoder(RequestsPart), {"run": run, "since": str(since)})
 
     async def request(self, ticket: int) -> RequestDetail | None:
         """Return the details of a request; None: it isn't known."""
         try:
-            return _read(await self._get(f"/requests/{ticket}", {}), msgspec.json.Decoder(RequestDetail).decode)
+            return await self._get(f"/requests/{ticket}", _decoder(RequestDetail))
         except _Unknown:
             return None
 
     async def command(self, command: Command, who: str) -> CommandResult:
         """Execute a command."""
-        return await self._post(
-            "/commands", CommandRequest(type(command).__name__, arguments_of(command), who), CommandResult
-        )
+        order = CommandRequest(type(command).__name__, arguments_of(command), who)
+        return await self._post("/commands", order, _decoder(CommandResult))
 
     async def about(self) -> About:
         """Return facts about the proxy."""
-        return _read(await self._get("/about", {}), msgspec.json.Decoder(About).decode)
+        return await self._get("/about", _decoder(About))
 
     async def tasks(self, batch: str | None = None) -> TasksPart:
         """Return the tasks of a batch, or (None) all."""
-        query = {} if batch is None else {"batch": batch}
-        return _read(await self._get("/tasks", query), lambda data: decode_named(data, TasksPart))
+        return await self._get("/tasks", _named_decoder(TasksPart), {} if batch is None else {"batch": batch})
 
     async def claim(self, wanted: ClaimRequest) -> TaskClaim:
         """Start the next eligible task that has a command."""
-        return _read(await self._send("/tasks/claim", wanted), lambda data: decode_named(data, TaskClaim))
+        return await self._post("/tasks/claim", wanted, _named_decoder(TaskClaim))
 
     async def place(self, wanted: PlaceRequest) -> PlaceResponse:
         """Request a place for an agent's process; to be repeated every two seconds."""
-        return await self._post("/places", wanted, PlaceResponse)
+        return await self._post("/places", wanted, _decoder(PlaceResponse))
 
     async def leave(self, ended: PlaceRelease) -> RunUsage:
         """Release the place of an agent's process, and return what it used in this run."""
-        return await self._post("/places/leave", ended, RunUsage)
+        return await self._post("/places/leave", ended, _decoder(RunUsage))
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         """Draft the change of the proxy's settings file that writes these knobs."""
-        found = await self._post("/settings/draft", KnobValues(values), SettingsDraft)
+        found = await self._post("/settings/draft", KnobValues(values), _decoder(SettingsDraft))
         return Draft(Path(found.path), found.before, found.after)
 
     async def write(self, draft: Draft, who: str) -> None:
         """Write a draft to the proxy's settings file."""
-        await self._post("/settings/write", DraftApproval(str(draft.path), draft.before, draft.after, who), WrittenFile)
+        approval = DraftApproval(str(draft.path), draft.before, draft.after, who)
+        await self._post("/settings/write", approval, _decoder(WrittenFile))
 
-    async def _get(self, path: str, query: Mapping[str, str]) -> bytes:
-        return await self._request("GET", path, params=query)
+    async def _get(self, path: str, decode: Decode[T], query: Mapping[str, str] | None = None) -> T:
+        return _read(await self._request("GET", path, params=query or {}), decode)
 
-    async def _post(self, path: str, body: Any, gives: type[T]) -> T:
-        return _read(await self._send(path, body), msgspec.json.Decoder(gives).decode)
+    async def _post(self, path: str, body: object, decode: Decode[T]) -> T:
+        return _read(await self._request("POST", path, content=encode_named(body)), decode)
 
-    async def _send(self, path: str, body: Any) -> bytes:
-        headers = {"content-type": "application/json"}
-        return await self._request("POST", path, content=encode_named(body), headers=headers)
-
-    async def _request(self, method: str, path: str, headers: Mapping[str, str] | None = None, **given: Any) -> bytes:
-        own = {**(headers or {}), "authorization": f"Bearer {self._token.text}"}
+    async def _request(self, method: str, path: str, **given: Any) -> bytes:
+        headers = {"authorization": f"Bearer {self._token.text}", "content-type": "application/json"}
         try:
-            answer = await self._http.request(method, f"{self.url}{PREFIX}{path}", headers=own, **given)
+            answer = await self._http.request(method, f"{self.url}{PREFIX}{path}", headers=headers, **given)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise ControlError(
-                _why(error), sent=not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            ) from error
+            sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            raise ControlError(_why(error), sent=sent) from error
         if answer.status_code == 200:
             return answer.content
         raise self._refused(answer)
@@ -180,8 +175,15 @@ def _error_in(answer: httpx.Response) -> str:
         return ""
 
 
-def _read(data: bytes, decode: Callable[[bytes], T]) -> T:
-    """Raises: NoAnswer: what came isn't what this version expects."""
+def _decoder(gives: type[T]) -> Decode[T]:
+    return msgspec.json.Decoder(gives).decode
+
+
+def _named_decoder(gives: type[T]) -> Decode[T]:
+    return lambda data: decode_named(data, gives)
+
+
+def _read(data: bytes, decode: Decode[T]) -> T:
     try:
         return decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

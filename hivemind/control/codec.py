@@ -51,10 +51,7 @@ def _fresh(curve: tuple[CurvePoint, ...], after: float) -> tuple[CurvePoint, ...
 
 
 def merge(known: Snapshot | None, part: SnapshotPart) -> Snapshot:
-    """Merge a part into the known snapshot, and return the whole.
-
-    Raises: OutOfStep.
-    """
+    """Merge a part into the known snapshot, and return the whole. Raises: OutOfSync."""
     if part.whole:
         return part.snapshot
     if known is None:
@@ -77,11 +74,6 @@ def _last(items: tuple[T, ...], count: int) -> tuple[T, ...]:
     if len(items) < count:
         raise OutOfSync(f"expected {count} items, and have {len(items)}")
     return items[len(items) - count :]
-
-
-def encode(value: object) -> bytes:
-    """Encode a value, priorities as numbers."""
-    return msgspec.json.encode(value)
 
 
 def encode_named(value: object) -> bytes:

@@ -1,20 +1,28 @@
-"""Authentication of the control API by its token.
+"""The control API's side of HTTP: authentication by its token, and responses.
 
-Requests from web pages are refused earlier (:mod:`hivemind.proxy.access`).
+Requests from web pages are refused earlier (:mod:`hivemind.proxy.access`). Responses are JSON, compressed if the client
+accepts it, and never cached.
 """
 
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping
 from typing import Protocol
 
+import msgspec
+import zstandard
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hivemind.api_types import PREFIX
-from hivemind.control.responses import failure
+from hivemind.api_types import PREFIX, Failure
 from hivemind.store.token_file import Key
 
+METRICS = "/metrics"
+NO_PAGE = "there is no such page"
+_SMALL = 1024
+"""Shorter bodies aren't compressed."""
 _OFF = "the control API is off: this proxy has no control token; set HIVEMIND_CONTROL_TOKEN, or --state-dir to a folder"
 _MISSING = "send the control token, as in Authorization: Bearer TOKEN; this proxy notes it in its state directory"
 _WRONG = "that is not this proxy's control token; it notes a new one in its state directory at every start"
@@ -24,9 +32,6 @@ class HasControlKey(Protocol):
     """An object with the control API's key."""
 
     control_key: Key | None
-
-
-METRICS = "/metrics"
 
 
 def is_own(method: str, path: str) -> bool:
@@ -74,3 +79,21 @@ def _refusal(key: Key | None, headers: Headers) -> tuple[int, str]:
         return 401, _MISSING
     same = hmac.compare_digest(shown.strip().encode("latin-1"), key.token.encode())
     return (0, "") if same else (401, _WRONG)
+
+
+def failure(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error response."""
+    return _json(msgspec.json.encode(Failure(text)), headers or {}, status)
+
+
+def reply(data: bytes, headers: Headers) -> Response:
+    """Return a response of encoded JSON."""
+    if len(data) < _SMALL or "zstd" not in headers.get("accept-encoding", ""):
+        return _json(data, {})
+    # A snapshot of 200 agents takes 0.1 ms and shrinks to an eighth.
+    data = zstandard.ZstdCompressor(level=1).compress(data)
+    return _json(data, {"content-encoding": "zstd", "vary": "accept-encoding"})
+
+
+def _json(data: bytes, headers: Mapping[str, str], status: int = 200) -> Response:
+    return Response(data, status, {"cache-control": "no-store", **headers}, media_type="application/json")

@@ -89,12 +89,12 @@ def _totals(world: Snapshot) -> Iterator[Metric]:
         ("requests_abandoned", "Requests whose client left.", totals.abandoned),
         ("retries", "Failed attempts that were retried.", totals.retries),
         ("requests_rescued", "Requests that succeeded after a failed attempt.", totals.rescued),
+        ("cost_dollars", "Cost of the usage, by public prices.", totals.dollars),
     ):
         yield _counter(name, help_text, (), [((), value)])
     yield _counter("tokens", "Tokens used, by kind.", ("kind",), _by_kind((), totals.usage))
     wasted = "Tokens used by attempts that failed or that a client left, by kind."
     yield _counter("tokens_wasted", wasted, ("kind",), _by_kind((), totals.wasted))
-    yield _counter("cost_dollars", "Cost of the usage, by public prices.", (), [((), totals.dollars)])
     # No counter: it falls once prices are loaded.
     yield _gauge("tokens_unpriced", "Tokens of models without a known price.", (), [((), totals.unpriced)])
 
@@ -142,17 +142,12 @@ def _lanes(world: Snapshot) -> Iterator[Metric]:
     labels = ("upstream", "lane")
     for name, help_text, read in _OF_A_LANE:
         yield _gauge(name, help_text, labels, [((lane.upstream, lane.lane), read(lane)) for lane in lanes])
-    circuits = [((*_of(lane), state), float(state == lane.circuit)) for lane in lanes for state in _CIRCUITS]
+    circuits = [((lane.upstream, lane.lane, each), each == lane.circuit) for lane in lanes for each in _CIRCUITS]
     yield _gauge("lane_circuit", "1 for the circuit's state.", (*labels, "state"), circuits)
-    windows = [((*_of(lane), w.family, w.kind.value), w) for lane in lanes for w in lane.windows]
+    windows = [((lane.upstream, lane.lane, w.family, w.kind.value), w) for lane in lanes for w in lane.windows]
     names = (*labels, "models", "kind")
-    limits = [(each, w.limit) for each, w in windows]
-    yield _gauge("window_limit", "Allowance of a rate window.", names, limits)
+    yield _gauge("window_limit", "Allowance of a rate window.", names, [(each, w.limit) for each, w in windows])
     yield _gauge("window_remaining", "What is left of it.", names, [(each, w.remaining) for each, w in windows])
-
-
-def _of(lane: LaneState) -> tuple[str, str]:
-    return lane.upstream, lane.lane
 
 
 _OF_A_LANE: tuple[tuple[str, str, Callable[[LaneState], float]], ...] = (
@@ -176,19 +171,14 @@ def _budgets(world: Snapshot) -> Iterator[Metric]:
     owned = [agent for agent in world.agents if agent.budget is not None]
     shown = sorted(owned, key=lambda agent: agent.last_seen_s)[:AGENTS_SHOWN]
     budgets: list[BudgetState] = [*pool, *(agent.budget for agent in shown if agent.budget is not None)]
-    tokens = [each for each in budgets if each.tokens is not None]
-    dollars = [each for each in budgets if each.dollars is not None]
-    for name, help_text, rows in (
-        ("budget_limit_tokens", "A budget's ceiling.", [(_whose(b), float(b.tokens or 0)) for b in tokens]),
-        ("budget_used_tokens", "Used of it in its period.", [(_whose(b), float(b.used_tokens)) for b in tokens]),
-        ("budget_limit_dollars", "A budget's ceiling.", [(_whose(b), b.dollars or 0.0) for b in dollars]),
-        ("budget_used_dollars", "Used of it in its period.", [(_whose(b), b.used_dollars) for b in dollars]),
-    ):
-        yield _gauge(name, help_text, ("agent", "covers", "per"), rows)
-
-
-def _whose(state: BudgetState) -> tuple[str, str, str]:
-    return state.owner or "", state.covers, state.per
+    for unit in ("tokens", "dollars"):
+        limited = [each for each in budgets if getattr(each, unit) is not None]
+        for name, help_text, field in (
+            ("limit", "A budget's ceiling.", ""),
+            ("used", "Used of it in its period.", "used_"),
+        ):
+            rows = [((each.owner or "", each.covers, each.per), getattr(each, field + unit)) for each in limited]
+            yield _gauge(f"budget_{name}_{unit}", help_text, ("agent", "covers", "per"), rows)
 
 
 def _gauge(name: str, help_text: str, labels: tuple[str, ...], rows: Rows) -> Metric:

@@ -14,7 +14,7 @@ import msgspec
 from hivemind import __version__
 from hivemind.api_types import PREFIX, CommandRequest, Failure, NoInput
 from hivemind.control.api import ENDPOINTS, Endpoint
-from hivemind.control.commands import COMMANDS
+from hivemind.control.parsing import COMMANDS
 from hivemind.scheduler.types import Priority
 from hivemind.settings.docs import described
 
@@ -70,7 +70,7 @@ def _paths() -> dict[str, Any]:
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "operationId": _id(endpoint),
+        "operationId": "_".join((endpoint.method.lower(), *re.findall(r"\w+", endpoint.path))),
         "summary": endpoint.summary,
         "responses": {
             "200": _answer("Done." if endpoint.method == "POST" else "OK", _named(endpoint.gives)),
@@ -88,11 +88,6 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     return made
 
 
-def _id(endpoint: Endpoint) -> str:
-    words = re.findall(r"\w+", endpoint.path)
-    return "_".join((endpoint.method.lower(), *words))
-
-
 def _failures(endpoint: Endpoint) -> list[int]:
     """Return the error statuses of an endpoint."""
     body = (400, 413) if endpoint.method == "POST" else ()
@@ -105,14 +100,11 @@ def _query(takes: type[Any]) -> Iterator[dict[str, Any]]:
     (schema,) = _made((takes,)).values()
     for name, each in schema["properties"].items():
         options = [option for option in each.pop("anyOf", ()) if option != {"type": "null"}]
-        told = {"description": each.pop("description")} if "description" in each else {}
+        about = {"description": each.pop("description")} if "description" in each else {}
+        default = each.get("default")
         # A query has no null: a parameter that is left out means it.
-        schema = {**(options[0] if options else each), **_default(each.get("default"))}
-        yield {"name": name, "in": "query", "required": False, **told, "schema": schema}
-
-
-def _default(value: Any) -> dict[str, Any]:
-    return {} if value is None else {"default": value}
+        schema = {**(options[0] if options else each), **({} if default is None else {"default": default})}
+        yield {"name": name, "in": "query", "required": False, **about, "schema": schema}
 
 
 def _answer(text: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -140,13 +132,12 @@ def _schemas() -> dict[str, Any]:
     text = msgspec.json.encode(by_name).decode().replace(f'"{_REF}Priority"', f'"{_REF}PriorityName"')
     by_name = msgspec.json.decode(text)
     by_name.pop("Priority", None)
-    by_name["PriorityName"] = {
-        "description": "The priority.",
-        "enum": [each.name.lower() for each in Priority],
-        "type": "string",
-    }
+    names = [each.name.lower() for each in Priority]
+    by_name["PriorityName"] = {"description": "The priority.", "enum": names, "type": "string"}
     for schema in by_name.values():
-        _name_defaults(schema)
+        for each in schema.get("properties", {}).values():
+            if "PriorityName" in str(each) and isinstance(each.get("default"), int):
+                each["default"] = Priority(each["default"]).name.lower()
     by_name["CommandRequest"] = _command_request()
     return {**numbered, **by_name}
 
@@ -160,15 +151,10 @@ def _made(types: tuple[type[Any], ...]) -> dict[str, Any]:
         if "description" in schema:
             schema["description"] = _plain(schema["description"])
         for field, each in schema.get("properties", {}).items():
-            told = _plain(described(found[name], field)) if name in found else ""
-            schema["properties"][field] = _field(each, told, unlimited=field in _UNLIMITED.get(name, ()))
+            text = _plain(described(found[name], field)) if name in found else ""
+            plain = {"anyOf": [each, {"type": "null"}]} if field in _UNLIMITED.get(name, ()) else each
+            schema["properties"][field] = {**plain, "description": text} if text else plain
     return made
-
-
-def _field(schema: dict[str, Any], told: str, *, unlimited: bool) -> dict[str, Any]:
-    if unlimited:
-        schema = {"anyOf": [schema, {"type": "null"}]}
-    return {**schema, **({"description": told} if told else {})}
 
 
 def _held(types: tuple[type[Any], ...]) -> set[type[Any]]:
@@ -193,12 +179,6 @@ def _reached(schemas: dict[str, Any], names: set[str]) -> set[str]:
             found.add(name)
             left += re.findall(rf'"{_REF}(\w+)"', msgspec.json.encode(schemas[name]).decode())
     return found
-
-
-def _name_defaults(schema: dict[str, Any]) -> None:
-    for each in schema.get("properties", {}).values():
-        if "PriorityName" in str(each) and isinstance(each.get("default"), int):
-            each["default"] = Priority(each["default"]).name.lower()
 
 
 def _command_request() -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Conversion of JSON input to our types, with one-line errors."""
+"""Conversion of JSON input to our types and commands, with one-line errors."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from hivemind.scheduler.commands import Rejected
+from hivemind.control.codec import to_plain
+from hivemind.redaction.text import holds_key
+from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Priority
 from hivemind.text.suggest import did_you_mean
 
 T = TypeVar("T")
 
+COMMANDS: Mapping[str, type[Command]] = {made.__name__: made for made in get_args(Command)}
+WHO_LENGTH = 40
+HERE = "you"
+"""Author of commands from the proxy's own screen; clients can't use it."""
 _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -52,7 +58,8 @@ def _converted(value: Any, hint: Any, place: str, strict: bool) -> Any:
     try:
         return msgspec.convert(value, hint, strict=strict)
     except msgspec.ValidationError:
-        raise Rejected(f"{place}{_repeated(value)} must be {allowed(hint)}") from None
+        repeated = f" {msgspec.json.encode(value).decode()}" if isinstance(value, bool | int | float) else ""
+        raise Rejected(f"{place}{repeated} must be {allowed(hint)}") from None
 
 
 def allowed(hint: Any) -> str:
@@ -68,11 +75,8 @@ def allowed(hint: Any) -> str:
     if get_origin(hint) is tuple:
         return "a list"
     if get_origin(hint) is Mapping:
-        return (
-            f"an object whose values are each {allowed(get_args(hint)[1])}"
-            if get_args(hint)[1] is not Any
-            else ("an object")
-        )
+        inner = get_args(hint)[1]
+        return "an object" if inner is Any else f"an object whose values are each {allowed(inner)}"
     return _NAMES[hint]
 
 
@@ -86,6 +90,28 @@ def listed(names: list[str]) -> str:
     return " or ".join((", ".join(names[:-1]), names[-1])) if len(names) > 1 else names[0]
 
 
-def _repeated(value: Any) -> str:
-    """Return the value, if it is short."""
-    return f" {msgspec.json.encode(value).decode()}" if isinstance(value, bool | int | float) else ""
+def command_from(name: str, arguments: Any) -> Command:
+    """Return the command of that name; priorities are names. Raises: Rejected: the name or an argument is wrong."""
+    made = COMMANDS.get(name)
+    if made is None:
+        hint = did_you_mean(name, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
+        raise Rejected(f"no such command {shown(name)}{hint}")
+    return parse_as(made, arguments, name)
+
+
+def arguments_of(command: Command) -> dict[str, Any]:
+    """Return the arguments from which :func:`command_from` makes the same command."""
+    values: dict[str, Any] = to_plain(command)
+    return values
+
+
+def checked_who(who: str) -> str:
+    """Return a command's author, as it is shown in the log. Raises: Rejected."""
+    name = who.strip()
+    if not 0 < len(name) <= WHO_LENGTH or not name.isprintable():
+        raise Rejected(f"who: must be 1 to {WHO_LENGTH} printable characters")
+    if holds_key(name):
+        raise Rejected("who: is shown in the log, and this one looks like a key; choose another")
+    if name == HERE:
+        raise Rejected(f"who: {HERE} is reserved for the proxy's own screen; choose another")
+    return name

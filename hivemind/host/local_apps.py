@@ -6,8 +6,7 @@ from typing import Protocol
 
 from hivemind.control.api import ControlledProxy
 from hivemind.control.app import control_app
-from hivemind.control.guard import guards_itself, is_own, may_scrape
-from hivemind.control.responses import failure
+from hivemind.control.guard import failure, guards_itself, is_own, may_scrape
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import Fields, LocalApp
 from hivemind.tools.access import McpProxy

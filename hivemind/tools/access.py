@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hivemind.api_types import About, TaskState
-from hivemind.control.commands import WHO_LENGTH, checked_who
+from hivemind.control.parsing import WHO_LENGTH, checked_who
 from hivemind.control.guard import HasControlKey
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
 from hivemind.setup.reach import connectable

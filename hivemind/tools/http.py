@@ -14,8 +14,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hivemind.agent_names import normalised
-from hivemind.control.guard import ControlGuard
-from hivemind.control.responses import failure
+from hivemind.control.guard import ControlGuard, failure
 from hivemind.proxy.asgi import read_body
 from hivemind.redaction.text import redact
 from hivemind.tools.access import Caller, LocalAccess, McpProxy

@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from control.kit import RUN, FakeProxy, busy_proxy
 from examples import examples
@@ -17,7 +18,7 @@ from tui.worlds import world
 from world.kit import LANE, commanded, sampled, state
 
 from hivemind.api_types import SnapshotPart
-from hivemind.control.codec import OutOfSync, decode_snapshot, encode, merge, snapshot_part
+from hivemind.control.codec import OutOfSync, decode_snapshot, merge, snapshot_part
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage, Utilisation
@@ -66,7 +67,7 @@ SNAPSHOTS = made(
 
 def there(part: SnapshotPart) -> SnapshotPart:
     """As it is at the other end."""
-    return decode_snapshot(encode(part))
+    return decode_snapshot(msgspec.json.encode(part))
 
 
 @given(SNAPSHOTS)
@@ -86,7 +87,8 @@ def test_a_world_survives() -> None:
     assert part.snapshot == full
     assert math.isinf(part.snapshot.lanes[2].state.level)
     plain = json.loads(
-        encode(snapshot_part(full, RUN, None)), parse_constant=lambda word: pytest.fail(f"{word} is no JSON")
+        msgspec.json.encode(snapshot_part(full, RUN, None)),
+        parse_constant=lambda word: pytest.fail(f"{word} is no JSON"),
     )
     assert plain["snapshot"]["lanes"][0]["state"]["level"] is None
 

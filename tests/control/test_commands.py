@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from hivemind.control.commands import COMMANDS, arguments_of, checked_who, command_from
+from hivemind.control.parsing import COMMANDS, arguments_of, checked_who, command_from
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Commanded

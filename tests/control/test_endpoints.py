@@ -23,9 +23,9 @@ from hivemind.api_types import ClaimRequest
 from hivemind.control import api
 from hivemind.control.client import ControlClient
 from hivemind.control.codec import encode_named
-from hivemind.control.commands import COMMANDS
 from hivemind.control.discovery import Token
 from hivemind.control.openapi import description
+from hivemind.control.parsing import COMMANDS
 from hivemind.scheduler.commands import Rejected, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.checkpoints import Checkpoint, checkpoint_name, folder_in, write

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from hivemind.api_types import SnapshotPart
 from hivemind.cli.operator.status import as_facts, shown
 from hivemind.control.app import as_json
-from hivemind.control.codec import decode_snapshot, encode, snapshot_part
+from hivemind.control.codec import decode_snapshot, snapshot_part
 from hivemind.control.metrics import render
 from hivemind.scheduler.events import RecordingChanged
 from hivemind.world.snapshot import RecordingView, Snapshot
@@ -61,7 +62,7 @@ def test_metrics() -> None:
 @pytest.mark.parametrize("recording", [None, WELL, FAILING])
 def test_elsewhere(recording: RecordingView | None) -> None:
     """A screen elsewhere is told the same, and so is whoever asks for /_stats."""
-    assert decode_snapshot(encode(part(recording))).snapshot.recording == recording
+    assert decode_snapshot(msgspec.json.encode(part(recording))).snapshot.recording == recording
     shown = as_json(snapshot(recording))["recording"]
     assert shown == (None if recording is None else {name: getattr(recording, name) for name in shown})
 

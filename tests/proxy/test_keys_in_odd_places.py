@@ -15,7 +15,7 @@ from upstream.scripted import Handler, Scripted, serving
 from hivemind import agent_names
 from hivemind.agent_names import LOOKS_LIKE_A_KEY
 from hivemind.cli.main import main
-from hivemind.control import commands
+from hivemind.control import parsing
 from hivemind.redaction.text import LABEL_LENGTH
 from hivemind.scheduler.commands import Rejected, StopAgent
 from hivemind.wire import target
@@ -189,11 +189,11 @@ def test_a_long_name_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.fail("searched for keys")
 
     monkeypatch.setattr(agent_names, "holds_key", searched)
-    monkeypatch.setattr(commands, "holds_key", searched)
+    monkeypatch.setattr(parsing, "holds_key", searched)
     with pytest.raises(agent_names.BadName, match="at most 80"):
         agent_names.normalised("a-" * 4000)
     with pytest.raises(Rejected, match="1 to 40"):
-        commands.checked_who("a-" * 4000)
+        parsing.checked_who("a-" * 4000)
 
 
 def test_a_long_path_is_not_remembered() -> None:

@@ -8,12 +8,13 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 from control.kit import RUN, TOKEN, busy_proxy, controlled
 from ports import unused_port
 from world.kit import arrived, commanded, sampled, state, told
 
-from hivemind.control.codec import encode, snapshot_part
+from hivemind.control.codec import snapshot_part
 from hivemind.control.discovery import Token
 from hivemind.errors import UsageError
 from hivemind.scheduler import commands as cmd
@@ -171,7 +172,7 @@ async def test_lost_in_the_middle_of_a_command() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.method == "GET":
             part = snapshot_part(busy_proxy().snapshot(), RUN, None)
-            return httpx.Response(200, content=encode(part))
+            return httpx.Response(200, content=msgspec.json.encode(part))
         raise httpx.ReadError("reset", request=request)
 
     async with (

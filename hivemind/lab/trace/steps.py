@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from hivemind.control.commands import command_from
+from hivemind.control.parsing import command_from
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
 from hivemind.scheduler.types import Request, TaskSpec, Usage

@@ -21,8 +21,8 @@ import httpx
 from hivemind.api_types import RequestsPart
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import OutOfSync, merge
-from hivemind.control.commands import HERE, WHO_LENGTH
 from hivemind.control.discovery import Token, find_token, parse_address
+from hivemind.control.parsing import HERE, WHO_LENGTH
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
