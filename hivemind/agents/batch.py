@@ -18,7 +18,7 @@ from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.world.snapshot import TaskView
 
 if TYPE_CHECKING:
-    from hivemind.agents.batch_folder import TaskOutcome
+    from hivemind.agents.batch_context import TaskOutcome
 
 LOOK_EVERY_S = 1.0
 """At what others change, and at what agents use."""

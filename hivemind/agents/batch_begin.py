@@ -12,8 +12,7 @@ import msgspec
 
 from hivemind.agent_names import same
 from hivemind.agents.attempts import adopt
-from hivemind.agents.batch_context import WHO, BatchContext
-from hivemind.agents.batch_folder import RunnerNote
+from hivemind.agents.batch_context import WHO, BatchContext, RunnerNote
 from hivemind.agents.batch_job import GRACE_S
 from hivemind.agents.plan_document import PlanError
 from hivemind.api_types import TaskState

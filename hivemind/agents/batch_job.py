@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.agents.attempts import Ended, TaskProcess, adopt, start
-from hivemind.agents.batch_context import WHO, BatchContext
-from hivemind.agents.batch_folder import TaskOutcome
+from hivemind.agents.batch_context import WHO, BatchContext, TaskOutcome
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.run import CannotRun, check_command
 from hivemind.agents.shim import NOT_STARTED

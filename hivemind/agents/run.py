@@ -1,4 +1,4 @@
-"""One command as an agent: a place for its process first, then the process, and at its end what it used."""
+"""One command as an agent: a place for its process, the process in the foreground, and at its end what it used."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import itertools
 import os
 import secrets
 import shutil
+import signal
 import subprocess
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from hivemind.agents.environment import command_for, environment_for
-from hivemind.agents.foreground import Foreground
 from hivemind.agents.session import Ask, Say, Session
 from hivemind.api_types import PlaceRelease, PlaceRequest, PlaceResponse, RunUsage
 from hivemind.control.client import ControlClient, ControlError
@@ -29,9 +29,9 @@ from hivemind.text.suggest import did_you_mean
 WHO = "runner"
 """Signs what a runner orders."""
 TOLD_WITHIN_S = 10.0
-"""How long a runner tries to tell a proxy that is away how its agent ended."""
+"""How long a runner tries to report the end of its agent to a proxy that is away."""
 _HEAD_ASKS_EVERY_S = 0.25
-"""Whoever is next asks so often; those behind it less and less."""
+"""Interval of requests for a place at the head of the queue; the interval grows with the position."""
 
 
 class CannotRun(HiveMindError):
@@ -76,7 +76,7 @@ class RunOutcome:
 
 
 def check_command(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> None:
-    """Whether it can be started, as far as that can be told beforehand. Raises: CannotRun."""
+    """Check that a command can be started. Raises: CannotRun."""
     name = command[0]
     if os.sep in name:
         path = cwd / name
@@ -93,18 +93,19 @@ async def run_agent(
 ) -> RunOutcome:
     """Run the command in the foreground, with our standard streams, and wait for its end.
 
-    Cancelled while it queues, it gives its turn up; see :class:`~.foreground.Foreground` for signals after that.
-    Raises: CannotRun, UsageError: before it is started; NoAnswer.
+    Cancelled while it queues, it gives up its place; see :class:`Foreground` for signals after that.
+    Raises: CannotRun, UsageError: before it is started; ControlError.
     """
     check_command(job.command, job.cwd, environ)
     wanted, given = await _first_asked(session, job)
-    async with _registered(session, wanted) as left:
-        way = session.way.with_token((await _queue(session, wanted, given, say)).token)
+    ended = False
+    try:
+        route = session.way.with_token((await _queue(session, wanted, given, say)).token)
         await _decide(session, job, wanted.agent)
         loop = asyncio.get_running_loop()
-        made = environment_for(way, wanted.agent, environ, program=job.command[0], task=job.task)
+        made = environment_for(route, wanted.agent, environ, program=job.command[0], task=job.task)
         began = loop.time()
-        process = _started(command_for(way, wanted.agent, job.command), job.cwd, made)
+        process = _started(command_for(route, wanted.agent, job.command), job.cwd, made)
         with foreground.given_to(process):
             keeping = asyncio.create_task(_keep(session, wanted), name="keep the place")
             try:
@@ -112,8 +113,11 @@ async def run_agent(
             finally:
                 keeping.cancel()
                 await asyncio.wait((keeping,))
-        seconds = loop.time() - began
-        return RunOutcome(wanted.agent, code, seconds, await left(code))
+        seconds, ended = loop.time() - began, True
+        return RunOutcome(wanted.agent, code, seconds, await _leave(session, wanted, code))
+    finally:
+        if not ended:
+            await _leave(session, wanted, None)
 
 
 def _started(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
@@ -125,35 +129,20 @@ def _started(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) ->
         raise CannotRun(f"{command[0]}: can't be started ({error.strerror})", code) from None
 
 
-class _Left:
-    """Says once that an agent's process has ended, or won't be started."""
-
-    def __init__(self, session: Session, wanted: PlaceRequest) -> None:
-        self._session = session
-        self._wanted = wanted
-        self.said = False
-
-    async def __call__(self, code: int | None) -> RunUsage | None:
-        self.said = True
-        ended = PlaceRelease(self._wanted.agent, code, self._wanted.runner, WHO)
-        try:
-            return await self._session.patiently(lambda client: client.leave(ended), within_s=TOLD_WITHIN_S)
-        except (ControlError, Rejected):
-            return None  # its place will be free because nobody asks for it any more
-
-
-@contextlib.asynccontextmanager
-async def _registered(session: Session, wanted: PlaceRequest) -> AsyncIterator[_Left]:
-    left = _Left(session, wanted)
+async def _leave(session: Session, wanted: PlaceRequest, code: int | None) -> RunUsage | None:
+    """Release the place; the code is None if the process wasn't started. Return None if the proxy was away."""
+    ended = PlaceRelease(wanted.agent, code, wanted.runner, WHO)
     try:
-        yield left
-    finally:
-        if not left.said:
-            await left(None)
+        return await session.patiently(lambda client: client.leave(ended), within_s=TOLD_WITHIN_S)
+    except (ControlError, Rejected):
+        return None  # the place expires, because nothing renews it any more
 
 
 async def _first_asked(session: Session, job: AgentCommand) -> tuple[PlaceRequest, PlaceResponse]:
-    """What to ask for, and the first answer; the name is ours from now on. Raises: UsageError, NoAnswer."""
+    """Return the request for a place, and its first response; from then on the name is this runner's.
+
+    Raises: UsageError, ControlError.
+    """
     name = job.name or await _name_by_task(session, job.task)
     wanted = PlaceRequest(
         agent=name or "",
@@ -176,7 +165,7 @@ async def _first_asked(session: Session, job: AgentCommand) -> tuple[PlaceReques
 
 
 async def _free_name(session: Session, wanted: PlaceRequest) -> tuple[PlaceRequest, PlaceResponse]:
-    """`claude-1` for the first claude, and so on. Raises: UsageError, NoAnswer."""
+    """Name the agent `claude-1` for the first claude, and so on. Raises: UsageError, ControlError."""
     stem = PurePath(wanted.command[0]).name
     known = {agent.name for agent in (await session.ask(ControlClient.world)).snapshot.agents}
     for number in itertools.count(1):
@@ -186,7 +175,7 @@ async def _free_name(session: Session, wanted: PlaceRequest) -> tuple[PlaceReque
         try:
             return asked, await session.ask(_placing(asked))
         except Rejected as error:
-            if "already" not in str(error):  # else somebody took it just now
+            if "already" not in str(error):  # else another runner took it just now
                 raise UsageError(f"{error}; name the agent with --name") from None
     raise AssertionError("numbers don't end")
 
@@ -196,7 +185,7 @@ def _placing(wanted: PlaceRequest) -> Ask[PlaceResponse]:
 
 
 async def _name_by_task(session: Session, task: str | None) -> str | None:
-    """Who works on it. Raises: UsageError: there is no such task; NoAnswer."""
+    """Return the agent of the task. Raises: UsageError: there is no such task; ControlError."""
     if task is None:
         return None
     known = {each.spec.id: each for each in (await session.ask(lambda client: client.tasks())).tasks}
@@ -206,7 +195,7 @@ async def _name_by_task(session: Session, task: str | None) -> str | None:
 
 
 async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, say: Say) -> PlaceResponse:
-    """Until there is a place, which is returned."""
+    """Wait for the place, and return it."""
     if given.granted:
         return given
     say(f"{wanted.agent}: queued behind {given.ahead}" if given.ahead else f"{wanted.agent}: queued, and next")
@@ -222,7 +211,7 @@ async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, s
 
 
 async def _decide(session: Session, job: AgentCommand, agent: str) -> None:
-    """What the operator wants of the agent, before it can ask for anything. Raises: UsageError, NoAnswer."""
+    """Set the agent's priority and budget before it sends a request. Raises: UsageError, ControlError."""
     decisions: list[Command] = []
     if job.priority is not None:
         decisions.append(SetPriority(agent, job.priority))
@@ -230,18 +219,91 @@ async def _decide(session: Session, job: AgentCommand, agent: str) -> None:
         decisions.append(SetBudget(agent, job.budget.tokens, job.budget.dollars, job.budget.per, job.covers))
     for command in decisions:
         try:
-            await session.patiently(_ordering(command), within_s=TOLD_WITHIN_S)
+            await session.order(command, WHO, within_s=TOLD_WITHIN_S)
         except Rejected as error:
             raise UsageError(str(error)) from None
 
 
-def _ordering(command: Command) -> Ask[object]:
-    return lambda client: client.command(command, WHO)
-
-
 async def _keep(session: Session, wanted: PlaceRequest) -> None:
-    """Ask for the place again and again, so that a proxy that is started anew knows of it too."""
+    """Renew the place, so that a restarted proxy knows of it too."""
     while True:
         await asyncio.sleep(ASK_EVERY_S)
-        with contextlib.suppress(Rejected):  # somebody took the name while we were away: the command goes on
+        with contextlib.suppress(Rejected):  # another runner took the name meanwhile: the command continues
             await session.patiently(_placing(replace(wanted, running=True)))
+
+
+_FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
+_CAUGHT = (*_FROM_THE_KEYBOARD, signal.SIGTERM, signal.SIGHUP)
+
+
+class Foreground:
+    """While a command runs, signals are its business: those that come to the runner alone are passed on, and the
+    runner waits until the command has ended, whatever it makes of them. Before and after that they cancel the task
+    that this was made in."""
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._process: subprocess.Popen[bytes] | None = None
+        self.number = 0
+        """Of the signal that cancelled the task."""
+        self.before_stopping: Callable[[], object] = _nothing
+        """Called when the runner is about to be stopped by Ctrl-Z, until it is continued."""
+
+    @contextlib.contextmanager
+    def caught(self) -> Iterator[None]:
+        """From here to the end of the context."""
+        loop = asyncio.get_running_loop()
+        for number in _CAUGHT:
+            loop.add_signal_handler(number, self._came, number)
+        stops = signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
+        if stops:
+            loop.add_signal_handler(signal.SIGTSTP, self._stop)
+        try:
+            yield
+        finally:
+            for number in (*_CAUGHT, *([signal.SIGTSTP] if stops else [])):
+                loop.remove_signal_handler(number)
+
+    @contextlib.contextmanager
+    def given_to(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
+        """While this process runs."""
+        self._process = process
+        try:
+            yield
+        finally:
+            self._process = None
+
+    def _came(self, number: signal.Signals) -> None:
+        if self._process is None:
+            self.number = number
+            self._task.cancel()
+        elif number not in _FROM_THE_KEYBOARD or not _has_the_terminal():
+            self._process.send_signal(number)
+
+    def _stop(self) -> None:
+        """As if the signal hadn't been caught: whether it stops us depends on who started us."""
+        self.before_stopping()
+        loop = asyncio.get_running_loop()
+        loop.remove_signal_handler(signal.SIGTSTP)
+        os.kill(os.getpid(), signal.SIGTSTP)
+        loop.add_signal_handler(signal.SIGTSTP, self._stop)
+
+
+def _nothing() -> None:
+    """Where nobody wants to know."""
+
+
+def _has_the_terminal() -> bool:
+    """Whether a key of the terminal reaches this process, and with it the command: both are in one process group."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)

@@ -29,27 +29,26 @@ from hivemind.control.discovery import (
     parse_address,
 )
 from hivemind.errors import BindError, HiveMindError, UsageError
+from hivemind.scheduler.commands import Command
 from hivemind.settings import FIRST_UPSTREAMS, Settings
 from hivemind.setup.reach import connectable, local_url
 from hivemind.store.token_file import Key, state_dir
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
-    from hivemind.prices import Prices
 
 T = TypeVar("T")
 Ask = Callable[[ControlClient], Awaitable[T]]
 Say = Callable[[str], object]
 
-SOMEBODY_STARTS_S = 5.0
-"""Where the port is taken, how long it may take until a HiveMind answers there."""
+OTHER_STARTS_S = 5.0
+"""If the port is taken, how long it may take until a HiveMind answers there."""
 _LOOK_EVERY_S = 0.1
 _ANSWERS_WITHIN_S = 1.0
 _LOG_BYTES = 1 << 20
-"""A log that is longer begins anew."""
-_AGAIN_S = 0.25
-"""First pause before a proxy that is away is asked again; each further one is longer, up to two seconds."""
-_AGAIN_MOST_S = 2.0
+"""A longer log is truncated at the start."""
+_AGAIN_S, _AGAIN_MOST_S = 0.25, 2.0
+"""The first and the longest pause between attempts to reach a proxy that is away."""
 
 
 class NoProxy(HiveMindError):
@@ -58,20 +57,19 @@ class NoProxy(HiveMindError):
 
 @dataclass
 class Session:
-    """The proxy, as a runner sees it. It may go and come again, as another run with another token."""
+    """The proxy of a runner. It may be restarted meanwhile, with another token."""
 
     client: ControlClient
     way: ProxyRoute
-    """How agents' processes reach it."""
+    """The route from agents' processes to it."""
     about: About
-    """As it was at the beginning."""
     proxy: Proxy | None = field(default=None, repr=False)
-    """It is ours, and ends with the session."""
+    """The proxy, if this process serves it; it ends with the session."""
 
     async def ask(self, ask: Ask[T]) -> T:
-        """Ask the proxy, as in `ask(lambda client: client.about())`; once more where only the token was an old one.
+        """Ask the proxy, as in `ask(lambda client: client.about())`; again if only the token was out of date.
 
-        Raises: NoAnswer, Rejected.
+        Raises: ControlError, Rejected.
         """
         try:
             return await ask(self.client)
@@ -83,29 +81,32 @@ class Session:
     async def patiently(
         self, ask: Ask[T], *, away: Say | None = None, back: Callable[[], object] | None = None, within_s: float = 1e9
     ) -> T:
-        """The same, again and again until it answers. It may have heard a question that it didn't answer, so ask only
-        what may be asked twice.
+        """Ask until the proxy answers. A request without an answer may have been executed, so it must be idempotent.
 
-        `away` is told why, once; `back` is called when it answers after that. Raises: NoAnswer: it didn't within that
-        time; Rejected.
+        `away` is called once, with the reason; `back` when the proxy answers after that. Raises: ControlError: it
+        didn't answer within that time; Rejected.
         """
         loop = asyncio.get_running_loop()
-        until, pause_s, told = loop.time() + within_s, _AGAIN_S, False
+        until, pause_s, is_away = loop.time() + within_s, _AGAIN_S, False
         while True:
             try:
                 answer = await self.ask(ask)
             except ControlError as error:
                 if loop.time() + pause_s > until:
                     raise
-                if away is not None and not told:
+                if away is not None and not is_away:
                     away(str(error))
-                told = True
+                is_away = True
             else:
-                if told and back is not None:
+                if is_away and back is not None:
                     back()
                 return answer
             await asyncio.sleep(pause_s)
             pause_s = min(_AGAIN_MOST_S, pause_s * 1.5)
+
+    async def order(self, command: Command, who: str, within_s: float = 0.0) -> None:
+        """Have a command executed, within this time if the proxy is away. Raises: ControlError, Rejected."""
+        await self.patiently(lambda client: client.command(command, who), within_s=within_s)
 
 
 @contextlib.asynccontextmanager
@@ -119,58 +120,51 @@ async def open_session(
     settings_file: Path | None = None,
     to: str | None = None,
 ) -> AsyncIterator[Session]:
-    """Find the proxy: at `attach`, else where HIVEMIND_URL says (in an agent's process), else where these settings put
-    it. There, and only there, one is started where none runs; `say` is told so in a line.
+    """Find the proxy: at `attach`, else at HIVEMIND_URL (in an agent's process), else where these settings put it. Only
+    there one is started if none runs, which `say` reports in a line.
 
-    One that was started here serves on, at the end, until the agents' processes that others started with it have
-    ended; being cancelled ends it at once. `to` names the upstream that agents are sent to.
+    At the end, one that was started here continues until the agents' processes that other runners started with it have
+    ended; a cancellation ends it at once. `to` names the upstream for all requests.
 
     Raises: UsageError: a URL, a name or a token is wrong or missing; NoProxy.
     """
-    told = _told(settings, environ)
+    environ = dict(environ)
+    if settings.control_token is not None:
+        environ[TOKEN_VARIABLE] = settings.control_token.get_secret_value()
+    if settings.state_dir is not None:
+        environ[STATE_VARIABLE] = str(settings.state_dir)
     given = attach or environ.get(URL_VARIABLE)
     async with contextlib.AsyncExitStack() as stack:
         if given is not None:
-            found: _Found = await _attached(parse_address(given), told, token_file, stack)
+            found = await _attached(parse_address(given), environ, token_file, stack)
         else:
-            found = await _here(settings, told, settings_file, say, stack)
-        session = Session(found.client, _way(settings, found, to), found.about, found.proxy)
-        yield session
+            found = await _here(settings, environ, settings_file, say, stack)
+        yield Session(found.client, _route(settings, found, to), found.about, found.proxy)
         if found.proxy is not None:
-            await _others(found.proxy, say)
+            await _wait_for_others(found.proxy, say)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    url: str
     client: ControlClient
     about: About
     proxy: Proxy | None = None
 
 
-def _told(settings: Settings, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Where to look for a token, as flags and the settings' file say it too."""
-    told = dict(environ)
-    if settings.control_token is not None:
-        told[TOKEN_VARIABLE] = settings.control_token.get_secret_value()
-    if settings.state_dir is not None:
-        told[STATE_VARIABLE] = str(settings.state_dir)
-    return told
-
-
-def _way(settings: Settings, found: _Found, to: str | None) -> ProxyRoute:
+def _route(settings: Settings, found: _Found, to: str | None) -> ProxyRoute:
     """Raises: UsageError."""
-    names = [name for name, _ in found.about.upstreams]
+    url, about = found.client.url, found.about
+    names = [name for name, _ in about.upstreams]
     if to is not None and to not in names:
         raise UsageError(f"--to {to}: the proxy has no such upstream; it has {', '.join(names)}")
     token = None if settings.token is None else settings.token.get_secret_value()
-    if found.about.agents_token and token is None:
-        raise UsageError(f"the proxy at {found.url} wants a token of its agents: set HIVEMIND_TOKEN")
+    if about.agents_token and token is None:
+        raise UsageError(f"the proxy at {url} wants a token of its agents: set HIVEMIND_TOKEN")
     try:
         folder = state_dir(settings.state_dir)
     except OSError:
         folder = None
-    return ProxyRoute(found.url, token if found.about.agents_token else None, found.about.upstreams, to, folder)
+    return ProxyRoute(url, token if about.agents_token else None, about.upstreams, to, folder)
 
 
 async def _attached(
@@ -180,7 +174,7 @@ async def _attached(
     http = await stack.enter_async_context(open_http(place))
     client = ControlClient(place.url, find_token(place, environ, token_file), http)
     try:
-        return _Found(place.url, client, await client.about())
+        return _Found(client, await client.about())
     except ControlError as error:
         raise NoProxy(f"no proxy at {place.url}: {error}") from None
 
@@ -188,21 +182,21 @@ async def _attached(
 async def _here(
     settings: Settings, environ: Mapping[str, str], file: Path | None, say: Say, stack: contextlib.AsyncExitStack
 ) -> _Found:
-    """The one that runs, else one of our own. Raises: UsageError, NoProxy."""
+    """Return the running proxy, else a new one. Raises: UsageError, NoProxy."""
     loop = asyncio.get_running_loop()
-    until, refused = loop.time() + SOMEBODY_STARTS_S, None
+    until, refused = loop.time() + OTHER_STARTS_S, None
     place = parse_address(local_url(settings.host, settings.port)) if settings.port else None
     while True:
-        # Asked before looking: whoever answers has noted its token, so one that isn't found then isn't ours.
+        # A proxy notes its token before it answers, so if it answers and no token is found then, it is another user's.
         answers = refused is not None and place is not None and await _answers(place)
-        why, nobodys = "no proxy of yours is noted", False
+        why, foreign = "no proxy of yours is noted", False
         if place is not None:
             try:
                 return await _attached(place, environ, None, stack)
             except (UsageError, NoProxy) as error:
-                why, nobodys = str(error), isinstance(error, NoRunningProxy)
+                why, foreign = str(error), isinstance(error, NoRunningProxy)
         if refused is not None and (answers or not refused.in_use or loop.time() > until):
-            if refused.in_use and nobodys:
+            if refused.in_use and foreign:
                 raise NoProxy(
                     f"port {settings.port} on {settings.host} is in use, and not by a proxy of yours; choose another"
                     " with --port, or --port 0 for any free one"
@@ -211,7 +205,7 @@ async def _here(
         try:
             return await _hosted(settings, file, say, stack)
         except BindError as error:
-            refused = error  # perhaps by somebody who starts one at this very moment
+            refused = error  # perhaps another runner is starting one
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
@@ -240,16 +234,19 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         raise UsageError(str(error)) from None
     proxy.settings_file = file
     proxy.tell = logs.tell
+    priced = False
     async with contextlib.AsyncExitStack() as own:
         log = own.enter_context(_logged(settings))
-        # Before anything is used: what is started here may be over in a second, and its cost is told then.
-        priced = await _loaded(prices)
+        # Loaded before anything is used, because a command may end within a second and its cost is reported then.
+        with contextlib.suppress(Exception):  # the proxy tries again, and logs the error
+            await asyncio.to_thread(prices.load)
+            priced = True
         served = await own.enter_async_context(serve(proxy, settings))
-        own.push_async_callback(_drained, proxy, settings.drain_s)
+        own.push_async_callback(_drain, proxy, settings.drain_s)
         if priced:
             proxy.engine.price_by(prices.cost)
         if proxy.control_key is None:
-            # Nowhere to note it, and nobody but this process needs it.
+            # It can't be noted in a file, and only this process needs it.
             proxy.control_key = Key(secrets.token_hex(8), secrets.token_urlsafe(32))
         place = parse_address(connectable(served.url))
         http = await own.enter_async_context(open_http(place))
@@ -258,24 +255,16 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         where = "no log" if str(log) == os.devnull else f"log: {log}"
         say(f"no proxy runs, so this one serves while it is needed: {place.url} -> {targets} ({where})")
         stack.push_async_callback(own.pop_all().aclose)
-        return _Found(place.url, client, proxy.about(), proxy)
-
-
-async def _loaded(prices: Prices) -> bool:
-    try:
-        await asyncio.to_thread(prices.load)
-    except Exception:  # the proxy tries it too, and logs what is wrong
-        return False
-    return True
+        return _Found(client, proxy.about(), proxy)
 
 
 @contextlib.contextmanager
 def _logged(settings: Settings) -> Iterator[Path]:
-    """A file for the proxy's log, because the terminal belongs to the agent; gives its path."""
+    """Write the log to a file, because the terminal belongs to the agent. Yield its path."""
     root = logging.getLogger()
     before = list(root.handlers), root.level
     path = Path(os.devnull)
-    with contextlib.suppress(OSError):  # then there is no log, and the traffic goes on
+    with contextlib.suppress(OSError):  # without a log, the traffic continues
         folder = state_dir(settings.state_dir)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / f"proxy-{settings.port}.log"
@@ -291,16 +280,15 @@ def _logged(settings: Settings) -> Iterator[Path]:
             root.setLevel(before[1])
 
 
-async def _drained(proxy: Proxy, timeout_s: float) -> None:
-    with contextlib.suppress(asyncio.CancelledError):  # asked twice: what is in flight is cut
+async def _drain(proxy: Proxy, timeout_s: float) -> None:
+    with contextlib.suppress(asyncio.CancelledError):  # at the second request, what is in flight is cut
         await proxy.drain(timeout_s)
 
 
-async def _others(proxy: Proxy, say: Say) -> None:
-    """Until the agents that other runners started with this proxy have ended."""
+async def _wait_for_others(proxy: Proxy, say: Say) -> None:
+    """Wait until the agents that other runners started with this proxy have ended."""
     others = proxy.processes.agents
     if others:
-        say(
-            f"the proxy serves on for {', '.join(others[:3])}{' and others' if len(others) > 3 else ''}; Ctrl-C ends it"
-        )
+        more = " and others" if len(others) > 3 else ""
+        say(f"the proxy serves on for {', '.join(others[:3])}{more}; Ctrl-C ends it")
     await proxy.processes.idle()

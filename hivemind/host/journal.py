@@ -11,12 +11,9 @@ from urllib.parse import urlsplit
 
 from hivemind import __version__
 from hivemind.journal.records import JournalBegan
-from hivemind.journal.write.bodies import Bodies
 from hivemind.journal.write.recorder import WAITING_MOST, Limits, Recorder
 from hivemind.journal.write.segment import Retention, begin, prune
 from hivemind.journal.write.writer import Writer
-from hivemind.settings.secrets import own_credentials
-from hivemind.world.snapshot import RecordingView
 
 if TYPE_CHECKING:
     from hivemind.proxy.engine import Engine
@@ -75,15 +72,3 @@ def begin_recording(
     )
     engine.record = recorder.record
     return recorder
-
-
-def failed_recording(folder: Path) -> RecordingView:
-    """Return the view of a journal that couldn't be created."""
-    return RecordingView(str(folder), 0, 0, "its file couldn't be made")
-
-
-def bodies_for(recorder: Recorder | None, settings: Settings, engine: Engine) -> Bodies | None:
-    """Return the recorder of bodies; None where they aren't recorded."""
-    if recorder is None or not settings.journal.bodies:
-        return None
-    return Bodies(recorder, engine.now, own_credentials(settings))

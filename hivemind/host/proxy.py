@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from hivemind import __version__
 from hivemind.api_types import (
     About,
+    AgentBudget,
     BudgetsPart,
     ClaimRequest,
     PlaceRelease,
@@ -23,19 +25,20 @@ from hivemind.api_types import (
     TaskClaim,
     TaskState,
 )
-from hivemind.host.budget_report import budget_report
 from hivemind.host.checkpointing import Checkpointer
-from hivemind.host.journal import begin_recording, bodies_for, failed_recording
+from hivemind.host.journal import begin_recording
 from hivemind.host.local_apps import LocalApps
-from hivemind.host.pricing import Pricing
 from hivemind.host.processes import Processes
+from hivemind.journal.write.bodies import Bodies
 from hivemind.journal.write.recorder import Recorder
 from hivemind.prices import Prices
 from hivemind.proxy.data_plane import DataPlane
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
-from hivemind.scheduler.commands import Command
+from hivemind.scheduler.accounts import Account
+from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
 from hivemind.settings.secrets import own_credentials
 from hivemind.store.checkpoints import folder_in
@@ -43,7 +46,7 @@ from hivemind.store.store import Store
 from hivemind.store.token_file import Key
 from hivemind.wire.claims import Claims
 from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import Line, Snapshot
+from hivemind.world.snapshot import Line, RecordingView, Snapshot
 from hivemind.world.world import World
 
 if TYPE_CHECKING:
@@ -113,7 +116,8 @@ class Proxy:
             self.journal = begin_recording(
                 self.record_in, settings, engine, self.address, self._routes.names, self._wall
             )
-            bodies = bodies_for(self.journal, settings, engine)
+            if self.journal is not None and settings.journal.bodies:
+                bodies = Bodies(self.journal, engine.now, self._secrets)
         claims = Claims(engine.names, settings.agents, self._token)
         self.processes = Processes(engine, settings.max_agents, claims)
         if self.keep_in is None and self.store is not None:
@@ -169,7 +173,9 @@ class Proxy:
         snapshot = self.engine.snapshot()
         if self.journal is not None:
             return replace(snapshot, recording=self.journal.view())
-        return snapshot if self.record_in is None else replace(snapshot, recording=failed_recording(self.record_in))
+        if self.record_in is not None:
+            return replace(snapshot, recording=RecordingView(str(self.record_in), 0, 0, "its file couldn't be made"))
+        return snapshot
 
     def health(self) -> tuple[str, float]:
         """Return the mode, as in :attr:`Snapshot.mode`, and the uptime in seconds; cheap."""
@@ -216,9 +222,20 @@ class Proxy:
         return self.engine.spelling(name)
 
     def budgets(self, agent: str | None) -> BudgetsPart:
-        """Return what one agent, or (None) each current agent, used and may use. Raises: Rejected."""
+        """Return what one agent, which may be of an earlier run, or (None) each current agent used and may use.
+
+        Raises: Rejected: no agent has that name.
+        """
         run = "" if self.control_key is None else self.control_key.run
-        return budget_report(run, *self.engine.accounts, None if agent is None else self.spelling(agent))
+        agents, pool = self.engine.accounts
+        shown = list(agents.values())
+        if agent is not None:
+            name = self.spelling(agent)
+            found = agents.get(name) or agents.past.get(name)
+            if found is None:
+                raise Rejected(f"no agent named {name!r} was seen")
+            shown = [found]
+        return BudgetsPart(run, _budget(None, pool), tuple(_budget(each, each.own) for each in shown))
 
     def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim:
         """Start the next eligible task that has a command."""
@@ -236,3 +253,51 @@ class Proxy:
         if self._checkpointer is None:
             return used
         return replace(used, checkpoint=await self._checkpointer.written(ended.agent))
+
+
+def _budget(agent: Agent | None, account: Account) -> AgentBudget:
+    limited = account if agent is None or account.budget else agent.tree
+    return AgentBudget(
+        None if agent is None else agent.name,
+        None if agent is None or agent.parent is None else agent.parent.name,
+        limited.state() if limited.budget else None,
+        account.used("run"),
+        account.used("day"),
+        account.used("ever"),
+    )
+
+
+_log = logging.getLogger(__name__)
+
+DELAY_S = 1.0
+"""The start has more urgent things to load; what is used until then is priced afterwards."""
+
+
+class Pricing:
+    """Loads one proxy's prices, on the running loop."""
+
+    def __init__(self, engine: Engine, prices: Prices) -> None:
+        self._engine = engine
+        self._prices = prices
+        self._needed = asyncio.Event()
+        self._task = asyncio.create_task(self._load(), name="load the prices")
+
+    async def loaded(self) -> None:
+        """Wait until the prices are loaded, or loading failed. From then on everything that was used is priced."""
+        self._needed.set()
+        await asyncio.wait((self._task,))
+
+    async def aclose(self) -> None:
+        """Stop loading."""
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+
+    async def _load(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._needed.wait(), DELAY_S)
+        try:
+            await asyncio.to_thread(self._prices.load)
+        except Exception as error:  # a library's data, read by a library: traffic continues whatever it raises
+            _log.error("no prices are known, so dollars aren't counted: %s", error)
+        else:
+            self._engine.price_by(self._prices.cost)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hivemind.api_types import About, TaskState
-from hivemind.control.parsing import WHO_LENGTH, checked_who
 from hivemind.control.guard import HasControlKey
+from hivemind.control.parsing import WHO_LENGTH, checked_who
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
 from hivemind.setup.reach import connectable
 from hivemind.world.snapshot import Snapshot

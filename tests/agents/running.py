@@ -17,7 +17,7 @@ from unittest import mock
 from program import called
 from proxy.kit import Running, settings_for
 
-from hivemind.agents.foreground import Foreground
+from hivemind.agents.run import Foreground
 from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.batch_folder import BatchFolder, Busy, RunnerNote, TaskOutcome
+from hivemind.agents.batch_context import BatchFolder, Busy, RunnerNote, TaskOutcome
 
 DONE = TaskOutcome("done", 0, 1.5, 100, 0.25, 0)
 FAILED = TaskOutcome("failed", 1, 0.5, 10, 0.01, 5)

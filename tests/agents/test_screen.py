@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.progress import BatchProgress, TaskRow
-from hivemind.agents.screen import Screen
+from hivemind.agents.progress import BatchProgress, Screen, TaskRow
 
 
 class Terminal(io.StringIO):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from proxy.kit import settings_for
 
-from hivemind.host.conversations import Conversations
+from hivemind.host.checkpointing import Conversations
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.detect import dialect_for

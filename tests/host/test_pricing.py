@@ -11,7 +11,7 @@ from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import serving
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
-from hivemind.host import pricing
+from hivemind.host import proxy as proxy_module
 from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
@@ -20,7 +20,7 @@ from hivemind_mock.provider.serve import serving as serving_app
 
 async def test_costs_are_known_once_the_prices_are(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of before too."""
-    monkeypatch.setattr(pricing, "DELAY_S", 0.01)
+    monkeypatch.setattr(proxy_module, "DELAY_S", 0.01)
     async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
         proxy = Proxy(settings_for(f"lab={upstream.url}"), rng=random.Random(1), prices=Prices())
         await proxy.start()

@@ -22,11 +22,9 @@ from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 
 if TYPE_CHECKING:
-    from hivemind.agents.batch_context import BatchContext
-    from hivemind.agents.batch_folder import BatchFolder
+    from hivemind.agents.batch_context import BatchContext, BatchFolder
     from hivemind.agents.plan import Plan
-    from hivemind.agents.progress import BatchProgress
-    from hivemind.agents.screen import Screen
+    from hivemind.agents.progress import BatchProgress, Screen
     from hivemind.settings import Settings
 
 _AT_ONCE = 8
@@ -86,7 +84,7 @@ def _checked(plan: Plan) -> Iterator[str]:
 
 
 def _started(namespace: argparse.Namespace, plan: Plan, settings: Settings) -> int:
-    from hivemind.agents.batch_folder import BatchFolder, Busy
+    from hivemind.agents.batch_context import BatchFolder, Busy
     from hivemind.control.client import ControlError
     from hivemind.host.server import run_loop
     from hivemind.store.token_file import state_dir
@@ -120,7 +118,7 @@ async def _served(
     from hivemind.agents.batch import BatchRunner
     from hivemind.agents.batch_begin import StartMode, begin
     from hivemind.agents.batch_context import BatchContext
-    from hivemind.agents.screen import Screen, size_of
+    from hivemind.agents.progress import Screen, size_of
     from hivemind.agents.session import open_session
     from hivemind.control.client import ControlError
 
@@ -185,8 +183,7 @@ def _stopping_on_signals(desk: BatchContext, screen: Screen) -> Iterator[list[in
 
 def _tell(standing: BatchProgress, report: Path | None) -> None:
     """The table on standard output, and the report."""
-    from hivemind.agents.progress import Ink, as_json, closing
-    from hivemind.agents.screen import size_of
+    from hivemind.agents.progress import Ink, as_json, closing, size_of
 
     if report is not None:
         text = json.dumps(as_json(standing), indent=2) + "\n"

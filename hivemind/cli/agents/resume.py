@@ -161,9 +161,8 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: 
 
 async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: Checkpoint, cwd: Path) -> int:
     """As `hivemind run` does it, in the foreground."""
-    from hivemind.agents.foreground import Foreground
-    from hivemind.agents.resume_task import taken_on
-    from hivemind.agents.run import AgentCommand, run_agent
+    from hivemind.agents.resume import taken_on
+    from hivemind.agents.run import AgentCommand, Foreground, run_agent
     from hivemind.agents.session import open_session
     from hivemind.cli.agents.run import as_shell, told
 

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hivemind.agents.foreground import Foreground
-from hivemind.agents.run import AgentCommand, CannotRun, RunOutcome, check_command, run_agent
+from hivemind.agents.run import AgentCommand, CannotRun, Foreground, RunOutcome, check_command, run_agent
 from hivemind.agents.session import Say, Session, open_session
 from hivemind.cli.address import checked_agent
 from hivemind.cli.plugin import Command
