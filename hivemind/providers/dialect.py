@@ -1,4 +1,4 @@
-"""The interface of the dialects and their common parts: classifying answers, the headers of our own errors."""
+"""The interface of the dialects and their common parts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from abc import ABC, abstractmethod
 
 import msgspec
 
-from hivemind.providers import verdict
 from hivemind.providers.base import Facts, Headers, StreamForm, Tap
+from hivemind.providers.encoding import decode_body
+from hivemind.providers.errors import ErrorObject, error_object
+from hivemind.providers.taps import Reader, tap_for
 from hivemind.scheduler.types import Failure
 
 LONGEST_RETRY_AFTER_S = 60
 """Claude Code gives up at once if asked to wait longer."""
 RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Statuses of our own refusals that the client should retry."""
-_JSON = b"application/json"
 
 
 def retry_seconds(status: int, retry_after_s: float | None) -> int | None:
@@ -47,19 +48,24 @@ class Dialect(ABC):
     """`anthropic`, `openai_chat`, `openai_responses`, `google`, `ollama`, `plain`."""
     form = StreamForm.SSE
     """The form of its streams."""
+    reader: type[Reader]
 
-    @abstractmethod
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         """Read a request. `path` has no prefixes of ours; `body` is as sent, a compressed one is decoded in a copy.
         Never raises; unreadable fields keep their default."""
+        return self.request_facts(path, query, decode_body(headers, body))
+
+    @abstractmethod
+    def request_facts(self, path: str, query: str, body: bytes) -> Facts:
+        """Return :meth:`facts` of a decoded body."""
 
     def is_opaque(self, headers: Headers) -> bool:
         """Whether :meth:`facts` doesn't read this kind of body, such as sound and images."""
         return False
 
-    @abstractmethod
-    def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
+    def tap(self, headers: Headers, facts: Facts) -> Tap:
         """Return a tap for one reply, by its content type and content encoding (identity, gzip, deflate, br, zstd)."""
+        return tap_for(self.reader(), headers, facts)
 
     @abstractmethod
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
@@ -70,21 +76,22 @@ class Dialect(ABC):
         """Return an error of our own as the last events of a stream already answered with 200, as the dialect's
         clients raise it."""
 
-    @abstractmethod
     def failure_event(self, failure: Failure, body: bytes) -> bytes:
         """Return an upstream's error answer (classified; `body` decoded) as an event of a stream already answered
         with 200, keeping the provider's error object if there is one."""
+        error = error_object(body)
+        if error is None:
+            return self.stream_error(failure_status(failure), failure.kind.value, failure.message)
+        return self.upstream_error(failure, error)
+
+    def upstream_error(self, failure: Failure, error: ErrorObject) -> bytes:
+        """Return a provider's error object as an event of a stream; one of our own where its form is unknown."""
+        return self.stream_error(failure_status(failure), failure.kind.value, failure.message)
 
     @abstractmethod
     def keepalive(self, client: str) -> bytes:
         """Return bytes that can be sent repeatedly into a stream before its first event, by client
         (:attr:`hivemind.providers.clients.Client.name`)."""
-
-    def classify(self, status: int, headers: Headers, body: bytes, now_wall_s: float) -> Failure | None:
-        """Classify an answer by its status and (still encoded) error body; None for a status below 400. Reads
-        Retry-After in all its forms, retry-after-ms, x-should-retry, Google's retryDelay and every code that means
-        "never retry"."""
-        return verdict.classify(status, headers, body, now_wall_s)
 
     def refusal(
         self, status: int, reason: str, message: str, retry_after_s: float | None
@@ -94,12 +101,12 @@ class Dialect(ABC):
         `wait_too_long`, `draining`, `too_many_agents` …"""
         retry_s = retry_seconds(status, retry_after_s)
         temporary = retry_s is not None or status in RETRYABLE
-        headers = [(b"content-type", _JSON), (b"x-should-retry", b"true" if temporary else b"false")]
+        headers = [(b"content-type", b"application/json"), (b"x-should-retry", b"true" if temporary else b"false")]
         if retry_s is not None:
             headers.append((b"retry-after", str(retry_s).encode()))
         return headers, self.error_body(status, reason, message, retry_s)
 
-    def stream_headers(self, facts: Facts) -> list[tuple[bytes, bytes]]:
+    def stream_headers(self) -> list[tuple[bytes, bytes]]:
         """Return the headers of a 200 sent before the upstream answered (content-type, cache-control …)."""
         media = b"application/x-ndjson" if self.form is StreamForm.NDJSON else b"text/event-stream; charset=utf-8"
         return [(b"content-type", media), (b"cache-control", b"no-cache")]

@@ -4,52 +4,21 @@ from __future__ import annotations
 
 import re
 
-from msgspec import Raw, Struct
-
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, Headers, StreamForm, Tap
+from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.dialect import Dialect, encode, failure_status
-from hivemind.providers.encoding import decode_body
-from hivemind.providers.errors import read_error
+from hivemind.providers.errors import classify_event, read_error
+from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.taps import Reader, tap_for
-from hivemind.providers.verdict import judge_event
+from hivemind.providers.taps import Reader
 from hivemind.scheduler.types import Failure, Usage
 
 _STREAMING = re.compile(r"/api/(?:chat|generate)/?$")
-
-
-class _Options(Struct):
-    num_predict: Raw = Raw()
-
-
-class _Request(Struct):
-    model: Raw = Raw()
-    stream: Raw = Raw()
-    options: Raw = Raw()
-
-
-class _Message(Struct):
-    content: Raw = Raw()
-    thinking: Raw = Raw()
-    tool_calls: Raw = Raw()
-
-
-class _Object(Struct):
-    message: Raw = Raw()
-    response: Raw = Raw()
-    thinking: Raw = Raw()
-    done: Raw = Raw()
-    error: Raw = Raw()
-    prompt_eval_count: Raw = Raw()
-    eval_count: Raw = Raw()
-
-
-_request = json_fields.decoder(_Request)
-_options = json_fields.decoder(_Options)
-_object = json_fields.decoder(_Object)
-_message = json_fields.decoder(_Message)
+_REQUEST = Shape("model", "stream", "options")
+_OPTIONS = Shape("num_predict")
+_OBJECT = Shape("message", "response", "thinking", "done", "error", "prompt_eval_count", "eval_count")
+_MESSAGE = Shape("content", "thinking", "tool_calls")
 
 
 class OllamaReader(Reader):
@@ -59,18 +28,16 @@ class OllamaReader(Reader):
 
     def record(self, record: bytes) -> None:
         data = record if record.startswith(b"{") else fields(record)[1]
-        found = json_fields.read(_object, data)
-        if found is None:
-            return
+        found = _OBJECT.read(data)
         state = self.state
-        if json_fields.filled(found.error):
-            state.error = judge_event(read_error(data))
+        if json_fields.filled(found, "error"):
+            state.error = classify_event(data)
             return
-        message = json_fields.read(_message, found.message) or _Message()
-        parts = (message.content, message.thinking, message.tool_calls, found.response, found.thinking)
-        chars = sum(map(json_fields.length, parts))
+        message = _MESSAGE.within(found, "message")
+        chars = json_fields.length(message, "content", "thinking", "tool_calls")
+        chars += json_fields.length(found, "response", "thinking")
         state.output_chars += chars
-        done = json_fields.flag(found.done) is True
+        done = json_fields.flag(found, "done") is True
         if chars or done:
             state.content_started = True
         if done:
@@ -79,13 +46,11 @@ class OllamaReader(Reader):
             state.usage_final = state.usage is not None
 
     def whole(self, body: bytes) -> None:
-        found = json_fields.read(_object, body)
-        if found is not None:
-            self._count(found)
+        self._count(_OBJECT.read(body))
 
-    def _count(self, found: _Object) -> None:
-        prompt = json_fields.count(found.prompt_eval_count)
-        output = json_fields.count(found.eval_count)
+    def _count(self, found: Members) -> None:
+        prompt = json_fields.count(found, "prompt_eval_count")
+        output = json_fields.count(found, "eval_count")
         if prompt is not None or output is not None:
             self.state.usage = Usage(input_tokens=prompt or 0, output_tokens=output or 0)
 
@@ -95,22 +60,18 @@ class Ollama(Dialect):
 
     name = "ollama"
     form = StreamForm.NDJSON
+    reader = OllamaReader
 
-    def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
-        plain = decode_body(headers, body)
-        found = json_fields.read(_request, plain) or _Request()
-        options = json_fields.read(_options, found.options) or _Options()
-        stream = _STREAMING.search(path) is not None and json_fields.flag(found.stream) is not False
+    def request_facts(self, path: str, query: str, body: bytes) -> Facts:
+        request = _REQUEST.read(body)
+        stream = _STREAMING.search(path) is not None and json_fields.flag(request, "stream") is not False
         return Facts(
-            model=json_fields.text(found.model),
+            model=json_fields.text(request, "model"),
             stream=stream,
-            size_chars=size_chars(plain),
-            max_output_tokens=json_fields.count(options.num_predict),
+            size_chars=size_chars(body),
+            max_output_tokens=json_fields.count(_OPTIONS.within(request, "options"), "num_predict"),
             form=StreamForm.NDJSON if stream else StreamForm.WHOLE,
         )
-
-    def tap(self, status: int, headers: Headers, facts: Facts) -> Tap:
-        return tap_for(OllamaReader(), headers, facts)
 
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
         return encode({"error": message})

@@ -11,10 +11,9 @@ from itertools import chain
 
 from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
 from hivemind.providers.encoding import Decoder, decoder_for, header
-from hivemind.providers.errors import carries_error, read_error
+from hivemind.providers.errors import carries_error, classify_event
 from hivemind.providers.outline import SLICE, Outline
 from hivemind.providers.sse import MAX_LINES, ArraySplitter, LineSplitter, Splitter, SseSplitter
-from hivemind.providers.verdict import judge_event
 
 MAX_PRELUDE = 64 * 1024
 """Bytes after which a stream counts as begun even without recognised content, so nothing is held for ever."""
@@ -264,7 +263,7 @@ class WholeTap:
         if not body:
             return
         if carries_error(body):
-            self.state.error = judge_event(read_error(body))
+            self.state.error = classify_event(body)
         else:
             self._reader.whole(body)
             self.state.usage_final = self.state.usage is not None

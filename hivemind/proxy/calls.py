@@ -9,8 +9,7 @@ from collections.abc import Mapping
 
 from hivemind import agent_names
 from hivemind.providers.clients import client_of
-from hivemind.providers.detect import dialect_for
-from hivemind.providers.free import METHOD_OVERRIDES, is_free
+from hivemind.providers.paths import METHOD_OVERRIDES, dialect_for, is_free
 from hivemind.providers.request_body import SHORT, facts_in_steps
 from hivemind.proxy.asgi import Scope
 from hivemind.proxy.routing import Routes

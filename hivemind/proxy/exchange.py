@@ -14,7 +14,7 @@ from dataclasses import replace
 from hivemind.journal.write.bodies import BodyRecorder
 from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
-from hivemind.providers.errors import MAX_ERROR_BODY
+from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.limits import read_limits
 from hivemind.proxy.asgi import Send
 from hivemind.proxy.engine import Engine
@@ -181,7 +181,7 @@ class Exchange:
             body, ended = await read_up_to(response, ERROR_LIMIT)
         except UpstreamError as error:
             return await self._failed(self.call.failure_of(error))
-        failure = self.call.head.dialect.classify(response.status, response.headers, body, self._wall())
+        failure = classify(response.status, response.headers, body, self._wall())
         if failure is None:
             failure = Failure(FailureKind.CLIENT_ERROR, False, response.status)
         if failure.status not in self.call.head.route.origin.profile.retryable_statuses:
@@ -213,7 +213,7 @@ class Exchange:
 
     async def _answered(self, response: UpstreamResponse) -> bool:
         """Hold a successful reply until its first content."""
-        tap = self.call.head.dialect.tap(response.status, response.headers, self.call.facts)
+        tap = self.call.head.dialect.tap(response.headers, self.call.facts)
         state = self._tap = tap.state
         if not in_pieces(response.headers, self.call.facts):
             return await self._answered_whole(response, tap)
@@ -408,7 +408,7 @@ class Exchange:
             waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
             self._keepalive_sender = KeepaliveSender(
                 self.writer,
-                [*self.call.head.dialect.stream_headers(self.call.facts), *self._notice()],
+                [*self.call.head.dialect.stream_headers(), *self._notice()],
                 ping,
                 after_s=max(0.0, self._keepalive.after_s - waited_s),
                 every_s=self._keepalive.every_s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from hivemind.providers.route import provider_for_path
+from hivemind.providers.paths import provider_for_path
 from hivemind.redaction.values import credentials_of_url
 from hivemind.settings import Settings
 from hivemind.upstream.connect import open_upstream

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.providers.detect import dialect_for
+from hivemind.providers.paths import dialect_for
 from hivemind.wire.headers import Headers
 
 

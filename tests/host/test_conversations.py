@@ -9,7 +9,7 @@ from proxy.kit import settings_for
 from hivemind.host.checkpointing import Conversations
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
-from hivemind.providers.detect import dialect_for
+from hivemind.providers.paths import dialect_for
 from hivemind.proxy.routing import open_routes
 from hivemind.wire.call import Call, CallHead
 from hivemind.wire.identity import Identity

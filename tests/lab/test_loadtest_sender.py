@@ -13,7 +13,7 @@ from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, prede
 from hivemind.lab.loadtest.sender import Sender, Sent
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.providers.base import Facts
-from hivemind.providers.detect import DIALECTS
+from hivemind.providers.paths import DIALECTS
 
 ODD = "/odd"
 SECOND = RequestResult(200, "", None, 1.0, None)

@@ -10,7 +10,7 @@ from lab.loadtest_kit import request
 
 from hivemind.lab.loadtest.messages import max_answer_tokens, path_of, synthetic_request
 from hivemind.lab.loadtest.requests import RequestResult
-from hivemind.providers.detect import dialect_for
+from hivemind.providers.paths import dialect_for
 from hivemind.scheduler.types import Usage
 
 PATHS = [

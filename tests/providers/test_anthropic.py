@@ -31,7 +31,7 @@ BLOCK = event("content_block_start", index=0, content_block={"type": "text", "te
 
 
 def tapped(*events: bytes) -> Tap:
-    tap = WIRE.tap(200, SSE, STREAM)
+    tap = WIRE.tap(SSE, STREAM)
     for data in events:
         tap.feed(data)
     return tap
@@ -188,7 +188,7 @@ def test_unknown_events_change_nothing() -> None:
 
 def test_whole_reply() -> None:
     """A reply without streaming is counted at its end."""
-    tap = WIRE.tap(200, [(b"content-type", b"application/json")], Facts())
+    tap = WIRE.tap([(b"content-type", b"application/json")], Facts())
     tap.feed(b'{"type": "message", "content": [], "usage": {"input_tokens": 5,')
     assert tap.state.content_started
     assert not tap.state.complete
@@ -202,7 +202,7 @@ def test_whole_reply() -> None:
 def test_counts_that_cannot_be_meant(field: str, count: str) -> None:
     """They count as absent; the others stay."""
     body = f'{{"usage": {{"output_tokens": 5, "{field}": {count}}}}}'.encode()
-    tap = WIRE.tap(200, [(b"content-type", b"application/json")], Facts())
+    tap = WIRE.tap([(b"content-type", b"application/json")], Facts())
     tap.feed(body)
     tap.end()
     assert tap.state.usage == Usage(output_tokens=5)
@@ -251,4 +251,4 @@ def test_keepalive_is_no_event_of_ours() -> None:
     beat = WIRE.keepalive("claude-code")
     assert beat == b'event: ping\ndata: {"type": "ping"}\n\n'
     assert not tapped(beat * 3).state.content_started
-    assert dict(WIRE.stream_headers(STREAM))[b"content-type"].startswith(b"text/event-stream")
+    assert dict(WIRE.stream_headers())[b"content-type"].startswith(b"text/event-stream")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.providers.detect import DIALECTS, dialect_for
+from hivemind.providers.paths import DIALECTS, dialect_for
 
 PATHS = {
     "anthropic": [

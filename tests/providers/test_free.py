@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.providers.free import is_free
+from hivemind.providers.paths import is_free
 
 FREE_POSTS = [
     "/v1/messages/count_tokens",

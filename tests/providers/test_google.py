@@ -7,6 +7,7 @@ import json
 import pytest
 
 from hivemind.providers.base import Facts, StreamForm, Tap
+from hivemind.providers.errors import classify
 from hivemind.providers.google import Google
 from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowKind, WindowReading
 
@@ -33,7 +34,7 @@ def sse(value: object) -> bytes:
 
 def tapped(*events: bytes, form: StreamForm = StreamForm.SSE) -> Tap:
     media = b"text/event-stream" if form is StreamForm.SSE else b"application/json; charset=UTF-8"
-    tap = WIRE.tap(200, [(b"content-type", media)], Facts(form=form))
+    tap = WIRE.tap([(b"content-type", media)], Facts(form=form))
     for data in events:
         tap.feed(data)
     return tap
@@ -185,7 +186,7 @@ def test_refusal() -> None:
     error = json.loads(body)["error"]
     assert (error["code"], error["status"], error["message"]) == (503, "UNAVAILABLE", "m")
     assert error["details"][1]["retryDelay"] == "60s"
-    failure = WIRE.classify(503, headers, body, 0.0)
+    failure = classify(503, headers, body, 0.0)
     assert failure is not None
     assert (failure.retryable, failure.delay_s) == (True, 60.0)
 
@@ -233,7 +234,7 @@ def test_a_quota_a_minute_tells_its_limit() -> None:
     error = {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "Quota exceeded"}
     details = [quota | {"violations": [requests, tokens]}, retry]
     body = json.dumps({"error": error | {"details": details}}).encode()
-    failure = WIRE.classify(429, [], body, 0.0)
+    failure = classify(429, [], body, 0.0)
     assert failure is not None
     assert failure.delay_s == 34
     assert failure.readings == (

@@ -19,7 +19,7 @@ def line(**fields: object) -> bytes:
 
 def tapped(*lines: bytes) -> Tap:
     facts = Facts(stream=True, form=StreamForm.NDJSON)
-    tap = WIRE.tap(200, [(b"content-type", b"application/x-ndjson")], facts)
+    tap = WIRE.tap([(b"content-type", b"application/x-ndjson")], facts)
     for data in lines:
         tap.feed(data)
     return tap
@@ -93,7 +93,7 @@ def test_errors_and_ends() -> None:
 
 def test_whole_replies() -> None:
     """Replies without streaming and embeddings."""
-    tap = WIRE.tap(200, [(b"content-type", b"application/json")], Facts())
+    tap = WIRE.tap([(b"content-type", b"application/json")], Facts())
     tap.feed(line(message={"content": "x"}, done=True, prompt_eval_count=4, eval_count=1))
     tap.end()
     assert (tap.state.usage, tap.state.complete) == (Usage(4, 0, 0, 1), True)
@@ -119,4 +119,4 @@ def test_keepalive_is_never_a_line() -> None:
     stream = beat * 3 + line(response="x", done=False)
     assert [json.loads(part)["response"] for part in stream.splitlines()] == ["x"]
     assert tapped(stream).state.output_chars == 1
-    assert dict(WIRE.stream_headers(Facts()))[b"content-type"] == b"application/x-ndjson"
+    assert dict(WIRE.stream_headers())[b"content-type"] == b"application/x-ndjson"

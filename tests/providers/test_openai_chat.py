@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hivemind.providers.base import Facts, StreamForm, Tap
-from hivemind.providers.openai_chat import OpenAIChat
+from hivemind.providers.openai import OpenAIChat
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
 WIRE = OpenAIChat()
@@ -22,7 +22,7 @@ def chunk(delta: object = None, finish: str | None = None, **fields: object) -> 
 
 
 def tapped(*events: bytes) -> Tap:
-    tap = WIRE.tap(200, [(b"content-type", b"text/event-stream")], STREAM)
+    tap = WIRE.tap([(b"content-type", b"text/event-stream")], STREAM)
     for data in events:
         tap.feed(data)
     return tap
@@ -173,7 +173,7 @@ def test_broken_chunks_pass_by() -> None:
 )
 def test_whole_replies(body: object, usage: Usage | None) -> None:
     """Replies and embeddings without streaming; cached tokens never exceed the prompt."""
-    tap = WIRE.tap(200, [(b"content-type", b"application/json")], Facts())
+    tap = WIRE.tap([(b"content-type", b"application/json")], Facts())
     tap.feed(json.dumps(body).encode())
     tap.end()
     assert (tap.state.usage, tap.state.complete, tap.state.usage_final) == (usage, True, usage is not None)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from hivemind.providers.base import Facts, StreamForm, Tap
-from hivemind.providers.openai_responses import OpenAIResponses
+from hivemind.providers.openai import OpenAIResponses
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
 WIRE = OpenAIResponses()
@@ -25,7 +25,7 @@ def event(kind: str, **fields: object) -> bytes:
 
 
 def tapped(*events: bytes) -> Tap:
-    tap = WIRE.tap(200, [(b"content-type", b"text/event-stream")], Facts(stream=True, form=StreamForm.SSE))
+    tap = WIRE.tap([(b"content-type", b"text/event-stream")], Facts(stream=True, form=StreamForm.SSE))
     for data in events:
         tap.feed(data)
     return tap
@@ -133,11 +133,11 @@ def test_truncation_and_nameless_events() -> None:
 
 def test_whole_reply() -> None:
     """A response without streaming; a failed one carries its error under status 200."""
-    tap = WIRE.tap(200, [(b"content-type", b"application/json")], Facts())
+    tap = WIRE.tap([(b"content-type", b"application/json")], Facts())
     tap.feed(json.dumps({"status": "completed", "error": None, "usage": USAGE}).encode())
     tap.end()
     assert (tap.state.usage, tap.state.error) == (Usage(25, 20, 5, 9), None)
-    tap = WIRE.tap(200, [(b"content-type", b"application/json")], Facts())
+    tap = WIRE.tap([(b"content-type", b"application/json")], Facts())
     tap.feed(b'{"status": "failed", "error": {"code": "server_error", "message": "m"}}')
     tap.end()
     assert tap.state.error is not None

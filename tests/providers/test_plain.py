@@ -36,7 +36,7 @@ def test_a_megabyte_of_sound_is_no_quarter_of_a_million_tokens(media: bytes) -> 
 @pytest.mark.parametrize("coding", [b"odd", b"identity"])
 def test_bytes_flow_at_once(coding: bytes) -> None:
     """Nothing is held or judged."""
-    tap = WIRE.tap(200, [*JSON, (b"content-encoding", coding)], Facts(form=StreamForm.ANY))
+    tap = WIRE.tap([*JSON, (b"content-encoding", coding)], Facts(form=StreamForm.ANY))
     assert not tap.state.content_started
     tap.feed(b'{"error": "x"}')
     assert (tap.state.content_started, tap.state.complete) == (True, False)
@@ -74,7 +74,7 @@ def test_usage_is_read_where_it_has_a_known_form(reply: dict[str, object], usage
     """In a whole reply and in the events of a stream."""
     body = json.dumps(reply).encode()
     media = b"text/event-stream" if stream else b"application/json; charset=utf-8"
-    tap = WIRE.tap(200, [(b"content-type", media)], Facts(form=StreamForm.ANY))
+    tap = WIRE.tap([(b"content-type", media)], Facts(form=StreamForm.ANY))
     for data in (b"event: x\ndata: " + body + b"\n\ndata: [DONE]\n\n",) if stream else (body[:5], body[5:]):
         tap.feed(data)
     tap.end()

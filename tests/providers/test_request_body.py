@@ -16,8 +16,8 @@ import zstandard
 from hivemind.providers import encoding
 from hivemind.providers import request_body as asking
 from hivemind.providers.base import Facts, StreamForm
-from hivemind.providers.detect import DIALECTS
 from hivemind.providers.outline import Outline
+from hivemind.providers.paths import DIALECTS
 from hivemind.providers.plain import BYTES_PER_CHAR
 from hivemind.providers.request_body import SHORT, facts_in_steps
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hivemind.providers.paths import provider_for_path
 from hivemind.providers.profiles import PROFILES
-from hivemind.providers.route import provider_for_path
 
 ROUTES = {
     "/v1/messages": "anthropic",

@@ -9,8 +9,7 @@ import httpx2
 import openai
 import pytest
 
-from hivemind.providers.base import Facts
-from hivemind.providers.detect import DIALECTS
+from hivemind.providers.paths import DIALECTS
 from hivemind.scheduler.types import Failure, FailureKind
 
 CHAT, RESPONSES, MESSAGES = DIALECTS["openai_chat"], DIALECTS["openai_responses"], DIALECTS["anthropic"]
@@ -61,16 +60,14 @@ def say(client: anthropic.Anthropic) -> str:
 def test_keepalives_are_skipped() -> None:
     """After any number of beats the answer is the answer."""
     data = b'data: {"id":"1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"Hi"}}]}\n\n'
-    client, _ = through_openai(
-        CHAT.stream_headers(Facts()), CHAT.keepalive("openai-sdk") * 3 + data + b"data: [DONE]\n\n"
-    )
+    client, _ = through_openai(CHAT.stream_headers(), CHAT.keepalive("openai-sdk") * 3 + data + b"data: [DONE]\n\n")
     assert chat(client) == "Hi"
     data = b'event: response.output_text.delta\ndata: {"type":"response.output_text.delta","delta":"Hi"}\n\n'
-    client, _ = through_openai(RESPONSES.stream_headers(Facts()), RESPONSES.keepalive("openai-sdk") * 3 + data)
+    client, _ = through_openai(RESPONSES.stream_headers(), RESPONSES.keepalive("openai-sdk") * 3 + data)
     assert respond(client) == "Hi"
     delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}
     data = b"event: content_block_delta\ndata: " + json.dumps(delta).encode() + b"\n\n"
-    sdk, _ = through_anthropic(MESSAGES.stream_headers(Facts()), MESSAGES.keepalive("anthropic-sdk") * 3 + data)
+    sdk, _ = through_anthropic(MESSAGES.stream_headers(), MESSAGES.keepalive("anthropic-sdk") * 3 + data)
     assert say(sdk) == "Hi"
 
 
@@ -80,12 +77,12 @@ def test_errors_in_streams_are_raised(upstreams_own: bool) -> None:
     for dialect, call in ((CHAT, chat), (RESPONSES, respond)):
         body = b'{"error": {"message": "too much", "code": "x", "type": "y"}}'
         told = dialect.failure_event(OVERLOADED, body) if upstreams_own else dialect.stream_error(503, "r", "too much")
-        client, _ = through_openai(dialect.stream_headers(Facts()), dialect.keepalive("openai-sdk") + told)
+        client, _ = through_openai(dialect.stream_headers(), dialect.keepalive("openai-sdk") + told)
         with pytest.raises(openai.APIError, match="too much"):
             call(client)
     body = b'{"type": "error", "error": {"type": "overloaded_error", "message": "too much"}}'
     told = MESSAGES.failure_event(OVERLOADED, body) if upstreams_own else MESSAGES.stream_error(503, "r", "too much")
-    sdk, _ = through_anthropic(MESSAGES.stream_headers(Facts()), MESSAGES.keepalive("anthropic-sdk") + told)
+    sdk, _ = through_anthropic(MESSAGES.stream_headers(), MESSAGES.keepalive("anthropic-sdk") + told)
     with pytest.raises(anthropic.APIStatusError, match="too much"):
         say(sdk)
 

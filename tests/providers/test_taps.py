@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from hivemind.providers import taps as tapping
 from hivemind.providers.base import Facts, Headers, StreamForm, TapState
-from hivemind.providers.detect import DIALECTS
-from hivemind.providers.openai_chat import ChatReader
+from hivemind.providers.openai import ChatReader
+from hivemind.providers.paths import DIALECTS
 from hivemind.providers.sse import SseSplitter
 from hivemind.providers.taps import end_through, feed_through
 from hivemind.scheduler.types import FailureKind, Usage
@@ -120,7 +120,7 @@ REPLIES: dict[str, tuple[str, Facts, Headers, bytes]] = {
 def read(name: str, encoding: bytes, cuts: list[int]) -> TapState:
     dialect, facts, headers, plain = REPLIES[name]
     data = ENCODINGS[encoding](plain)
-    tap = DIALECTS[dialect].tap(200, [*headers, (b"content-encoding", encoding)], facts)
+    tap = DIALECTS[dialect].tap([*headers, (b"content-encoding", encoding)], facts)
     places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
     for start, end in itertools.pairwise(places):
         feed_through(tap, data[start:end])
@@ -166,7 +166,7 @@ WIRE = st.lists(
 )
 def test_garbage_never_raises(dialect: str, encoding: bytes, form: StreamForm, data: bytes) -> None:
     """Bytes that can't be read are ignored, and the reply still ends."""
-    tap = DIALECTS[dialect].tap(200, [(b"content-encoding", encoding)], Facts(form=form))
+    tap = DIALECTS[dialect].tap([(b"content-encoding", encoding)], Facts(form=form))
     feed_through(tap, data[:7])
     feed_through(tap, data[7:])
     end_through(tap)
@@ -175,7 +175,7 @@ def test_garbage_never_raises(dialect: str, encoding: bytes, form: StreamForm, d
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "plain"])
 def test_nothing_is_held_for_ever(dialect: str) -> None:
     """A long stream in which no content is recognised counts as begun."""
-    tap = DIALECTS[dialect].tap(200, SSE_HEADERS, Facts(stream=True, form=StreamForm.SSE))
+    tap = DIALECTS[dialect].tap(SSE_HEADERS, Facts(stream=True, form=StreamForm.SSE))
     feed_through(tap, b": nothing\n\n" * 10)
     assert not tap.state.content_started
     feed_through(tap, b": " + b"x" * tapping.MAX_PRELUDE)
@@ -185,7 +185,7 @@ def test_nothing_is_held_for_ever(dialect: str) -> None:
 
 def test_an_unknown_encoding_flows() -> None:
     """What can't be decoded is neither held nor called truncated: its framing is all that is known of it."""
-    tap = DIALECTS["anthropic"].tap(200, [*SSE_HEADERS, (b"content-encoding", b"odd")], Facts(form=StreamForm.SSE))
+    tap = DIALECTS["anthropic"].tap([*SSE_HEADERS, (b"content-encoding", b"odd")], Facts(form=StreamForm.SSE))
     feed_through(tap, b"\x01\x02")
     assert tap.state.content_started
     end_through(tap)
@@ -196,7 +196,7 @@ def test_an_unknown_encoding_flows() -> None:
 def test_broken_compression_flows() -> None:
     """A stream whose encoding breaks in the middle keeps what was read of it."""
     packed = gzip.compress(named({"type": "message_start", "message": {"usage": {"input_tokens": 5}}}))
-    tap = DIALECTS["anthropic"].tap(200, [*SSE_HEADERS, (b"content-encoding", b"gzip")], Facts(form=StreamForm.SSE))
+    tap = DIALECTS["anthropic"].tap([*SSE_HEADERS, (b"content-encoding", b"gzip")], Facts(form=StreamForm.SSE))
     feed_through(tap, packed[:-8])
     assert not tap.state.content_started
     feed_through(tap, b"\0" * 8)
@@ -241,7 +241,7 @@ def test_a_long_whole_reply_isnt_kept(encoding: bytes) -> None:
     """Of megabytes that a picture takes nothing is kept, and its usage is read all the same."""
     picture = b'{"data":[{"b64_json":"' + b"QUJD" * 1_000_000 + b'"}],'
     plain = picture + b'"usage":{"prompt_tokens":3,"completion_tokens":4}}'
-    tap = DIALECTS["openai_chat"].tap(200, [*WHOLE, (b"content-encoding", encoding)], Facts())
+    tap = DIALECTS["openai_chat"].tap([*WHOLE, (b"content-encoding", encoding)], Facts())
     data = ENCODINGS[encoding](plain)
     for at in range(0, len(data), 200_000):
         feed_through(tap, data[at : at + 200_000])
@@ -253,7 +253,7 @@ def test_a_long_whole_reply_isnt_kept(encoding: bytes) -> None:
 
 def test_a_long_error_under_status_200() -> None:
     """It is seen in a long reply too."""
-    tap = DIALECTS["openai_chat"].tap(200, WHOLE, Facts())
+    tap = DIALECTS["openai_chat"].tap(WHOLE, Facts())
     feed_through(tap, b'{"echo":"' + b"x" * tapping.SHORT_WHOLE + b'","error":{"code":503}}')
     end_through(tap)
     assert tap.state.error is not None
@@ -266,7 +266,7 @@ def test_a_long_event_is_read_as_its_outline() -> None:
         "type": "response.completed",
         "response": {"output": [{"result": picture}], "usage": {"output_tokens": 7}},
     }
-    tap = DIALECTS["openai_responses"].tap(200, SSE_HEADERS, Facts(stream=True, form=StreamForm.SSE))
+    tap = DIALECTS["openai_responses"].tap(SSE_HEADERS, Facts(stream=True, form=StreamForm.SSE))
     feed_through(tap, named(done))
     assert tap.state.complete
     assert tap.state.usage == Usage(output_tokens=7)
@@ -275,7 +275,7 @@ def test_a_long_event_is_read_as_its_outline() -> None:
         "usageMetadata": {"promptTokenCount": 2},
     }
     for form, data in ((StreamForm.SSE, datas(chunk)), (StreamForm.JSON_ARRAY, json.dumps([chunk]).encode())):
-        tap = DIALECTS["google"].tap(200, [], Facts(form=form))
+        tap = DIALECTS["google"].tap([], Facts(form=form))
         feed_through(tap, data)
         assert (tap.state.complete, tap.state.usage) == (True, Usage(2))
 
@@ -313,7 +313,7 @@ def test_no_step_is_long(name: str, encoding: bytes, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(SseSplitter, "feed", counting_split)
     monkeypatch.setattr(ChatReader, "record", counting_read)
     headers = [*SSE_HEADERS, (b"content-encoding", encoding)]
-    tap = DIALECTS["openai_chat"].tap(200, headers, Facts(form=StreamForm.SSE))
+    tap = DIALECTS["openai_chat"].tap(headers, Facts(form=StreamForm.SSE))
     for steps in (tap.feed(ENCODINGS[encoding](start + unit * (size // len(unit)))), tap.end()):
         for _ in steps or ():
             most_reads, most_splits = max(most_reads, reads), max(most_splits, splits)
@@ -326,7 +326,7 @@ def test_no_step_is_long(name: str, encoding: bytes, monkeypatch: pytest.MonkeyP
 def test_a_stream_of_events_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """It flows, unread, from some number of events on."""
     monkeypatch.setattr(tapping, "MOST_RECORDS", 5000)
-    tap = DIALECTS["openai_chat"].tap(200, SSE_HEADERS, Facts(form=StreamForm.SSE))
+    tap = DIALECTS["openai_chat"].tap(SSE_HEADERS, Facts(form=StreamForm.SSE))
     feed_through(tap, b"data:{}\n\n" * 4000)
     assert not tap.state.gave_up
     feed_through(tap, b"data:{}\n\n" * 4000)
@@ -338,7 +338,7 @@ def test_a_stream_of_events_without_end_is_given_up(monkeypatch: pytest.MonkeyPa
 
 def test_a_whole_reply_of_sound() -> None:
     """Megabytes that aren't JSON have no usage, and that is nothing to speak of."""
-    tap = DIALECTS["openai_chat"].tap(200, [], Facts())
+    tap = DIALECTS["openai_chat"].tap([], Facts())
     feed_through(tap, b"ID3" + bytes(tapping.SHORT_WHOLE))
     feed_through(tap, b"more")
     end_through(tap)
@@ -350,7 +350,7 @@ def test_a_bomb_is_given_up() -> None:
     zeros = zlib.compressobj(wbits=31)
     bomb = zeros.compress(b'{"a":"') + b"".join(zeros.compress(bytes(1 << 20)) for _ in range(80)) + zeros.flush()
     for form in (StreamForm.SSE, StreamForm.WHOLE):
-        tap = DIALECTS["anthropic"].tap(200, [(b"content-encoding", b"gzip")], Facts(form=form))
+        tap = DIALECTS["anthropic"].tap([(b"content-encoding", b"gzip")], Facts(form=form))
         feed_through(tap, bomb)
         feed_through(tap, b"more")
         end_through(tap)
@@ -360,6 +360,6 @@ def test_a_bomb_is_given_up() -> None:
 
 def test_an_empty_reply_is_complete() -> None:
     """A reply without a body has nothing to say and no fault."""
-    tap = DIALECTS["openai_chat"].tap(200, WHOLE, Facts())
+    tap = DIALECTS["openai_chat"].tap(WHOLE, Facts())
     end_through(tap)
     assert tap.state == TapState(complete=True)

@@ -8,10 +8,9 @@ import json
 import pytest
 
 from hivemind.providers.base import Headers
-from hivemind.providers.detect import DIALECTS
 from hivemind.providers.dialect import Dialect
-from hivemind.providers.errors import ErrorInfo, read_error
-from hivemind.providers.verdict import classify, judge_event, status_of
+from hivemind.providers.errors import classify, classify_event, read_error, status_of
+from hivemind.providers.paths import DIALECTS
 from hivemind.scheduler.types import Failure, FailureKind
 
 NOW = 1_790_000_000.0
@@ -162,7 +161,7 @@ def test_every_dialect_reads_compressed_bodies(dialect: Dialect) -> None:
     """Error bodies come encoded as the client asked, and any dialect understands any provider's error."""
     body = gzip.compress(json.dumps({"error": {"code": "insufficient_quota"}}).encode())
     headers: Headers = [(b"content-encoding", b"gzip")]
-    failure = dialect.classify(429, headers, body, NOW)
+    failure = classify(429, headers, body, NOW)
     assert failure is not None
     assert failure.kind is QUOTA
 
@@ -196,12 +195,12 @@ def test_broken_bodies_leave_the_status(body: bytes, encoding: bytes) -> None:
 )
 def test_events_are_judged_as_statuses(error: object, status: int, kind: FailureKind, retryable: bool) -> None:
     """An error inside a stream means what the same error means as an answer."""
-    info = read_error(json.dumps({"error": error}).encode())
-    assert status_of(info) == status
-    failure = judge_event(info)
+    data = json.dumps({"error": error}).encode()
+    assert status_of(read_error(data)) == status
+    failure = classify_event(data)
     assert (failure.kind, failure.retryable, failure.status) == (kind, retryable, status)
 
 
 def test_an_empty_error_is_the_servers() -> None:
     """An error without any word is worth another try."""
-    assert judge_event(ErrorInfo()) == Failure(BROKEN, True, 500, message="500")
+    assert classify_event(b"{}") == Failure(BROKEN, True, 500, message="500")

@@ -9,9 +9,9 @@ from hashlib import blake2b
 from hivemind.agent_names import LOOKS_LIKE_A_KEY, BadName, normalised
 from hivemind.providers.base import Facts, Limits, StreamForm, TapState
 from hivemind.providers.clients import Client, client_of
-from hivemind.providers.detect import dialect_for
-from hivemind.providers.free import is_free
+from hivemind.providers.errors import classify
 from hivemind.providers.limits import read_limits
+from hivemind.providers.paths import dialect_for, is_free
 from hivemind.providers.profiles import profile_for
 from hivemind.providers.taps import end_through, feed_through, form_of
 from hivemind.redaction.heads import masked_path
@@ -145,7 +145,7 @@ def _identity(
 
 def _tapped(entry: Entry, facts: Facts) -> TapState:
     """What the answer's body says."""
-    tap = dialect_for(parse_path(entry.path).path).tap(entry.status, entry.answer_headers, facts)
+    tap = dialect_for(parse_path(entry.path).path).tap(entry.answer_headers, facts)
     if 200 <= entry.status < 400 and entry.answer:
         feed_through(tap, entry.answer)
         end_through(tap)
@@ -158,8 +158,7 @@ def _failure(entry: Entry, facts: Facts, state: TapState, secrets: tuple[str, ..
         kind = entry.hints.kind or _kind(entry.error)
         return Failure(kind, True, message=_WORDS.get(kind, kind.value.replace("_", " ")))
     if entry.status >= 400:
-        dialect = dialect_for(parse_path(entry.path).path)
-        failure = dialect.classify(entry.status, entry.answer_headers, entry.answer, wall)
+        failure = classify(entry.status, entry.answer_headers, entry.answer, wall)
         failure = failure or Failure(FailureKind.CLIENT_ERROR, False, entry.status)
         if entry.hints.kind is not None:
             failure = replace(failure, kind=entry.hints.kind)

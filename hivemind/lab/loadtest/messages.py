@@ -23,8 +23,8 @@ from hivemind.lab.loadtest.requests import RecordedRequest
 from hivemind.lab.loadtest.target import ApiKeys, Target
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
-from hivemind.providers.detect import dialect_for
 from hivemind.providers.dialect import Dialect
+from hivemind.providers.paths import dialect_for
 from hivemind.redaction.names import is_secret, query_fields
 from hivemind.redaction.text import MASK
 from hivemind.scheduler.events import Event

@@ -19,7 +19,7 @@ from hivemind.lab.loadtest.requests import Predecessor, RecordedRequest, predece
 from hivemind.lab.loadtest.result import LoadTestResult
 from hivemind.lab.loadtest.sender import Exchange, Sender
 from hivemind.lab.loadtest.target import ApiKeys, Target, Unreachable, probe_target, token_of
-from hivemind.providers.detect import dialect_for
+from hivemind.providers.paths import dialect_for
 from hivemind.settings import Settings
 from hivemind.upstream.base import Upstream
 from hivemind.upstream.connect import open_upstream

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from hivemind.lab.loadtest.messages import OutgoingRequest
 from hivemind.lab.loadtest.requests import Predecessor, RecordedRequest, RequestResult
+from hivemind.providers.errors import classify
 from hivemind.scheduler.types import FailureKind, Usage, record
 from hivemind.upstream.base import (
     ConnectFailed,
@@ -176,7 +177,7 @@ class Exchange:
                 body += data
         except UpstreamError as broken:
             error = self._kind(broken)
-        failure = message.dialect.classify(response.status, response.headers, bytes(body), self.wall())
+        failure = classify(response.status, response.headers, bytes(body), self.wall())
         if failure is not None:
             error = failure.kind.value
         return error or FailureKind.CLIENT_ERROR.value
@@ -185,7 +186,7 @@ class Exchange:
         self, message: OutgoingRequest, response: UpstreamResponse, began: float
     ) -> tuple[str, float | None, Usage | None]:
         """Return the kind of its error, if it has one, the seconds to the first content, and the usage."""
-        tap = message.dialect.tap(response.status, response.headers, message.facts)
+        tap = message.dialect.tap(response.headers, message.facts)
         state = tap.state
         first_s: float | None = None
         error = ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import httpx
 import msgspec
 
-from hivemind.providers.detect import dialect_for
+from hivemind.providers.paths import dialect_for
 from hivemind.providers.taps import end_through, feed_through
 
 _MAX_TOKENS = 1024
@@ -136,7 +136,7 @@ class Question:
         with it; empty: it is whole."""
         path, _, query = self.path.partition("?")
         dialect = dialect_for(path)
-        tap = dialect.tap(200, [(b"content-type", content_type.encode())], dialect.facts(path, query, [], self.body))
+        tap = dialect.tap([(b"content-type", content_type.encode())], dialect.facts(path, query, [], self.body))
         feed_through(tap, body)
         end_through(tap)
         state = tap.state

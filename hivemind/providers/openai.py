@@ -1,0 +1,247 @@
+"""OpenAI's APIs: chat completions, legacy completions, embeddings and responses, also spoken by most other servers.
+
+Cached tokens are part of the input, reasoning is part of the output.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hivemind.providers import json_fields
+from hivemind.providers.base import Facts, StreamForm
+from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status
+from hivemind.providers.errors import ErrorObject, classify_event, error_object
+from hivemind.providers.json_fields import Members, Shape
+from hivemind.providers.prompt import size_chars
+from hivemind.providers.sse import fields
+from hivemind.providers.taps import Reader
+from hivemind.scheduler.types import Failure, Usage
+
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "invalid_request_error",
+    429: "rate_limit_error",
+}
+_DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
+_RESPONSE_CONTENT = frozenset({"response.output_item.done", "response.content_part.done"})
+"""The end of a piece without deltas; its start is still empty."""
+_RESPONSE_END = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
+
+_CHAT_REQUEST = Shape("model", "stream", "max_tokens", "max_completion_tokens", "store", "prompt_cache_key")
+_CHUNK = Shape("choices", "usage", "error")
+_CHOICE = Shape("delta", "text", "finish_reason")
+_DELTA = Shape("content", "tool_calls", "function_call", "refusal", "reasoning", "reasoning_content", "audio")
+_RESPONSES_REQUEST = Shape(
+    "model",
+    "stream",
+    "max_output_tokens",
+    "previous_response_id",
+    "conversation",
+    "store",
+    "background",
+    "prompt_cache_key",
+)
+_EVENT = Shape("type", "delta", "response")
+_REPLY = Shape("usage")
+_USAGE = Shape(
+    "prompt_tokens",
+    "completion_tokens",
+    "prompt_tokens_details",
+    "input_tokens",
+    "output_tokens",
+    "input_tokens_details",
+)
+_DETAILS = Shape("cached_tokens", "cache_write_tokens")
+
+
+def openai_usage(reply: Members) -> Usage | None:
+    """Read the `usage` of chat completions (`prompt_tokens` …) or of responses (`input_tokens` …)."""
+    found = _USAGE.within(reply, "usage")
+    prompt = json_fields.count(found, "prompt_tokens", "input_tokens")
+    output = json_fields.count(found, "completion_tokens", "output_tokens")
+    if prompt is None and output is None:
+        return None
+    chat = json_fields.filled(found, "prompt_tokens_details")
+    details = _DETAILS.within(found, "prompt_tokens_details" if chat else "input_tokens_details")
+    total = prompt or 0
+    cached = min(total, json_fields.count(details, "cached_tokens") or 0)
+    written = min(total - cached, json_fields.count(details, "cache_write_tokens") or 0)
+    return Usage(total - cached - written, cached, written, output or 0)
+
+
+def _error(status: int, reason: str, message: str) -> ErrorObject:
+    kind = _ERROR_TYPES.get(status, "server_error" if status in RETRYABLE else "invalid_request_error")
+    return {"message": message, "type": kind, "param": None, "code": reason}
+
+
+class OpenAI(Dialect):
+    """What the dialects have in common, also that of unknown paths."""
+
+    def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
+        return encode({"error": _error(status, reason, message)})
+
+    def stream_error(self, status: int, reason: str, message: str) -> bytes:
+        return b"data: " + self.error_body(status, reason, message, None) + b"\n\n"
+
+    def upstream_error(self, failure: Failure, error: ErrorObject) -> bytes:
+        return b"data: " + encode({"error": error}) + b"\n\n"
+
+    def keepalive(self, client: str) -> bytes:
+        """Return a newline: the only form that every streaming parser skips, those for compatible servers
+        included."""
+        return b"\n"
+
+
+class ChatReader(Reader):
+    """Reader of one reply of chat completions or completions."""
+
+    __slots__ = ("_finished",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._finished = False
+
+    def record(self, record: bytes) -> None:
+        name, data = fields(record)
+        if data.startswith(b"[DONE]"):
+            self._complete()
+            return
+        chunk = _CHUNK.read(data)
+        if name == b"error" or json_fields.filled(chunk, "error"):
+            self.state.error = classify_event(data)
+            return
+        choices = _CHOICE.items(chunk, "choices")
+        for choice in choices:
+            self._choice(choice)
+        if json_fields.filled(chunk, "usage") and (usage := openai_usage(chunk)):
+            self.state.usage = usage
+            self.state.usage_final = not choices
+
+    def _choice(self, choice: Members) -> None:
+        delta = _DELTA.within(choice, "delta")
+        chars = json_fields.length(choice, "text") + json_fields.length(delta, *delta)
+        self.state.output_chars += chars
+        if json_fields.filled(choice, "finish_reason"):
+            self._finished = True
+        if chars or self._finished:
+            self.state.content_started = True
+
+    def _complete(self) -> None:
+        self.state.complete = self.state.content_started = True
+        self.state.usage_final = self.state.usage is not None
+
+    def whole(self, body: bytes) -> None:
+        self.state.usage = openai_usage(_REPLY.read(body))
+
+    def closed(self) -> None:
+        """Complete after a finish reason too, since some compatible servers omit `[DONE]`."""
+        if self._finished and not self.state.complete:
+            self._complete()
+
+
+class OpenAIChat(OpenAI):
+    """Dialect of chat completions, completions and embeddings, at OpenAI, Azure and compatible servers."""
+
+    name = "openai_chat"
+    reader = ChatReader
+
+    def request_facts(self, path: str, query: str, body: bytes) -> Facts:
+        request = _CHAT_REQUEST.read(body)
+        stream = json_fields.flag(request, "stream") is True
+        deployment = _DEPLOYMENT.search(path)
+        return Facts(
+            model=json_fields.text(request, "model") or (deployment[1] if deployment else ""),
+            stream=stream,
+            size_chars=size_chars(body),
+            max_output_tokens=json_fields.count(request, "max_completion_tokens", "max_tokens"),
+            continues_state=json_fields.flag(request, "store") is True,
+            session=json_fields.text(request, "prompt_cache_key"),
+            form=StreamForm.SSE if stream else StreamForm.WHOLE,
+        )
+
+
+class ResponsesReader(Reader):
+    """Reader of one response or its stream."""
+
+    __slots__ = ()
+
+    def record(self, record: bytes) -> None:
+        name, data = fields(record)
+        event = _EVENT.read(data)
+        if not event:
+            return
+        state = self.state
+        kind = name.decode("latin-1") or json_fields.text(event, "type")
+        if kind.endswith(".delta"):
+            state.content_started = True
+            state.output_chars += json_fields.length(event, "delta")
+        elif kind in _RESPONSE_CONTENT:
+            state.content_started = True
+        elif kind in _RESPONSE_END:
+            self._close(kind, bytes(json_fields.raw(event, "response")))
+        elif kind == "error":
+            state.error = classify_event(data)
+
+    def _close(self, kind: str, response: bytes) -> None:
+        state = self.state
+        self.whole(response)
+        state.usage_final = state.usage is not None
+        state.complete = True
+        if kind == "response.failed":
+            state.error = classify_event(response)
+        else:
+            state.content_started = True
+
+    def whole(self, body: bytes) -> None:
+        self.state.usage = openai_usage(_REPLY.read(body))
+
+
+class OpenAIResponses(OpenAI):
+    """Dialect of responses and their compaction."""
+
+    name = "openai_responses"
+    reader = ResponsesReader
+
+    def request_facts(self, path: str, query: str, body: bytes) -> Facts:
+        request = _RESPONSES_REQUEST.read(body)
+        stream = json_fields.flag(request, "stream") is True
+        chained = json_fields.filled(request, "previous_response_id") or json_fields.filled(request, "conversation")
+        # Without `store` OpenAI stores, but a client that didn't request it explicitly loses nothing by a retry.
+        stored = json_fields.flag(request, "store") is True or json_fields.flag(request, "background") is True
+        return Facts(
+            model=json_fields.text(request, "model"),
+            stream=stream,
+            size_chars=size_chars(body),
+            max_output_tokens=json_fields.count(request, "max_output_tokens"),
+            continues_state=stored or chained,
+            session=json_fields.text(request, "prompt_cache_key"),
+            form=StreamForm.SSE if stream else StreamForm.WHOLE,
+        )
+
+    def stream_error(self, status: int, reason: str, message: str) -> bytes:
+        """Use the code `server_error` for temporary errors: Codex doesn't retry `server_is_overloaded`."""
+        code = "server_error" if status in RETRYABLE else reason
+        return _failed({"code": code, "message": message, "type": _error(status, reason, message)["type"]})
+
+    def failure_event(self, failure: Failure, body: bytes) -> bytes:
+        status = failure_status(failure)
+        error = error_object(body) or _error(status, failure.kind.value, failure.message)
+        if failure.retryable and error.get("code") != "rate_limit_exceeded":
+            error["code"] = "server_error"
+        elif not isinstance(error.get("code"), str):
+            error["code"] = str(error.get("type") or status)
+        return _failed(error)
+
+    def keepalive(self, client: str) -> bytes:
+        """Return a newline; only Codex counts just parsed events as activity."""
+        return b'event: ping\ndata: {"type":"ping"}\n\n' if client == "codex" else b"\n"
+
+
+def _failed(error: ErrorObject) -> bytes:
+    """Return `response.failed`, which Codex retries, with the error also where the SDKs look for one to raise."""
+    response = {"id": "resp_hivemind", "object": "response", "status": "failed", "error": error, "output": []}
+    event = {"type": "response.failed", "sequence_number": 0, "response": response, "error": error}
+    return b"event: response.failed\ndata: " + encode(event) + b"\n\n"

@@ -1,0 +1,156 @@
+"""What a path says: which provider serves it, which dialect it has, and whether its requests are free.
+
+A base path may be in front of it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from hivemind.providers.anthropic import Anthropic
+from hivemind.providers.dialect import Dialect
+from hivemind.providers.google import Google
+from hivemind.providers.ollama import Ollama
+from hivemind.providers.openai import OpenAIChat, OpenAIResponses
+from hivemind.providers.plain import Plain
+
+_ROUTES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("azure", re.compile(r"/openai/(?:deployments/|v1(?:/|$)|responses(?:/|$))")),
+    ("google", re.compile(r"/v1(?:beta\d*|alpha)?/(?:tuned)?models/[^/:]+:[a-zA-Z]+$")),
+    ("google", re.compile(r"/v1(?:beta\d*|alpha)/")),
+    (
+        "ollama",
+        re.compile(
+            r"/api/(?:(?:chat|generate|embed|embeddings|tags|ps|show|version|pull|push|create|copy|delete)$|blobs/)"
+        ),
+    ),
+    ("anthropic", re.compile(r"/v1/(?:messages|skills)(?:/|$)|^/messages(?:/|$)|/api/hello$")),
+    (
+        "openai",
+        re.compile(
+            r"(?:^|/)(?:chat/completions|completions|responses|embeddings)(?:/|$)"
+            r"|/v1/(?:conversations|moderations|audio|images|realtime|fine_tuning|vector_stores|assistants|threads)(?:/|$)"
+        ),
+    ),
+)
+
+
+def provider_for_path(path: str) -> str | None:
+    """Return the name of the profile whose provider serves a path, or None if several do (`/v1/models`, `/v1/files`).
+
+    `/v1beta/openai/...` is Google's, though its dialect is OpenAI's.
+    """
+    path = path.rstrip("/")
+    return next((name for name, pattern in _ROUTES if pattern.search(path)), None)
+
+
+# --- Dialects ---------------------------------------------------------------------------------------------------------
+
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect for dialect in (Anthropic(), OpenAIChat(), OpenAIResponses(), Google(), Ollama(), Plain())
+}
+"""Every dialect by its name."""
+
+
+def _path(pattern: str) -> re.Pattern[str]:
+    """Ignore case, as Azure and other servers on IIS do."""
+    return re.compile(pattern, re.IGNORECASE)
+
+
+_PATHS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    # Without its version too, as Vercel's AI SDK sends it; `/threads/t/messages` is OpenAI's.
+    ("anthropic", _path(r"(?:^|/v1)/messages(?:/count_tokens|/batches(?:/[^/]+(?:/cancel|/results)?)?)?$")),
+    ("openai_responses", _path(r"/responses(?:/compact|/input_tokens)?$")),
+    ("ollama", _path(r"/api/(?:chat|generate|embed|embeddings)$")),
+    ("openai_chat", _path(r"/(?:chat/completions|completions|embeddings)$")),
+    (
+        "google",
+        _path(r"/models/[^/:]+:(?:[a-z]*generateContent|count|embed|batchEmbed|asyncBatchEmbed|compute)[a-z]*$"),
+    ),
+    ("google", _path(r"/v1(?:beta\d*|alpha)?/interactions$")),
+)
+
+
+_LONGEST_PATH = 2048
+"""In characters. No known API has a longer one; this bounds the cache."""
+
+
+def dialect_for(path: str) -> Dialect:
+    """Return the dialect of a request path (without our prefixes and without the query); `plain` for unknown ones.
+
+    Ollama's `/api/chat` differs from a gateway's `/api/v1/chat/completions` by its end.
+    """
+    return _dialect_for(path) if len(path) <= _LONGEST_PATH else DIALECTS["plain"]
+
+
+@lru_cache(maxsize=256)  # few different paths are in use
+def _dialect_for(path: str) -> Dialect:
+    path = path.rstrip("/")
+    for name, pattern in _PATHS:
+        if pattern.search(path):
+            return DIALECTS[name]
+    return DIALECTS["plain"]
+
+
+# --- Free requests ----------------------------------------------------------------------------------------------------
+
+# The list names what is known to be free, so an unknown API is scheduled and charged. Paths are compared as sent: one
+# with escapes isn't free, because servers differ in how they decode them.
+
+FREE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
+"""Without a body these generate nothing on any known API: they list, look up and remove."""
+
+METHOD_OVERRIDES = (b"x-http-method-override", b"x-http-method", b"x-method-override")
+"""Headers that override the method on some servers, Google's among them."""
+
+_ID = rb"[A-Za-z0-9_.:@~-]+"
+_UNAMBIGUOUS = re.compile(rb"[A-Za-z0-9_.:@~/-]*")
+_VERSION = rb"(?:^|/v\d+[a-z0-9]*|/openai)"
+"""The prefix of an API's resources: a version, Azure's `/openai`, or nothing."""
+
+_FREE_POSTS = re.compile(
+    rb"(?:"
+    + rb"|".join(
+        (
+            # Token counts: Anthropic, OpenAI, Google; tokenizers of vLLM, TGI, llama.cpp, Cohere and xAI.
+            rb"/messages/count_tokens",
+            rb"/responses/input_tokens",
+            rb"/models/" + _ID + rb":(?:countTokens|computeTokens)",
+            rb"/(?:tokenize|detokenize|tokenize-text|apply-template)",
+            # Uploads: files cost when a model reads them.
+            _VERSION + rb"/files",
+            rb"^/upload/v\d+[a-z0-9]*/files",
+            _VERSION + rb"/uploads(?:/" + _ID + rb"/(?:parts|complete|cancel))?",
+            _VERSION + rb"/skills(?:/" + _ID + rb"/versions)?",
+            # Cancelling work.
+            rb"/messages/batches/" + _ID + rb"/cancel",
+            _VERSION + rb"/(?:batches|responses|interactions|fine_tuning/jobs)/" + _ID + rb"/cancel",
+            _VERSION + rb"/threads/" + _ID + rb"/runs/" + _ID + rb"/cancel",
+            _VERSION + rb"/(?:batches|operations)/" + _ID + rb":cancel",
+            # Ollama's own models.
+            rb"^/api/(?:show|pull|push|create|copy|delete)",
+            rb"^/api/blobs/" + _ID,
+        )
+    )
+    + rb")/?$"
+)
+"""POSTs that generate nothing and aren't charged (see the providers' price lists)."""
+
+
+LONGEST_PATH = 512
+"""In bytes. No free path is longer; this bounds the cache too."""
+
+
+def is_free(method: str, raw_path: bytes, body: bytes) -> bool:
+    """Whether a request costs nothing, so that it needs no ticket. `raw_path` is as sent, without our prefixes
+    and without the query.
+    """
+    if method in FREE_METHODS:
+        return not body
+    return method == "POST" and len(raw_path) <= LONGEST_PATH and _is_free_post(raw_path)
+
+
+@lru_cache(maxsize=256)  # few different paths are in use
+def _is_free_post(raw_path: bytes) -> bool:
+    return _UNAMBIGUOUS.fullmatch(raw_path) is not None and _FREE_POSTS.search(raw_path) is not None
