@@ -13,7 +13,7 @@ from tui.decks import recording
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import FailureKind, Priority
-from hivemind_tui.whatif.fold import MOST_INTERVALS, Divergence, SeriesFold
+from hivemind_tui.whatif.fold import MOST_INTERVALS, SeriesFold, first_difference
 from hivemind_tui.whatif.protocol import RunSeries
 
 LANE = "anthropic"
@@ -100,33 +100,11 @@ def test_a_whole_recording_has_a_course() -> None:
     assert course.lasts_s == pytest.approx(112, abs=3)
 
 
-def parted(first: Sequence[ev.Event], second: Sequence[ev.Event]) -> float | None:
-    parting = Divergence()
-    for event in first:
-        parting.apply(event)
-    parting.begin_second()
-    for event in second:
-        parting.apply(event)
-    parting.end()
-    return parting.at
-
-
 def test_runs_part_with_the_first_other_grant() -> None:
-    """Another time, another request, one grant more or less; other events don't count, nor what comes later."""
-    first = [granted(1.0, 1), granted(2.0, 2), granted(3.0, 3)]
-    assert parted(first, [*first, finished(4.0, 1)]) is None
-    assert parted(first, [granted(1.0, 1), granted(2.5, 2), granted(3.0, 3)]) == 2.0
-    assert parted(first, [granted(1.0, 1), granted(2.0, 3), granted(3.0, 2)]) == 2.0
-    assert parted(first, first[:2]) == 3.0
-    assert parted(first[:2], first) == 3.0
-
-
-def test_one_run_is_compared_with_several() -> None:
-    """The first is kept for the next what-if."""
-    parting = Divergence()
-    parting.apply(granted(1.0, 1))
-    for at, wanted in ((1.0, None), (0.5, 0.5), (1.0, None)):
-        parting.begin_second()
-        parting.apply(granted(at, 1))
-        parting.end()
-        assert parting.at == wanted
+    """Another time, another request, one grant more or less; what comes later doesn't count."""
+    first = [(1.0, 1), (2.0, 2), (3.0, 3)]
+    assert first_difference(first, first) is None
+    assert first_difference(first, [(1.0, 1), (2.5, 2), (3.0, 3)]) == 2.0
+    assert first_difference(first, [(1.0, 1), (2.0, 3), (3.0, 2)]) == 2.0
+    assert first_difference(first, first[:2]) == 3.0
+    assert first_difference(first[:2], first) == 3.0

@@ -208,7 +208,7 @@ async def test_a_program_that_isnt_there_is_one_line() -> None:
 async def test_whoever_gives_up_ends_the_child(tmp_path: Path) -> None:
     """Nothing else would stop what it computes; the next question is answered by another."""
     stuck = (
-        "import sys, time; from hivemind_tui.loop.framing import pack;"
+        "import sys, time; from hivemind_tui.loop.child import pack;"
         " from hivemind_tui.whatif.protocol import Progress;"
         " sys.stdout.buffer.write(pack(Progress('computing'))); sys.stdout.flush(); time.sleep(600)"
     )

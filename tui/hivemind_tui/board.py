@@ -30,7 +30,6 @@ from hivemind_tui.panels import (
     slots,
     task_card,
     task_table,
-    timeline_strip,
     windows,
 )
 from hivemind_tui.panels.curve import CurvePanel
@@ -56,7 +55,7 @@ class Board(Vertical):
         self.bottom = BottomRow(id="footer")
         self._header = Panel(header.render, id="header")
         self._inside = Panel(diagnostics.render, id="inside")
-        self._timeline = Scrubber(timeline_strip.render, id="timeline")
+        self._timeline = Scrubber(id="timeline")
         self._pages: Mapping[str, Widget] = {
             "overview": Vertical(
                 Horizontal(Panel(slots.render, id="slots"), CurvePanel(plots, id="curve"), id="top"),

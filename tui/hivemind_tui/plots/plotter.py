@@ -6,16 +6,13 @@ proxy's own process that would be milliseconds of latency for every agent. It en
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import sys
 from typing import Any
 
 import msgspec
 import plotext
 
-from hivemind_tui.loop.framing import pack, read
+from hivemind_tui.loop.child import messages, send
 from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
 
 _FIRST_CODE = 100
@@ -112,14 +109,8 @@ def _runs(line: str) -> list[tuple[str, int]]:
 
 def main() -> None:
     """Draw jobs until the input ends."""
-    # Ctrl-C in the terminal reaches the whole process group, but the parent ends this process by closing the pipe.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.nice(10)
-    jobs, figures = sys.stdin.buffer, sys.stdout.buffer
-    decoder = msgspec.msgpack.Decoder(Job)
-    while (job := read(jobs, decoder)) is not None:
-        figures.write(pack(draw(job)))
-        figures.flush()
+    for job in messages(msgspec.msgpack.Decoder(Job), nice=10):
+        send(draw(job))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from hivemind_tui.loop.framing import pack, receive
+from hivemind_tui.loop.child import Child
 from hivemind_tui.loop.loop_lag import Monitor
 from hivemind_tui.plots.protocol import Figure, Job
 
@@ -72,38 +72,27 @@ class PlotProcess:
         """Run one child until it dies; return how many figures it drew."""
         drawn = 0
         try:
-            child = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-            )
+            child = await Child.start(self._command, _FIGURES)
         except OSError as error:
             _log.warning("the plotting process can't be started: %s", error)
             return drawn
-        self.pid = child.pid
+        self.pid = child.process.pid
         try:
             while True:
                 await self._wanted.wait()
                 self._wanted.clear()
                 if self._job is not None:
-                    self._show(await self._drawn(child, self._job))
+                    async with asyncio.timeout(_ANSWER_S):
+                        await child.send(self._job)
+                        figure = await child.receive()
+                    self._show(figure)
                     drawn += 1
         except (OSError, asyncio.IncompleteReadError, TimeoutError, msgspec.DecodeError) as error:
             _log.warning("the plotting process is gone (%s); starting another", type(error).__name__)
             return drawn
         finally:
             self.pid = None
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
-
-    async def _drawn(self, child: asyncio.subprocess.Process, job: Job) -> Figure:
-        assert child.stdin is not None
-        child.stdin.write(pack(job))
-        async with asyncio.timeout(_ANSWER_S):
-            await child.stdin.drain()
-            return await receive(child, _FIGURES)
+            await child.kill()
 
     def _show(self, figure: Figure | None) -> None:
         self.figure = figure

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from hivemind.scheduler import events as ev
@@ -11,6 +12,8 @@ from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 from hivemind_tui.whatif.protocol import RunSeries
 
+Grant = tuple[float, int]
+"""When a request was granted, and its ticket."""
 MOST_INTERVALS = 512
 """Most intervals of a run; when there would be more, each two become one."""
 _FINEST_S = 0.25
@@ -124,36 +127,9 @@ class SeriesFold:
             self._began = self._at = event.at
 
 
-class Divergence:
-    """Finds where two runs begin to differ: the first grant with another time or ticket.
-
-    Takes the first run's events, then, after :meth:`begin_second`, the second run's.
-    """
-
-    def __init__(self) -> None:
-        self.at: float | None = None
-        self._first: list[tuple[float, int]] = []
-        self._index: int | None = None
-
-    def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
-        if type(event) is not ev.Granted:
-            return
-        grant = (event.at, event.ticket)
-        if self._index is None:
-            self._first.append(grant)
-            return
-        if self.at is None:
-            known = self._first[self._index] if self._index < len(self._first) else None
-            if known != grant:
-                self.at = event.at if known is None else min(known[0], event.at)
-            self._index += 1
-
-    def begin_second(self) -> None:
-        """Expect the second run's events from now on."""
-        self._index, self.at = 0, None
-
-    def end(self) -> None:
-        """Finish the second run, which may have fewer grants than the first."""
-        if self.at is None and self._index is not None and self._index < len(self._first):
-            self.at = self._first[self._index][0]
+def first_difference(first: Sequence[Grant], second: Sequence[Grant]) -> float | None:
+    """Return when two runs begin to differ: the first grant with another time or ticket; None if they never do."""
+    for one, other in zip_longest(first, second):
+        if one != other:
+            return min(grant[0] for grant in (one, other) if grant is not None)
+    return None
