@@ -18,7 +18,7 @@ from hivemind_tui.panels import agent_card, agent_table, circuit, curve, header,
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
-from hivemind_tui.widgets.panel import Render
+from hivemind_tui.widgets.line_table import Render
 
 PANELS: dict[str, Render] = {
     "agent_card": agent_card.render,

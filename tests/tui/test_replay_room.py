@@ -25,7 +25,7 @@ from hivemind_tui.keys.table import BY_ID, KEYS
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.sources.replay import ReplaySource
-from hivemind_tui.widgets.panel import Panel
+from hivemind_tui.widgets.line_table import Panel
 
 WIDE, NARROW = (160, 45), (80, 24)
 

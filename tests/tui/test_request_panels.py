@@ -25,7 +25,7 @@ from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.lists import Order
 from hivemind_tui.state.view import View
-from hivemind_tui.widgets.panel import Render
+from hivemind_tui.widgets.line_table import Render
 
 PLAIN = Pen()
 RENDERS: dict[str, tuple[Render, Callable[[], View]]] = {

@@ -21,7 +21,7 @@ from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.protocol import Progress, WhatIfResult
 from hivemind_tui.whatif.state import WhatIf
-from hivemind_tui.widgets.panel import Render
+from hivemind_tui.widgets.line_table import Render
 
 PANELS: dict[str, Render] = {
     "whatif_settings": knobs.render_what_if,

@@ -39,7 +39,7 @@ from hivemind_tui.render.glyphs import Glyphs
 from hivemind_tui.render.layout import COMPACT, layout_for
 from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View
-from hivemind_tui.widgets.panel import Panel
+from hivemind_tui.widgets.line_table import Panel
 from hivemind_tui.widgets.prompt import BottomRow
 
 _TURNS = 2

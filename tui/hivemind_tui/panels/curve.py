@@ -20,7 +20,7 @@ from hivemind_tui.plots.sample import Mark, job_for, mark, span_of, turned
 from hivemind_tui.render.format import clock, level, whole
 from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View, join
-from hivemind_tui.widgets.panel import Panel
+from hivemind_tui.widgets.line_table import Panel
 
 _WORDS_FROM = 7
 """Rows from which the causes of changes have one below the curve."""

@@ -17,7 +17,7 @@ from hivemind_tui.render.format import clock, fit, local, percent
 from hivemind_tui.render.pen import Pen, Span, cells_of
 from hivemind_tui.sources.playback import KINDS, Playback, kind_sign, shown_speed
 from hivemind_tui.state.view import View
-from hivemind_tui.widgets.panel import Panel
+from hivemind_tui.widgets.line_table import Panel
 
 if TYPE_CHECKING:
     from hivemind.journal.index.activity import Column

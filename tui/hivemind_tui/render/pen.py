@@ -19,6 +19,8 @@ from hivemind_tui.render.glyphs import ASCII, UNICODE, Glyphs, Sign, sign
 Span = tuple[str, str]
 """Text and its colour role; after an `@` in the role, what a click on it does (:func:`linked`)."""
 Row = Sequence[Span]
+Body = Iterable[Strip | Row]
+"""Rows of a panel; those that are more than spans, as selected ones, are strips already."""
 Chunk = tuple[int, Row]
 """Rank and text; where a row is too narrow, the chunks of the highest rank are left out (:func:`fitting`)."""
 
@@ -175,7 +177,7 @@ class Pen:
             (self.glyphs.empty * (width - cells), "rule"),
         ]
 
-    def frame(self, title: str, note: str, body: Iterable[Strip | Row], width: int, height: int) -> list[Strip]:
+    def frame(self, title: str, note: str, body: Body, width: int, height: int) -> list[Strip]:
         """Return the rows of a panel: `height` rows of `width` cells, with a title, a note at the right, and a body.
 
         In a box where boxes are drawn and there is room for one; under a rule otherwise.

@@ -1,4 +1,4 @@
-"""A line that is being typed: its text, where the cursor stands, and what a key does to it. Nothing here is drawn."""
+"""A line that is being typed: its text, where the cursor stands, and what a key does to it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rich.cells import cell_len
+from textual import events
 
 from hivemind_tui.render.format import clean
+from hivemind_tui.render.pen import Pen, Span
 
 LONGEST = 200
 """Characters; what is typed or pasted beyond them is dropped."""
@@ -22,22 +24,34 @@ class Line:
 
     @classmethod
     def of(cls, text: str) -> Line:
-        """A text with the cursor behind it."""
+        """Return a text with the cursor behind it."""
         return cls(text, len(text))
 
     def typed(self, text: str) -> Line:
-        """With a text put in at the cursor, on one line and without anything a terminal would obey."""
+        """Return the line with a text inserted at the cursor, on one line and without control characters."""
         text = text if text == " " else clean(" ".join(text.split()))
         text = text[: max(0, LONGEST - len(self.text))]
         return Line(self.text[: self.at] + text + self.text[self.at :], self.at + len(text))
 
+    def after(self, event: events.Key) -> Line | None:
+        """Return the line after a key that types or edits; None: it is no such key."""
+        edited = self.pressed(event.key)
+        if edited is None and event.character is not None and event.is_printable:
+            return self.typed(event.character)
+        return edited
+
     def pressed(self, key: str) -> Line | None:
-        """After a key that moves the cursor or takes something away; None: it is no such key."""
+        """Return the line after a key that moves the cursor or removes text; None: it is no such key."""
         edit = _EDITS.get(key)
         return edit(self) if edit is not None else None
 
+    def spans(self, width: int, pen: Pen) -> list[Span]:
+        """Return the line with its cursor in so many cells."""
+        before, after = self.shown(width)
+        return [(before, "strong"), (pen.glyphs.cursor, "accent"), (after, "strong")]
+
     def shown(self, width: int) -> tuple[str, str]:
-        """What stands before the cursor and behind it, cut so that the cursor is in sight: it takes one cell itself."""
+        """Return the text before and behind the cursor, cut so that the cursor, a cell wide, is in sight."""
         before, after = self.text[: self.at], self.text[self.at :]
         room = max(1, width - 1)
         if cell_len(before) + cell_len(after) <= room:

@@ -1,4 +1,4 @@
-"""A widget that paints rows of text and repaints only the rows that changed.
+"""Widgets that paint rows of text and repaint only the rows that changed.
 
 Textual repaints whatever region it is told to, changed or not, and its DataTable forgets all its caches with each cell.
 Comparing rows ourselves is what makes a live screen cheap: 30 to 50 ms a frame become one or two.
@@ -6,12 +6,21 @@ Comparing rows ourselves is what makes a live screen cheap: 30 to 50 ms a frame 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from textual import events
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
+
+from hivemind_tui.render.pen import Pen
+from hivemind_tui.state.view import View
+
+Render = Callable[[View, int, int, Pen], list[Strip]]
+
+_log = logging.getLogger(__name__)
 
 
 class LineTable(Widget):
@@ -35,8 +44,8 @@ class LineTable(Widget):
         return self._rows
 
     def set_rows(self, rows: Sequence[Strip]) -> int:
-        """Show these rows instead; answers how many differ from before."""
-        old = self._rows
+        """Show these rows instead, and return how many differ from before."""
+        old, width = self._rows, self.size.width
         merged: list[Strip] = []
         changed: list[Region] = []
         for y, row in enumerate(rows):
@@ -44,15 +53,49 @@ class LineTable(Widget):
                 merged.append(old[y])
             else:
                 merged.append(row)
-                changed.append(Region(0, y, self.size.width, 1))
-        changed += [Region(0, y, self.size.width, 1) for y in range(len(rows), len(old))]
+                changed.append(Region(0, y, width, 1))
+        changed += [Region(0, y, width, 1) for y in range(len(rows), len(old))]
         self._rows = merged
         if changed and self.size:
             self.refresh(*changed)
         return len(changed)
 
     def render_line(self, y: int) -> Strip:
-        """One row, as Textual's Line API asks for it."""
-        if y < len(self._rows):
-            return self._rows[y]
-        return Strip.blank(self.size.width, self.rich_style)
+        """Return one row, as Textual's Line API asks for it."""
+        return self._rows[y] if y < len(self._rows) else Strip.blank(self.size.width, self.rich_style)
+
+
+class Panel(LineTable):
+    """Draws a view with its render function; an exception of that is shown here and logged."""
+
+    def __init__(self, render: Render, *, id: str) -> None:
+        super().__init__(id=id)
+        self._draw = render
+        self._shown: tuple[View, Pen] | None = None
+        self._error = ""
+
+    def show(self, view: View, pen: Pen) -> None:
+        """Draw a view, once there is a place for it.
+
+        Never raises: an error in one panel must not end the screen, and with it the streams.
+        """
+        self._shown = view, pen
+        if not (self.size and self.is_on_screen):
+            return
+        width, height = self.size
+        try:
+            rows = self._draw(view, width, height, pen)
+            self._error = ""
+        except Exception as error:
+            # Logged once, not several times a second.
+            if repr(error) != self._error:
+                self._error = repr(error)
+                _log.exception("panel %s could not be drawn", self.id)
+            message = f"{pen.glyphs.cross} panel error: {type(error).__name__} (logged)"
+            rows = pen.frame((self.id or "panel").capitalize(), "", [[(message, "bad")]], width, height)
+        self.set_rows(rows)
+
+    def on_resize(self, _event: events.Resize) -> None:
+        """Draw the last view again in the new size."""
+        if self._shown is not None:
+            self.show(*self._shown)

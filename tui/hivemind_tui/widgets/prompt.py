@@ -66,10 +66,8 @@ class BottomRow(LineTable):
                 self.close()
                 if changed and self._typed is not None:
                     self._typed(self._kept)
-            case key:
-                edited = self._line.pressed(key)
-                if edited is None and event.character is not None and event.is_printable:
-                    edited = self._line.typed(event.character)
+            case _:
+                edited = self._line.after(event)
                 if edited is not None:
                     self._change(edited)
 
@@ -86,11 +84,5 @@ class BottomRow(LineTable):
     def _draw(self) -> None:
         label = f" {self._label} "
         width = self.size.width
-        before, after = self._line.shown(width - cell_len(label) - 1)
-        spans: list[Span] = [
-            (label, "accent"),
-            (before, "strong"),
-            (self._ink.glyphs.cursor, "accent"),
-            (after, "strong"),
-        ]
-        self.set_rows([self._ink.row(width, *spans, (f"  {self._hint}", "dim"))])
+        typed = self._line.spans(width - cell_len(label) - 1, self._ink)
+        self.set_rows([self._ink.row(width, (label, "accent"), *typed, (f"  {self._hint}", "dim"))])
