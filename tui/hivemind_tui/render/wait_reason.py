@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass
 
 from rich.cells import cell_len
 
 from hivemind.providers.profiles import family
-from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.humanise import short_count, short_duration
@@ -20,15 +19,6 @@ from hivemind_tui.render.glyphs import gate_sign
 
 WAITING = ("queued", "retry")
 """States of a ticket that waits."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A queued ticket, its lane and its agent."""
-
-    ticket: TicketView
-    lane: LaneState | None
-    agent: AgentView | None
 
 
 def gate(ticket: TicketView) -> str:
@@ -70,8 +60,7 @@ def short(ticket: TicketView, room: int = 40) -> str:
 
 def sentence(ticket: TicketView, lane: LaneState | None = None, agent: AgentView | None = None) -> str:
     """Return the reason in full: `waits for a slot: all 8 are taken and 2 go first; about 12 s`."""
-    describe = _SENTENCES.get(ticket.gate, _other)
-    reason = describe(_Case(ticket, lane, agent))
+    reason = _FIXED.get(ticket.gate) or _Case(ticket, lane, agent).reason()
     if ticket.gate in _WITHOUT_ETA or ticket.estimate_s is None:
         return reason
     return f"{reason}; about {_spoken(about(ticket.estimate_s))}"
@@ -100,150 +89,128 @@ def _spoken(duration: str) -> str:
     return f"{duration[:-1]} s" if duration[:-1].replace(".", "").isdigit() else duration
 
 
-def _opens(case: _Case, words: str) -> str:
-    opens = case.ticket.gate_opens_in_s
-    return "" if opens is None else words.format(_spoken(short_duration(opens)))
-
-
-def _first(case: _Case) -> str:
-    """Return how many are sent before it."""
-    position = case.ticket.position
-    if position is None:
-        return ""
-    if position == 1:
-        return "it is next"
-    return "1 goes first" if position == 2 else f"{position - 1} go first"
-
-
 def _listed(*facts: str) -> str:
     """Return `one, two and three`, without empty facts."""
     said = [fact for fact in facts if fact]
     return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
 
 
-def _paused(case: _Case) -> str:
-    return "waits: all admissions are paused (p resumes)"
-
-
-def _rate_limited(case: _Case) -> str:
-    who = case.lane.upstream if case.lane is not None else "the provider"
-    return "waits: " + _listed(f"{who} asked for a pause", _opens(case, "{} to go"), _first(case))
-
-
-def _circuit(case: _Case) -> str:
-    lane = case.lane
-    if lane is not None and lane.circuit_forced and lane.circuit == "open":
-        return "waits: the circuit is forced open (c changes that)"
-    if lane is not None and lane.circuit == "half_open":
-        return "waits: " + _listed("the circuit is half-open", "the result of the probe decides", _first(case))
-    return "waits: " + _listed("the circuit is open", _opens(case, "a probe goes in {}"), _first(case))
-
-
-def _slot(case: _Case) -> str:
-    lane = case.lane
-    taken = "all are taken"
-    if lane is not None and not math.isinf(lane.level):
-        slots = max(1, int(lane.level))
-        taken = f"all {slots} are taken" if slots > 1 else "the only one is taken"
-        if lane.active > slots:
-            taken = f"{lane.active} are in flight, the limit is {slots}"
-    return "waits for a slot: " + _listed(taken, _first(case))
-
-
-def _upstream(case: _Case) -> str:
-    lane = case.lane
-    taken = f"all {lane.upstream_limit} are taken" if lane is not None and lane.upstream_limit else "all are taken"
-    return "waits for the upstream's limit, which all keys share: " + _listed(taken, _first(case))
-
-
-def _requests(case: _Case) -> str:
-    window = _tightest(case, (WindowKind.REQUESTS,))
-    left = "" if window is None else f"{short_count(window.remaining)} of {short_count(window.limit)} left"
-    return "waits for the request window: " + _listed(left or "it is used up", _room(case, window), _first(case))
-
-
-def _tokens(case: _Case) -> str:
-    window = _tightest(case, (WindowKind.INPUT, WindowKind.OUTPUT, WindowKind.TOKENS))
-    left = "it is used up"
-    if window is not None:
-        kind = "tokens" if window.kind is WindowKind.TOKENS else window.kind.value
-        left = f"{short_count(window.remaining)} of {short_count(window.limit)} {kind} left"
-    needs = f"it takes ≈{short_count(case.ticket.estimated_tokens)}"
-    return "waits for the token window: " + _listed(needs, left, _room(case, window), _first(case))
-
-
-def _room(case: _Case, window: WindowState | None) -> str:
-    """Return when there is room again, or when one request checks for it."""
-    doubted = window is not None and window.probe_in_s is not None
-    return _opens(case, "one request checks its reset in {}" if doubted else "room in {}")
-
-
-def _budget(case: _Case) -> str:
-    needs = f"it may take ≈{short_count(case.ticket.estimated_tokens)} tokens"
-    agent = case.agent
-    if agent is None or agent.budget is None or _fits(agent.budget, case.ticket.estimated_tokens):
-        return f"waits: {needs}, more than is left of a budget that covers its agent (B gives more)"
-    left = " and ".join(each.left for each in ceilings(agent.budget))
-    return f"waits: {needs} and its agent's budget has {left} {period(agent.budget)} (B gives more)"
-
-
-def _fits(state: BudgetState, tokens: int) -> bool:
-    """Return whether the tokens fit, so that a budget further up holds it."""
-    return (
-        state.tokens is not None
-        and state.dollars is None
-        and state.used_tokens + state.reserved_tokens + tokens <= state.tokens
-    )
-
-
-def _dependency(case: _Case) -> str:
-    task = case.agent.task if case.agent is not None else None
-    return f"waits: task {task} waits for other tasks" if task else "waits: its agent's task waits for other tasks"
-
-
-def _held(case: _Case) -> str:
-    return "waits: its agent is paused (h resumes)"
-
-
-def _backoff(case: _Case) -> str:
-    ticket = case.ticket
-    error = f" ({ticket.last_error})" if ticket.last_error else ""
-    return f"failed upstream{error}; try {ticket.attempt + 1}{_opens(case, ' in {}') or ' follows'}"
-
-
-def _next(case: _Case) -> str:
-    return "nothing holds it: it is next"
-
-
-def _other(case: _Case) -> str:
-    """Give the meaning of a gate without a sentence of its own, or the name of an unknown one."""
-    gate = case.ticket.gate
-    name = gate_sign(gate).meaning or gate.replace("_", " ")
-    return "waits" + (f": {name}" if name else "") + "".join(f", {fact}" for fact in (_first(case),) if fact)
-
-
-def _tightest(case: _Case, kinds: tuple[WindowKind, ...]) -> WindowState | None:
-    """Return the window of these kinds for the ticket's model with the least left."""
-    windows = [window for window in case.lane.windows if window.kind in kinds] if case.lane is not None else []
-    if len({window.family for window in windows}) > 1:
-        name = family(case.ticket.model)
-        windows = [window for window in windows if window.family == name]
-    return min(windows, key=lambda window: window.remaining / (window.limit or 1.0), default=None)
-
-
-_SENTENCES: Mapping[str, Callable[[_Case], str]] = {
-    "paused": _paused,
-    "parked": _rate_limited,
-    "circuit": _circuit,
-    "slot": _slot,
-    "upstream": _upstream,
-    "requests": _requests,
-    "tokens": _tokens,
-    "budget": _budget,
-    "held": _held,
-    "dependency": _dependency,
-    "backoff": _backoff,
-    "next": _next,
+_FIXED = {
+    "paused": "waits: all admissions are paused (p resumes)",
+    "held": "waits: its agent is paused (h resumes)",
+    "next": "nothing holds it: it is next",
 }
-_WITHOUT_ETA = frozenset({"paused", "held", "dependency", "backoff", "next"})
+"""Gates whose reason depends on nothing else."""
+_WITHOUT_ETA = frozenset({*_FIXED, "dependency", "backoff"})
 """Gates whose reason needs no ETA."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A queued ticket, its lane and its agent."""
+
+    ticket: TicketView
+    lane: LaneState | None
+    agent: AgentView | None
+
+    def reason(self) -> str:
+        """Return the reason without the ETA."""
+        ticket, lane, agent = self.ticket, self.lane, self.agent
+        match ticket.gate:
+            case "parked":
+                who = lane.upstream if lane is not None else "the provider"
+                return "waits: " + _listed(f"{who} asked for a pause", self.opens("{} to go"), self.ahead())
+            case "circuit":
+                return self.circuit()
+            case "slot":
+                return "waits for a slot: " + _listed(self.slots(), self.ahead())
+            case "upstream":
+                limit = lane.upstream_limit if lane is not None else None
+                taken = f"all {limit} are taken" if limit else "all are taken"
+                return "waits for the upstream's limit, which all keys share: " + _listed(taken, self.ahead())
+            case "requests":
+                window = self.tightest(WindowKind.REQUESTS)
+                left = f"{_left(window)} left" if window is not None else "it is used up"
+                return "waits for the request window: " + _listed(left, self.room(window), self.ahead())
+            case "tokens":
+                window = self.tightest(WindowKind.INPUT, WindowKind.OUTPUT, WindowKind.TOKENS)
+                left = "it is used up"
+                if window is not None:
+                    kind = "tokens" if window.kind is WindowKind.TOKENS else window.kind.value
+                    left = f"{_left(window)} {kind} left"
+                needs = f"it takes ≈{short_count(ticket.estimated_tokens)}"
+                return "waits for the token window: " + _listed(needs, left, self.room(window), self.ahead())
+            case "budget":
+                return self.budget()
+            case "dependency":
+                task = f"task {agent.task}" if agent is not None and agent.task else "its agent's task"
+                return f"waits: {task} waits for other tasks"
+            case "backoff":
+                error = f" ({ticket.last_error})" if ticket.last_error else ""
+                return f"failed upstream{error}; try {ticket.attempt + 1}{self.opens(' in {}') or ' follows'}"
+        # A gate without a sentence of its own: its meaning, or the name of an unknown one.
+        name = gate_sign(ticket.gate).meaning or ticket.gate.replace("_", " ")
+        return ", ".join(filter(None, ("waits" + (f": {name}" if name else ""), self.ahead())))
+
+    def opens(self, words: str) -> str:
+        """Return when the gate opens, in these words."""
+        opens = self.ticket.gate_opens_in_s
+        return "" if opens is None else words.format(_spoken(short_duration(opens)))
+
+    def ahead(self) -> str:
+        """Return how many are sent before it."""
+        position = self.ticket.position
+        if position is None:
+            return ""
+        return "it is next" if position == 1 else "1 goes first" if position == 2 else f"{position - 1} go first"
+
+    def circuit(self) -> str:
+        """Return what is known of the circuit."""
+        lane = self.lane
+        if lane is not None and lane.circuit_forced and lane.circuit == "open":
+            return "waits: the circuit is forced open (c changes that)"
+        if lane is not None and lane.circuit == "half_open":
+            return "waits: " + _listed("the circuit is half-open", "the result of the probe decides", self.ahead())
+        return "waits: " + _listed("the circuit is open", self.opens("a probe goes in {}"), self.ahead())
+
+    def slots(self) -> str:
+        """Return how many slots are taken."""
+        lane = self.lane
+        if lane is None or math.isinf(lane.level):
+            return "all are taken"
+        slots = max(1, int(lane.level))
+        if lane.active > slots:
+            return f"{lane.active} are in flight, the limit is {slots}"
+        return f"all {slots} are taken" if slots > 1 else "the only one is taken"
+
+    def room(self, window: WindowState | None) -> str:
+        """Return when there is room again, or when one request checks for it."""
+        doubted = window is not None and window.probe_in_s is not None
+        return self.opens("one request checks its reset in {}" if doubted else "room in {}")
+
+    def budget(self) -> str:
+        """Return what is left of the agent's budget, unless the tokens fit, so that a budget further up holds it."""
+        tokens, budget = self.ticket.estimated_tokens, self.agent.budget if self.agent is not None else None
+        needs = f"it may take ≈{short_count(tokens)} tokens"
+        fits = (
+            budget is not None
+            and budget.tokens is not None
+            and budget.dollars is None
+            and budget.used_tokens + budget.reserved_tokens + tokens <= budget.tokens
+        )
+        if budget is None or fits:
+            return f"waits: {needs}, more than is left of a budget that covers its agent (B gives more)"
+        left = " and ".join(each.left for each in ceilings(budget))
+        return f"waits: {needs} and its agent's budget has {left} {period(budget)} (B gives more)"
+
+    def tightest(self, *kinds: WindowKind) -> WindowState | None:
+        """Return the window of these kinds for the ticket's model with the least left."""
+        windows = [window for window in self.lane.windows if window.kind in kinds] if self.lane is not None else []
+        if len({window.family for window in windows}) > 1:
+            name = family(self.ticket.model)
+            windows = [window for window in windows if window.family == name]
+        return min(windows, key=lambda window: window.remaining / (window.limit or 1.0), default=None)
+
+
+def _left(window: WindowState) -> str:
+    return f"{short_count(window.remaining)} of {short_count(window.limit)}"
