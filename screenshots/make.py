@@ -250,7 +250,7 @@ def evening(folder: Path) -> Path:
 
 async def recorded_pictures(journal: Path, pictures: Sequence[Picture]) -> AsyncIterator[tuple[Picture, str, str]]:
     """Those of what was recorded."""
-    player = Player.open(journal, priced=True)
+    player = Player(journal, priced=True)
     plots = PlotProcess()
     try:
         source = ReplaySource(player, player.name)

@@ -57,7 +57,7 @@ def indexed(path: Path, *, priced: bool = False) -> Path:
 
 def opened(path: Path, *, priced: bool = False) -> Player:
     """To be played with the index that there is; none is made."""
-    return Player.open(path, priced=priced, indexed=False)
+    return Player(path, priced=priced, indexed=False)
 
 
 def folded(path: Path, at: float, price: Price | None = None) -> World:

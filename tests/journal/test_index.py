@@ -209,7 +209,7 @@ def wait_for_the_index(player: Player) -> None:
 def test_a_player_has_it_made(tmp_path: Path) -> None:
     """By a process of its own, which is gone with the player."""
     path = journal(tmp_path, some(count=300))
-    with contextlib.closing(Player.open(path)) as player:
+    with contextlib.closing(Player(path)) as player:
         wait_for_the_index(player)
         assert player.known_to == 1
         assert player.marks
@@ -218,7 +218,7 @@ def test_a_player_has_it_made(tmp_path: Path) -> None:
 
 def test_a_process_that_is_not_done_is_ended_with_its_player(tmp_path: Path) -> None:
     """Nothing is left behind."""
-    player = Player.open(journal(tmp_path, some()))
+    player = Player(journal(tmp_path, some()))
     maker = player._known._maker
     player.close()
     assert maker is not None
@@ -229,7 +229,7 @@ def test_where_none_can_be_beside_the_journal_it_is_elsewhere(tmp_path: Path) ->
     """And gone with the player."""
     path = journal(tmp_path, some(count=300))
     index_path(path).mkdir()
-    with contextlib.closing(Player.open(path)) as player:
+    with contextlib.closing(Player(path)) as player:
         place = player._known._place
         assert place.parent != tmp_path
         wait_for_the_index(player)

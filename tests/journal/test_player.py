@@ -113,7 +113,7 @@ def test_going_on_in_pieces_comes_to_the_same(tmp_path: Path) -> None:
     path = journal(tmp_path, some(count=400))
     ticks = count()
     end, reached, pieces = some(count=400)[-1].at, 0.0, 0
-    with closing(Player.open(path, indexed=False, clock=lambda: float(next(ticks)))) as player:
+    with closing(Player(path, indexed=False, clock=lambda: float(next(ticks)))) as player:
         while reached < end:
             before, reached = reached, player.advance(end, 1.0)
             assert before <= reached <= end
@@ -137,20 +137,11 @@ def test_the_requests_of_lately_are_known_after_a_seek(tmp_path: Path, play: Pla
     assert {event.ticket for event in lately if isinstance(event, ev.Finished | ev.Granted)} <= seen
 
 
-def test_marks_are_found_by_time_and_kind(tmp_path: Path, play: Play) -> None:
-    """The next and the one before, of all kinds or of some; none beyond the ends."""
-    path = indexed(journal(tmp_path, some()))
-    player = play(path)
-    marks = list(player.marks)
+def test_marks_are_in_order(tmp_path: Path, play: Play) -> None:
+    """The marks of all blocks follow each other by time."""
+    marks = list(play(indexed(journal(tmp_path, some()))).marks)
+    assert marks
     assert [mark.at for mark in marks] == sorted(mark.at for mark in marks)
-    middle = marks[len(marks) // 2].at
-    assert player.next_mark(middle) == next(mark for mark in marks if mark.at > middle)
-    assert player.previous_mark(middle) == [mark for mark in marks if mark.at < middle][-1]
-    death = player.next_mark(0.0, frozenset({"death"}))
-    assert death is not None
-    assert death == next(mark for mark in marks if mark.kind == "death")
-    assert player.next_mark(marks[-1].at) is None
-    assert player.previous_mark(marks[0].at) is None
 
 
 def test_single_events_are_told_in_words(tmp_path: Path, play: Play) -> None:
@@ -298,7 +289,7 @@ def test_what_is_no_journal_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"hello\n")
     with pytest.raises(UsageError, match="isn't a journal"):
-        Player.open(path)
+        Player(path)
 
 
 def test_an_empty_run_has_one_moment(tmp_path: Path, play: Play) -> None:

@@ -157,4 +157,4 @@ def test_an_index_without_its_journal_is_no_journal(tmp_path: Path) -> None:
     """Somebody may name the wrong file."""
     path = indexed(journal(tmp_path, some(count=100)))
     with pytest.raises(UsageError, match="isn't a journal"):
-        Player.open(index_path(path), indexed=False)
+        Player(index_path(path), indexed=False)

@@ -16,8 +16,10 @@ from journal.lines import NAME, WALL, answered, arrived, began, opened, run, wri
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
-from hivemind.journal.read import reader
-from hivemind.journal.read.reader import Damage, Journal, open_journal, read_events
+from hivemind.journal.read import cursor
+from hivemind.journal.read.cursor import read_events
+from hivemind.journal.read.damage import Damage, EventOrder
+from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.scheduler import events as ev
 
@@ -111,7 +113,7 @@ def test_power_loss_before_a_line(tmp_path: Path) -> None:
 
 def test_a_very_long_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line longer than any of ours is left out in pieces, never held as a whole."""
-    monkeypatch.setattr(reader, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(cursor, "LONGEST_LINE", 1 << 20)
     lines = [line_of(event) for event in run()]
     at(tmp_path).write_bytes(b"".join([*lines[:4], b"x" * (5 << 20), b"\n", *lines[4:]]))
     events, told = read(at(tmp_path))
@@ -188,10 +190,10 @@ def test_a_part_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     third = written(tmp_path / f"{NAME}.3.jsonl", [began(140.0, part=3)])
     plain_open = Path.open
 
-    def guarded(path: Path, mode: str = "r") -> object:
+    def guarded(path: Path, mode: str = "r", buffering: int = -1) -> object:
         if path == second:
             raise PermissionError(13, "Permission denied", str(path))
-        return plain_open(path, mode)
+        return plain_open(path, mode, buffering)
 
     monkeypatch.setattr(Path, "open", guarded)
     journal = open_journal(first)
@@ -354,7 +356,7 @@ def test_lines_from_anywhere() -> None:
     """Lines can come from any place, without a journal's first line."""
     damage = Damage()
     lines = [line_of(event) for event in run()[1:]]
-    assert list(read_events(lines, "here", damage)) == run()[1:]
+    assert list(read_events(lines, "here", damage, EventOrder(None, damage))) == run()[1:]
     assert damage == Damage(ended=True)
 
 

@@ -23,8 +23,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, event_of, line_of
 from hivemind.journal.event_text import describe
 from hivemind.journal.files import folder_in, parse_moment, part_path
-from hivemind.journal.read.listing import listed
-from hivemind.journal.read.reader import follow, open_journal
+from hivemind.journal.read.reader import listed, open_journal
 from hivemind.journal.records import Gap, JournalEnded
 from hivemind.journal.write.segment import Part
 from hivemind.scheduler import events as ev
@@ -92,7 +91,7 @@ def test_much_is_not_counted(folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Requests are counted in the newest journals, as far as looking through them is quick."""
     for name in ("20261121-000001", "20261121-000002"):
         path = written(part_path(folder, name, 1), [began(journal=name), *answered(101.0)])
-    monkeypatch.setattr("hivemind.journal.read.listing.COUNTED", path.stat().st_size + 1)
+    monkeypatch.setattr("hivemind.journal.read.reader.COUNTED", path.stat().st_size + 1)
     assert [each.requests for each in listed(folder)[0]] == [1, None]
 
 
@@ -259,7 +258,7 @@ def test_follow(folder: Path) -> None:
             lambda: _next_part(folder, part),
         ]
     )
-    following = follow(open_journal(path), lambda: next(steps)())
+    following = open_journal(path).follow(lambda: next(steps)())
     assert [type(event).__name__ for event in following] == [
         "JournalBegan",
         "Arrived",
@@ -291,7 +290,7 @@ def test_follow_a_thread(folder: Path) -> None:
 
     writer = threading.Thread(target=write)
     writer.start()
-    assert sum(1 for _ in follow(open_journal(path), more.set)) == 501
+    assert sum(1 for _ in open_journal(path).follow(more.set)) == 501
     writer.join()
 
 

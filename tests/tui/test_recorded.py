@@ -81,7 +81,7 @@ def test_journals_are_found_by_name(tmp_path: Path) -> None:
 
 async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
     """Marks, seeks and single events are those of the file."""
-    player = Player.open(write(tmp_path))
+    player = Player(write(tmp_path))
     try:
         app = ReplayRoom(ReplaySource(player, player.name), environment=TERMINAL)
         async with piloted(app, (160, 45)) as pilot:
@@ -104,7 +104,7 @@ async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
 async def test_a_journal_that_vanishes(tmp_path: Path) -> None:
     """What is shown stays; that it can't be read any more is told in the header."""
     path = write(tmp_path)
-    player = Player.open(path, indexed=False)
+    player = Player(path, indexed=False)
     try:
         app = ReplayRoom(ReplaySource(player, player.name), environment=TERMINAL)
         async with piloted(app, (160, 45)) as pilot:

@@ -9,7 +9,7 @@ import time
 from hivemind.cli.journals import state_folder
 from hivemind.console import print_json, printable
 from hivemind.journal.files import folder_in
-from hivemind.journal.read.listing import Listed, listed
+from hivemind.journal.read.reader import Listed, listed
 from hivemind.text.humanise import duration, size
 from hivemind.text.table import Cell, Column, lines, show, width
 

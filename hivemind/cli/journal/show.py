@@ -14,7 +14,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, line_of
 from hivemind.journal.event_text import clock, describe
 from hivemind.journal.files import parse_moment
-from hivemind.journal.read.reader import FREQUENT, Journal, follow
+from hivemind.journal.read.reader import FREQUENT, Journal
 from hivemind.scheduler.events import Event
 from hivemind.text.suggest import did_you_mean
 from hivemind.text.table import in_colour, styled
@@ -54,7 +54,7 @@ def run(namespace: argparse.Namespace) -> int:
         agents=frozenset(namespace.agent),
         kinds=kinds,
     )
-    events = follow(journal, _rest) if namespace.follow else journal.events(FREQUENT - kinds if kinds else frozenset())
+    events = journal.follow(_rest) if namespace.follow else journal.events(FREQUENT - kinds if kinds else frozenset())
     shown = _json(journal) if namespace.json else _text(journal)
     count = 0
     try:

@@ -14,7 +14,7 @@ from hivemind.cli.journals import find_journals, prices_at
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
-from hivemind.journal.read.reader import first_line
+from hivemind.journal.read.reader import open_journal
 from hivemind.lab.report import output
 from hivemind.text.humanise import size
 
@@ -109,7 +109,7 @@ def _zone(path: Path, *, utc: bool) -> tzinfo:
     if utc:
         return UTC
     try:
-        return datetime.fromtimestamp(first_line(path).wall).astimezone().tzinfo or UTC
+        return datetime.fromtimestamp(open_journal(path).began.wall).astimezone().tzinfo or UTC
     except (ValueError, OverflowError, OSError):
         return UTC
 

@@ -1,4 +1,4 @@
-"""A journal's index as it is read, and the process that makes it."""
+"""A journal's index as it is read, where folding begins for a moment, and the process that makes the index."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import tempfile
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
 
 from hivemind import __version__
 from hivemind.journal.codec import BadLine, Unknown, event_of
@@ -28,14 +27,38 @@ from hivemind.journal.index.index import (
     index_path,
     same_journal,
 )
-from hivemind.journal.read.cursor import Place, line_near, line_start, moment_of
+from hivemind.journal.read.cursor import LONGEST_LINE, Place, line_near, line_start, moment_of
 from hivemind.journal.read.damage import Damage
-from hivemind.journal.read.reader import LONGEST_LINE
 from hivemind.journal.records import JournalBegan
 from hivemind.world.state import Carried, WorldState
 
+WARM_EVENTS, WARM_BYTES = 8000, 2 << 20
+"""How far before a moment folding begins, so that recent requests are known."""
+TAIL = 3 << 19
+"""Bytes before a moment from which it is put together, where there is no index; and what is quickly folded whole."""
 _AGAIN = 10
 """Calls of :meth:`JournalIndex.look` before another attempt, if another program seems to make the index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A place in the journal, and the state there."""
+
+    place: Place
+    state: WorldState | None
+    """None: the state at the journal's beginning."""
+    exact: bool
+    """The state holds everything that happened before the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _World:
+    """A stored state, and how many events and bytes there are since the one before."""
+
+    at: float
+    stored: StoredBlock
+    events: int
+    bytes: int
 
 
 class JournalIndex:
@@ -52,6 +75,9 @@ class JournalIndex:
         self._reader: IndexReader | None = None
         self._maker: subprocess.Popen[bytes] | None = None
         self._wait = 0
+        self._first_moments: dict[Path, float | None] = {}
+        self.parts = parts_from(path, began)
+        """The journal's files as of the last :meth:`find_parts`."""
         self._forget()
 
     def _forget(self) -> None:
@@ -65,12 +91,9 @@ class JournalIndex:
         self.damage: Damage | None = None
         self.plain = True
         """No line's clock had to be corrected."""
-        self._places: list[Place] = []
-        """Where blocks end."""
-        self._ats: list[float] = []
-        self._worlds: list[tuple[StoredBlock, int, int]] = []
-        """Each with how many events and bytes there are since the one before."""
-        self._world_ats: list[float] = []
+        self._ends: list[tuple[float, Place]] = []
+        """Moment and place of each block's end."""
+        self._worlds: list[_World] = []
         self._events = self._since = 0
 
     def close(self) -> None:
@@ -84,9 +107,10 @@ class JournalIndex:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def parts(self) -> tuple[Path, ...]:
+    def find_parts(self) -> tuple[Path, ...]:
         """Return the journal's present files."""
-        return parts_from(self._path, self._began)
+        self.parts = parts_from(self._path, self._began)
+        return self.parts
 
     # --- Reading it ------------------------------------------------------------------------------------------------
 
@@ -105,38 +129,36 @@ class JournalIndex:
     def _read(self) -> None:
         if self._reader is not None and self._reader.changed:
             self._release()
-        if self._reader is None:
+        if self._reader is not None:
+            blocks = self._reader.more()
+        else:
             reader = IndexReader(self._place)
             try:
                 blocks = reader.more()
                 of = IndexHeader(FORMAT, __version__, self._priced, head_of(self._path), b"")
-                if reader.of is None or not same_journal(reader.of, of):
-                    raise Stale
-                if not fits([kept.block for kept in blocks], self.parts()):
+                same = reader.of is not None and same_journal(reader.of, of)
+                if not same or not fits([stored.block for stored in blocks], self.parts):
                     raise Stale
             except BaseException:
                 reader.close()
                 raise
             self._reader = reader
-        else:
-            blocks = self._reader.more()
-        for kept in blocks:
-            self._learn(kept)
+        for stored in blocks:
+            self._learn(stored)
 
-    def _learn(self, kept: StoredBlock) -> None:
-        block = kept.block
+    def _learn(self, stored: StoredBlock) -> None:
+        block = stored.block
         self.marks += block.marks
         self.overview.add(block.rows)
         self.bytes += block.bytes
         self.at, self.damage = block.at, block.damage
         self.plain = block.place.order is None or not any(block.place.order[1:])
-        self._places.append(block.place)
-        self._ats.append(block.at)
+        self._ends.append((block.at, block.place))
         self._events += block.events
         self._since += block.bytes
-        if kept.length:
-            self._worlds.append((replace(kept, block=replace(block, marks=[], rows=[])), self._events, self._since))
-            self._world_ats.append(block.at)
+        if stored.length:
+            slim = replace(stored, block=replace(block, marks=[], rows=[]))
+            self._worlds.append(_World(block.at, slim, self._events, self._since))
             self._events = self._since = 0
 
     def _release(self) -> None:
@@ -145,30 +167,71 @@ class JournalIndex:
             self._reader = None
         self._forget()
 
-    # --- Finding in it ---------------------------------------------------------------------------------------------
+    # --- Where to begin for a moment -------------------------------------------------------------------------------
 
-    def world_before(self, at: float, events: int, size: int) -> tuple[StoredBlock, WorldState] | None:
-        """Return the last state that isn't after this moment, or the earliest one before it within so many events and
-        bytes; None: there is none."""
-        number = bisect_right(self._world_ats, at) - 1
-        while number > 0 and (events := events - self._worlds[number][1]) >= 0:
-            size -= self._worlds[number][2]
-            if size < 0:
+    def start_before(self, at: float) -> Start:
+        """Return where to begin folding for this moment. Raises: OSError: the journal can't be read."""
+        start = self._stored_before(at) or Start(Place(0, 0), None, True)
+        if self.at >= at:
+            return start
+        part, offset = self.line_near(at)
+        if self._bytes_between(start.place, part, offset) <= 2 * TAIL:
+            return start
+        # The last stretch before the offset, and the state that the part began with.
+        carried = _carried(self.parts[part])
+        if carried is not None and offset <= 2 * TAIL:
+            return Start(Place(part, 0), None, True)
+        state = None if carried is None or offset <= TAIL else replace(carried.state, tickets=())
+        return Start(self._tail(part, offset), state, False)
+
+    def place_before(self, at: float) -> Place:
+        """Return where to begin reading for what happened just before and after this moment. Raises: OSError."""
+        number = bisect_right(self._ends, at, key=lambda end: end[0]) - 2  # with a whole block in between
+        place = self._ends[number][1] if number >= 0 else Place(0, 0)
+        if self.at >= at:
+            return place
+        part, offset = self.line_near(at)
+        return place if self._bytes_between(place, part, offset) <= TAIL else self._tail(part, offset)
+
+    def line_near(self, at: float) -> tuple[int, int]:
+        """Return a part, and the offset in it of a line shortly before this moment. Raises: OSError."""
+        parts, part = self.parts, 0
+        for number, path in enumerate(parts):
+            if path not in self._first_moments:
+                self._first_moments[path] = _first_moment(path)
+            first = self._first_moments[path]
+            if first is not None and first <= at:
+                part = number
+        return part, line_near(parts[part], at)
+
+    def _stored_before(self, at: float) -> Start | None:
+        """Return the last state that isn't after this moment, or the earliest before it that isn't too far back."""
+        number = bisect_right(self._worlds, at, key=lambda world: world.at) - 1
+        events, size = WARM_EVENTS, WARM_BYTES
+        while number > 0:
+            events, size = events - self._worlds[number].events, size - self._worlds[number].bytes
+            if events < 0 or size < 0:
                 break
             number -= 1
         if number < 0 or self._reader is None:
             return None
-        kept = self._worlds[number][0]
+        stored = self._worlds[number].stored
         try:
-            return kept, self._reader.world(kept)
+            return Start(stored.block.place, self._reader.world(stored), True)
         except (Stale, OSError):
             self._release()
             return None
 
-    def place_before(self, at: float) -> Place:
-        """Return a place shortly before this moment, with a whole block in between."""
-        number = bisect_right(self._ats, at) - 2
-        return self._places[number] if number >= 0 else Place(0, 0)
+    def _tail(self, part: int, offset: int) -> Place:
+        """Return the place so far before an offset that what happened there is known."""
+        if offset <= TAIL:
+            return Place(part, 0)
+        with self.parts[part].open("rb") as file:
+            return Place(part, line_start(file, offset - TAIL))
+
+    def _bytes_between(self, place: Place, part: int, offset: int) -> int:
+        between = sum(each.stat().st_size for each in self.parts[place.part : part])
+        return between - place.offset + offset
 
     # --- Having it made --------------------------------------------------------------------------------------------
 
@@ -221,94 +284,6 @@ class JournalIndex:
         return True
 
 
-WARM_EVENTS, WARM_BYTES = 8000, 2 << 20
-"""How far before a moment folding begins, so that recent requests are known."""
-TAIL = 3 << 19
-"""Bytes before a moment from which it is put together, where there is no index; and what is quickly folded whole."""
-_WINDOW = 1 << 16
-_LINE = b'\n{"v":'
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """A place in the journal, and the state there."""
-
-    place: Place
-    state: WorldState | None
-    """None: the state at the journal's beginning."""
-    exact: bool
-    """The state holds everything that happened before the place."""
-
-
-class StartFinder:
-    """Finds where to begin folding or reading one journal for a moment."""
-
-    def __init__(self, began: JournalBegan, known: JournalIndex) -> None:
-        self._began = began
-        self._known = known
-        self._firsts: dict[Path, float | None] = {}
-
-    def before(self, at: float, parts: tuple[Path, ...]) -> Start:
-        """Return where to begin folding for this moment. Raises: OSError: the journal can't be read."""
-        found = self._known.world_before(at, WARM_EVENTS, WARM_BYTES)
-        start = Start(Place(0, 0), None, True) if found is None else Start(found[0].block.place, found[1], True)
-        if self._known.at >= at:
-            return start
-        part = self._part(at, parts)
-        offset = line_near(parts[part], at)
-        if _bytes_between(start.place, part, offset, parts) <= 2 * TAIL:
-            return start
-        return self._guess(part, offset, parts)
-
-    def near(self, at: float, parts: tuple[Path, ...]) -> Place:
-        """Return where to begin reading for what happened just before and after this moment. Raises: OSError."""
-        place = self._known.place_before(at)
-        if self._known.at >= at:
-            return place
-        part = self._part(at, parts)
-        offset = line_near(parts[part], at)
-        if _bytes_between(place, part, offset, parts) <= TAIL:
-            return place
-        return self._place(part, offset - TAIL, parts)
-
-    def line_near(self, at: float, parts: tuple[Path, ...]) -> tuple[int, int]:
-        """Return a part, and the offset in it of a line shortly before this moment. Raises: OSError."""
-        part = self._part(at, parts)
-        return part, line_near(parts[part], at)
-
-    def _guess(self, part: int, offset: int, parts: tuple[Path, ...]) -> Start:
-        """Return an approximate start: the last stretch before the offset, and the state that the part began with."""
-        carried = _carried(parts[part])
-        if carried is not None and offset <= 2 * TAIL:
-            return Start(Place(part, 0), None, True)
-        state = None if carried is None or offset <= TAIL else replace(carried.state, tickets=())
-        return Start(self._place(part, offset - TAIL, parts), state, False)
-
-    def _place(self, part: int, offset: int, parts: tuple[Path, ...]) -> Place:
-        if offset <= 0:
-            return Place(part, 0)
-        with parts[part].open("rb") as file:
-            return Place(part, line_start(file, offset))
-
-    def _part(self, at: float, parts: tuple[Path, ...]) -> int:
-        """Return the number of the part that the moment falls into."""
-        found = 0
-        for number, part in enumerate(parts):
-            if part not in self._firsts:
-                self._firsts[part] = _first_moment(part)
-            first = self._firsts[part]
-            if first is not None and first <= at:
-                found = number
-        return found
-
-
-def _bytes_between(place: Place, part: int, offset: int, parts: tuple[Path, ...]) -> int:
-    if place.part == part:
-        return offset - place.offset
-    between = sum(each.stat().st_size for each in parts[place.part : part])
-    return between - place.offset + offset
-
-
 def _first_moment(part: Path) -> float | None:
     with contextlib.suppress(OSError), part.open("rb") as file:
         return moment_of(file.readline(LONGEST_LINE))
@@ -324,29 +299,3 @@ def _carried(part: Path) -> Carried | None:
         except (BadLine, Unknown):
             return None
     return event if isinstance(event, Carried) else None
-
-
-def last_moment(parts: tuple[Path, ...]) -> float | None:
-    """Return the `at` of the last line that has one, as it is written."""
-    for part in reversed(parts):
-        with contextlib.suppress(OSError), part.open("rb") as file:
-            found = _last_in(file)
-            if found is not None:
-                return found
-    return None
-
-
-def _last_in(file: BinaryIO) -> float | None:
-    end = file.seek(0, 2)
-    window = _WINDOW
-    while True:
-        file.seek(max(0, end - window))
-        text = b"\n" + file.read(window)
-        found = len(text)
-        while (found := text.rfind(_LINE, 0, found)) >= 0:
-            at = moment_of(text[found + 1 : found + 256])
-            if at is not None:
-                return at
-        if window >= end or window > LONGEST_LINE:
-            return None
-        window *= 4

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import re
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from hivemind.errors import UsageError
+from hivemind.journal.codec import BadLine, Unknown, event_of
 from hivemind.journal.event_text import describe
 from hivemind.journal.index.activity import Column, Mark
 from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
-from hivemind.journal.index.index_state import JournalIndex, Start, StartFinder, last_moment
-from hivemind.journal.read.cursor import Cursor, with_heads
+from hivemind.journal.index.index_state import JournalIndex, Start
+from hivemind.journal.read.cursor import LONGEST_LINE, Cursor, moment_of
 from hivemind.journal.read.damage import Damage
+from hivemind.journal.read.head import last_event, readable
 from hivemind.journal.read.reader import missing_among, open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
@@ -25,8 +27,12 @@ from hivemind.world.request_view import RequestDetail
 from hivemind.world.state import Carried
 from hivemind.world.world import World
 
-_NOT_SHOWN = (ev.Sampled, ev.LimitsRead, JournalBegan, Carried, RequestBody, ResponseBody)
+_NOT_SHOWN = (ev.Sampled, ev.LimitsRead, JournalBegan, Carried)
 """Kinds that aren't shown as single events."""
+_BEFORE_S, _AFTER_S = 0.05, 5.0
+"""How far from its moment a body's line may be: it is written beside what it belongs to, not in one go with it."""
+_MOST_BYTES = 64 << 20
+"""That are looked through for one body."""
 _LOOKS = 64
 """Events between two looks at the clock."""
 
@@ -36,11 +42,20 @@ class Player:
 
     What was found is exact: the world is the one that all events up to the moment make, but for requests long over, of
     which it remembers those that ended in the last some thousand events. Until the journal has been read through once,
-    by a process of its own (:mod:`.indexing`), a moment far from the beginning is put together from what happened
-    shortly before it, which is :attr:`approximate`.
+    by another process, a moment far from the beginning is put together from what happened shortly before it, which is
+    :attr:`approximate`.
     """
 
-    def __init__(self, path: Path, *, priced: bool, indexed: bool, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, path: Path, *, priced: bool = False, indexed: bool = True, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        """A journal by the path of its first part, at its beginning.
+
+        `priced`: by the prices of when it began. `indexed`: it is read through by another process, if it wasn't yet;
+        else an index that is there is used, but none made. `clock` measures how long things take, in seconds.
+
+        Raises: UsageError: it can't be read.
+        """
         journal = open_journal(path)
         self.began = journal.began
         self.name = journal.began.journal
@@ -53,7 +68,6 @@ class Player:
         self._found = journal.known_damage()
         """Damage found while playing."""
         self._known = JournalIndex(path, self.began, priced=priced, indexed=indexed)
-        self._starts = StartFinder(self.began, self._known)
         self._cursor: Cursor | None = None
         self._events: Iterator[ev.Event] = iter(())
         self._next: ev.Event | None = None
@@ -68,19 +82,6 @@ class Player:
         except BaseException:
             self.close()
             raise
-
-    @classmethod
-    def open(
-        cls, path: Path, *, priced: bool = False, indexed: bool = True, clock: Callable[[], float] = time.perf_counter
-    ) -> Player:
-        """A journal by the path of its first part, at its beginning.
-
-        `priced`: by the prices of when it began. `indexed`: it is read through by another process, if it wasn't yet;
-        else an index that is there is used, but none made. `clock` measures how long things take, in seconds.
-
-        Raises: UsageError: it can't be read.
-        """
-        return cls(path, priced=priced, indexed=indexed, clock=clock)
 
     def close(self) -> None:
         """Close the files, and end the process that makes the index."""
@@ -117,16 +118,6 @@ class Player:
         """Marks by time, as far as the journal is indexed."""
         return self._known.marks
 
-    def next_mark(self, at: float, kinds: frozenset[str] | None = None) -> Mark | None:
-        """Return the first mark after this moment, of these kinds; None: there is none."""
-        first = bisect_right(self.marks, at, key=_at)
-        return next((mark for mark in self.marks[first:] if kinds is None or mark.kind in kinds), None)
-
-    def previous_mark(self, at: float, kinds: frozenset[str] | None = None) -> Mark | None:
-        """Return the last mark before this moment, of these kinds; None: there is none."""
-        before = [mark for mark in self.marks[: bisect_right(self.marks, at, key=_at)] if mark.at < at]
-        return next((mark for mark in reversed(before) if kinds is None or mark.kind in kinds), None)
-
     @property
     def damage(self) -> tuple[str, ...]:
         """What is wrong with the journal, as far as it was read."""
@@ -140,7 +131,7 @@ class Player:
 
     def look(self) -> bool:
         """Look for more of the journal and its index. Return whether there is."""
-        self.parts = self._known.parts()
+        self.parts = self._known.find_parts()
         sizes = self._measured()
         grown = sizes != self._sizes
         self._sizes = sizes
@@ -148,13 +139,21 @@ class Player:
         if self._cursor is not None:
             self._cursor.parts = self.parts
         if grown:
-            self.ends_at = max(self.ends_at, last_moment(self.parts) or self.begins_at)
+            self.ends_at = max(self.ends_at, self._last_moment())
         learned = self._known.look(sum(sizes), growing=self.growing)
         if learned and not self._known.plain:
             self.ends_at = max(self.begins_at, self._known.at)
         if learned and self.approximate and self._known.at >= self._at:
             self.seek(self._at)
         return grown or learned
+
+    def _last_moment(self) -> float:
+        for part in reversed(self.parts):
+            with contextlib.suppress(UsageError):
+                last = last_event(part)
+                if last is not None:
+                    return last.at
+        return self.begins_at
 
     def _measured(self) -> tuple[int, ...]:
         sizes = []
@@ -174,7 +173,7 @@ class Player:
         """Go to that moment. Raises: UsageError: the journal can't be read any more."""
         at = max(at, self.begins_at)
         with self._reading(), _uncollected():
-            start = self._starts.before(at, self.parts)
+            start = self._known.start_before(at)
             if not self._may_go_on(at, start):
                 self._begin(start)
             self._fold(at, None)
@@ -191,12 +190,8 @@ class Player:
             self._fold(to_at, self._clock() + budget_s)
         return self._at
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise UsageError(f"{self._path}: can't be read any more ({error.strerror})") from None
+    def _reading(self) -> contextlib.AbstractContextManager[None]:
+        return readable(self._path, " any more")
 
     def _may_go_on(self, at: float, start: Start) -> bool:
         """Return whether folding can go on from the present world rather than from this start."""
@@ -214,7 +209,7 @@ class Player:
             self._cursor.close()
         self.world.release()
         self.world, self.approximate = world, not start.exact
-        self._cursor, self._events, self._next = cursor, _all_of(cursor), None
+        self._cursor, self._events, self._next = cursor, cursor.to_end(), None
         self._at = self.begins_at
 
     def _fold(self, to_at: float, until: float | None) -> None:
@@ -240,17 +235,42 @@ class Player:
         """Return the next event, if more was written since the last look."""
         if self._cursor is None:
             return None
-        self._events = _all_of(self._cursor)
+        self._events = self._cursor.to_end()
         return next(self._events, None)
 
     # --- Single events ---------------------------------------------------------------------------------------------
 
     def with_heads(self, detail: RequestDetail) -> RequestDetail:
-        """Return the detail with method, path and headers, as far as they are found. For a thread: it reads files."""
-        parts, starts = self.parts, self._starts
+        """Return the detail with method, path and headers, credentials masked, as far as they were recorded by then.
+
+        For a thread: it reads a few pieces of the files.
+        """
+        view = detail.view
         with contextlib.suppress(OSError):
-            return with_heads(detail, parts, lambda at: starts.line_near(at, parts))
+            request = self._line(view.arrived_at, "RequestBody", view.ticket)
+            if isinstance(request, RequestBody):
+                detail = replace(detail, method=request.method, path=request.path, request_headers=request.headers)
+            over = [attempt for attempt in view.attempts if attempt.ended_at is not None]
+            if over and over[-1].ended_at is not None:
+                number = b'"attempt":%d,' % over[-1].number
+                answer = self._line(over[-1].ended_at, "ResponseBody", view.ticket, number)
+                if isinstance(answer, ResponseBody):
+                    detail = replace(detail, response_headers=answer.headers)
         return detail
+
+    def _line(self, at: float, kind: str, ticket: int, more: bytes = b"") -> ev.Event | None:
+        """Return the event of that kind about this request, recorded at about this moment. Raises: OSError."""
+        parts = self.parts
+        part, offset = self._known.line_near(at - _BEFORE_S)
+        wanted = re.compile(rb'\{"v":\d+,"event":"%b","at":[^,]+,"ticket":%d,%b' % (kind.encode(), ticket, more))
+        for line in _lines(parts[part:], offset):
+            if wanted.match(line):
+                with contextlib.suppress(BadLine, Unknown):
+                    return event_of(line)
+                return None
+            if (moment_of(line[:256]) or at) > at + _AFTER_S:
+                return None
+        return None
 
     def event_after(self, at: float) -> tuple[float, str] | None:
         """Return when the next event after a moment happens, and its text; None: there is none. Raises: UsageError."""
@@ -276,9 +296,9 @@ class Player:
         """Yield the shown events, from some time before this moment on."""
         with (
             self._reading(),
-            contextlib.closing(Cursor(self.parts, self.began, self._starts.near(at, self.parts))) as cursor,
+            contextlib.closing(Cursor(self.parts, self.began, self._known.place_before(at))) as cursor,
         ):
-            yield from (event for event in _all_of(cursor) if not isinstance(event, _NOT_SHOWN))
+            yield from (event for event in cursor.to_end() if not isinstance(event, _NOT_SHOWN))
 
 
 @contextlib.contextmanager
@@ -293,18 +313,17 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _all_of(cursor: Cursor) -> Iterator[ev.Event]:
-    """Yield all events up to the end of the last part."""
-    while True:
-        yield from cursor.events()
-        if not cursor.turn():
-            return
+def _lines(parts: tuple[Path, ...], offset: int) -> Iterator[bytes]:
+    left = _MOST_BYTES
+    for part in parts:
+        with part.open("rb") as file:
+            file.seek(offset)
+            offset = 0
+            while left > 0 and (line := file.readline(LONGEST_LINE)):
+                left -= len(line)
+                yield line
 
 
 def _in_words(event: ev.Event, more: int) -> str:
     _, _, who, text = describe(event)
     return (f"{who}: {text}" if who else text) + (f", and {more} more" if more else "")
-
-
-def _at(mark: Mark) -> float:
-    return mark.at

@@ -1,28 +1,30 @@
-"""A place in a journal, and reading on from it: the parts as one long file, of which more may be written meanwhile."""
+"""Reading a journal's events from any place on: the parts as one long file, of which more may be written meanwhile.
+Whatever can be read is, and what is wrong with the rest is noted."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hivemind.journal.codec import BadLine, Unknown, event_of
-from hivemind.journal.read.damage import Damage, EventOrder, OrderState
-from hivemind.journal.read.reader import LONGEST_LINE, read_events
-from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
+from hivemind.journal.codec import BadLine, Unknown, begin_of, event_of, version_of
+from hivemind.journal.read.damage import LONGEST_S, Damage, EventOrder, OrderState
+from hivemind.journal.read.head import BOM
+from hivemind.journal.records import VERSION, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler.events import Event
-from hivemind.world.request_view import RequestDetail
 
-_BODIES = (b'{"v":1,"event":"RequestBody"', b'{"v":1,"event":"ResponseBody"')
-_LONG = 4096
-"""Bytes of a line from which on it is looked whether it holds a body, of which the world is told nothing."""
+LONGEST_LINE = 128 << 20
+"""Bytes: a body of 16 MiB is written, and may grow sixfold as text."""
+BODIES: frozenset[type[Event]] = frozenset({RequestBody, ResponseBody})
+"""Kinds that the world has no use for."""
 _AT = re.compile(rb'\{"v":\d+,"event":"\w+","at":(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)[,}]')
 _NEAR = 1 << 16
 """Bytes: near enough for a search by time."""
 _BUFFER = 1 << 18
+_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,21 @@ class Place:
 
 
 class Cursor:
-    """Reads events from a place on."""
+    """Reads events from a place on, but for some kinds, which saves the time of reading them."""
 
     def __init__(
-        self, parts: tuple[Path, ...], began: JournalBegan, place: Place | None = None, damage: Damage | None = None
+        self,
+        parts: tuple[Path, ...],
+        began: JournalBegan,
+        place: Place | None = None,
+        damage: Damage | None = None,
+        *,
+        without: frozenset[type[Event]] = BODIES,
     ) -> None:
-        """From the beginning where no place is named. Raises: OSError: a file can't be read."""
+        """From the beginning where no place is named. Raises: OSError: the file can't be read."""
         self.parts = parts
         self.damage = Damage() if damage is None else damage
+        self._without = without
         place = Place(0, 0) if place is None else place
         self.part, self.offset = place.part, place.offset
         self.order = EventOrder(began, self.damage)
@@ -59,18 +68,29 @@ class Cursor:
         return Place(self.part, self.offset, self.order.standing)
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file that is being read."""
         self._file.close()
 
     def events(self) -> Iterator[Event]:
-        """What comes next in this part, but for bodies, up to where nothing more is written yet; more may be asked for
-        later.
+        """What comes next in this part, up to where nothing more is written yet; more may be asked for later.
 
         Raises: OSError: the file can't be read.
         """
         self._file.seek(self.offset)
         where = self.parts[self.part].name + (f" after byte {self.offset:,}" if self.offset else "")
-        yield from read_events(self._lines(), where, self.damage, self.order)
+        yield from read_events(self._lines(), where, self.damage, self.order, self._without)
+
+    def to_end(self) -> Iterator[Event]:
+        """All that comes next up to the end of the last part. Raises: OSError: the first part can't be read."""
+        while True:
+            try:
+                yield from self.events()
+            except OSError as error:
+                if not self.part:
+                    raise
+                self._note_unread(self.part, error)
+            if not self.turn():
+                return
 
     def turn(self) -> bool:
         """To the beginning of the next part that can be read. Returns whether there is one."""
@@ -78,25 +98,105 @@ class Cursor:
             try:
                 following = self.parts[number].open("rb", buffering=_BUFFER)
             except OSError as error:
-                self.damage.unread.append(f"{self.parts[number]}: can't be read ({error.strerror})")
+                self._note_unread(number, error)
                 continue
             self._file.close()
             self._file, self.part, self.offset = following, number, 0
             return True
         return False
 
+    def _note_unread(self, part: int, error: OSError) -> None:
+        self.damage.unread.append(f"{self.parts[part]}: can't be read ({error.strerror})")
+
     def _lines(self) -> Iterator[bytes]:
+        """Whole lines; of one that is too long its beginning."""
         readline = self._file.readline
         while line := readline(LONGEST_LINE):
-            if not line.endswith(b"\n") and len(line) < LONGEST_LINE and self._goes_on():
-                return
+            if not line.endswith(b"\n"):
+                if len(line) == LONGEST_LINE:
+                    while (piece := readline(_PIECE)) and not piece.endswith(b"\n"):
+                        self.offset += len(piece)
+                    self.offset += len(piece)
+                elif self.part + 1 == len(self.parts) and being_written(self.parts[self.part]):
+                    return  # the rest of it may still be on its way
             self.offset += len(line)
-            if len(line) < _LONG or not line.startswith(_BODIES):
-                yield line
+            yield line
 
-    def _goes_on(self) -> bool:
-        """The rest of this line may still be on its way."""
-        return self.part + 1 == len(self.parts) and being_written(self.parts[self.part])
+
+def read_events(
+    lines: Iterable[bytes], name: str, damage: Damage, order: EventOrder, without: frozenset[type[Event]] = frozenset()
+) -> Iterator[Event]:
+    """The events of these lines, but for some kinds; what is wrong with the other lines is noted as damage.
+
+    `order` corrects a clock that goes back, and a journal that begins in the midst of another.
+    """
+    latest, moved = order.at, order.moved
+    unwanted = tuple(map(begin_of, without))
+    for number, line in enumerate(lines, 1):
+        if unwanted and line.startswith(unwanted) and line.endswith(b"\n"):
+            continue
+        try:
+            event = event_of(line)
+        except Unknown:
+            damage.newer += 1
+            damage.newer_version = max(damage.newer_version, version_of(line) or 0)
+            continue
+        except BadLine as error:
+            mended = _mended(line, error, f"line {number:,} of {name}", damage)
+            if mended is None:
+                continue
+            event = mended
+        kind = type(event)
+        if kind is Gap:
+            damage.gap(event.lost, event.why)  # type: ignore[attr-defined]  # a Gap
+        elif kind is JournalEnded:
+            damage.ended = True
+        elif kind is JournalBegan:
+            damage.newer_version = max(damage.newer_version, _newer(line))
+            order.at = latest
+            order.begin(event, f"line {number:,} of {name}")  # type: ignore[arg-type]  # a JournalBegan
+            moved = order.moved
+        if moved or not 0.0 <= event.at - latest < LONGEST_S:
+            order.at = latest
+            order.put(event, f"line {number:,} of {name}")
+            latest, moved = order.at, order.moved
+        else:
+            latest = event.at
+        yield event
+    order.at = latest
+
+
+def _newer(line: bytes) -> int:
+    version = version_of(line.removeprefix(BOM).strip(b"\0")) or 0
+    return version if version > VERSION else 0
+
+
+def _mended(line: bytes, error: BadLine, where: str, damage: Damage) -> Event | None:
+    """What a bad line holds after all. Noted as damage, but for a mark that editors leave at the start of a file."""
+    plain = line.removeprefix(BOM)
+    if not plain.strip():
+        return None
+    nuls = plain.startswith(b"\0") or plain.rstrip(b"\r\n").endswith(b"\0")
+    event = None
+    if nuls or plain is not line:
+        try:
+            event = event_of(plain.strip(b"\0\r\n"))
+        except (BadLine, Unknown):
+            event = None
+    if event is not None and not nuls:
+        return event
+    if not nuls and len(line) < LONGEST_LINE and not line.endswith(b"\n"):
+        damage.torn = True
+        return None
+    damage.bad_lines += 1
+    cause = "holds NUL bytes, as a power loss leaves them" if nuls else str(error)
+    if len(line) >= LONGEST_LINE:
+        cause = f"is longer than {LONGEST_LINE >> 20} MiB"
+    damage.first_bad = damage.first_bad or f"{where}, which {cause}"
+    return event
+
+
+# --- Searching by time ------------------------------------------------------------------------------------------------
 
 
 def line_near(path: Path, at: float) -> int:
@@ -131,7 +231,7 @@ def moment_of(line: bytes) -> float | None:
 
 
 def _next_moment(file: BinaryIO, offset: int, end: int) -> tuple[int, float] | None:
-    """Where the next line begins that tells a moment, and which; None: there is none before the end."""
+    """Where the next line begins that has a moment, and which; None: there is none before the end."""
     start = line_start(file, offset)
     file.seek(start)
     while start < end and (line := file.readline(LONGEST_LINE)):
@@ -140,55 +240,3 @@ def _next_moment(file: BinaryIO, offset: int, end: int) -> tuple[int, float] | N
             return start, at
         start += len(line)
     return None
-
-
-_SINCE_S, _UNTIL_S = 0.05, 5.0
-"""How far from its moment a line may be: bodies are written down beside what they belong to, not in one go with it."""
-_MOST_BYTES = 64 << 20
-"""That are looked through for one line."""
-Near = Callable[[float], tuple[int, int]]
-"""For a moment a part, and a byte of it, not far behind which what happened then is told."""
-
-
-def with_heads(detail: RequestDetail, parts: tuple[Path, ...], near: Near) -> RequestDetail:
-    """The same with method, path and headers, credentials masked, as far as they were recorded by then.
-
-    Takes as long as reading a few pieces of the files does. Raises: OSError: one can't be read.
-    """
-    view = detail.view
-    asked = _line(parts, near, view.arrived_at, "RequestBody", view.ticket)
-    if isinstance(asked, RequestBody):
-        detail = replace(detail, method=asked.method, path=asked.path, request_headers=asked.headers)
-    over = [attempt for attempt in view.attempts if attempt.ended_at is not None]
-    if over and over[-1].ended_at is not None:
-        number = over[-1].number
-        answer = _line(parts, near, over[-1].ended_at, "ResponseBody", view.ticket, b'"attempt":%d,' % number)
-        if isinstance(answer, ResponseBody):
-            detail = replace(detail, response_headers=answer.headers)
-    return detail
-
-
-def _line(parts: tuple[Path, ...], near: Near, at: float, kind: str, ticket: int, more: bytes = b"") -> Event | None:
-    """The line of that kind about this request."""
-    part, offset = near(at - _SINCE_S)
-    wanted = re.compile(rb'\{"v":\d+,"event":"%b","at":[^,]+,"ticket":%d,%b' % (kind.encode(), ticket, more))
-    for line in _lines(parts[part:], offset):
-        if wanted.match(line):
-            try:
-                return event_of(line)
-            except (BadLine, Unknown):
-                return None
-        if (moment_of(line[:256]) or at) > at + _UNTIL_S:
-            return None
-    return None
-
-
-def _lines(parts: tuple[Path, ...], offset: int) -> Iterator[bytes]:
-    left = _MOST_BYTES
-    for part in parts:
-        with part.open("rb") as file:
-            file.seek(offset)
-            offset = 0
-            while left > 0 and (line := file.readline(LONGEST_LINE)):
-                left -= len(line)
-                yield line

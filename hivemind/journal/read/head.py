@@ -22,7 +22,8 @@ LONGEST_FIRST = 1 << 20
 BOM = b"\xef\xbb\xbf"
 _LOOKED_AT = 4 << 20
 """Bytes in which a line that can be read must stand, where the first can't."""
-_TAIL = 1 << 18
+_TAIL, _TAIL_MOST = 1 << 16, 256 << 20
+"""Bytes at the end in which the last event is looked for, at first and at most."""
 _PACKED = (
     (b"\x1f\x8b", "gzip", "gunzip -k"),
     (b"\x28\xb5\x2f\xfd", "zstd", "unzstd"),
@@ -50,11 +51,17 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise UsageError(f"{path}: no such file; {_LISTED}") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from None
-    with file:
-        try:
-            yield file
-        except OSError as error:
-            raise UsageError(f"{path}: can't be read ({error.strerror})") from None
+    with file, readable(path):
+        yield file
+
+
+@contextmanager
+def readable(path: Path, any_more: str = "") -> Iterator[None]:
+    """Raises: UsageError: the file can't be read, in place of an OSError."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"{path}: can't be read{any_more} ({error.strerror})") from None
 
 
 def beginning(path: Path) -> tuple[JournalBegan, str]:
@@ -76,12 +83,17 @@ def beginning(path: Path) -> tuple[JournalBegan, str]:
 
 
 def last_event(path: Path) -> Event | None:
-    """The last event in a file, found from its end; None where none is near it. Raises: UsageError."""
+    """The last event in a file, found from its end. Raises: UsageError."""
+    window = _TAIL
     with opened(path) as file:
         size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _TAIL))
-        lines = file.read(_TAIL).splitlines()
-    return next((event for line in reversed(lines) if (event := _event(line)) is not None), None)
+        while True:
+            file.seek(max(0, size - window))
+            lines = file.read(window).splitlines()
+            found = next((event for line in reversed(lines) if (event := _event(line)) is not None), None)
+            if found is not None or window >= min(size, _TAIL_MOST):
+                return found
+            window *= 4
 
 
 def _event(line: bytes) -> Event | None:

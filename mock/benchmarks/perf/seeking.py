@@ -138,7 +138,7 @@ def measure(path: Path, events: int, seeks: int, openings: int) -> tuple[list[So
         opened: list[Player] = []
         _timed(first, lambda opened=opened: opened.append(_sought(path, draw)))  # type: ignore[misc]
         opened[0].close()
-    with closing(Player.open(path)) as player:
+    with closing(Player(path)) as player:
         began, looked = time.monotonic(), 0.0
         while player.known_to < 1:
             if len(unread.wall_s) < seeks:
@@ -161,7 +161,7 @@ def measure(path: Path, events: int, seeks: int, openings: int) -> tuple[list[So
 
 def _sought(path: Path, draw: Random) -> Player:
     """One that was just opened, at a moment somewhere."""
-    player = Player.open(path, indexed=False)
+    player = Player(path, indexed=False)
     player.seek(draw.uniform(player.begins_at, player.ends_at))
     player.world.snapshot(player.at)
     return player

@@ -106,7 +106,7 @@ async def _replay(path: Path, console: Console, supervisor: Supervisor, screens:
     from hivemind.journal.index.player import Player
     from hivemind_tui.sources.replay import ReplaySource
 
-    player = Player.open(path, priced=True)
+    player = Player(path, priced=True)
     try:
         source = ReplaySource(player, player.name or path.stem)
         source.journal = path
