@@ -44,8 +44,7 @@ class BodyBudget:
             return None
         part = bytes(message.get("body", b""))
         if not message.get("more_body"):
-            self._check(len(part), len(part))
-            self.used += len(part)
+            self.take(part)
             return part
         parts: list[bytes] = []
         size = 0
@@ -67,6 +66,11 @@ class BodyBudget:
             return body
         finally:
             self.used -= size
+
+    def take(self, body: bytes) -> None:
+        """Count a body that has come. Raises: RequestRefused, as :meth:`read`."""
+        self._check(len(body), len(body))
+        self.used += len(body)
 
     def release(self, body: bytes) -> None:
         """Count a body no longer, because its request is over."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 
 from hivemind import agent_names
+from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.paths import METHOD_OVERRIDES, dialect_for, is_free
 from hivemind.providers.request_body import SHORT, facts_in_steps
@@ -46,7 +47,7 @@ class CallReader:
         self._steps = steps
         self._unknown_paths = UnknownPaths()
 
-    async def head(self, scope: Scope, headers: Mapping[bytes, bytes], place: RequestPath) -> CallHead:
+    def head(self, scope: Scope, headers: Mapping[bytes, bytes], place: RequestPath) -> CallHead:
         """Read a request's head. Raises: RequestRefused: no upstream is known for it."""
         pairs, query = scope["headers"], scope["query_string"]
         route = self._routes.find(place.upstream, place.path, headers)
@@ -57,9 +58,6 @@ class CallReader:
         method, dialect = scope["method"], dialect_for(place.path)
         secrets = (*self._secrets, *credentials_in(pairs, scope["raw_path"] + b"?" + query))
         free = is_free(method, place.raw_path, b"") and headers.keys().isdisjoint(METHOD_OVERRIDES)
-        name = claimed_name(headers, place.agent)
-        if agent_names.tables_wanted(name):
-            await asyncio.to_thread(agent_names.load_tables)
         return CallHead(
             method=method.encode(),
             target=route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b""),
@@ -71,7 +69,7 @@ class CallReader:
             dialect=dialect,
             client=sanitized_client(client_of(pairs), secrets),
             lane=f"{route.origin.name}:{lane_credential(pairs, query, profile)}",
-            name=name,
+            name=claimed_name(headers, place.agent),
             credential=fingerprint(headers, query, profile.auth_headers),
             priority=headers.get(PRIORITY_HEADER),
             secrets=secrets,
@@ -82,10 +80,18 @@ class CallReader:
 
     async def read(self, head: CallHead, body: bytes, tokens: tuple[bytes, ...]) -> Call:
         """Return the call that a request makes, which shows these tokens. Raises: RequestRefused."""
-        if len(body) <= SHORT and not head.encoded:
-            facts = head.dialect.facts(head.path, head.query, head.received, body)
-        else:
-            facts = await self._steps.run(facts_in_steps(head.dialect, head.path, head.query, head.received, body))
+        if agent_names.tables_wanted(head.name):
+            await asyncio.to_thread(agent_names.load_tables)
+        if is_short(head, body):
+            return self.read_short(head, body, tokens)
+        steps = facts_in_steps(head.dialect, head.path, head.query, head.received, body)
+        return self._call(head, await self._steps.run(steps), body, tokens)
+
+    def read_short(self, head: CallHead, body: bytes, tokens: tuple[bytes, ...]) -> Call:
+        """Return the call of a request for which :func:`is_short` holds. Raises: RequestRefused."""
+        return self._call(head, head.dialect.facts(head.path, head.query, head.received, body), body, tokens)
+
+    def _call(self, head: CallHead, facts: Facts, body: bytes, tokens: tuple[bytes, ...]) -> Call:
         facts = sanitized_facts(facts, head.secrets)
         identity = identify(
             self._claims,
@@ -104,6 +110,11 @@ class CallReader:
         if facts.unread:
             _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)
         return call
+
+
+def is_short(head: CallHead, body: bytes | bytearray) -> bool:
+    """Return whether a request is read at once, by :meth:`CallReader.read_short`."""
+    return len(body) <= SHORT and not head.encoded and not agent_names.tables_wanted(head.name)
 
 
 def shown_tokens(headers: Mapping[bytes, bytes], place: RequestPath) -> tuple[bytes, ...]:

@@ -15,17 +15,19 @@ from hivemind.journal.write.bodies import Bodies
 from hivemind.proxy.access import AccessPolicy, is_preflight, preflight_headers, with_cors
 from hivemind.proxy.asgi import Receive, Scope, Send, not_http
 from hivemind.proxy.body_budget import BodyBudget
-from hivemind.proxy.calls import TOKEN_HEADER, CallReader, proven_agent, shown_tokens
+from hivemind.proxy.calls import TOKEN_HEADER, CallReader, is_short, proven_agent, shown_tokens
 from hivemind.proxy.client_retries import ClientRetries
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange
 from hivemind.proxy.keepalive import KeepaliveTiming
+from hivemind.proxy.reply import in_pieces
 from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
+from hivemind.proxy.server_protocol import Cycle
 from hivemind.proxy.step_runner import StepRunner
 from hivemind.settings import Settings
 from hivemind.settings.secrets import own_credentials
-from hivemind.upstream.base import UpstreamError, UpstreamTimeout
+from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
 from hivemind.wire.claims import Claims
 from hivemind.wire.headers import fields, for_client, value
@@ -67,6 +69,8 @@ class Head:
     """Tokens for this proxy that it shows."""
     size: int
     """Bytes that it takes in memory, about."""
+    direct: bool
+    """The request is for an upstream, whatever else holds."""
     call: CallHead | None = None
     """None until it is to be sent upstream."""
 
@@ -141,11 +145,7 @@ class DataPlane:
         if scope["type"] != "http":
             await not_http(scope, receive, send)
             return
-        head = self._heads.find(scope)
-        if head is None:
-            head = self._read_head(scope)
-            if head.denied is None:
-                self._heads.add(scope, head)
+        head = self._head(scope)
         if head.allowed_origin is not None:
             send = with_cors(head.allowed_origin, send)
         try:
@@ -154,6 +154,15 @@ class DataPlane:
             answer_headers, body = refusal.response(head.place.path)
             await ResponseWriter(send).answer(refusal.status, answer_headers, body)
 
+    def _head(self, scope: Scope) -> Head:
+        """Return the head of a request, read unless it came lately."""
+        head = self._heads.find(scope)
+        if head is None:
+            head = self._read_head(scope)
+            if head.denied is None:
+                self._heads.add(scope, head)
+        return head
+
     def _read_head(self, scope: Scope) -> Head:
         headers, place = fields(scope["headers"]), parse_path(scope["raw_path"])
         headers.pop(b"content-length", None)  # each request has its own
@@ -161,7 +170,10 @@ class DataPlane:
         denied = self._access.denial(headers, local is not None)
         origin = headers.get(b"origin")
         allowed = origin if denied is None and origin is not None and self._access.allows_origin(origin) else None
-        return Head(headers, place, local, denied, allowed, shown_tokens(headers, place), size_of_head(scope))
+        direct = local is None and denied is None and allowed is None and not place.flaw
+        if b"upgrade" in headers or scope["method"] in ("HEAD", "OPTIONS"):
+            direct = False
+        return Head(headers, place, local, denied, allowed, shown_tokens(headers, place), size_of_head(scope), direct)
 
     async def _serve(self, scope: Scope, head: Head, receive: Receive, send: Send) -> None:
         """Answer a request, or raise RequestRefused."""
@@ -198,26 +210,34 @@ class DataPlane:
             return
         try:
             if head.call is None:
-                head.call = await self._calls.head(scope, head.fields, head.place)
+                head.call = self._calls.head(scope, head.fields, head.place)
             call = await self._calls.read(head.call, body, head.tokens)
-            # Counted only now: draining doesn't wait for clients that are still sending a request.
-            self._active += 1
-            self._idle.clear()
+            self._count()
             try:
                 if call.free:
                     await run_until_disconnect(relay(call, ResponseWriter(send)), scope, receive)
                 elif (original := self._retries.original(call, self._engine.now())) is not None:
                     await run_until_disconnect(original.join(send), scope, receive)
                 else:
-                    await self._schedule(call, head, scope, receive, send)
+                    await self._run(self._arrive(call, head, scope, send), scope, receive)
             finally:
-                self._active -= 1
-                if not self._active:
-                    self._idle.set()
+                self._discount()
         finally:
             self._body_budget.release(body)
 
-    async def _schedule(self, call: Call, head: Head, scope: Scope, receive: Receive, send: Send) -> None:
+    def _count(self) -> None:
+        """Count a request that is being answered; not before, because draining doesn't wait for clients that are still
+        sending one."""
+        self._active += 1
+        self._idle.clear()
+
+    def _discount(self) -> None:
+        self._active -= 1
+        if not self._active:
+            self._idle.set()
+
+    def _arrive(self, call: Call, head: Head, scope: Scope, send: Send) -> Exchange:
+        """Have a call scheduled."""
         engine = self._engine
         engine.open_lane(call.head.lane, call.head.route.lane)
         if self._on_call is not None:
@@ -236,10 +256,108 @@ class DataPlane:
         )
         if ticket.waiting:
             self._retries.add(exchange)
+        return exchange
+
+    async def _run(self, exchange: Exchange, scope: Scope, receive: Receive) -> None:
         try:
             await run_until_disconnect(exchange.run(), scope, receive, exchange.writer)
         finally:
             self._retries.discard(exchange)
+
+    # --- Without a task -------------------------------------------------------------------------------------------
+
+    def serve_whole(self, cycle: Cycle) -> bool:
+        """Serve a request that has come whole, if it goes upstream and needs no long reading. Return whether it is
+        served; else nothing is done."""
+        head = self._head(cycle.scope)
+        if not head.direct or self._bodies is not None or not self._is_authorized(head.tokens):
+            return False
+        body = bytes(cycle.body)
+        try:
+            if head.call is None:
+                head.call = self._calls.head(cycle.scope, head.fields, head.place)
+            if not is_short(head.call, body):
+                return False
+            call = self._calls.read_short(head.call, body, head.tokens)
+            if call.free or self._retries.original(call, self._engine.now()) is not None:
+                return False
+            self._body_budget.take(body)
+        except RequestRefused:
+            return False
+        cycle.take_body()
+        self._count()
+        DirectExchange(self._arrive(call, head, cycle.scope, cycle.send), cycle, self._run, self._over).begin()
+        return True
+
+    def _over(self, exchange: Exchange) -> None:
+        self._body_budget.release(exchange.call.body)
+        self._discount()
+
+
+class DirectExchange:
+    """Serves one request by callbacks while that suffices: it is granted at once, and its answer comes whole. With
+    anything else, a task goes on from there. `over` is called once."""
+
+    __slots__ = ("_cycle", "_exchange", "_over", "_response", "_run")
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        cycle: Cycle,
+        run: Callable[[Exchange, Scope, Receive], Awaitable[None]],
+        over: Callable[[Exchange], None],
+    ) -> None:
+        self._exchange = exchange
+        self._cycle = cycle
+        self._run = run
+        self._over = over
+        self._response: StartedResponse | None = None
+
+    def begin(self) -> None:
+        """Send the request, or start the task."""
+        self._response = self._exchange.begin()
+        if self._response is None:
+            self._cycle.run_in_task(self._in_task)
+        else:
+            self._response.watch(self._progressed)
+            self._cycle.client_gone.watch(self._leave)
+
+    def _progressed(self) -> None:
+        """Pass the answer on if it is whole; have a task read it unless it soon will be."""
+        response, exchange = self._response, self._exchange
+        assert response is not None
+        body = response.whole
+        comes_whole = response.status == 200 and not in_pieces(response.headers, exchange.call.facts)
+        if body is None and comes_whole and response.growing:
+            return
+        self._unwatch(response)
+        try:
+            answered = body is not None and exchange.answered_whole(body)
+        except BaseException:
+            self._cycle.transport.abort()
+            self._over(exchange)
+            raise
+        if answered:
+            self._over(exchange)
+        else:
+            self._cycle.run_in_task(self._in_task)
+
+    def _leave(self) -> None:
+        response = self._response
+        assert response is not None
+        self._unwatch(response)
+        self._exchange.leave()
+        self._over(self._exchange)
+
+    def _unwatch(self, response: StartedResponse) -> None:
+        response.watch(None)
+        self._cycle.client_gone.forget(self._leave)
+
+    async def _in_task(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._run(self._exchange, scope, receive)
+        finally:
+            self._over(self._exchange)
 
 
 async def relay(call: Call, writer: ResponseWriter) -> None:

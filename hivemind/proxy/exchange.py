@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from hivemind.journal.write.bodies import BodyRecorder
-from hivemind.providers.base import Limits, Tap, TapState
+from hivemind.providers.base import Limits, Steps, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.limits import read_limits
@@ -28,7 +28,7 @@ from hivemind.scheduler.ledger import warning_of
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
-from hivemind.upstream.base import Truncated, UpstreamError, UpstreamResponse
+from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamResponse
 from hivemind.wire.call import Call
 from hivemind.wire.headers import Headers, for_client, value
 from hivemind.wire.recent_heads import Heads
@@ -42,6 +42,7 @@ ERROR_LIMIT = 1 << 20
 PRELUDE_S = 10.0
 """A stream that has begun but has no content for so long (thinking, say) is released, so that the client sees signs of
 life; from then on it can't be retried."""
+_DONE = object()
 _CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="the stream ended before its own end marker")
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
@@ -54,7 +55,7 @@ _TEXTS = {
 
 
 class Exchange:
-    """Runs in the task of the client that sent the request first, until its last client has left."""
+    """One request, from its ticket to its end."""
 
     def __init__(
         self,
@@ -79,14 +80,62 @@ class Exchange:
         self._heard = heard
         self._keepalive_sender: KeepaliveSender | None = None
         self._over: asyncio.Future[None] | None = None
-        self._task = asyncio.current_task()
+        self._task: asyncio.Task[None] | None = None
+        self._started: StartedResponse | None = None
+        """The response of the first attempt, where that was sent before :meth:`run`."""
         self._ended_by_scheduler = False
         self._sent = False
         self._tap: TapState | None = None
 
+    # --- Without a task: the first attempt, where it is granted at once and answered whole -------------------------
+
+    def begin(self) -> StartedResponse | None:
+        """Send the first attempt, if that needs no waiting. Where it was sent, one of :meth:`answered_whole`,
+        :meth:`leave` and :meth:`run` must follow."""
+        ticket, head = self.ticket, self.call.head
+        if ticket.waiting or ticket.refusal is not None:
+            return None
+        self._started = head.route.upstream.start(
+            head.method, head.target, head.headers, self.call.body, retry_stale=not self.call.facts.continues_state
+        )
+        if self._started is not None:
+            self._sent = True
+            ticket.tag = self._end_attempt
+        return self._started
+
+    def answered_whole(self, body: bytes) -> bool:
+        """Pass on the answer that came whole, if it is a plain success. Return whether it was; else nothing is done."""
+        response, call = self._started, self.call
+        if response is None or self._ended_by_scheduler or response.status != 200:
+            return False
+        if in_pieces(response.headers, call.facts) or mismatch_of(200, response.headers, call.facts):
+            return False
+        tap = call.head.dialect.tap(response.headers, call.facts)
+        if not (_is_done(tap.feed(body)) and _is_done(tap.end())) or tap.state.error is not None:
+            return False
+        self._tap, self._started = tap.state, None
+        self._note_head(response)
+        self._log_estimate(tap)
+        self._engine.succeed(self.ticket, 200, self._usage())
+        self.ticket.tag = None
+        self.writer.answer_whole(200, self._head(response), body)
+        return True
+
+    def leave(self) -> None:
+        """Drop the attempt that began, because the client has left."""
+        if self._started is not None:
+            self._started.close()
+        self._engine.abandon(self.ticket, sent=self._sent)
+        self.ticket.tag = None
+
+    # --- In the task of the client that sent it first, until its last client has left ------------------------------
+
     async def run(self) -> None:
         """Serve the request to its end. Cancelled when no client is left."""
+        self._task = asyncio.current_task()
         try:
+            if self._ended_by_scheduler:
+                raise asyncio.CancelledError
             await self._attempts()
         except BaseException as error:
             self._engine.abandon(self.ticket, self._usage(), sent=self._sent)
@@ -97,6 +146,8 @@ class Exchange:
             self.ticket.tag = None
             if self._keepalive_sender is not None:
                 self._keepalive_sender.cancel()
+            if self._started is not None:
+                self._started.close()
             if self._over is not None and not self._over.done():
                 self._over.set_result(None)
 
@@ -113,22 +164,22 @@ class Exchange:
                 self._engine.abandon(ticket, sent=False)
                 await self._refuse(ticket.refusal)
                 return
-            ticket.tag = self._cancel_attempt
+            ticket.tag = self._end_attempt
             if await self._attempt():
                 return
 
-    def _cancel_attempt(self) -> None:
+    def _end_attempt(self) -> None:
         """Cancel the attempt, wherever it is, for the scheduler."""
         self._ended_by_scheduler = True
-        assert self._task is not None
-        self._task.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     def _is_own_cancellation(self, error: BaseException) -> bool:
         """Return whether the scheduler alone cancelled the attempt, and the task wasn't cancelled too."""
         if not (self._ended_by_scheduler and isinstance(error, asyncio.CancelledError)):
             return False
         assert self._task is not None
-        return not self._task.uncancel()
+        return not (self._task.cancelling() and self._task.uncancel())
 
     async def _refuse_unless_begun(self) -> None:
         """Send the reason while no content was sent; an answer that has begun is cut off where it is."""
@@ -151,6 +202,7 @@ class Exchange:
     async def _attempt(self) -> bool:
         call = self.call
         self._sent, self._tap = True, None
+        started, self._started = self._started, None
         try:
             response = await call.head.route.upstream.send(
                 call.head.method,
@@ -158,14 +210,14 @@ class Exchange:
                 call.headers_for(self.writer.started),
                 call.body,
                 retry_stale=not call.facts.continues_state,
+                started=started,
             )
         except UpstreamError as error:
             return await self._failed(call.failure_of(error))
-        self._heads.set_response(response.headers)
+        self._note_head(response)
         if self._heard is not None:
             response = self._heard.answer(self.ticket.attempts, response)
         try:
-            self._engine.headers(self.ticket, read_limits(response.headers, self._wall()))
             if response.status >= 400:
                 return await self._answered_error(response)
             mismatch = mismatch_of(response.status, response.headers, self.call.facts)
@@ -174,6 +226,10 @@ class Exchange:
             return await self._answered(response)
         finally:
             response.close()
+
+    def _note_head(self, response: UpstreamResponse) -> None:
+        self._heads.set_response(response.headers)
+        self._engine.headers(self.ticket, read_limits(response.headers, self._wall()))
 
     async def _answered_error(self, response: UpstreamResponse) -> bool:
         """Handle an error status."""
@@ -315,6 +371,9 @@ class Exchange:
     async def _ended(self, tap: Tap) -> None:
         if (rest := tap.end()) is not None:
             await self._steps.run(rest)
+        self._log_estimate(tap)
+
+    def _log_estimate(self, tap: Tap) -> None:
         if tap.state.gave_up:
             _log.info("what request %d used is estimated: %s", self.ticket.id, tap.state.gave_up)
 
@@ -427,6 +486,11 @@ class Exchange:
 
     def _usage(self) -> Usage | None:
         return usage_so_far(self.ticket, self._tap, unmetered=self.call.facts.unmetered)
+
+
+def _is_done(steps: Steps | None) -> bool:
+    """Return whether work is done, or is by its first step, which takes about a millisecond at most."""
+    return steps is None or next(steps, _DONE) is _DONE
 
 
 def text_of(refusal: Refusal) -> str:

@@ -65,13 +65,19 @@ class ResponseWriter:
 
     async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a whole response at once."""
+        if not self.answer_whole(status, headers, body):
+            await self.start(status, headers)
+            await self.finish(body)
+
+    def answer_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send a whole response, without waiting, to a client on a connection of our own protocol. Return False where
+        it isn't one, or not alone."""
         cycle = getattr(self._clients[0], "__self__", None) if len(self._clients) == 1 else None
-        if isinstance(cycle, Cycle):
-            self.finished = True
-            cycle.answer(status, headers, body)
-            return
-        await self.start(status, headers)
-        await self.finish(body)
+        if not isinstance(cycle, Cycle):
+            return False
+        self.finished = True
+        cycle.answer(status, headers, body)
+        return True
 
     async def _send(self, message: Message) -> None:
         if len(self._clients) == 1:

@@ -111,6 +111,24 @@ class Cycle(RequestResponseCycle):
     protocol, which knows whether the client is still sending."""
 
     _bodiless = False
+    protocol: ClientProtocol
+
+    @property
+    def client_gone(self) -> DisconnectNotifier:
+        """The notifier of the connection."""
+        notifier = disconnect_notifier(self.scope)
+        assert notifier is not None
+        return notifier
+
+    def run_in_task(self, app: Any) -> None:
+        """Serve the request by an ASGI application."""
+        self.protocol._start_asgi_task(self, app)
+
+    def take_body(self) -> bytes:
+        """Return the body of a request that has come whole."""
+        self.message_event.clear()  # as if it had been received
+        body, self.body = bytes(self.body), bytearray()
+        return body
 
     def answer(self, status: int, headers: Headers, body: bytes) -> None:
         """Write a whole response, and complete it. Names of headers are in lower case.
@@ -220,8 +238,12 @@ class ClientProtocol(HttpToolsProtocol):
         self._disconnect: DisconnectNotifier | None = None
         self._deadline = Deadline(self.loop, self._expired)
         self._write_deadline = Deadline(self.loop, self._write_stalled)
+        self._serve_whole: Callable[[Cycle], bool] | None = getattr(self.app, "serve_whole", None)
+        """Serves a request that has come whole without a task, if it can."""
         self._serving: Cycle | None = None
         """The request that is being answered."""
+        self._unstarted: Cycle | None = None
+        """The same, until it is started."""
         self._refusal: bytes | None = None
         """Sent after the answers that are due."""
         self._state = _IDLE
@@ -268,6 +290,8 @@ class ClientProtocol(HttpToolsProtocol):
                 return
         before = self._body_size
         refusal = self._parse(data)
+        if self._unstarted is not None:
+            self._start()
         if refusal is None and self._state:
             refusal = self._check_incomplete(size, self._body_size - before)
         if refusal is not None:
@@ -423,6 +447,7 @@ class ClientProtocol(HttpToolsProtocol):
             keep_alive=version != "1.0" and parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
+        cycle.protocol = self
         if self._serving is None:
             self._serve(cycle)
         else:
@@ -458,9 +483,15 @@ class ClientProtocol(HttpToolsProtocol):
     # --- The course of requests -----------------------------------------------------------------------------------
 
     def _serve(self, cycle: Cycle) -> None:
-        self._serving = cycle
+        """Serve a request once all that came with its head is parsed."""
+        self._serving = self._unstarted = cycle
         self._ahead = 0
-        self._start_asgi_task(cycle, self.app)
+
+    def _start(self) -> None:
+        cycle, self._unstarted = self._unstarted, None
+        assert cycle is not None
+        if cycle.more_body or self._serve_whole is None or not self._serve_whole(cycle):
+            cycle.run_in_task(self.app)
 
     def on_response_complete(self) -> None:
         """Serve the next request, or close the connection."""
@@ -476,6 +507,7 @@ class ClientProtocol(HttpToolsProtocol):
             cycle, _ = self.pipeline.popleft()
             assert isinstance(cycle, Cycle)
             self._serve(cycle)
+            self._start()
         elif self._refusal is not None:
             self._write_last(self._refusal)
         elif self._state == _IDLE:

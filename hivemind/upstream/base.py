@@ -15,6 +15,7 @@ The errors distinguish every ending::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import Protocol
@@ -94,13 +95,41 @@ class UpstreamResponse(Protocol):
         """Drop the connection unless the body was read to its end. Never blocks, may be called twice."""
 
 
+class StartedResponse(UpstreamResponse, Protocol):
+    """A response to a request that is being sent, whose head may not have come."""
+
+    @property
+    def whole(self) -> bytes | None:
+        """The body where all of it has come and nothing of it was read; None otherwise."""
+
+    @property
+    def growing(self) -> bool:
+        """Whether more of it comes while nobody reads."""
+
+    def watch(self, callback: Callable[[], None] | None) -> None:
+        """Call back, outside of the parser, when more of the response has come or it has failed; None: no more."""
+
+
 class Upstream(Protocol):
     """One origin (scheme, host, port), with its pool of connections."""
 
-    async def send(
+    def start(
         self, method: bytes, target: bytes, headers: Headers, body: bytes, *, retry_stale: bool = True
+    ) -> StartedResponse | None:
+        """Write one request to a connection that is open, without waiting for anything; None where there is none.
+        The parameters are those of :meth:`send`, and so is ValueError."""
+
+    async def send(
+        self,
+        method: bytes,
+        target: bytes,
+        headers: Headers,
+        body: bytes,
+        *,
+        retry_stale: bool = True,
+        started: StartedResponse | None = None,
     ) -> UpstreamResponse:
-        """Send one request and wait for the response head.
+        """Send one request and wait for the response head; `started` is what :meth:`start` returned for it, if called.
 
         `target` is the raw path and query as it goes on the wire. `headers` come without hop-by-hop ones, `host` and
         `content-length`, which are added here, and go out in the order given.

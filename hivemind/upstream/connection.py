@@ -169,6 +169,7 @@ class Connection(asyncio.Protocol):
         elif not self._in_head:
             if not response.paused:
                 self._deadline.start(self._timeouts.idle_s)
+            response.progressed()
         elif self._received > MAX_HEAD:
             self.cut(f"malformed response: head larger than {MAX_HEAD} bytes")
 
@@ -257,7 +258,6 @@ class Connection(asyncio.Protocol):
         self._response = None
         if response.paused:
             self.resume()
-        response.finish()
         if self._keep and not self._unwanted and not self._unsent:
             self._used = True
             self.idle_since = self._loop.time()
@@ -265,6 +265,7 @@ class Connection(asyncio.Protocol):
             self._pool.release(self)
         else:
             self.abort()
+        response.finish()
 
     def _expired(self) -> None:
         response = self._response

@@ -10,11 +10,20 @@ from collections.abc import Sequence
 
 import aiohappyeyeballs
 
-from hivemind.upstream.base import ConnectFailed, Disconnected, Headers, NotTrusted, Timeouts, UpstreamResponse
+from hivemind.upstream.base import (
+    ConnectFailed,
+    Disconnected,
+    Headers,
+    NotTrusted,
+    StartedResponse,
+    Timeouts,
+    UpstreamResponse,
+)
 from hivemind.upstream.connection import Connection
 from hivemind.upstream.describe import describe, is_untrusted
 from hivemind.upstream.headers import encode_head, framed
 from hivemind.upstream.origin import Origin
+from hivemind.upstream.response import NativeResponse
 
 CLOSED = "the upstream client was closed"
 SURELY_OPEN_S = 2.0
@@ -94,14 +103,27 @@ class NativeUpstream:
         self._timeouts = timeouts
         self._pool = Pool(max_idle)
 
-    async def send(
+    def start(
         self, method: bytes, target: bytes, headers: Headers, body: bytes, *, retry_stale: bool = True
-    ) -> UpstreamResponse:
-        head = encode_head(method, target, framed(method, self._origin.authority, headers, body))
+    ) -> NativeResponse | None:
+        head = self._head(method, target, headers, body)
         since = 0.0 if retry_stale else asyncio.get_running_loop().time() - SURELY_OPEN_S
         connection = self._pool.take(since)
-        if connection is not None:
-            response = connection.start(method, head, body)
+        return None if connection is None else connection.start(method, head, body)
+
+    async def send(
+        self,
+        method: bytes,
+        target: bytes,
+        headers: Headers,
+        body: bytes,
+        *,
+        retry_stale: bool = True,
+        started: StartedResponse | None = None,
+    ) -> UpstreamResponse:
+        response = started or self.start(method, target, headers, body, retry_stale=retry_stale)
+        if response is not None:
+            assert isinstance(response, NativeResponse), "started here"
             try:
                 await response.head()
             except Disconnected as exc:
@@ -109,10 +131,14 @@ class NativeUpstream:
                     raise
             else:
                 return response
+        head = self._head(method, target, headers, body)
         connection = await self._connect()
         response = connection.start(method, head, body)
         await response.head()
         return response
+
+    def _head(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> bytes:
+        return encode_head(method, target, framed(method, self._origin.authority, headers, body))
 
     async def aclose(self) -> None:
         await self._pool.aclose()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from hivemind.upstream.base import Headers, Truncated, UpstreamError, raisable
@@ -30,7 +31,7 @@ class NativeResponse:
     It outlives its exchange: the connection serves others as soon as the last byte has come, read or not.
     """
 
-    __slots__ = ("_chunks", "_connection", "_error", "_loop", "_size", "_waiter", "headers", "status")
+    __slots__ = ("_chunks", "_connection", "_error", "_loop", "_size", "_waiter", "_watcher", "headers", "status")
 
     def __init__(self, connection: Source, loop: asyncio.AbstractEventLoop) -> None:
         self.status = 0
@@ -42,6 +43,25 @@ class NativeResponse:
         self._size = 0
         self._error: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._watcher: Callable[[], None] | None = None
+
+    @property
+    def whole(self) -> bytes | None:
+        if self._connection is not None or self._error is not None:
+            return None
+        return self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
+
+    @property
+    def growing(self) -> bool:
+        return self._connection is not None and not self.paused
+
+    def watch(self, callback: Callable[[], None] | None) -> None:
+        self._watcher = callback
+
+    def progressed(self) -> None:
+        """Report that more has come, outside of the parser."""
+        if self._watcher is not None:
+            self._watcher()
 
     async def head(self) -> None:
         """Wait for the response head. Cancelling drops the connection.
@@ -96,12 +116,14 @@ class NativeResponse:
         """Complete the body and detach from the connection."""
         self._connection = None
         self._wake()
+        self.progressed()
 
     def fail(self, error: UpstreamError) -> None:
         """End the body with an error; what has come can still be read."""
         self._connection = None
         self._error = error
         self._wake()
+        self.progressed()
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()

@@ -18,6 +18,7 @@ from hivemind.upstream.base import (
     Disconnected,
     Headers,
     NotTrusted,
+    StartedResponse,
     Timeouts,
     Truncated,
     Upstream,
@@ -72,8 +73,20 @@ class TransportUpstream:
         self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def send(
+    def start(
         self, method: bytes, target: bytes, headers: Headers, body: bytes, *, retry_stale: bool = True
+    ) -> StartedResponse | None:
+        return None
+
+    async def send(
+        self,
+        method: bytes,
+        target: bytes,
+        headers: Headers,
+        body: bytes,
+        *,
+        retry_stale: bool = True,
+        started: StartedResponse | None = None,
     ) -> UpstreamResponse:
         if self._closed:
             raise ConnectFailed(f"{self._origin}: {CLOSED}")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from hivemind.proxy.data_plane import DataPlane
+
 _HERE = Path(__file__).parent
 _ON_BOTH = (
     "test_unseen_retry.py",
@@ -17,6 +19,28 @@ _ON_BOTH = (
     "test_disconnects.py",
     "test_request_head.py",
 )
+
+
+_BOTH_WAYS = ("test_passthrough.py", "test_unseen_retry.py", "test_unexpected_replies.py", "test_streaming.py")
+"""Modules whose tests are also run by the ASGI application alone, as another server would run it."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test of some modules once more without what our own protocol serves directly."""
+    if metafunc.definition.path.name in _BOTH_WAYS:
+        metafunc.fixturenames.append("only_asgi")
+        metafunc.parametrize(
+            "only_asgi",
+            [pytest.param(False, id="direct"), pytest.param(True, id="asgi", marks=pytest.mark.slow)],
+            indirect=True,
+        )
+
+
+@pytest.fixture
+def only_asgi(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serve every request by the ASGI application, where the parameter says so."""
+    if request.param:
+        monkeypatch.setattr(DataPlane, "serve_whole", lambda self, cycle: False)
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -16,7 +16,7 @@ def scope(path: bytes = b"/v1/messages", **headers: bytes) -> dict[str, Any]:
 
 def head(size: int = 100) -> Head:
     """A head as it was read."""
-    return Head({}, parse_path(b"/v1/messages"), None, None, None, (), size)
+    return Head({}, parse_path(b"/v1/messages"), None, None, None, (), size, direct=True)
 
 
 def test_only_the_length_of_the_body_may_differ() -> None:

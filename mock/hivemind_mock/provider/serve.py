@@ -59,7 +59,14 @@ async def serving(
     Raises OSError where the address can't be bound.
     """
     config = uvicorn.Config(
-        app, http=protocol, ws="none", lifespan="off", log_config=None, access_log=False, timeout_keep_alive=75
+        app,
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
     )
     config.load()
     state = ServerState()
