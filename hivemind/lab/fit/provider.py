@@ -125,7 +125,7 @@ def _fitted(
         outages,
         recorded_s,
         median([one.duration_s for one in refusals] or [_QUICK_S]),
-        fit_latency([Sample(t.granted_at, t.in_flight, a.arrived.size_chars, _first_s(t)) for a, t in answered]),
+        fit_latency([Sample(t.granted_at, t.in_flight, a.arrived.size_chars, t.parts_s[0]) for a, t in answered]),
         fit_latency(
             [
                 Sample(t.granted_at, t.in_flight, t.usage.output_tokens, t.duration_s - t.first_s)
@@ -137,10 +137,6 @@ def _fitted(
         faults,
         len(faults) / (len(faults) + len(answered)) if faults else 0.0,
     )
-
-
-def _first_s(one: Attempt) -> float:
-    return one.duration_s if one.first_s is None else one.first_s
 
 
 def _find_outages(taken: Sequence[RequestAttempt]) -> list[Outage]:

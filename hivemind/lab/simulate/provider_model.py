@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import replace
 
 from hivemind.lab.fit.limits import Amounts, Limiter, Pools
 from hivemind.lab.fit.provider import FittedProvider, Outage
@@ -15,25 +15,6 @@ from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowReading
 _NOTHING = Amounts(0, 0)
 _TRIES = 8
 """Recorded answers drawn to find one to a request of the same kind."""
-
-
-@dataclass(slots=True)
-class AttemptResult:
-    """How a simulated attempt ends."""
-
-    duration_s: float
-    first_s: float | None = None
-    """Seconds to the first content, if it comes before the end."""
-    headed_s: float | None = None
-    """Seconds to the response head, if it comes before the end."""
-    usage: Usage | None = None
-    failure: Failure | None = None
-    """None: it is answered."""
-    status: int = 200
-    charged: bool = True
-    """It counts against rate limits and concurrency."""
-    recorded: Attempt | None = None
-    """The recorded attempt, if this one repeats it."""
 
 
 class ProviderModel:
@@ -63,7 +44,7 @@ class ProviderModel:
         self._used: dict[RequestStep, int] = {}
         """Recorded attempts of the present outage that each request has repeated."""
 
-    def answer(self, now: float, request: RequestStep, inherent: Attempt | None, in_flight: int) -> AttemptResult:
+    def answer(self, now: float, request: RequestStep, inherent: Attempt | None, in_flight: int) -> Attempt:
         """Decide how an attempt ends that begins now with so many in flight, itself included.
 
         `inherent` is the recorded attempt to repeat, if any.
@@ -71,35 +52,31 @@ class ProviderModel:
         provider = self._provider
         outage = self._outage_at(now)
         if outage is not None:
-            answer = _result_of(self._in_outage(outage, request))
-            answer.charged = False
-            return answer
+            return replace(_result_of(self._in_outage(outage, request), own=False), charged=False)
         if provider.max_in_flight is not None and self._in_process >= provider.max_in_flight:
             return self._refusal(FailureKind.OVERLOADED, 529, None)
         chosen = self._choose(request, inherent)
         if chosen is None:
-            return AttemptResult(
-                provider.refused_s, usage=Usage(request.arrived.estimated_input, 0, 0, 1), charged=False
-            )  # the recording has no answer
+            usage = Usage(request.arrived.estimated_input, 0, 0, 1)  # the recording has no answer
+            return Attempt(duration_s=provider.refused_s, usage=usage, charged=False)
         if not uncharged(chosen):
             family, amounts = request.arrived.family, amounts_of(request, chosen)
             wait_s = self._limiter.wait_s(now, family, amounts)
             if wait_s > 0:
                 return self._refusal(FailureKind.RATE_LIMITED, 429, float(math.ceil(wait_s)))
             self._limiter.charge(now, family, amounts)
-        answer = _result_of(chosen)
-        answer.recorded = chosen if chosen is inherent else None
+        answer = _result_of(chosen, own=chosen is inherent)
         self._in_process += answer.charged
         self._scale(answer, chosen, now, in_flight)
         return answer
 
-    def over(self, now: float, request: RequestStep, answer: AttemptResult) -> None:
+    def over(self, now: float, request: RequestStep, answer: Attempt) -> None:
         """End an attempt."""
         if answer.charged:
             self._in_process -= 1
             self._limiter.settle(now, request.arrived.family, answer.usage)
 
-    def left(self, answer: AttemptResult) -> None:
+    def left(self, answer: Attempt) -> None:
         """End an attempt whose client left."""
         self._in_process -= answer.charged
 
@@ -134,9 +111,9 @@ class ProviderModel:
         self._outage_attempts += 1
         return outage.attempts[self._outage_attempts % len(outage.attempts)]
 
-    def _refusal(self, kind: FailureKind, status: int, delay_s: float | None) -> AttemptResult:
+    def _refusal(self, kind: FailureKind, status: int, delay_s: float | None) -> Attempt:
         failure = Failure(kind, True, status, delay_s)
-        return AttemptResult(self._provider.refused_s, failure=failure, status=status, charged=False)
+        return Attempt(duration_s=self._provider.refused_s, failure=failure, status=status, charged=False)
 
     def _choose(self, request: RequestStep, inherent: Attempt | None) -> Attempt | None:
         """Return the recorded attempt, or draw one, or None if the recording has none to draw from."""
@@ -160,8 +137,7 @@ class ProviderModel:
             if other.arrived.stream == arrived.stream and other.arrived.model == arrived.model:
                 break
         usage = pattern.usage if answered is None else answered.usage
-        first_s = pattern.duration_s if pattern.first_s is None else pattern.first_s
-        rest_s = pattern.duration_s - first_s
+        first_s, rest_s = pattern.parts_s
         first_s *= provider.latency.size_factor(arrived.size_chars, other.arrived.size_chars)
         if usage is not None and pattern.usage is not None:
             rest_s *= provider.pace.size_factor(usage.output_tokens, pattern.usage.output_tokens)
@@ -176,10 +152,9 @@ class ProviderModel:
             complete=True,
         )
 
-    def _scale(self, answer: AttemptResult, chosen: Attempt, now: float, in_flight: int) -> None:
+    def _scale(self, answer: Attempt, chosen: Attempt, now: float, in_flight: int) -> None:
         provider = self._provider
-        first_s = answer.duration_s if answer.first_s is None else answer.first_s
-        rest_s = answer.duration_s - first_s
+        first_s, rest_s = answer.parts_s
         slower = provider.latency.factor(now, in_flight, chosen.granted_at, chosen.in_flight)
         first_s *= slower
         if answer.headed_s is not None:
@@ -190,19 +165,17 @@ class ProviderModel:
         answer.duration_s = first_s + rest_s
 
 
-def _result_of(one: Attempt) -> AttemptResult:
-    """Return the result of a recorded attempt."""
-    recorded = one.failure
-    if recorded is None:
-        first_s = one.first_s if one.first_s is not None and one.first_s < one.duration_s else None
-        headed_s = one.headed_s if one.headed_s is not None and one.headed_s < one.duration_s else None
-        return AttemptResult(one.duration_s, first_s, headed_s, one.usage, None, one.status)
-    failure = Failure(recorded.kind, recorded.retryable, recorded.status, recorded.delay_s, recorded.message)
-    return AttemptResult(
-        one.duration_s,
-        one.first_s,  # after the first content there is no retry
-        usage=one.usage,
-        failure=failure,
-        status=one.status,
-        charged=not uncharged(one),
-    )
+def _result_of(one: Attempt, *, own: bool) -> Attempt:
+    """Return a recorded attempt as one to simulate. `own`: it is the request's own."""
+    result = replace(one, charged=not uncharged(one))
+    if not own:
+        result.first_number = result.end_number = None
+    if one.failure is not None:
+        result.headed_s = None
+    else:
+        result.headed_s, result.first_s = _before(one.duration_s, one.headed_s), _before(one.duration_s, one.first_s)
+    return result
+
+
+def _before(end_s: float, at_s: float | None) -> float | None:
+    return None if at_s is None or at_s >= end_s else at_s

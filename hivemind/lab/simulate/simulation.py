@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from hivemind.lab.simulate.plan import SimulationPlan
-from hivemind.lab.simulate.provider_model import AttemptResult
-from hivemind.lab.trace.steps import CommandStep, RequestStep, Step, usage_at_start
+from hivemind.lab.trace.steps import Attempt, CommandStep, RequestStep, Step, usage_at_start
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
@@ -43,7 +42,7 @@ class _Run:
     request: RequestStep
     next_attempt: int = 0
     """Index of the next inherent attempt to repeat."""
-    result: AttemptResult | None = None
+    result: Attempt | None = None
     """Of the attempt in flight."""
     ticket: Ticket | None = None
 
@@ -174,8 +173,7 @@ class Simulation:
             leaves_s, own = request.left_in_flight_s, None
         in_flight = self._scheduler.lanes[lane].gate.active
         result = run.result = self._plan.upstreams[lane].answer(now, request, own, in_flight)
-        recorded = result.recorded
-        run.next_attempt += recorded is not None
+        run.next_attempt += result.end_number is not None
         if leaves_s is not None:
             result.duration_s = max(result.duration_s, leaves_s * 2)
             if request.arrived.agent not in self._plan.clients.timeouts_s:
@@ -183,14 +181,14 @@ class Simulation:
         if result.headed_s is not None:
             self._push(now + result.headed_s, _HEAD, run, attempt)
         if result.first_s is not None:
-            self._push(now + result.first_s, _FIRST, run, attempt, None if recorded is None else recorded.first_number)
+            self._push(now + result.first_s, _FIRST, run, attempt, result.first_number)
             lasts_s = result.duration_s - result.first_s
             reports = min(MOST_PROGRESS, int(lasts_s / PROGRESS_S))
             for number in range(1, reports + 1):
                 self._push(now + result.first_s + lasts_s * number / (reports + 1), _PROGRESS, run, attempt)
         ends_at = now + result.duration_s
         key = round(max(ends_at, now + _SHORTEST_S), _DIGITS)
-        order = next(self._numbers) if recorded is None or recorded.end_number is None else recorded.end_number
+        order = next(self._numbers) if result.end_number is None else result.end_number
         heapq.heappush(self._heap, (key, order, ends_at, _END, run, attempt))
 
     def _continue(self, now: float, kind: int, run: _Run, ticket: Ticket) -> None:
@@ -210,7 +208,7 @@ class Simulation:
             so_far = Usage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, tokens)
             self._scheduler.progress(now, ticket, tokens, so_far)
 
-    def _end(self, now: float, run: _Run, ticket: Ticket, result: AttemptResult) -> None:
+    def _end(self, now: float, run: _Run, ticket: Ticket, result: Attempt) -> None:
         request = run.request
         if result.headed_s is None:
             self._read_headers(now, ticket)
@@ -234,10 +232,10 @@ class Simulation:
         """Return the random number behind the recorded retry delay: equation 4 of the paper, solved for it."""
         if self._plan.draws or attempt > len(request.attempts):
             return None
-        failure = request.attempts[attempt - 1].failure
-        if failure is None or failure.retry_in_s is None:
+        retry_in_s = request.attempts[attempt - 1].retry_in_s
+        if retry_in_s is None:
             return None
-        return (failure.retry_in_s / self._trace.began.config.retry.base_s) % 1.0
+        return (retry_in_s / self._trace.began.config.retry.base_s) % 1.0
 
     def _leave(self, now: float, run: _Run, ticket: Ticket, attempt: int) -> None:
         """Let the client leave; during an attempt only in that very attempt."""

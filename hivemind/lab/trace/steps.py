@@ -12,15 +12,15 @@ from typing import Any
 from hivemind.control.parsing import command_from
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
-from hivemind.scheduler.types import Request, TaskSpec, Usage
+from hivemind.scheduler.types import Failure, Request, TaskSpec, Usage
 
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """An attempt as it was recorded."""
+    """An attempt as it was recorded, or as it is simulated."""
 
-    granted_at: float
-    in_flight: int
+    granted_at: float = 0.0
+    in_flight: int = 0
     """Requests in flight in the lane when the attempt began, itself included."""
     first_s: float | None = None
     """Seconds to the first content."""
@@ -28,14 +28,24 @@ class Attempt:
     """Seconds to the response head, where its headers reported rate limits."""
     duration_s: float = 0.0
     usage: Usage | None = None
-    failure: ev.AttemptFailed | None = None
+    failure: Failure | None = None
+    retry_in_s: float | None = None
+    """The delay before the next attempt, if it failed and another one followed."""
     status: int = 200
     complete: bool = False
     """It was answered or failed; otherwise its client left or the recording ended first."""
     first_number: int | None = None
-    """The :attr:`Step.number` of its first content."""
+    """The :attr:`Step.number` of its first content; None if that isn't the request's own."""
     end_number: int | None = None
-    """The :attr:`Step.number` of its end."""
+    """The :attr:`Step.number` of its end; None if the attempt isn't the request's own."""
+    charged: bool = True
+    """Simulated limits count it."""
+
+    @property
+    def parts_s(self) -> tuple[float, float]:
+        """Seconds to the first content, or to the end if there is none, and from there to the end."""
+        first_s = self.duration_s if self.first_s is None else self.first_s
+        return first_s, self.duration_s - first_s
 
 
 @dataclass(slots=True, eq=False)

@@ -15,8 +15,8 @@ from hivemind.journal.records import JournalBegan
 from hivemind.lab.trace.steps import AgentHistory, Attempt, CommandStep, RequestStep, Step, over_at
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.types import Priority, WindowReading
-from hivemind.world.lifecycle import Lifecycle, OpenRequests
+from hivemind.scheduler.types import Failure, Priority, WindowReading
+from hivemind.world.lifecycle import End, Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 
 SOON_S = 5.0
@@ -81,10 +81,10 @@ class TraceBuilder:
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
             ev.FirstContent: self._first_content,
-            ev.AttemptFailed: self._failed,
-            ev.Finished: self._finished,
-            ev.Abandoned: self._abandoned,
-            ev.Refused: self._refused,
+            ev.AttemptFailed: self._ended,
+            ev.Finished: self._ended,
+            ev.Abandoned: self._ended,
+            ev.Refused: self._ended,
             ev.LaneOpened: self._lane_opened,
             ev.LimitsRead: self._limits_read,
             ev.Commanded: self._commanded,
@@ -209,53 +209,33 @@ class TraceBuilder:
             last.first_s, last.headed_s = event.at - last.granted_at, event.headed_s
             last.first_number = self._number()
 
-    def _failed(self, event: ev.AttemptFailed) -> None:
-        traced = self._open.attempt_failed(event)
+    def _ended(self, event: End) -> None:
+        """End an attempt, and the request unless it is retried."""
+        traced = self._open.attempt_failed(event) if isinstance(event, ev.AttemptFailed) else self._open.ended(event)
         if traced is None:
             return
-        if traced.step.attempts:
-            last = traced.step.attempts[-1]
-            last.failure, last.complete = event, True
-            self._end_attempt(last, event, event.status or 0)
-        if event.retry_in_s is None:
-            self._end(traced)
+        step = traced.step
+        if step.attempts and not isinstance(event, ev.Refused):
+            self._end_attempt(step, event)
+        if traced.end is not None:
+            step.end, step.ended_at = traced.state, event.at
+            self._agents[step.arrived.agent].ends(step)
 
-    def _finished(self, event: ev.Finished) -> None:
-        traced = self._open.ended(event)
-        if traced is None:
-            return
-        if traced.step.attempts:
-            last = traced.step.attempts[-1]
-            last.complete = True
-            self._end_attempt(last, event, event.status)
-        self._end(traced)
-
-    def _abandoned(self, event: ev.Abandoned) -> None:
-        traced = self._open.ended(event)
-        if traced is None:
-            return
-        if event.flying and traced.step.attempts:
-            last = traced.step.attempts[-1]
-            self._end_attempt(last, event, last.status)
-            traced.step.left_in_flight_s = last.duration_s
-        self._end(traced)
-
-    def _refused(self, event: ev.Refused) -> None:
-        traced = self._open.ended(event)
-        if traced is not None:
-            self._end(traced)
-
-    def _end_attempt(self, last: Attempt, event: ev.AttemptFailed | ev.Finished | ev.Abandoned, status: int) -> None:
-        last.usage, last.status = event.usage, status
-        last.duration_s, last.end_number = event.at - last.granted_at, self._number()
+    def _end_attempt(self, step: RequestStep, event: ev.AttemptFailed | ev.Finished | ev.Abandoned) -> None:
+        last = step.attempts[-1]
+        duration_s = event.at - last.granted_at
+        if isinstance(event, ev.Abandoned):
+            if not event.flying:
+                return
+            step.left_in_flight_s = duration_s
+        else:
+            last.complete, last.status = True, event.status or 0
+        if isinstance(event, ev.AttemptFailed):
+            last.failure = Failure(event.kind, event.retryable, event.status, event.delay_s, event.message)
+            last.retry_in_s = event.retry_in_s
+        last.usage, last.duration_s, last.end_number = event.usage, duration_s, self._number()
         # Never below 0: the attempt may have begun in another lane where lines are lost.
         self._in_flight[event.lane] = max(0, self._in_flight.get(event.lane, 0) - 1)
-
-    def _end(self, traced: _Traced) -> None:
-        assert traced.end is not None
-        step = traced.step
-        step.end, step.ended_at = traced.state, traced.end.at
-        self._agents[step.arrived.agent].ends(step)
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
         self._lanes.setdefault(event.lane, LaneTrace(event.lane, event.upstream, event.provider, event.config))
