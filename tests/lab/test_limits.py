@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hivemind.lab.fit.limits import Amounts, FittedLimit, Limiter, fit_limits
-from hivemind.lab.fit.rate_models import Allowance, FixedWindow, TokenBucket
+from hivemind.lab.fit.limiter import Allowance, Amounts, FittedLimit, FixedWindow, Limiter, TokenBucket
+from hivemind.lab.fit.limits import fit_limits
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
 FAMILY = "claude"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.lab.fit.rate_models import FixedWindow, TokenBucket
+from hivemind.lab.fit.limiter import FixedWindow, TokenBucket
 from hivemind_mock.provider.config import LimitConfig
 from hivemind_mock.provider.limits import Limiter, Reading
 

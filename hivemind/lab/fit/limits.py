@@ -1,16 +1,16 @@
-"""Rate limits of a provider, fitted to the headers of its responses, and their state in a simulation."""
+"""Rate limits of a provider, fitted to the headers of its responses, or inferred from its refusals."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from statistics import median
-from typing import NamedTuple
 
-from hivemind.lab.fit.rate_models import Allowance, FixedWindow, SharedAllowance, TokenBucket
-from hivemind.scheduler.types import Usage, WindowKind, WindowReading
+from hivemind.lab.fit.limiter import ONE_END_S, FittedLimit
+from hivemind.lab.trace.steps import Attempt, RequestAttempt
+from hivemind.scheduler.types import FailureKind, WindowKind, WindowReading
 
 TimedReading = tuple[float, WindowReading]
 """The time of a response, and what its headers said of one window."""
@@ -21,58 +21,17 @@ _NEARLY = 0.12
 """A fitted length that differs by at most this share is rounded to a usual one: readings are late and rounded."""
 _ROUNDED_S = 0.02
 """A reset this close to a whole second was rounded."""
-_ONE_END_S = 1.5
-"""Readings of one window's end differ by at most so much."""
 _MINUTE_S = 60.0
 """The length of a window if nothing else is known."""
 _BRIEF_S = 15.0
 """A shorter recording shows too few ends of windows."""
-MARGIN = 0.03
-"""A limit explains a refusal if at most this share of it was left."""
-
-
-@dataclass(frozen=True, slots=True)
-class FittedLimit:
-    """One window of a family of models."""
-
-    family: str
-    kind: WindowKind
-    limit: int
-    fixed: bool
-    """A fixed window; otherwise a token bucket."""
-    span_s: float
-    size: int | None = None
-    """The size of a bucket that holds less than its limit."""
-    whole_seconds: bool = False
-    """Responses report resets in whole seconds."""
-    reported: bool = True
-    """Responses report it."""
-    used_most: float = 0.0
-    """The largest used share, 0 to 1."""
-    spent: float = 0.0
-    """Used before the recording began, in the window that ends in `spent_for_s`."""
-    spent_for_s: float = 0.0
-    pool: str = ""
-    """Limits with the same name share one window; empty: not shared."""
-    others: tuple[tuple[float, float], ...] = ()
-    """Times and amounts of use by others."""
-
-    def begin(self, now: float) -> Allowance:
-        """Return its state when the recording began."""
-        allowance = self._begun(now)
-        return SharedAllowance(allowance, self.others) if self.others else allowance
-
-    def _begun(self, now: float) -> Allowance:
-        if not self.fixed:
-            return TokenBucket(self.limit, self.span_s, self.size)
-        window = FixedWindow(self.limit, self.span_s)
-        if self.spent:
-            window.take(now - (self.span_s - self.spent_for_s), self.spent)
-        return window
-
-    def __str__(self) -> str:
-        how = "a fixed window" if self.fixed else "a bucket"
-        return f"{self.limit:,} {self.kind.value} in {self.span_s:g} s ({how})"
+_SECONDS_S = 1.5
+"""By so much Retry-After exceeds the rest of the window: whole seconds, and the round trip."""
+_SHORT_DELAY_S = 3.0
+"""A shorter Retry-After doesn't wait for the end of a window of a minute."""
+_ENOUGH = 3
+_MAX_SPREAD = 0.5
+"""Amounts that spread by more aren't caused by one limit."""
 
 
 def fit_limits(reported: Iterable[tuple[float, str, tuple[WindowReading, ...]]], began_at: float) -> list[FittedLimit]:
@@ -154,7 +113,7 @@ def _is_bucket(size: int, limit: int, readings: Sequence[tuple[float, int, float
     window_s = max(reset_in_s for _, _, reset_in_s in readings)
     groups, began = 0, -math.inf
     for end in ends:
-        if end - began > _ONE_END_S:
+        if end - began > ONE_END_S:
             groups, began = groups + 1, end
     recorded_s = readings[-1][0] - readings[0][0]
     if groups > recorded_s / max(window_s, 1.0) * 1.3 + 2:
@@ -170,7 +129,7 @@ def _span_s(readings: Sequence[tuple[float, int, float]]) -> float:
     if usual_s != longest_s:
         return usual_s
     ends = sorted(at + reset_in_s for at, _, reset_in_s in readings)
-    if ends[-1] - ends[0] > _ONE_END_S:
+    if ends[-1] - ends[0] > ONE_END_S:
         return longest_s
     return min((each for each in _SPANS_S if each >= longest_s), default=longest_s)
 
@@ -187,114 +146,42 @@ def _rounded(readings: Sequence[tuple[float, int, float]]) -> bool:
     return len(parts) >= 3 and same >= 0.9 * len(parts)
 
 
-class Amounts(NamedTuple):
-    """What one request charges to each kind of window."""
-
-    tokens_in: int
-    max_out: int
-
-    def first(self, kind: WindowKind, *, reserves: bool) -> float:
-        """Return the charge at the beginning. `reserves`: the provider charges the longest possible answer."""
-        if kind is WindowKind.REQUESTS:
-            return 1.0
-        if kind is WindowKind.OUTPUT:
-            return 0.0
-        return float(max(self.tokens_in, self.max_out if reserves and kind is WindowKind.TOKENS else 0))
-
-
-Pools = dict[tuple[str, WindowKind], Allowance]
-"""Shared windows by the name of their pool."""
-
-
-def _same_end(reported_s: float | None, found_s: float) -> bool:
-    """Return whether both readings are of the same window, and it isn't nearly over."""
-    return reported_s is not None and reported_s > _ONE_END_S and abs(reported_s - found_s) <= _ONE_END_S
-
-
-class Limiter:
-    """The windows of one lane in use: a request is charged to each of its family, or to none."""
-
-    def __init__(
-        self,
-        limits: Iterable[FittedLimit],
-        began_at: float,
-        wall_offset: float,
-        *,
-        reserves: bool,
-        pools: Pools | None = None,
-    ) -> None:
-        """`wall_offset` converts times to seconds since the epoch; `pools` holds the windows that limiters share."""
-        pools = {} if pools is None else pools
-        self._windows: dict[str, list[tuple[FittedLimit, Allowance]]] = {}
-        self._wall_offset = wall_offset
-        self._reserves = reserves
-        for each in limits:
-            allowance = each.begin(began_at)
-            if each.pool:
-                allowance = pools.setdefault((each.pool, each.kind), allowance)
-            self._windows.setdefault(each.family, []).append((each, allowance))
-
-    def wait_s(self, now: float, family: str, amounts: Amounts) -> float:
-        """Return the seconds until the request fits; 0: it fits now."""
-        longest_s = 0.0
-        for limit, allowance in self._windows.get(family, ()):
-            wait_s = allowance.wait_s(now, amounts.first(limit.kind, reserves=self._reserves))
-            if wait_s > longest_s:
-                longest_s = wait_s
-        return longest_s
-
-    def left(self, now: float, family: str) -> dict[WindowKind, int]:
-        """Return what remains of each window."""
-        return {limit.kind: allowance.reading(now)[0] for limit, allowance in self._windows.get(family, ())}
-
-    def missing(
-        self, now: float, family: str, readings: Iterable[WindowReading]
-    ) -> Iterator[tuple[FittedLimit, float]]:
-        """Charge and yield what readings lack in windows of requests: use by others."""
-        reported = {each.kind: each for each in readings}
-        for limit, allowance in self._windows.get(family, ()):
-            reading = reported.get(limit.kind)
-            if limit.kind is not WindowKind.REQUESTS or reading is None or reading.remaining is None:
+def limits_from_refusals(taken: Sequence[RequestAttempt]) -> list[FittedLimit]:
+    """Infer the limits of a provider without rate-limit headers from what it accepted before each refusal."""
+    limits = []
+    for family in dict.fromkeys(request.arrived.family for request, _ in taken):
+        mine = [(request, one) for request, one in taken if request.arrived.family == family]
+        if not _by_window([one for _, one in mine if one.failed_as(FailureKind.RATE_LIMITED)]):
+            continue
+        requests, tokens = [], []
+        ignored_until = float("-inf")
+        for _, refused in mine:
+            if not refused.failed_as(FailureKind.RATE_LIMITED) or refused.granted_at < ignored_until:
                 continue
-            left, reset_in_s = allowance.reading(now)
-            missing = left - reading.remaining
-            # Around the start of a window the two may differ in which one they mean; a bucket's level is rounded.
-            if limit.fixed and not _same_end(reading.reset_in_s, reset_in_s):
-                continue
-            if missing >= (1 if limit.fixed else 2):
-                allowance.take(now, missing)
-                yield limit, float(missing)
+            delay_s = refused.failure.delay_s if refused.failure is not None else None
+            ends_at = refused.granted_at + (delay_s or 0.0)
+            ignored_until = max(ends_at, refused.granted_at + 1.0)
+            since = (ends_at - _SECONDS_S if delay_s else refused.granted_at + 1e-9) - _MINUTE_S
+            accepted = [one for _, one in mine if since <= one.granted_at < refused.granted_at and not one.uncharged]
+            requests.append(len(accepted))
+            tokens.append(sum(one.usage.total for one in accepted if one.usage is not None))
+        if not requests or not max(requests):
+            continue
+        if len(requests) >= _ENOUGH and min(_spread(requests), _spread(tokens)) > _MAX_SPREAD:
+            continue  # refusals don't depend on what was accepted
+        if len(requests) > 1 and min(tokens) > 0 and _spread(tokens) < _spread(requests) / 2:
+            kind, limit = WindowKind.TOKENS, round(median(tokens))
+        else:
+            kind, limit = WindowKind.REQUESTS, max(1, round(median(requests)))
+        limits.append(FittedLimit(family, kind, limit, True, _MINUTE_S, reported=False))
+    return limits
 
-    def nearly_used_up(self, now: float, family: str) -> bool:
-        """Return whether some window has so little left that it explains a refusal."""
-        return any(
-            allowance.reading(now)[0] <= max(2.0, MARGIN * limit.limit)
-            for limit, allowance in self._windows.get(family, ())
-        )
 
-    def charge(self, now: float, family: str, amounts: Amounts) -> None:
-        """Charge a request that was accepted."""
-        for limit, allowance in self._windows.get(family, ()):
-            allowance.take(now, amounts.first(limit.kind, reserves=self._reserves))
+def _by_window(refused: Sequence[Attempt]) -> bool:
+    """Return whether refusals are by a window of a minute: Retry-After isn't always a few seconds."""
+    delays = [one.failure.delay_s for one in refused if one.failure is not None]
+    return any(delay_s is None or delay_s > _SHORT_DELAY_S for delay_s in delays)
 
-    def settle(self, now: float, family: str, usage: Usage | None) -> None:
-        """Charge the usage of an answer that is over."""
-        if usage is None or not usage.output_tokens:
-            return
-        for limit, allowance in self._windows.get(family, ()):
-            if limit.kind is WindowKind.OUTPUT or (limit.kind is WindowKind.TOKENS and not self._reserves):
-                allowance.settle(now, usage.output_tokens)
 
-    def readings(self, now: float, family: str) -> tuple[WindowReading, ...]:
-        """Return the windows as a response reports them."""
-        windows = self._windows.get(family)
-        if not windows:
-            return ()
-        return tuple([self._reading(now, limit, allowance) for limit, allowance in windows if limit.reported])
-
-    def _reading(self, now: float, limit: FittedLimit, allowance: Allowance) -> WindowReading:
-        left, reset_in_s = allowance.reading(now)
-        if limit.whole_seconds:
-            wall = now + self._wall_offset
-            reset_in_s = math.ceil(wall + reset_in_s - 1e-6) - wall
-        return WindowReading(limit.kind, limit.limit, left, reset_in_s)
+def _spread(values: Sequence[float]) -> float:
+    return (max(values) - min(values)) / max(1.0, max(values))

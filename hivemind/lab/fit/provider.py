@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from statistics import median
 
 from hivemind.lab.fit.latency import LatencyModel, Sample, fit_latency
-from hivemind.lab.fit.limits import FittedLimit, fit_limits
-from hivemind.lab.fit.refusals import RequestAttempt, explain, failed_as, limits_from_refusals, uncharged
-from hivemind.lab.fit.shared_limits import Limits, Traffic, reserves, shared_limits, with_outside_use
-from hivemind.lab.trace.steps import Attempt, RequestStep
+from hivemind.lab.fit.limiter import FittedLimit
+from hivemind.lab.fit.limits import fit_limits, limits_from_refusals
+from hivemind.lab.fit.shared_limits import Limits, Traffic, explain, reserves, shared_limits, with_outside_use
+from hivemind.lab.trace.steps import Attempt, RequestAttempt, RequestStep
 from hivemind.lab.trace.trace import LaneTrace
 from hivemind.scheduler.types import FailureKind
 
@@ -106,7 +106,7 @@ def _fitted(
     explained = set(map(id, refusals))
     max_in_flight = _max_in_flight(taken)
     if max_in_flight is not None:
-        over = [one for one, n in _in_process(taken) if failed_as(one, FailureKind.OVERLOADED) and n > max_in_flight]
+        over = [one for one, n in _in_process(taken) if one.failed_as(FailureKind.OVERLOADED) and n > max_in_flight]
         refusals += over
         explained.update(map(id, over))
     # The rest are outages and chance.
@@ -173,9 +173,9 @@ def _max_in_flight(taken: Sequence[RequestAttempt]) -> int | None:
     over: list[int] = []
     accepted: list[int] = []
     for one, in_process in _in_process(taken):
-        if failed_as(one, FailureKind.OVERLOADED):
+        if one.failed_as(FailureKind.OVERLOADED):
             over.append(in_process)
-        elif not uncharged(one):
+        elif not one.uncharged:
             accepted.append(in_process)
     if len(over) < 3:
         return None
@@ -190,7 +190,7 @@ def _max_in_flight(taken: Sequence[RequestAttempt]) -> int | None:
 def _in_process(taken: Sequence[RequestAttempt]) -> Iterator[tuple[Attempt, int]]:
     """Yield each attempt with the number in process at its beginning, itself included; refused ones don't count."""
     moments = [(one.granted_at, 1, one) for _, one in taken]
-    moments += [(one.granted_at + one.duration_s, 0, one) for _, one in taken if not uncharged(one)]
+    moments += [(one.granted_at + one.duration_s, 0, one) for _, one in taken if not one.uncharged]
     moments.sort(key=lambda moment: moment[:2])
     in_process = 0
     for _, begins, one in moments:
@@ -198,4 +198,4 @@ def _in_process(taken: Sequence[RequestAttempt]) -> Iterator[tuple[Attempt, int]
             in_process -= 1
             continue
         yield one, in_process + 1
-        in_process += not uncharged(one)
+        in_process += not one.uncharged

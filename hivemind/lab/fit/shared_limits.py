@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
-from hivemind.lab.fit.limits import FittedLimit, Limiter, Pools
-from hivemind.lab.fit.refusals import RequestAttempt, amounts_of, moments, uncharged
+from hivemind.lab.fit.limiter import FittedLimit, Limiter, Pools, amounts_of
+from hivemind.lab.trace.steps import Attempt, RequestAttempt, RequestStep
 from hivemind.lab.trace.trace import LaneTrace
-from hivemind.scheduler.types import WindowKind, WindowReading
+from hivemind.scheduler.types import FailureKind, WindowKind, WindowReading
 
 _BETTER = 0.6
 """A pool is taken if its misfit is below this share of the misfit without pools."""
@@ -69,14 +69,40 @@ class Traffic:
             key=lambda each: each[0],
             reverse=True,
         )
-        for at, begins, key, request, attempt in moments(self.attempts):
+        for at, begins, key, request, attempt in _moments(self.attempts):
             while to_come and to_come[-1][0] < at:
                 read_at, lane, family, windows = to_come.pop()
                 yield Reading(read_at, family, windows, limiters[lane])
             if not begins:
                 limiters[key].settle(at, request.arrived.family, attempt.usage)
-            elif not uncharged(attempt):
+            elif not attempt.uncharged:
                 limiters[key].charge(at, request.arrived.family, amounts_of(request, attempt))
+
+
+def explain(taken: Mapping[str, Sequence[RequestAttempt]], limiters: Mapping[str, Limiter]) -> dict[str, list[Attempt]]:
+    """Return the refusals that the fitted windows cause in a simulation, by lane."""
+    found: dict[str, list[Attempt]] = {lane: [] for lane in taken}
+    for at, begins, lane, request, one in _moments(taken):
+        limiter, family, amounts = limiters[lane], request.arrived.family, amounts_of(request, one)
+        if not begins:
+            limiter.settle(at, family, one.usage)
+        elif one.failed_as(FailureKind.RATE_LIMITED):
+            if limiter.wait_s(at, family, amounts) > 0 or limiter.nearly_used_up(at, family):
+                found[lane].append(one)
+        elif not one.uncharged:
+            limiter.charge(at, family, amounts)
+    return found
+
+
+def _moments(taken: Mapping[str, Sequence[RequestAttempt]]) -> list[tuple[float, int, str, RequestStep, Attempt]]:
+    """Return beginnings (1) and ends (0) of all attempts in order."""
+    found = []
+    for lane, pairs in taken.items():
+        for request, one in pairs:
+            found.append((one.granted_at, 1, lane, request, one))
+            found.append((one.granted_at + one.duration_s, 0, lane, request, one))
+    found.sort(key=lambda moment: moment[:2])
+    return found
 
 
 def shared_limits(traffic: Traffic, limits: Limits) -> Limits:

@@ -107,8 +107,6 @@ def apply_changes(
         changed.add(section)
         if (section or key) in _LANE:
             lane = _on_lane(lane, section, key, change.value)
-        elif section in ("", "features"):
-            scheduler = _with(scheduler, {key: change.value})
         else:
             scheduler = _within(scheduler, section, key, change.value)
     text = ", ".join(map(str, changes))
@@ -253,20 +251,19 @@ def _adapter(path: tuple[str, ...]) -> TypeAdapter[Any]:
 def _on_lane(lane: LaneConfig, section: str, key: str, value: Any) -> LaneConfig:
     profile = PROFILES.get(lane.provider, GENERIC)
     if section:
-        if value is None:
-            value = getattr(getattr(profile, section), key)
-        return _within(lane, section, key, value)
-    values = {key: getattr(profile, key, 0) if value is None else value}
+        return _within(lane, section, key, getattr(getattr(profile, section), key) if value is None else value)
+    values: dict[str, Any] = {key: getattr(profile, key, 0) if value is None else value}
     if key in ("rpm", "tpm"):
         values[f"{key}_binding"] = bool(value)
-    return _with(lane, values)
+    return replace(lane, **values)
 
 
 def _within(config: Config, section: str, key: str, value: Any) -> Config:
-    return _with(config, {section: replace(getattr(config, section), **{key: value})})
-
-
-def _with(config: Config, values: dict[str, Any]) -> Config:
+    """Return a configuration with a setting of a section; features are no section there."""
+    if section in ("", "features"):
+        values: dict[str, Any] = {key: value}
+    else:
+        values = {section: replace(getattr(config, section), **{key: value})}
     return replace(config, **values)
 
 

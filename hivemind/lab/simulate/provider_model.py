@@ -6,13 +6,11 @@ import math
 import random
 from dataclasses import replace
 
-from hivemind.lab.fit.limits import Amounts, Limiter, Pools
+from hivemind.lab.fit.limiter import Limiter, Pools, amounts_of
 from hivemind.lab.fit.provider import FittedProvider, Outage
-from hivemind.lab.fit.refusals import amounts_of, uncharged
 from hivemind.lab.trace.steps import Attempt, RequestStep
 from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowReading
 
-_NOTHING = Amounts(0, 0)
 _TRIES = 8
 """Recorded answers drawn to find one to a request of the same kind."""
 
@@ -59,7 +57,7 @@ class ProviderModel:
         if chosen is None:
             usage = Usage(request.arrived.estimated_input, 0, 0, 1)  # the recording has no answer
             return Attempt(duration_s=provider.refused_s, usage=usage, charged=False)
-        if not uncharged(chosen):
+        if not chosen.uncharged:
             family, amounts = request.arrived.family, amounts_of(request, chosen)
             wait_s = self._limiter.wait_s(now, family, amounts)
             if wait_s > 0:
@@ -167,7 +165,7 @@ class ProviderModel:
 
 def _result_of(one: Attempt, *, own: bool) -> Attempt:
     """Return a recorded attempt as one to simulate. `own`: it is the request's own."""
-    result = replace(one, charged=not uncharged(one))
+    result = replace(one, charged=not one.uncharged)
     if not own:
         result.first_number = result.end_number = None
     if one.failure is not None:

@@ -16,7 +16,6 @@ from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
-from hivemind.lab.simulate.plan import ClientBehaviour
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace, TraceBuilder
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
@@ -33,6 +32,20 @@ _FEW = 30
 _OFTEN = 3
 _SAME = 0.02
 """Times that differ by at most this share are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientBehaviour:
+    """How the recorded clients and agents react to errors and to waiting."""
+
+    survives_errors: bool
+    """Agents go on after an error; otherwise their first one ends them."""
+    error_retry_delays_s: Sequence[float]
+    """Clients repeat a failed request after each of these delays."""
+    timeouts_s: Mapping[str, float]
+    """By agent, the time after which its clients leave, where that is always the same."""
+    timeout_retry_delays_s: Sequence[float]
+    """Clients that left repeat the request after each of these delays."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from hivemind.lab.simulate.plan import SimulationPlan
+from hivemind.lab.fit.limiter import Pools
+from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes
+from hivemind.lab.simulate.provider_model import ProviderModel
+from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.steps import Attempt, CommandStep, RequestStep, Step, usage_at_start
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.events import Event
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
-from hivemind.scheduler.types import Usage
+from hivemind.scheduler.types import Price, Usage
 
 _ARRIVE, _COMMAND, _WAKE, _SAMPLE, _HEAD, _FIRST, _END, _LEAVE, _PROGRESS = range(9)
 _DIGITS = 6
@@ -50,21 +56,50 @@ class _Run:
 class Simulation:
     """One simulation, carried out by :meth:`run`."""
 
-    def __init__(self, plan: SimulationPlan) -> None:
-        self._plan = plan
-        self._trace = plan.trace
+    def __init__(
+        self,
+        recording: Recording,
+        changes: Sequence[Change],
+        on_event: Callable[[Event], object],
+        *,
+        seed: int,
+        draws: bool,
+        price: Price | None,
+        sampled: bool,
+    ) -> None:
+        """`draws`: faults and latencies are drawn anew; `sampled`: samples of the gauges are taken.
+
+        Raises: UsageError: the changes don't go together.
+        """
+        trace = self._trace = recording.trace
+        self._clients = recording.clients
+        self._changes = changes
+        self._on_event = on_event
+        self._draws = draws
+        self._price = price
+        self._config = recording.began.config
+        self._lanes: dict[str, LaneConfig] = {}
+        for key, lane in recording.lanes.items():
+            self._config, self._lanes[key] = apply_changes(changes, recording.began.config, lane)
+        rng = self._rng = random.Random(seed)
+        pools: Pools = {}
+        self._upstreams = {
+            key: ProviderModel(provider, trace.began_at, recording.wall_offset, rng, draws=draws, pools=pools)
+            for key, provider in recording.providers.items()
+        }
+        self._sampled = sampled or self._config.feedback.enabled
         self._heap: list[tuple[float, int, float, int, object, int]] = []
         self._numbers = count(-(10**15))
         """Order happenings that aren't steps; at the same time they come before steps."""
         self._draw: float | None = None
         """The scheduler's next random number, where it follows from the recording."""
-        self._scheduler = Scheduler(plan.config, self._random)
+        self._scheduler = Scheduler(self._config, self._random)
         self._wake_at = math.inf
         self._awaits: dict[Step, int] = {}
         """By step that follows from several others, how many of these aren't over yet."""
         self._claims: list[CommandStep] = []
         """Claims of tasks that can't be claimed yet."""
-        self._remaining = sum(1 for request in plan.trace.requests if request.end != "open")
+        self._remaining = sum(1 for request in trace.requests if request.end != "open")
         """Requests that aren't over here, but were when the recording ended."""
         self._dead: set[str] = set()
         """Agents that ended with an error."""
@@ -76,14 +111,14 @@ class Simulation:
     def run(self) -> None:
         """Simulate until every request is over that was over in the recording."""
         began = self._trace.began_at
-        if self._plan.price is not None:
-            self._scheduler.price_by(self._plan.price, began)
-        for command in self._plan.commands:
+        if self._price is not None:
+            self._scheduler.price_by(self._price, began)
+        for command in agent_commands(self._changes):
             if not self._apply(began, command, "what-if"):
                 self._apply_later(command)
         for delay_s, step in self._trace.start:
             self._follow(began, delay_s, step)
-        if self._plan.sampled or self._plan.config.feedback.enabled:
+        if self._sampled:
             self._push(began + SAMPLE_S, _SAMPLE, None)
         heap, now, timers = self._heap, began, self._scheduler.timers
         happen, settle, take = self._happen, self._settle, heapq.heappop
@@ -107,7 +142,7 @@ class Simulation:
 
     def _random(self) -> float:
         drawn, self._draw = self._draw, None
-        return self._plan.rng.random() if drawn is None else drawn
+        return self._rng.random() if drawn is None else drawn
 
     def _happen(self, now: float, at: float, kind: int, subject: object, attempt: int) -> None:
         if _HEAD <= kind <= _PROGRESS:
@@ -141,7 +176,7 @@ class Simulation:
             return
         scheduler = self._scheduler
         if arrived.lane not in scheduler.lanes:
-            scheduler.open_lane(now, arrived.lane, self._plan.lanes[arrived.lane])
+            scheduler.open_lane(now, arrived.lane, self._lanes[arrived.lane])
         retries, next_attempt = self._client_retries.get(request, (0, 0))
         run = _Run(request, next_attempt)
         if arrived.agent in self._pending_commands:
@@ -159,7 +194,7 @@ class Simulation:
         elif ticket.refusal is not None:
             self._refused(now, run, ticket.refusal)
             return
-        timeout_s = self._plan.clients.timeouts_s.get(arrived.agent)
+        timeout_s = self._clients.timeouts_s.get(arrived.agent)
         if timeout_s is not None:
             self._push(now + timeout_s, _LEAVE, run, 0)
         elif request.end == "left" and request.left_in_flight_s is None:
@@ -172,11 +207,11 @@ class Simulation:
         if own is not None and not own.complete:
             leaves_s, own = request.left_in_flight_s, None
         in_flight = self._scheduler.lanes[lane].gate.active
-        result = run.result = self._plan.upstreams[lane].answer(now, request, own, in_flight)
+        result = run.result = self._upstreams[lane].answer(now, request, own, in_flight)
         run.next_attempt += result.end_number is not None
         if leaves_s is not None:
             result.duration_s = max(result.duration_s, leaves_s * 2)
-            if request.arrived.agent not in self._plan.clients.timeouts_s:
+            if request.arrived.agent not in self._clients.timeouts_s:
                 self._push(now + leaves_s, _LEAVE, run, attempt)
         if result.headed_s is not None:
             self._push(now + result.headed_s, _HEAD, run, attempt)
@@ -212,25 +247,25 @@ class Simulation:
         request = run.request
         if result.headed_s is None:
             self._read_headers(now, ticket)
-        self._plan.upstreams[ticket.request.lane].over(now, request, result)
+        self._upstreams[ticket.request.lane].over(now, request, result)
         if result.failure is None:
             self._scheduler.succeed(now, ticket, result.status, result.usage)
             self._over(now, request, "answered")
             return
         self._draw = self._recorded_draw(request, ticket.attempts)
         retry_at = self._scheduler.fail(now, ticket, result.failure, result.usage)
-        if retry_at is None and not self._client_retries_in(now, run, self._plan.clients.error_retry_delays_s):
+        if retry_at is None and not self._client_retries_in(now, run, self._clients.error_retry_delays_s):
             self._over(now, request, "failed")
         self._draw = None
 
     def _read_headers(self, now: float, ticket: Ticket) -> None:
-        readings = self._plan.upstreams[ticket.request.lane].readings(now, ticket.request.family)
+        readings = self._upstreams[ticket.request.lane].readings(now, ticket.request.family)
         if readings:
             self._scheduler.headers(now, ticket, readings)
 
     def _recorded_draw(self, request: RequestStep, attempt: int) -> float | None:
         """Return the random number behind the recorded retry delay: equation 4 of the paper, solved for it."""
-        if self._plan.draws or attempt > len(request.attempts):
+        if self._draws or attempt > len(request.attempts):
             return None
         retry_in_s = request.attempts[attempt - 1].retry_in_s
         if retry_in_s is None:
@@ -242,7 +277,7 @@ class Simulation:
         if attempt and ticket.attempts != attempt:
             return
         self._scheduler.abandon(now, ticket, self._abandoned_usage(run, ticket))
-        if not self._client_retries_in(now, run, self._plan.clients.timeout_retry_delays_s):
+        if not self._client_retries_in(now, run, self._clients.timeout_retry_delays_s):
             self._over(now, run.request, "left")
 
     def _abandoned_usage(self, run: _Run, ticket: Ticket) -> Usage | None:
@@ -250,11 +285,11 @@ class Simulation:
         result = run.result
         if result is None or ticket.state is not TicketState.IN_FLIGHT:
             return None
-        self._plan.upstreams[ticket.request.lane].left(result)
+        self._upstreams[ticket.request.lane].left(result)
         return usage_at_start(result.usage) if ticket.content_started else None
 
     def _refused(self, now: float, run: _Run, refusal: Refusal) -> None:
-        delays = self._plan.clients.error_retry_delays_s
+        delays = self._clients.error_retry_delays_s
         if refusal.status == _FINAL or not self._client_retries_in(now, run, delays):
             self._over(now, run.request, "refused")
 
@@ -271,7 +306,7 @@ class Simulation:
     def _over(self, now: float, request: RequestStep, how: str) -> None:
         """Schedule what followed from the end of the request."""
         self._remaining -= request.end != "open"
-        if how in ("failed", "refused") and request.end == "answered" and not self._plan.clients.survives_errors:
+        if how in ("failed", "refused") and request.end == "answered" and not self._clients.survives_errors:
             self._dead.add(request.arrived.agent)
         for delay_s, step in request.after:
             if isinstance(step, RequestStep) and step.repeats is request and how == "answered":
@@ -302,7 +337,8 @@ class Simulation:
 
     def _command(self, now: float, recorded: CommandStep) -> None:
         try:
-            command = None if recorded.setting in self._plan.overruled else recorded.command()
+            overruled = any(change.name == recorded.setting for change in self._changes)
+            command = None if overruled else recorded.command()
         except Rejected:
             command = None  # another version knew other commands
         if command is not None and not self._apply(now, command, recorded.who):
@@ -357,7 +393,6 @@ class Simulation:
                 elif ticket.state is TicketState.IN_FLIGHT:
                     self._start_attempt(now, run, ticket)
         if scheduler.events:
-            if self._plan.on_event is not None:
-                for event in scheduler.events:
-                    self._plan.on_event(event)
+            for event in scheduler.events:
+                self._on_event(event)
             scheduler.events.clear()

@@ -5,7 +5,6 @@ A simulated run can be written as a journal, which commands take like a recorded
 
 from __future__ import annotations
 
-import random
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,15 +15,10 @@ from hivemind import __version__
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.files import SUFFIX
-from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.sink import JournalSink
-from hivemind.lab.fit.limits import Pools
-from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes
-from hivemind.lab.simulate.plan import SimulationPlan
-from hivemind.lab.simulate.provider_model import ProviderModel
+from hivemind.lab.simulate.overrides import Change, apply_changes
 from hivemind.lab.simulate.recording import Recording, gc_paused
 from hivemind.lab.simulate.simulation import Simulation
-from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 
@@ -49,37 +43,19 @@ def simulate(
 
     Raises: UsageError: the changes don't go together.
     """
-    configs, scheduler = {}, recording.began.config
-    for key, lane in recording.lanes.items():
-        scheduler, configs[key] = apply_changes(changes, recording.began.config, lane)
-    rng, tally = random.Random(seed), Tally(price)
-    trace, draws = recording.trace, faults == "drawn"
-    pools: Pools = {}
+    tally = Tally(price)
 
     def on_each(event: Event) -> None:
-        assert on_event is not None
         tally.apply(event)
-        on_event(event)
+        if on_event is not None:
+            on_event(event)
 
-    plan = SimulationPlan(
-        trace,
-        scheduler,
-        configs,
-        {
-            key: ProviderModel(provider, trace.began_at, recording.wall_offset, rng, draws=draws, pools=pools)
-            for key, provider in recording.providers.items()
-        },
-        recording.clients,
-        rng,
-        draws,
-        commands=agent_commands(changes),
-        overruled=frozenset(change.name for change in changes),
-        price=price,
-        on_event=tally.apply if on_event is None else on_each,
-        sampled=on_event is not None,
+    take = tally.apply if on_event is None else on_each
+    simulation = Simulation(
+        recording, changes, take, seed=seed, draws=faults == "drawn", price=price, sampled=on_event is not None
     )
     with gc_paused():
-        Simulation(plan).run()
+        simulation.run()
     return tally.figures()
 
 
@@ -92,7 +68,12 @@ def write_journal(
     """
     path = writable(path, force=force)
     draft = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:8]}{SUFFIX}")
-    sink = JournalSink(draft, _first(recording, changes, path.stem))
+    config, _ = apply_changes(changes, recording.began.config, next(iter(recording.lanes.values())))
+    program = f"hivemind {__version__}"
+    first = replace(
+        recording.began, journal=path.stem, part=1, program=program, config=config, bodies=False, source="what-if"
+    )
+    sink = JournalSink(draft, first)
     ends_at = recording.began.at
 
     def record(event: Event) -> None:
@@ -128,22 +109,3 @@ def writable(path: Path, *, force: bool = False) -> Path:
     if not path.parent.is_dir():
         raise UsageError(f"--out {path}: can't be written (no such folder)")
     return path
-
-
-def _first(recording: Recording, changes: Sequence[Change], name: str) -> JournalBegan:
-    return replace(
-        recording.began,
-        journal=name,
-        part=1,
-        program=f"hivemind {__version__}",
-        config=_config(recording, changes),
-        bodies=False,
-        source="what-if",
-    )
-
-
-def _config(recording: Recording, changes: Sequence[Change]) -> SchedulerConfig:
-    config = recording.began.config
-    for lane in recording.lanes.values():
-        config, _ = apply_changes(changes, recording.began.config, lane)
-    return config

@@ -12,7 +12,7 @@ from typing import Any
 from hivemind.control.parsing import command_from
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
-from hivemind.scheduler.types import Failure, Request, TaskSpec, Usage
+from hivemind.scheduler.types import Failure, FailureKind, Request, TaskSpec, Usage
 
 
 @dataclass(slots=True, eq=False)
@@ -40,6 +40,15 @@ class Attempt:
     """The :attr:`Step.number` of its end; None if the attempt isn't the request's own."""
     charged: bool = True
     """Simulated limits count it."""
+
+    def failed_as(self, kind: FailureKind) -> bool:
+        """Return whether it failed in this way."""
+        return self.failure is not None and self.failure.kind is kind
+
+    @property
+    def uncharged(self) -> bool:
+        """It failed before any work, so that limits don't count it."""
+        return self.failure is not None and self.failure.kind in _UNCHARGED
 
     @property
     def parts_s(self) -> tuple[float, float]:
@@ -163,6 +172,10 @@ class RequestStep(Step):
         return self.ended_at - self.at if self.end == "left" else None
 
 
+RequestAttempt = tuple[RequestStep, Attempt]
+"""An attempt and its request."""
+
+
 def usage_at_start(usage: Usage | None) -> Usage | None:
     """Return the part of an answer's usage that is known when the answer begins."""
     if usage is None:
@@ -175,6 +188,8 @@ REPEAT_S = 120.0
 AT_ONCE_S = 0.05
 """Requests of one agent that arrive within this time of each other were sent concurrently."""
 _MOST_LEAVES = 100
+_UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.QUOTA, FailureKind.CONNECT})
+"""Kinds of failures before any work."""
 _REPEATED = frozenset({"failed", "refused", "left"})
 
 
@@ -221,8 +236,8 @@ class AgentHistory:
         Also sets which request it repeats.
         """
         if self._started_by is not None:
-            usage_at_start, self._started_by = self._started_by, None
-            return [usage_at_start], True
+            started_by, self._started_by = self._started_by, None
+            return [started_by], True
         if self._last_request is None:
             return ([], True) if self._parent is None else self._parent._latest()
         again = self._repeated(request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hivemind.lab.fit.rate_models import Allowance, FixedWindow, TokenBucket
+from hivemind.lab.fit.limiter import Allowance, FixedWindow, TokenBucket
 from hivemind_mock.provider.config import LimitConfig
 
 

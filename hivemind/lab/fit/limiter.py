@@ -1,0 +1,267 @@
+"""Rate limits as providers implement them, and the windows of one lane in use.
+
+The mock provider uses the same fixed windows and token buckets as the model fitted to a recording.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from hivemind.lab.trace.steps import Attempt, RequestStep
+from hivemind.scheduler.types import Usage, WindowKind, WindowReading
+
+_ROUNDING_S = 1e-6
+ONE_END_S = 1.5
+"""Readings of one window's end differ by at most so much."""
+MARGIN = 0.03
+"""A limit explains a refusal if at most this share of it was left."""
+
+
+class Allowance(Protocol):
+    """A rate limit in use."""
+
+    def wait_s(self, now: float, amount: float) -> float:
+        """Return the seconds until `amount` fits; 0: it fits now."""
+
+    def take(self, now: float, amount: float) -> None:
+        """Charge an amount, whether it fits or not."""
+
+    def settle(self, now: float, amount: float) -> None:
+        """Charge the actual use of an earlier request, without starting a window."""
+
+    def reading(self, now: float) -> tuple[int, float]:
+        """Return what remains, and the seconds until all of it is back."""
+
+
+class FixedWindow:
+    """A window that starts with the first request after the previous one ended."""
+
+    def __init__(self, limit: int, span_s: float) -> None:
+        self._limit = limit
+        self._span_s = span_s
+        self._started = -math.inf
+        self._used = 0.0
+
+    def wait_s(self, now: float, amount: float) -> float:
+        left_s = self._left_s(now)
+        return 0.0 if not left_s or self._used + amount <= self._limit else left_s
+
+    def take(self, now: float, amount: float) -> None:
+        if not self._left_s(now):
+            self._started, self._used = now, 0.0
+        self._used += amount
+
+    def settle(self, now: float, amount: float) -> None:
+        if self._left_s(now):
+            self._used += amount
+
+    def reading(self, now: float) -> tuple[int, float]:
+        left_s = self._left_s(now)
+        used = self._used if left_s else 0.0
+        return max(0, math.floor(self._limit - used)), left_s
+
+    def _left_s(self, now: float) -> float:
+        left_s = self._started + self._span_s - now
+        return left_s if left_s > _ROUNDING_S else 0.0
+
+
+class TokenBucket:
+    """A bucket refilled at a steady rate up to its size."""
+
+    def __init__(self, limit: int, span_s: float, size: int | None = None) -> None:
+        self._rate = limit / span_s
+        self._size = float(size or limit)
+        self._level = self._size
+        self._at = 0.0
+
+    def wait_s(self, now: float, amount: float) -> float:
+        # A request larger than the bucket passes when the bucket is full; otherwise it never could.
+        missing = min(amount, self._size) - self._filled(now)
+        return max(0.0, missing / self._rate) if missing > self._rate * _ROUNDING_S else 0.0
+
+    def take(self, now: float, amount: float) -> None:
+        self._level = self._filled(now) - amount
+        self._at = now
+
+    settle = take
+
+    def reading(self, now: float) -> tuple[int, float]:
+        level = self._filled(now)
+        return max(0, math.floor(level)), (self._size - level) / self._rate
+
+    def _filled(self, now: float) -> float:
+        return min(self._size, self._level + self._rate * max(0.0, now - self._at))
+
+
+@dataclass(frozen=True, slots=True)
+class FittedLimit:
+    """One window of a family of models."""
+
+    family: str
+    kind: WindowKind
+    limit: int
+    fixed: bool
+    """A fixed window; otherwise a token bucket."""
+    span_s: float
+    size: int | None = None
+    """The size of a bucket that holds less than its limit."""
+    whole_seconds: bool = False
+    """Responses report resets in whole seconds."""
+    reported: bool = True
+    """Responses report it."""
+    used_most: float = 0.0
+    """The largest used share, 0 to 1."""
+    spent: float = 0.0
+    """Used before the recording began, in the window that ends in `spent_for_s`."""
+    spent_for_s: float = 0.0
+    pool: str = ""
+    """Limits with the same name share one window; empty: not shared."""
+    others: tuple[tuple[float, float], ...] = ()
+    """Times and amounts of use by others."""
+
+    def begin(self, now: float) -> Allowance:
+        """Return its state when the recording began."""
+        if not self.fixed:
+            return TokenBucket(self.limit, self.span_s, self.size)
+        window = FixedWindow(self.limit, self.span_s)
+        if self.spent:
+            window.take(now - (self.span_s - self.spent_for_s), self.spent)
+        return window
+
+    def __str__(self) -> str:
+        how = "a fixed window" if self.fixed else "a bucket"
+        return f"{self.limit:,} {self.kind.value} in {self.span_s:g} s ({how})"
+
+
+class Amounts(NamedTuple):
+    """What one request charges to each kind of window."""
+
+    tokens_in: int
+    max_out: int
+
+    def first(self, kind: WindowKind, *, reserves: bool) -> float:
+        """Return the charge at the beginning. `reserves`: the provider charges the longest possible answer."""
+        if kind is WindowKind.REQUESTS:
+            return 1.0
+        if kind is WindowKind.OUTPUT:
+            return 0.0
+        return float(max(self.tokens_in, self.max_out if reserves and kind is WindowKind.TOKENS else 0))
+
+
+def amounts_of(request: RequestStep, one: Attempt | None) -> Amounts:
+    """Return what an attempt charges, by its actual usage if that is known."""
+    arrived = request.arrived
+    usage = None if one is None else one.usage
+    if usage is None or not usage.total_input:
+        usage = None if request.answered is None else request.answered.usage
+    tokens_in = arrived.estimated_input
+    if usage is not None and usage.total_input:
+        tokens_in = usage.input_tokens + usage.cache_write_tokens
+    return Amounts(tokens_in, arrived.max_output_tokens or 0)
+
+
+OutsideUse = list[tuple[float, float]]
+"""Times and amounts of use by others that is still to come, the next one last."""
+Pools = dict[tuple[str, WindowKind], tuple[Allowance, OutsideUse]]
+"""Shared windows by the name of their pool."""
+
+
+class Limiter:
+    """The windows of one lane in use: a request is charged to each of its family, or to none."""
+
+    def __init__(
+        self,
+        limits: Iterable[FittedLimit],
+        began_at: float,
+        wall_offset: float,
+        *,
+        reserves: bool,
+        pools: Pools | None = None,
+    ) -> None:
+        """`wall_offset` converts times to seconds since the epoch; `pools` holds the windows that limiters share."""
+        pools = {} if pools is None else pools
+        self._windows: dict[str, list[tuple[FittedLimit, Allowance, OutsideUse]]] = {}
+        self._wall_offset = wall_offset
+        self._reserves = reserves
+        for each in limits:
+            state = each.begin(began_at), list(reversed(each.others))
+            if each.pool:
+                state = pools.setdefault((each.pool, each.kind), state)
+            self._windows.setdefault(each.family, []).append((each, *state))
+
+    def _at(self, now: float, family: str) -> Iterator[tuple[FittedLimit, Allowance]]:
+        """Yield the windows of a family, with the use by others until now."""
+        for limit, allowance, outside_use in self._windows.get(family, ()):
+            while outside_use and outside_use[-1][0] <= now:
+                allowance.take(*outside_use.pop())
+            yield limit, allowance
+
+    def wait_s(self, now: float, family: str, amounts: Amounts) -> float:
+        """Return the seconds until the request fits; 0: it fits now."""
+        return max(
+            (
+                allowance.wait_s(now, amounts.first(limit.kind, reserves=self._reserves))
+                for limit, allowance in self._at(now, family)
+            ),
+            default=0.0,
+        )
+
+    def left(self, now: float, family: str) -> dict[WindowKind, int]:
+        """Return what remains of each window."""
+        return {limit.kind: allowance.reading(now)[0] for limit, allowance in self._at(now, family)}
+
+    def missing(
+        self, now: float, family: str, readings: Iterable[WindowReading]
+    ) -> Iterator[tuple[FittedLimit, float]]:
+        """Charge and yield what readings lack in windows of requests: use by others."""
+        reported = {each.kind: each for each in readings}
+        for limit, allowance in self._at(now, family):
+            reading = reported.get(limit.kind)
+            if limit.kind is not WindowKind.REQUESTS or reading is None or reading.remaining is None:
+                continue
+            left, reset_in_s = allowance.reading(now)
+            missing = left - reading.remaining
+            # Around the start of a window the two may differ in which one they mean; a bucket's level is rounded.
+            if limit.fixed and not _same_end(reading.reset_in_s, reset_in_s):
+                continue
+            if missing >= (1 if limit.fixed else 2):
+                allowance.take(now, missing)
+                yield limit, float(missing)
+
+    def nearly_used_up(self, now: float, family: str) -> bool:
+        """Return whether some window has so little left that it explains a refusal."""
+        return any(
+            allowance.reading(now)[0] <= max(2.0, MARGIN * limit.limit) for limit, allowance in self._at(now, family)
+        )
+
+    def charge(self, now: float, family: str, amounts: Amounts) -> None:
+        """Charge a request that was accepted."""
+        for limit, allowance in self._at(now, family):
+            allowance.take(now, amounts.first(limit.kind, reserves=self._reserves))
+
+    def settle(self, now: float, family: str, usage: Usage | None) -> None:
+        """Charge the usage of an answer that is over."""
+        if usage is None or not usage.output_tokens:
+            return
+        for limit, allowance in self._at(now, family):
+            if limit.kind is WindowKind.OUTPUT or (limit.kind is WindowKind.TOKENS and not self._reserves):
+                allowance.settle(now, usage.output_tokens)
+
+    def readings(self, now: float, family: str) -> tuple[WindowReading, ...]:
+        """Return the windows as a response reports them."""
+        return tuple(self._reading(now, limit, each) for limit, each in self._at(now, family) if limit.reported)
+
+    def _reading(self, now: float, limit: FittedLimit, allowance: Allowance) -> WindowReading:
+        left, reset_in_s = allowance.reading(now)
+        if limit.whole_seconds:
+            wall = now + self._wall_offset
+            reset_in_s = math.ceil(wall + reset_in_s - 1e-6) - wall
+        return WindowReading(limit.kind, limit.limit, left, reset_in_s)
+
+
+def _same_end(reported_s: float | None, found_s: float) -> bool:
+    """Return whether both readings are of the same window, and it isn't nearly over."""
+    return reported_s is not None and reported_s > ONE_END_S and abs(reported_s - found_s) <= ONE_END_S
