@@ -143,11 +143,11 @@ def _waits_by_priority(runs: Sequence[Figures]) -> Iterator[Measure[Figures]]:
     seen = {name for run in runs for name in run.waits}
     if len(seen) > 1:
         for priority in (each.name.lower() for each in Priority if each.name.lower() in seen):
-            yield Measure(f"  {priority}, p50", "seconds", "less", partial(_wait, priority, "p50_s"))
-            yield Measure(f"  {priority}, p95", "seconds", "less", partial(_wait, priority, "p95_s"))
+            for share in ("p50", "p95"):
+                yield Measure(f"  {priority}, {share}", "seconds", "less", partial(_wait, priority, f"{share}_s"))
 
 
-def _wait(priority: str, quantile: Literal["p50_s", "p95_s"], run: Figures) -> float | None:
+def _wait(priority: str, quantile: str, run: Figures) -> float | None:
     waits = run.waits.get(priority)
     return None if waits is None else waits.p50_s if quantile == "p50_s" else waits.p95_s
 

@@ -10,7 +10,7 @@ import pytest
 
 from hivemind.cli.lab import tune, what_if
 from hivemind.journal.figures import Figures
-from hivemind.lab.tune.workers import Job, _Worker
+from hivemind.lab.tune.workers import Job, Simulator
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ class _Here:
     """Simulates as :class:`hivemind.lab.tune.workers.Workers` does, in this process."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        self._desk = _Worker(tuple(paths))
+        self._simulator = Simulator(paths)
 
     def __enter__(self) -> Self:
         return self
@@ -33,7 +33,7 @@ class _Here:
     def __exit__(self, *_: object) -> None: ...
 
     def __call__(self, jobs: Sequence[Job]) -> list[Figures | None]:
-        return [self._desk.simulated(job) for job in jobs]
+        return [self._simulator.run(job) for job in jobs]
 
 
 @pytest.fixture

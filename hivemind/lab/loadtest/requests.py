@@ -119,7 +119,8 @@ class JournalRequests:
         known = {request.agent for request in found}
         for name in selection.agents:
             if name not in known:
-                hint = did_you_mean(name, known) or f"; there are {_some(sorted(known))}"
+                more = f" and {len(known) - 8} more" if len(known) > 8 else ""
+                hint = did_you_mean(name, known) or f"; there are {', '.join(sorted(known)[:8])}{more}"
                 raise UsageError(f"--agents: {name[:80]!r} asks for nothing in this journal{hint}")
         chosen = [request for request in found if _wanted(request, selection)][: selection.most]
         if not chosen:
@@ -208,7 +209,3 @@ def _wanted(request: RecordedRequest, selection: Selection) -> bool:
     if selection.from_s is not None and request.at_s < selection.from_s:
         return False
     return selection.to_s is None or request.at_s <= selection.to_s
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

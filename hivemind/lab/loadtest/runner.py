@@ -54,7 +54,10 @@ async def run_load_test(
             upstreams = ", ".join(info.upstreams) or "upstreams that it doesn't name"
             where = f"{target.url}, which sends them to {upstreams}"
             _check_confirmed(options, plan, where, info.paid is not False)
-        _raise_file_limit()
+        # Allow as many connections as the user may have; most programs start with a far lower limit.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        with suppress(ValueError, OSError):  # macOS refuses what it calls no limit
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         builder = MessageBuilder(
             target,
             keys,
@@ -88,13 +91,6 @@ def _check_confirmed(options: LoadTestOptions, plan: LoadTestPlan, where: str, p
     """Raises: UsageError: it may cost money, and the user hasn't confirmed that."""
     if paid and not options.confirmed:
         raise UsageError(f"{plan} would go to {where}; that may cost money, so say --yes if they should")
-
-
-def _raise_file_limit() -> None:
-    """Allow as many connections as the user may have; most programs start with a far lower limit."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(ValueError, OSError):  # macOS refuses what it calls no limit
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _send_until_stopped(
@@ -131,13 +127,12 @@ async def _send_until_stopped(
 
 
 async def _show_progress(sender: Sender, total: int) -> None:
-    began = asyncio.get_running_loop().time()
+    clock = asyncio.get_running_loop().time
+    began = clock()
     while True:
-        passed = asyncio.get_running_loop().time() - began
         failed = f", {sender.failed:,} failed" if sender.failed else ""
-        _write_progress(
-            f"{len(sender.sent):,} of {total:,} over{failed}, {sender.in_flight:,} in flight, {passed:.0f} s"
-        )
+        done = f"{len(sender.sent):,} of {total:,} over{failed}"
+        _write_progress(f"{done}, {sender.in_flight:,} in flight, {clock() - began:.0f} s")
         await asyncio.sleep(_PROGRESS_S)
 
 

@@ -76,12 +76,12 @@ class RunFold:
         """Requests in flight aren't known from events alone."""
         self._folds: dict[type[ev.Event], Callable[[Any, float], None]] = {
             ev.Arrived: self._arrived,
-            ev.Granted: self._granted,
-            ev.FirstContent: self._first_content,
+            ev.Granted: self._attempt_changed,
+            ev.FirstContent: self._attempt_changed,
             ev.AttemptFailed: self._attempt_failed,
-            ev.Finished: self._finished,
-            ev.Abandoned: self._abandoned,
-            ev.Refused: self._refused,
+            ev.Finished: self._ended,
+            ev.Abandoned: self._ended,
+            ev.Refused: self._ended,
             ev.LevelChanged: self._lane_changed,
             ev.CircuitChanged: self._lane_changed,
             ev.LaneParked: self._lane_changed,
@@ -178,13 +178,9 @@ class RunFold:
             request.agent.row.move(at, request.row_state, state)
         request.row_state = state
 
-    def _granted(self, event: ev.Granted, at: float) -> None:
-        request = self._requests.granted(event)
-        if request is not None:
-            self._show(request, at)
-
-    def _first_content(self, event: ev.FirstContent, at: float) -> None:
-        request = self._requests.first_content(event)
+    def _attempt_changed(self, event: ev.Granted | ev.FirstContent, at: float) -> None:
+        requests = self._requests
+        request = requests.granted(event) if isinstance(event, ev.Granted) else requests.first_content(event)
         if request is not None:
             self._show(request, at)
 
@@ -206,29 +202,24 @@ class RunFold:
             agent.retries += 1
             self._show(request, at)
 
-    def _finished(self, event: ev.Finished, at: float) -> None:
+    def _ended(self, event: ev.Finished | ev.Abandoned | ev.Refused, at: float) -> None:
         request = self._requests.ended(event)
-        if request is not None:
+        if isinstance(event, ev.Refused):
+            agent = self._agent(event.agent) if request is None else request.agent
+            agent.saw_error = agent.saw_error or event.reason not in BY_OPERATOR
+            if request is None:
+                self.turned_away[event.reason] += 1
+        if request is None:
+            return
+        if isinstance(event, ev.Finished):
             request.agent.answered += 1
             if event.attempts > 1:
                 request.agent.recover()
             self._use(request, event.usage, wasted=False, model=event.model)
-            self._end(request, at)
-
-    def _abandoned(self, event: ev.Abandoned, at: float) -> None:
-        request = self._requests.ended(event)
-        if request is not None:
+        elif isinstance(event, ev.Abandoned):
             self._use(request, event.usage, wasted=True)
-            self._end(request, at)
-
-    def _refused(self, event: ev.Refused, at: float) -> None:
-        request = self._requests.ended(event)
-        agent = self._agent(event.agent) if request is None else request.agent
-        agent.saw_error = agent.saw_error or event.reason not in BY_OPERATOR
-        if request is None:
-            self.turned_away[event.reason] += 1
-            return
-        agent.refused += 1
+        else:
+            request.agent.refused += 1
         self._end(request, at)
 
     def _end(self, request: _Request, at: float) -> None:
@@ -291,8 +282,13 @@ class RunFold:
         self._unknown = False
 
     def _commanded(self, event: ev.Commanded, at: float) -> None:
-        if event.name not in SHOWN_BY_EVENTS:
-            self.commands.add(OperatorAction(at, event.who, subject(event.arguments), _command_text(event)))
+        if event.name in SHOWN_BY_EVENTS:
+            return
+        try:
+            text = sentence(event)
+        except (KeyError, TypeError, ValueError):
+            text = event.name  # another version wrote it with other arguments
+        self.commands.add(OperatorAction(at, event.who, subject(event.arguments), text))
 
     def _process_ended(self, event: ev.AgentEnded, at: float) -> None:
         self._agent(event.agent).exit_code = event.exit_code
@@ -304,11 +300,3 @@ class RunFold:
         for lane in self.lanes.values():
             lane.lose_count(since)
         self._unknown = True
-
-
-def _command_text(event: ev.Commanded) -> str:
-    """Return a command in words, or its name if another version wrote it with other arguments."""
-    try:
-        return sentence(event)
-    except (KeyError, TypeError, ValueError):
-        return event.name

@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 
 from hivemind.lab.fit.limiter import Pools
@@ -25,7 +26,6 @@ from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Price, Usage
 
-_ARRIVE, _COMMAND, _WAKE, _SAMPLE, _HEAD, _FIRST, _END, _LEAVE, _PROGRESS = range(9)
 _DIGITS = 6
 """Times are rounded to so many decimals for ordering, so that rounding errors don't reorder simultaneous happenings."""
 _SHORTEST_S = 2e-6
@@ -88,7 +88,7 @@ class Simulation:
             for key, provider in recording.providers.items()
         }
         self._sampled = sampled or self._config.feedback.enabled
-        self._heap: list[tuple[float, int, float, int, object, int]] = []
+        self._heap: list[tuple[float, int, float, Callable[[float], None]]] = []
         self._numbers = count(-(10**15))
         """Order happenings that aren't steps; at the same time they come before steps."""
         self._draw: float | None = None
@@ -119,57 +119,48 @@ class Simulation:
         for delay_s, step in self._trace.start:
             self._follow(began, delay_s, step)
         if self._sampled:
-            self._push(began + SAMPLE_S, _SAMPLE, None)
+            self._push(began + SAMPLE_S, self._sample)
         heap, now, timers = self._heap, began, self._scheduler.timers
-        happen, settle, take = self._happen, self._settle, heapq.heappop
+        settle, take = self._settle, heapq.heappop
         while heap and self._remaining:
-            _, _, at, kind, subject, attempt = take(heap)
-            if at > now:
-                now = at
-            happen(now, at, kind, subject, attempt)
+            _, _, at, happen = take(heap)
+            now = max(now, at)
+            happen(now)
             settle(now)
             wake_at = timers.next_at
             if wake_at is not None and wake_at < self._wake_at:
                 self._wake_at = max(wake_at, now)
-                self._push(self._wake_at, _WAKE, None)
+                self._push(self._wake_at, partial(self._wake, self._wake_at))
             if self._claims and not heap:
                 self._give_up_claim(now)
 
-    def _push(self, at: float, kind: int, subject: object, attempt: int = 0, number: int | None = None) -> None:
-        """Add a happening. `number` orders it among simultaneous ones, as recorded."""
+    def _push(
+        self, at: float, happen: Callable[[float], None], number: int | None = None, *, not_before: float = 0.0
+    ) -> None:
+        """Let something happen, at least this late.
+
+        `number` orders it among simultaneous happenings, as recorded; everything until `not_before` happens first.
+        """
         order = next(self._numbers) if number is None else number
-        heapq.heappush(self._heap, (round(at, _DIGITS), order, at, kind, subject, attempt))
+        heapq.heappush(self._heap, (round(max(at, not_before), _DIGITS), order, at, happen))
 
     def _random(self) -> float:
         drawn, self._draw = self._draw, None
         return self._rng.random() if drawn is None else drawn
 
-    def _happen(self, now: float, at: float, kind: int, subject: object, attempt: int) -> None:
-        if _HEAD <= kind <= _PROGRESS:
-            run: _Run = subject  # type: ignore[assignment]  # as pushed for these kinds
-            ticket = run.ticket
-            if ticket is None or ticket.state is TicketState.DONE:
-                return
-            if kind == _LEAVE:
-                self._leave(now, run, ticket, attempt)
-            elif ticket.attempts == attempt and ticket.state is TicketState.IN_FLIGHT:
-                self._continue(now, kind, run, ticket)
-        elif kind == _ARRIVE:
-            self._arrive(now, subject)  # type: ignore[arg-type]  # as pushed for this kind
-        elif kind == _WAKE:
-            if self._wake_at == at:
-                self._wake_at = math.inf
-                self._scheduler.advance(now)
-        elif kind == _COMMAND:
-            self._command(now, subject)  # type: ignore[arg-type]  # as pushed for this kind
-        else:
-            self._scheduler.events.append(self._scheduler.sample(now))
-            if self._heap:  # otherwise nothing else will happen
-                self._push(now + SAMPLE_S, _SAMPLE, None)
+    def _wake(self, at: float, now: float) -> None:
+        if self._wake_at == at:
+            self._wake_at = math.inf
+            self._scheduler.advance(now)
+
+    def _sample(self, now: float) -> None:
+        self._scheduler.events.append(self._scheduler.sample(now))
+        if self._heap:  # otherwise nothing else will happen
+            self._push(now + SAMPLE_S, self._sample)
 
     # --- Requests ------------------------------------------------------------------------------------------------
 
-    def _arrive(self, now: float, request: RequestStep) -> None:
+    def _arrive(self, request: RequestStep, now: float) -> None:
         arrived = request.arrived
         if arrived.agent in self._dead:
             self._skip(now, request)
@@ -196,9 +187,9 @@ class Simulation:
             return
         timeout_s = self._clients.timeouts_s.get(arrived.agent)
         if timeout_s is not None:
-            self._push(now + timeout_s, _LEAVE, run, 0)
+            self._push(now + timeout_s, partial(self._leave, run, 0))
         elif request.end == "left" and request.left_in_flight_s is None:
-            self._push(now + (request.left_after_s or 0.0), _LEAVE, run, 0)
+            self._push(now + request.ended_at - request.at, partial(self._leave, run, 0))
 
     def _start_attempt(self, now: float, run: _Run, ticket: Ticket) -> None:
         request, lane, attempt = run.request, ticket.request.lane, ticket.attempts
@@ -212,41 +203,45 @@ class Simulation:
         if leaves_s is not None:
             result.duration_s = max(result.duration_s, leaves_s * 2)
             if request.arrived.agent not in self._clients.timeouts_s:
-                self._push(now + leaves_s, _LEAVE, run, attempt)
+                self._push(now + leaves_s, partial(self._leave, run, attempt))
         if result.headed_s is not None:
-            self._push(now + result.headed_s, _HEAD, run, attempt)
+            self._push(now + result.headed_s, partial(self._during, run, attempt, self._read_headers))
         if result.first_s is not None:
-            self._push(now + result.first_s, _FIRST, run, attempt, result.first_number)
+            first = partial(self._during, run, attempt, self._first_content)
+            self._push(now + result.first_s, first, result.first_number)
             lasts_s = result.duration_s - result.first_s
             reports = min(MOST_PROGRESS, int(lasts_s / PROGRESS_S))
             for number in range(1, reports + 1):
-                self._push(now + result.first_s + lasts_s * number / (reports + 1), _PROGRESS, run, attempt)
-        ends_at = now + result.duration_s
-        key = round(max(ends_at, now + _SHORTEST_S), _DIGITS)
-        order = next(self._numbers) if result.end_number is None else result.end_number
-        heapq.heappush(self._heap, (key, order, ends_at, _END, run, attempt))
+                at = now + result.first_s + lasts_s * number / (reports + 1)
+                self._push(at, partial(self._during, run, attempt, self._progress))
+        end = partial(self._during, run, attempt, self._end)
+        self._push(now + result.duration_s, end, result.end_number, not_before=now + _SHORTEST_S)
 
-    def _continue(self, now: float, kind: int, run: _Run, ticket: Ticket) -> None:
-        """Tell the scheduler about a part or the end of the answer."""
+    def _during(self, run: _Run, attempt: int, happen: Callable[[float, _Run, Ticket], None], now: float) -> None:
+        """Let something happen if this attempt is still in flight."""
+        ticket = run.ticket
+        if ticket is not None and ticket.attempts == attempt and ticket.state is TicketState.IN_FLIGHT:
+            happen(now, run, ticket)
+
+    def _first_content(self, now: float, run: _Run, ticket: Ticket) -> None:
+        assert run.result is not None
+        self._scheduler.first_content(now, ticket, usage_at_start(run.result.usage))
+
+    def _progress(self, now: float, run: _Run, ticket: Ticket) -> None:
         result = run.result
         assert result is not None
         usage = result.usage
-        if kind == _END:
-            self._end(now, run, ticket, result)
-        elif kind == _HEAD:
-            self._read_headers(now, ticket)
-        elif kind == _FIRST:
-            self._scheduler.first_content(now, ticket, usage_at_start(usage))
-        elif usage is not None and result.first_s is not None:
+        if usage is not None and result.first_s is not None:
             share = (now - ticket.granted_at - result.first_s) / max(1e-9, result.duration_s - result.first_s)
             tokens = int(usage.output_tokens * share)
             so_far = Usage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, tokens)
             self._scheduler.progress(now, ticket, tokens, so_far)
 
-    def _end(self, now: float, run: _Run, ticket: Ticket, result: Attempt) -> None:
-        request = run.request
+    def _end(self, now: float, run: _Run, ticket: Ticket) -> None:
+        request, result = run.request, run.result
+        assert result is not None
         if result.headed_s is None:
-            self._read_headers(now, ticket)
+            self._read_headers(now, run, ticket)
         self._upstreams[ticket.request.lane].over(now, request, result)
         if result.failure is None:
             self._scheduler.succeed(now, ticket, result.status, result.usage)
@@ -258,7 +253,7 @@ class Simulation:
             self._over(now, request, "failed")
         self._draw = None
 
-    def _read_headers(self, now: float, ticket: Ticket) -> None:
+    def _read_headers(self, now: float, _: _Run, ticket: Ticket) -> None:
         readings = self._upstreams[ticket.request.lane].readings(now, ticket.request.family)
         if readings:
             self._scheduler.headers(now, ticket, readings)
@@ -272,9 +267,10 @@ class Simulation:
             return None
         return (retry_in_s / self._trace.began.config.retry.base_s) % 1.0
 
-    def _leave(self, now: float, run: _Run, ticket: Ticket, attempt: int) -> None:
+    def _leave(self, run: _Run, attempt: int, now: float) -> None:
         """Let the client leave; during an attempt only in that very attempt."""
-        if attempt and ticket.attempts != attempt:
+        ticket = run.ticket
+        if ticket is None or ticket.state is TicketState.DONE or (attempt and ticket.attempts != attempt):
             return
         self._scheduler.abandon(now, ticket, self._abandoned_usage(run, ticket))
         if not self._client_retries_in(now, run, self._clients.timeout_retry_delays_s):
@@ -300,7 +296,7 @@ class Simulation:
         if request.end != "answered" or request.repeated + retries > len(delays):
             return False
         self._client_retries[request] = retries, run.next_attempt
-        self._push(now + delays[request.repeated + retries - 1], _ARRIVE, request)
+        self._push(now + delays[request.repeated + retries - 1], partial(self._arrive, request))
         return True
 
     def _over(self, now: float, request: RequestStep, how: str) -> None:
@@ -329,22 +325,25 @@ class Simulation:
             awaits = self._awaits[step] = self._awaits.get(step, step.awaits) - 1
             if awaits:
                 return
-        at = now + delay_s
-        kind = _ARRIVE if isinstance(step, RequestStep) else _COMMAND
-        heapq.heappush(self._heap, (round(at, _DIGITS), step.number, at, kind, step, 0))
+        if isinstance(step, RequestStep):
+            self._push(now + delay_s, partial(self._arrive, step), step.number)
+        elif isinstance(step, CommandStep):
+            self._push(now + delay_s, partial(self._command, step), step.number)
 
     # --- Commands ------------------------------------------------------------------------------------------------
 
-    def _command(self, now: float, recorded: CommandStep) -> None:
+    def _command(self, recorded: CommandStep, now: float) -> None:
         try:
             overruled = any(change.name == recorded.setting for change in self._changes)
             command = None if overruled else recorded.command()
         except Rejected:
             command = None  # another version knew other commands
         if command is not None and not self._apply(now, command, recorded.who):
-            if isinstance(command, ClaimTask) and self._is_held(command.task):
-                self._claims.append(recorded)
-                return
+            if isinstance(command, ClaimTask):
+                task = self._scheduler.tasks.get(command.task)
+                if task is not None and task.state in _HELD:
+                    self._claims.append(recorded)
+                    return
             self._apply_later(command)
         for delay_s, step in recorded.after:
             self._follow(now, delay_s, step)
@@ -358,11 +357,6 @@ class Simulation:
         agent = getattr(command, "agent", None)
         if isinstance(agent, str) and agent not in self._scheduler.agents:
             self._pending_commands.setdefault(agent, []).append(command)
-
-    def _is_held(self, task: str) -> bool:
-        """Return whether a task can't be claimed before others are done."""
-        known = self._scheduler.tasks.get(task)
-        return known is not None and known.state in _HELD
 
     def _give_up_claim(self, now: float) -> None:
         """Go on without a claim whose task will never be free."""

@@ -166,11 +166,6 @@ class RequestStep(Step):
         arrived = self.arrived
         return arrived.size_chars, arrived.model, arrived.path, arrived.stream
 
-    @property
-    def left_after_s(self) -> float | None:
-        """Seconds from its arrival until its client left."""
-        return self.ended_at - self.at if self.end == "left" else None
-
 
 RequestAttempt = tuple[RequestStep, Attempt]
 """An attempt and its request."""
@@ -251,7 +246,9 @@ class AgentHistory:
             return list(awaited), True
         if not self._unfollowed:
             return self._latest()
-        if self._sent_with(request):
+        # Was it sent concurrently with the latest request?
+        came = self._last_request.at
+        if came >= self._unfollowed[-1].ended_at and request.at - came < AT_ONCE_S:
             return [self._last_request], False
         if not self._open and self._were_concurrent():
             leaves, self._unfollowed = self._unfollowed, []
@@ -300,11 +297,6 @@ class AgentHistory:
         for child, _ in over:
             del self.children[child]
         return [child._last_ended for child, _ in over if child._last_ended is not None]
-
-    def _sent_with(self, request: RequestStep) -> bool:
-        """Return whether it was sent concurrently with the latest request."""
-        assert self._last_request is not None
-        return self._last_request.at >= self._unfollowed[-1].ended_at and request.at - self._last_request.at < AT_ONCE_S
 
     def _were_concurrent(self) -> bool:
         """Return whether all requests that are over were sent concurrently."""

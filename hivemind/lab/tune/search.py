@@ -25,57 +25,6 @@ _RANDOM_TRIALS = 12
 """Random trials before the sampler learns from results."""
 
 
-class Search:
-    """A search by tree-structured Parzen estimators, deterministic for a seed, a space and results.
-
-    Raises: UsageError: Optuna isn't installed.
-    """
-
-    def __init__(self, dimensions: Sequence[Dimension], seed: int) -> None:
-        try:
-            import optuna
-        except ImportError as error:
-            raise UsageError(
-                f"tuning needs the library Optuna ({error}): pip install 'hivemind-tui[lab]', or make setup"
-            ) from None
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._optuna = optuna
-        self._ranges: dict[str, BaseDistribution] = {each.name: self._range(each) for each in dimensions}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_RANDOM_TRIALS, multivariate=True)
-        self._study = optuna.create_study(sampler=sampler, direction="minimize")
-        self._asked: list[Trial] = []
-
-    def begin(self, params: Params) -> None:
-        """Make these the first parameters of :meth:`ask`."""
-        self._study.enqueue_trial(dict(params))
-
-    def ask(self, count: int) -> list[Params]:
-        """Return the next parameters to try."""
-        self._asked = [self._study.ask(self._ranges) for _ in range(count)]
-        return [dict(trial.params) for trial in self._asked]
-
-    def tell(self, answers: Sequence[tuple[float, Mapping[str, float]] | None]) -> None:
-        """Report for each of these its cost and by how much it violates each constraint (at most 0: it doesn't).
-
-        None: it can't be simulated.
-        """
-        for trial, answer in zip(self._asked, answers, strict=True):
-            if answer is None:
-                self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
-                continue
-            cost, violations = answer
-            for name, amount in violations.items():
-                trial.set_constraint(name, amount)
-            self._study.tell(trial, cost)
-
-    def _range(self, each: Dimension) -> BaseDistribution:
-        if each.whole:
-            return self._optuna.distributions.IntDistribution(int(each.low), int(each.high), log=each.log)
-        return self._optuna.distributions.FloatDistribution(each.low, each.high, log=each.log)
-
-
 DEFAULT_KNOBS = (
     "max_concurrency",
     "aimd.alpha",
@@ -151,6 +100,26 @@ def space(names: Iterable[str], recorded: Sequence[RecordedSettings]) -> tuple[D
     return tuple(_dimension(KNOBS[name], recorded) for name in names)
 
 
+def _dimension(knob: Knob, recorded: Sequence[RecordedSettings]) -> Dimension:
+    values = values_of(knob.name, recorded)
+    if knob.name in _LINEAR:
+        low, high = _LINEAR[knob.name]
+        low, high = min(low, *values), max(high, *values)
+        return Dimension(knob.name, low, high, knob.whole, False, values[0])
+    factor, unlimited = _FACTOR, 1000.0
+    if knob.name == "max_concurrency":
+        factor, unlimited = _EXTRAPOLATED, float(max(each.busiest for each in recorded))
+    if knob.zero_is_none:
+        values = [value or max(1.0, unlimited) for value in values]
+    low = max(knob.lowest, min(values) / _FACTOR)
+    high = min(knob.highest, max(values) * factor)
+    if knob.name == "aimd.floor":
+        high = min(high, max(2.0, *values))
+    if knob.whole:
+        low, high = max(knob.lowest, math.floor(low)), max(2.0, math.ceil(high))
+    return Dimension(knob.name, low, high, knob.whole, True, min(max(values[0], low), high))
+
+
 def changes_of(params: Params, dimensions: Sequence[Dimension]) -> tuple[Change, ...]:
     """Return parameters as changes: rounded, and with lower bounds not above upper ones."""
     values = {each.name: rounded(params[each.name], each) for each in dimensions}
@@ -160,22 +129,20 @@ def changes_of(params: Params, dimensions: Sequence[Dimension]) -> tuple[Change,
     return tuple(Change(name, value) for name, value in values.items())
 
 
-def rounded(value: float, dimension: Dimension) -> float:
-    """Round a value to two digits within the range."""
-    short = float(f"{value:.{_DIGITS}g}")
-    within = min(max(short, dimension.low), dimension.high)
-    return round(within) if dimension.whole else within
-
-
 def significant_changes(changes: Iterable[Change], recorded: Sequence[RecordedSettings]) -> tuple[Change, ...]:
     """Return the changes that differ noticeably from some recording."""
+    return tuple(
+        change
+        for change in changes
+        if isinstance(change.value, int | float)
+        and any(abs(change.value - was) > _SAME * abs(was) for was in values_of(change.name, recorded))
+    )
 
-    def differs(change: Change) -> bool:
-        value = change.value
-        assert isinstance(value, int | float)
-        return any(abs(value - was) > _SAME * abs(was) for was in values_of(change.name, recorded))
 
-    return tuple(filter(differs, changes))
+def rounded(value: float, dimension: Dimension) -> float:
+    """Round a value to two digits within the range."""
+    within = min(max(float(f"{value:.{_DIGITS}g}"), dimension.low), dimension.high)
+    return round(within) if dimension.whole else within
 
 
 def values_of(name: str, recorded: Sequence[RecordedSettings]) -> list[float]:
@@ -183,20 +150,50 @@ def values_of(name: str, recorded: Sequence[RecordedSettings]) -> list[float]:
     return [float(value_in(name, each.scheduler, lane) or 0) for each in recorded for lane in each.lanes]
 
 
-def _dimension(knob: Knob, recorded: Sequence[RecordedSettings]) -> Dimension:
-    values = values_of(knob.name, recorded)
-    if knob.name in _LINEAR:
-        low, high = _LINEAR[knob.name]
-        low, high = min(low, *values), max(high, *values)
-        return Dimension(knob.name, low, high, knob.whole, False, values[0])
-    if knob.zero_is_none:
-        none = float(max((each.busiest for each in recorded), default=1) if knob.name == "max_concurrency" else 1000)
-        values = [value or max(1.0, none) for value in values]
-    low = max(knob.lowest, min(values) / _FACTOR)
-    factor = _EXTRAPOLATED if knob.name == "max_concurrency" else _FACTOR
-    high = min(knob.highest, max(values) * factor)
-    if knob.name == "aimd.floor":
-        high = min(high, max(2.0, *values))
-    if knob.whole:
-        low, high = max(knob.lowest, math.floor(low)), max(2.0, math.ceil(high))
-    return Dimension(knob.name, low, high, knob.whole, True, min(max(values[0], low), high))
+class Search:
+    """A search by tree-structured Parzen estimators, deterministic for a seed, a space and results.
+
+    It begins with the start of each dimension. Raises: UsageError: Optuna isn't installed.
+    """
+
+    def __init__(self, dimensions: Sequence[Dimension], seed: int) -> None:
+        try:
+            import optuna
+        except ImportError as error:
+            raise UsageError(
+                f"tuning needs the library Optuna ({error}): pip install 'hivemind-tui[lab]', or make setup"
+            ) from None
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._failed = optuna.trial.TrialState.FAIL
+        self._ranges: dict[str, BaseDistribution] = {}
+        for each in dimensions:
+            if each.whole:
+                whole = optuna.distributions.IntDistribution(int(each.low), int(each.high), log=each.log)
+                self._ranges[each.name] = whole
+            else:
+                self._ranges[each.name] = optuna.distributions.FloatDistribution(each.low, each.high, log=each.log)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_RANDOM_TRIALS, multivariate=True)
+        self._study = optuna.create_study(sampler=sampler, direction="minimize")
+        self._study.enqueue_trial({each.name: int(each.start) if each.whole else each.start for each in dimensions})
+        self._asked: list[Trial] = []
+
+    def ask(self, count: int) -> list[Params]:
+        """Return the next parameters to try."""
+        self._asked = [self._study.ask(self._ranges) for _ in range(count)]
+        return [dict(trial.params) for trial in self._asked]
+
+    def tell(self, answers: Sequence[tuple[float, Mapping[str, float]] | None]) -> None:
+        """Report for each of these its cost and by how much it violates each constraint (at most 0: it doesn't).
+
+        None: it can't be simulated.
+        """
+        for trial, answer in zip(self._asked, answers, strict=True):
+            if answer is None:
+                self._study.tell(trial, state=self._failed)
+                continue
+            cost, violations = answer
+            for name, amount in violations.items():
+                trial.set_constraint(name, amount)
+            self._study.tell(trial, cost)

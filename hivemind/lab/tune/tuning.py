@@ -15,7 +15,7 @@ from typing import Literal, TypeGuard
 from hivemind.journal.figures import Figures
 from hivemind.lab.comparison import Spread, is_noise, spread
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.tune.search import Dimension, Params, RecordedSettings, Search, changes_of, significant_changes
+from hivemind.lab.tune.search import Dimension, RecordedSettings, Search, changes_of, significant_changes
 from hivemind.lab.tune.workers import Job, Runs
 
 Goal = Literal["wall_time", "p95_wait", "dollars"]
@@ -192,13 +192,13 @@ class Tuner:
         (recorded,) = self._try([()], seeds)
         assert recorded is not None
         self._before = self._best = recorded.cost
-        search.begin({each.name: int(each.start) if each.whole else each.start for each in self._dimensions})
         search.ask(1)
         search.tell([(recorded.cost, dict(recorded.violations))])
         while self._trials < self._plan.trials and self._spent() < _FOR_THE_SEARCH:
             self._report("search", self._trials, self._plan.trials)
             asked = search.ask(min(_AT_ONCE, self._plan.trials - self._trials))
-            tried = self._try([self._changes(params) for params in asked], seeds)
+            changes = [changes_of(params, self._dimensions) for params in asked]
+            tried = self._try([significant_changes(each, self._recorded) for each in changes], seeds)
             search.tell([None if each is None else (each.cost, dict(each.violations)) for each in tried])
             found += [each for each in tried if each is not None and each.acceptable]
             self._trials += len(asked)
@@ -268,9 +268,12 @@ class Tuner:
         before, after = self._try([(), changes], seeds)
         if before is None or after is None:
             return None
-        costs = [self._by_seed(tried.runs, len(seeds)) for tried in (before, after)]
-        gains = [was - now for was, now in zip(*costs, strict=True)]
-        return Validation(before.runs, after.runs, spread(costs[0]), spread(gains), after.acceptable)
+        costs, new_costs = (
+            [cost(self._plan.goal, tried.runs[number :: len(seeds)]) for number in range(len(seeds))]
+            for tried in (before, after)
+        )
+        gains = [was - now for was, now in zip(costs, new_costs, strict=True)]
+        return Validation(before.runs, after.runs, spread(costs), spread(gains), after.acceptable)
 
     # --- Simulations ---------------------------------------------------------------------------------------------
 
@@ -297,12 +300,6 @@ class Tuner:
             violations.append((f"finished in {place}", float(_finished(was) - _finished(now))))
             violations.append((f"unanswered in {place}", float(_unanswered(now) - _unanswered(was))))
         return Candidate(changes, tuple(runs), cost(self._plan.goal, runs), tuple(violations))
-
-    def _changes(self, params: Params) -> tuple[Change, ...]:
-        return significant_changes(changes_of(params, self._dimensions), self._recorded)
-
-    def _by_seed(self, runs: Sequence[Figures], seeds: int) -> list[float]:
-        return [cost(self._plan.goal, runs[number::seeds]) for number in range(seeds)]
 
     def _seeds(self, stage: int, count: int) -> range:
         first = stage * _STAGES + self._plan.seed % 1000 * 1000

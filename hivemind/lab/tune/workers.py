@@ -22,7 +22,6 @@ from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.whatif import Faults, simulate
 from hivemind.prices import Prices
-from hivemind.scheduler.types import Price
 
 _NICE = 10
 
@@ -47,12 +46,9 @@ class Workers:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._others = frozenset(multiprocessing.active_children())
-        self._pool = ProcessPoolExecutor(
-            _cores(),
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_initialise,
-            initargs=(tuple(paths),),
-        )
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(cores, context, initializer=_initialise, initargs=(tuple(paths),))
 
     def __enter__(self) -> Self:
         return self
@@ -94,40 +90,39 @@ def _sigint_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+class Simulator:
+    """Simulates the jobs of one process, with each recording read once."""
 
-
-class _Worker:
-    """The recordings and prices of one worker process."""
-
-    def __init__(self, paths: tuple[Path, ...]) -> None:
+    def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
         self._recordings: dict[int, Recording] = {}
         prices = Prices()
         prices.load()
         self._price = prices.cost
 
-    def simulated(self, job: Job) -> Figures | None:
+    def run(self, job: Job) -> Figures | None:
+        """Return the figures of a job; None: its changes don't go together."""
         recording = self._recordings.get(job.recording)
         if recording is None:
             recording = self._recordings[job.recording] = load(self._paths[job.recording], self._price)
-        return simulated(recording, job, self._price)
+        try:
+            return simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=self._price)
+        except UsageError:
+            return None
 
 
-_worker: list[_Worker] = []
-"""The worker of this process, once it is initialised."""
+_simulator: Simulator
 
 
 def _initialise(paths: tuple[Path, ...]) -> None:
     """Initialise a worker process: low priority, no Ctrl-C of its own, and no life without its parent."""
+    global _simulator
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
-    _worker.append(_Worker(paths))
+    _simulator = Simulator(paths)
 
 
 def _exit_with(parent: BaseProcess) -> None:
@@ -136,12 +131,4 @@ def _exit_with(parent: BaseProcess) -> None:
 
 
 def _simulated(job: Job) -> Figures | None:
-    return _worker[0].simulated(job)
-
-
-def simulated(recording: Recording, job: Job, price: Price) -> Figures | None:
-    """Simulate a job; None: its changes don't go together."""
-    try:
-        return simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=price)
-    except UsageError:
-        return None
+    return _simulator.run(job)
