@@ -115,7 +115,9 @@ def test_a_runner_s_orders_follow_from_what_was_over(tmp_path: Path) -> None:
         (0.1, "BeginAgent"),
         (0.4, "b.y"),
     ]
-    assert [task.task for task in trace.commands[0].tasks] == ["b.x", "b.y"]
+    ((_, submitted),) = trace.start
+    assert isinstance(submitted, CommandStep)
+    assert [task.task for task in submitted.tasks] == ["b.x", "b.y"]
 
 
 def test_an_operator_s_order_keeps_its_moment(tmp_path: Path) -> None:

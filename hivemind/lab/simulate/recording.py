@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -17,10 +17,10 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
 from hivemind.lab.trace.steps import RequestStep
-from hivemind.lab.trace.trace import LaneTrace, Trace, TraceBuilder
+from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
+from hivemind.scheduler.events import LevelChanged, Progress, Sampled
 from hivemind.scheduler.operator.knobs import KNOBS, turned
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import plural
@@ -76,21 +76,15 @@ def load(path: Path, price: Price | None = None) -> Recording:
     Raises: UsageError: it can't be read, or no request is in it.
     """
     journal = open_journal(path)
-    builder, tally = TraceBuilder(), Tally(price)
     with gc_paused():
-        builder.take(_tally_each(journal.events(_UNUSED), tally))
-        return _recording(path, builder, tally, journal.damage.messages())
+        trace, tally = Trace(journal.began), Tally(price)
+        for event in journal.events(_UNUSED):
+            tally.apply(event)
+            trace.apply(event)
+        return _fitted(path, trace, tally.figures(), journal.damage.messages())
 
 
-def _tally_each(events: Iterable[Event], tally: Tally) -> Iterator[Event]:
-    for event in events:
-        tally.apply(event)
-        yield event
-
-
-def _recording(path: Path, builder: TraceBuilder, tally: Tally, warnings: Sequence[str]) -> Recording:
-    trace = builder.trace()
-    figures = tally.figures()
+def _fitted(path: Path, trace: Trace, figures: Figures, warnings: Sequence[str]) -> Recording:
     if not trace.requests:
         raise UsageError(f"{path}: no request is in it, so there is nothing to simulate")
     offset = trace.began.wall - trace.began.at
@@ -98,7 +92,7 @@ def _recording(path: Path, builder: TraceBuilder, tally: Tally, warnings: Sequen
     for request in trace.requests:
         by_lane.setdefault(request.arrived.lane, []).append(request)
     lanes = {key: trace.lanes.get(key) or LaneTrace(key, key.partition(":")[0], "generic", None) for key in by_lane}
-    providers = fit_providers(lanes, by_lane, trace.began_at, trace.ends_at, offset)
+    providers = fit_providers(lanes, by_lane, trace.began.at, trace.ends_at, offset)
     return Recording(
         name=trace.began.journal,
         began=_with_shared_knobs(trace.began, trace.lanes),

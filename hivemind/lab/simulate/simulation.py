@@ -84,7 +84,7 @@ class Simulation:
         rng = self._rng = random.Random(seed)
         pools: Pools = {}
         self._upstreams = {
-            key: ProviderModel(provider, trace.began_at, recording.wall_offset, rng, draws=draws, pools=pools)
+            key: ProviderModel(provider, trace.began.at, recording.wall_offset, rng, draws=draws, pools=pools)
             for key, provider in recording.providers.items()
         }
         self._sampled = sampled or self._config.feedback.enabled
@@ -110,7 +110,7 @@ class Simulation:
 
     def run(self) -> None:
         """Simulate until every request is over that was over in the recording."""
-        began = self._trace.began_at
+        began = self._trace.began.at
         if self._price is not None:
             self._scheduler.price_by(self._price, began)
         for command in agent_commands(self._changes):

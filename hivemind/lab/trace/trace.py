@@ -1,4 +1,4 @@
-"""Builds a trace from a journal: each request with its attempts, and the steps that it followed from.
+"""The trace of a journal: each request with its attempts, and the steps that it followed from.
 
 An agent sends a request because something has ended: its last answer, its sub-agent's, the start of its process. Only
 the time between the two is the agent's own, so the trace keeps that: if answers arrive earlier in a simulation, so does
@@ -7,7 +7,7 @@ the next request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -38,45 +38,29 @@ class LaneTrace:
     :data:`~hivemind.scheduler.operator.knobs.KNOBS`."""
 
 
-@dataclass(slots=True)
-class Trace:
-    """All steps of a run, and its lanes."""
-
-    began: JournalBegan
-    began_at: float
-    requests: list[RequestStep]
-    commands: list[CommandStep]
-    start: list[tuple[float, Step]]
-    """Steps that follow from no known one, by their time since the beginning."""
-    lanes: dict[str, LaneTrace]
-    ends_at: float
-
-
 class _Traced(Lifecycle):
     __slots__ = ("step",)
 
     step: RequestStep
 
 
-class TraceBuilder:
-    """Builds a trace from the events of a journal."""
+class Trace:
+    """All steps of a run, and its lanes, built from the events of a journal."""
 
-    def __init__(self) -> None:
-        self._began: JournalBegan | None = None
-        self._began_at: float | None = None
-        self._at = 0.0
+    def __init__(self, began: JournalBegan) -> None:
+        self.began = began
+        self.ends_at = 0.0
+        self.requests: list[RequestStep] = []
+        self.start: list[tuple[float, Step]] = []
+        """Steps that follow from no known one, by their time since the beginning."""
+        self.lanes: dict[str, LaneTrace] = {}
         self._steps = 0
-        self._requests: list[RequestStep] = []
         self._open = OpenRequests(_Traced)
-        self._commands: list[CommandStep] = []
-        self._start: list[tuple[float, Step]] = []
-        self._lanes: dict[str, LaneTrace] = {}
         self._in_flight: dict[str, int] = {}
         self._agents: dict[str, AgentHistory] = {}
         self._last: dict[str, CommandStep] = {}
         """The latest command of each name."""
         self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
-            JournalBegan: self._journal,
             Carried: self._carried,
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
@@ -92,34 +76,18 @@ class TraceBuilder:
             ev.AgentRecalled: self._recalled,
         }
 
-    def take(self, events: Iterable[ev.Event]) -> None:
-        """Take the next events."""
-        folds = self._folds
-        at = self._at
-        for event in events:
-            at = event.at
-            fold = folds.get(type(event))
-            if fold is not None:
-                fold(event)
-        self._at = at
-
-    def trace(self) -> Trace:
-        """Return the trace. Raises: ValueError: there were no events."""
-        if self._began is None or self._began_at is None:
-            raise ValueError("the journal doesn't begin")
-        return Trace(
-            self._began, self._began_at, self._requests, self._commands, self._start, self._lanes, max(self._at, 0.0)
-        )
+    def apply(self, event: ev.Event) -> None:
+        """Take the next event."""
+        self.ends_at = max(event.at, 0.0)
+        fold = self._folds.get(type(event))
+        if fold is not None:
+            fold(event)
 
     # --- Requests ------------------------------------------------------------------------------------------------
 
-    def _journal(self, event: JournalBegan) -> None:
-        if self._began is None:
-            self._began, self._began_at = event, event.at
-
     def _carried(self, event: Carried) -> None:
         """Where the journal begins in the middle, what was open then comes at once."""
-        if not self._requests and not self._lanes:
+        if not self.requests and not self.lanes:
             self._begin_in_the_middle(event)
         for request in self._open.carried(event)[0]:
             self._add(request)
@@ -128,7 +96,7 @@ class TraceBuilder:
 
     def _begin_in_the_middle(self, event: Carried) -> None:
         for lane in event.state.lanes:
-            self._lanes[lane.lane] = LaneTrace(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
+            self.lanes[lane.lane] = LaneTrace(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
         for agent in event.state.agents:
             self._decided_before(event.at, agent.name, None, paused=agent.paused, stopped=agent.stopped)
         if event.state.paused:
@@ -148,7 +116,6 @@ class TraceBuilder:
 
     def _commanded_before(self, at: float, name: str, arguments: dict[str, Any]) -> None:
         command = CommandStep(at, number=self._number(), who="recording", name=name, arguments=arguments)
-        self._commands.append(command)
         self._follow(None, command)
 
     def _arrived(self, event: ev.Arrived) -> None:
@@ -159,7 +126,7 @@ class TraceBuilder:
         request = traced.step = RequestStep(
             at, number=self._number(), arrived=arrived if at == arrived.at else replace(arrived, at=at)
         )
-        self._requests.append(request)
+        self.requests.append(request)
         parent = self._agents.get(arrived.parent) if arrived.parent else None
         agent = self._agents.get(arrived.agent)
         if agent is None:
@@ -186,9 +153,8 @@ class TraceBuilder:
 
     def _follow(self, anchor: CommandStep | None, step: Step) -> None:
         """Let a step follow from a command, or (None) from the beginning."""
-        assert self._began_at is not None
         if anchor is None:
-            self._start.append((max(0.0, step.at - self._began_at), step))
+            self.start.append((max(0.0, step.at - self.began.at), step))
         else:
             anchor.after.append((max(0.0, step.at - anchor.at), step))
 
@@ -238,10 +204,10 @@ class TraceBuilder:
         self._in_flight[event.lane] = max(0, self._in_flight.get(event.lane, 0) - 1)
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
-        self._lanes.setdefault(event.lane, LaneTrace(event.lane, event.upstream, event.provider, event.config))
+        self.lanes.setdefault(event.lane, LaneTrace(event.lane, event.upstream, event.provider, event.config))
 
     def _limits_read(self, event: ev.LimitsRead) -> None:
-        lane = self._lanes.get(event.lane)
+        lane = self.lanes.get(event.lane)
         if lane is not None:
             lane.readings.append((event.at, event.family, event.readings))
 
@@ -251,7 +217,6 @@ class TraceBuilder:
         command = CommandStep(
             event.at, number=self._number(), who=event.who, name=event.name, arguments=event.arguments
         )
-        self._commands.append(command)
         about = event.arguments.get("agent")
         agent = self._agents.get(about) if isinstance(about, str) else None
         if command.name == "EndAgent" and agent is not None and agent.last is not None:
@@ -283,5 +248,4 @@ class TraceBuilder:
             return
         # Submitted before a restart, by a command that isn't in this journal.
         known = CommandStep(event.at, number=self._number(), who="recording", name="SubmitTasks", tasks=[event])
-        self._commands.append(known)
         self._follow(None, known)
