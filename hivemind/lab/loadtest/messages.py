@@ -123,7 +123,6 @@ class MessageBuilder:
         return OutgoingRequest(method.encode(), target.encode("utf-8"), sent, body, dialect, facts, real)
 
     def _own(self, request: RecordedRequest, headers: Headers) -> Headers:
-        """Return the headers with agent, priority and token."""
         own: Headers = []
         if self.agent_header:
             # A client that names its sub-agents itself does so again.

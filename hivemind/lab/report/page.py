@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from operator import methodcaller
 
 import plotly.graph_objects as go
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -32,13 +33,16 @@ class Section:
     message: str
     plot: go.Figure | None = None
     table: Table | None = None
-    summary: str = ""
+    summary: str = "As a table"
     """The label of the folded table under a plot; without a plot the table is always open."""
 
 
 def build(run: RecordedRun, title: str = "") -> str:
     """Return the page of a run, about five megabytes, most of them plotly's own script."""
     sections = list(_sections(run))
+    figures = {each.name: each.plot.to_plotly_json() for each in sections if each.plot is not None}
+    for figure in figures.values():
+        figure["layout"].pop("template", None)
     environment = Environment(
         loader=PackageLoader("hivemind.lab.report"),
         autoescape=True,
@@ -47,7 +51,8 @@ def build(run: RecordedRun, title: str = "") -> str:
         undefined=StrictUndefined,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    environment.filters["keep_percent"] = _keep_percent
+    # A per cent sign stays on the line of its number.
+    environment.filters["keep_percent"] = methodcaller("replace", " %", "\N{NO-BREAK SPACE}%")
     scripts = (get_plotlyjs(), files(__package__).joinpath("templates", "page.js").read_text("utf-8"))
     return environment.get_template("page.html").render(
         heading=shortened(title, 200) or f"Run {shortened(run.name)}",
@@ -64,48 +69,37 @@ def build(run: RecordedRun, title: str = "") -> str:
             f" Times of day are {run.zone[0]}. Waited means: in HiveMind's queue, over all attempts of a request."
             " Dollars are by public prices."
         ),
-        figures=_figures(sections),
+        figures={"colours": list(COLOURS.values()), "figures": figures},
         scripts=[Markup(script) for script in scripts],  # ours and plotly's; the template escapes all else
     )
 
 
 def _sections(run: RecordedRun) -> Iterator[Section]:
-    if run.figures.requests:
-        yield from _sections_of_requests(run)
-    if run.fold.commands.kept:
+    figures, fold = run.figures, run.fold
+    if figures.requests:
+        text, table = headline.course_message(run), tables.limit_changes(run)
+        summary = "Cuts, pauses and the circuit, as a table"
+        yield Section("course", "The whole run", text, plots.course(run), table, summary)
+        agents = run.agents_drawn(plots.ROWS_SHOWN)
+        text = headline.agents_message(run, len(agents))
+        yield Section("agents", "What each agent did", text, plots.gantt(run, agents))
+        if any(run.waits.values()):
+            yield Section("waits", "Waits", headline.waits_message(run), charts.waits(run), tables.waits(run))
+        plot = charts.faults(run) if fold.faults.count else None
+        text, table = headline.faults_message(run), tables.faults(run)
+        yield Section("faults", "Failed attempts and their outcome", text, plot, table)
+        if any(window.fullest for _, window in run.windows()):
+            text = headline.windows_message(run)
+            yield Section("windows", "Rate windows", text, charts.windows(run), tables.windows(run))
+        if figures.tokens:
+            text, table, title = headline.money_message(run), tables.models(run), "Money" if run.priced else "Tokens"
+            yield Section("money", title, text, charts.money(run), table, "By model, as a table")
+        yield Section("list", "Agents", "", None, tables.agents(run))
+    if fold.commands.kept:
         yield Section("commands", "Commands of operators", "", None, tables.commands(run))
     settings = tables.settings(run)
-    message = "" if settings.rows else "All settings had their default values."
-    yield Section("settings", "Settings that differ from the defaults", message, None, settings)
-
-
-def _sections_of_requests(run: RecordedRun) -> Iterator[Section]:
-    yield Section(
-        "course",
-        "The whole run",
-        headline.course_message(run),
-        plots.course(run),
-        tables.limit_changes(run),
-        "Cuts, pauses and the circuit, as a table",
-    )
-    agents = run.agents_drawn(plots.ROWS_SHOWN)
-    yield Section("agents", "What each agent did", headline.agents_message(run, len(agents)), plots.gantt(run, agents))
-    if any(run.waits.values()):
-        yield Section("waits", "Waits", headline.waits_message(run), charts.waits(run), tables.waits(run), "As a table")
-    faults = run.fold.faults.count
-    plot = charts.faults(run) if faults else None
-    table = tables.faults(run) if faults else None
-    yield Section(
-        "faults", "Failed attempts and their outcome", headline.faults_message(run), plot, table, "As a table"
-    )
-    if any(window.fullest for _, window in run.windows()):
-        message = headline.windows_message(run)
-        yield Section("windows", "Rate windows", message, charts.windows(run), tables.windows(run), "As a table")
-    if run.figures.tokens:
-        title = "Money" if run.priced else "Tokens"
-        message, table = headline.money_message(run), tables.models(run)
-        yield Section("money", title, message, charts.money(run), table, "By model, as a table")
-    yield Section("list", "Agents", "", None, tables.agents(run))
+    text = "" if settings.rows else "All settings had their default values."
+    yield Section("settings", "Settings that differ from the defaults", text, None, settings)
 
 
 def _grouped(sections: Sequence[Section]) -> list[list[Section]]:
@@ -130,25 +124,11 @@ def _about(run: RecordedRun) -> Iterator[str]:
     yield clean(run.began.program)
 
 
-def _keep_percent(text: str) -> str:
-    """Keep each per cent sign on the line of its number."""
-    return text.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
 def _policy(scripts: Sequence[str]) -> str:
-    """Return a Content-Security-Policy that loads nothing and runs only these scripts. plotly writes styles, and makes
-    pictures for saving."""
+    # Nothing is loaded, and only these scripts run. plotly writes styles, and makes pictures for saving.
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{each}'" for each in hashes)
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:;"
         " base-uri 'none'; form-action 'none'"
     )
-
-
-def _figures(sections: Sequence[Section]) -> dict[str, object]:
-    """Return what the page's script draws the plots from."""
-    figures = {each.name: each.plot.to_plotly_json() for each in sections if each.plot is not None}
-    for figure in figures.values():
-        figure["layout"].pop("template", None)
-    return {"colours": list(COLOURS.values()), "figures": figures}

@@ -141,20 +141,15 @@ def value_in(name: str, scheduler: SchedulerConfig, lane: LaneConfig) -> float |
 
 
 def _parsed(text: str) -> Change:
-    name, equals, value = text.partition("=")
-    name, value = name.strip(), value.strip()
+    name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name or not value:
         raise UsageError(f"{text.strip()[:60]}: must be NAME=VALUE, as in aimd.beta=0.7 or max_concurrency=8")
     match = _AGENT.fullmatch(name)
-    if match is not None:
-        return _of_agent(match["agent"], match["what"].lower(), value)
-    option = _option(name)
-    return Change(option.key, _value(option, value))
-
-
-def _of_agent(agent: str, what: str, value: str) -> Change:
-    name = f"agent.{agent}.{what}"
-    if what == "priority":
+    if match is None:
+        option = _option(name)
+        return Change(option.key, _value(option, value))
+    name = f"agent.{match['agent']}.{match['what'].lower()}"
+    if name.endswith("priority"):
         levels = [each.name.lower() for each in Priority]
         if value.lower() not in levels:
             raise UsageError(f"{name} {value[:40]}: must be {', '.join(levels[:-1])} or {levels[-1]}")
@@ -206,7 +201,6 @@ def _all_names() -> str:
 
 
 def _value(option: Option, text: str) -> float | bool | str | None:
-    """Parse a value. Raises: UsageError."""
     lowered = text.lower()
     if lowered in _UNSET and option.default is None:
         return None
@@ -239,7 +233,6 @@ def _amount(text: str, *, dollars: bool) -> str:
 
 @cache
 def _adapter(path: tuple[str, ...]) -> TypeAdapter[Any]:
-    """Return a validator of a single setting."""
     model: type[BaseModel] = Settings
     for part in path[:-1]:
         model = model.model_fields[part].annotation  # type: ignore[assignment]  # a section is a model of its own

@@ -4,50 +4,42 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
-from hivemind.lab.fit.limiter import Limiter, Pools, amounts_of
+from hivemind.lab.fit.limiter import Limiter, amounts_of
 from hivemind.lab.fit.provider import FittedProvider, Outage
 from hivemind.lab.trace.steps import Attempt, RequestStep
-from hivemind.scheduler.types import Failure, FailureKind, Usage, WindowReading
+from hivemind.scheduler.types import Failure, FailureKind, Usage
 
 _TRIES = 8
 """Recorded answers drawn to find one to a request of the same kind."""
 
 
+@dataclass(slots=True)
 class ProviderModel:
     """The provider behind one lane in one simulation."""
 
-    def __init__(
-        self,
-        provider: FittedProvider,
-        began_at: float,
-        wall_offset: float,
-        rng: random.Random,
-        *,
-        draws: bool,
-        pools: Pools | None = None,
-    ) -> None:
-        """`wall_offset` converts times to seconds since the epoch; `draws`: faults and latencies are drawn anew;
-        `pools` holds the windows that lanes of a simulation share."""
-        self._provider = provider
-        self._rng = rng
-        self._draws = draws
-        self._limiter = Limiter(provider.limits, began_at, wall_offset, reserves=provider.reserves, pools=pools)
-        self._began_at = began_at
-        self._in_process = 0
-        self._cycle = self._outage = 0
-        """How often the recording's outages have come again, and the index of the present or next one."""
-        self._outage_attempts = 0
-        self._used: dict[RequestStep, int] = {}
-        """Recorded attempts of the present outage that each request has repeated."""
+    provider: FittedProvider
+    limiter: Limiter
+    began_at: float
+    rng: random.Random
+    draws: bool
+    """Faults and latencies are drawn anew."""
+    _in_process: int = 0
+    _cycle: int = 0
+    """How often the recording's outages have come again."""
+    _outage: int = 0
+    """The index of the present or next one."""
+    _outage_attempts: int = 0
+    _used: dict[RequestStep, int] = field(default_factory=dict)
+    """Recorded attempts of the present outage that each request has repeated."""
 
     def answer(self, now: float, request: RequestStep, inherent: Attempt | None, in_flight: int) -> Attempt:
         """Decide how an attempt ends that begins now with so many in flight, itself included.
 
         `inherent` is the recorded attempt to repeat, if any.
         """
-        provider = self._provider
+        provider = self.provider
         outage = self._outage_at(now)
         if outage is not None:
             return replace(_result_of(self._in_outage(outage, request), own=False), charged=False)
@@ -59,10 +51,10 @@ class ProviderModel:
             return Attempt(duration_s=provider.refused_s, usage=usage, charged=False)
         if not chosen.uncharged:
             family, amounts = request.arrived.family, amounts_of(request, chosen)
-            wait_s = self._limiter.wait_s(now, family, amounts)
+            wait_s = self.limiter.wait_s(now, family, amounts)
             if wait_s > 0:
                 return self._refusal(FailureKind.RATE_LIMITED, 429, float(math.ceil(wait_s)))
-            self._limiter.charge(now, family, amounts)
+            self.limiter.charge(now, family, amounts)
         answer = _result_of(chosen, own=chosen is inherent)
         self._in_process += answer.charged
         self._scale(answer, chosen, now, in_flight)
@@ -72,21 +64,17 @@ class ProviderModel:
         """End an attempt."""
         if answer.charged:
             self._in_process -= 1
-            self._limiter.settle(now, request.arrived.family, answer.usage)
+            self.limiter.settle(now, request.arrived.family, answer.usage)
 
     def left(self, answer: Attempt) -> None:
         """End an attempt whose client left."""
         self._in_process -= answer.charged
 
-    def readings(self, now: float, family: str) -> tuple[WindowReading, ...]:
-        """Return the rate windows as a response reports them."""
-        return self._limiter.readings(now, family)
-
     def _outage_at(self, now: float) -> Outage | None:
-        outages, recorded_s = self._provider.outages, self._provider.recorded_s
+        outages, recorded_s = self.provider.outages, self.provider.recorded_s
         if not outages:
             return None
-        cycle = int((now - self._began_at) / recorded_s)
+        cycle = int((now - self.began_at) / recorded_s)
         at = now - cycle * recorded_s
         if cycle != self._cycle:
             self._cycle, self._outage = cycle, 0
@@ -111,21 +99,21 @@ class ProviderModel:
 
     def _refusal(self, kind: FailureKind, status: int, delay_s: float | None) -> Attempt:
         failure = Failure(kind, True, status, delay_s)
-        return Attempt(duration_s=self._provider.refused_s, failure=failure, status=status, charged=False)
+        return Attempt(duration_s=self.provider.refused_s, failure=failure, status=status, charged=False)
 
     def _choose(self, request: RequestStep, inherent: Attempt | None) -> Attempt | None:
         """Return the recorded attempt, or draw one, or None if the recording has none to draw from."""
-        provider, rng = self._provider, self._rng
-        if inherent is not None and not self._draws:
+        provider, rng = self.provider, self.rng
+        if inherent is not None and not self.draws:
             return inherent
         answered = request.answered
-        if (self._draws or answered is None) and provider.faults and rng.random() < provider.fault_rate:
+        if (self.draws or answered is None) and provider.faults and rng.random() < provider.fault_rate:
             return rng.choice(provider.faults)[1]
         return self._answer_like(request, answered)
 
     def _answer_like(self, request: RequestStep, answered: Attempt | None) -> Attempt | None:
         """Return an answer as long as the recorded one, if any, with the latency of another request of its kind."""
-        provider, rng = self._provider, self._rng
+        provider, rng = self.provider, self.rng
         recorded = provider.answered
         if not recorded:
             return answered
@@ -151,7 +139,7 @@ class ProviderModel:
         )
 
     def _scale(self, answer: Attempt, chosen: Attempt, now: float, in_flight: int) -> None:
-        provider = self._provider
+        provider = self.provider
         first_s, rest_s = answer.parts_s
         slower = provider.latency.factor(now, in_flight, chosen.granted_at, chosen.in_flight)
         first_s *= slower

@@ -173,7 +173,6 @@ def _client_timeouts(requests: Sequence[RequestStep]) -> dict[str, float]:
 
 
 def _caveats(providers: Mapping[str, FittedProvider]) -> list[str]:
-    """Return what the recording can't show."""
     lines = []
     for provider in providers.values():
         name = provider.lane.upstream

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
-from hivemind.lab.fit.limiter import Pools
+from hivemind.lab.fit.limiter import Limiter, Pools
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes
 from hivemind.lab.simulate.provider_model import ProviderModel
 from hivemind.lab.simulate.recording import Recording
@@ -83,10 +83,10 @@ class Simulation:
             self._config, self._lanes[key] = apply_changes(changes, recording.began.config, lane)
         rng = self._rng = random.Random(seed)
         pools: Pools = {}
-        self._upstreams = {
-            key: ProviderModel(provider, trace.began.at, recording.wall_offset, rng, draws=draws, pools=pools)
-            for key, provider in recording.providers.items()
-        }
+        self._upstreams: dict[str, ProviderModel] = {}
+        for key, each in recording.providers.items():
+            limiter = Limiter(each.limits, trace.began.at, recording.wall_offset, reserves=each.reserves, pools=pools)
+            self._upstreams[key] = ProviderModel(each, limiter, trace.began.at, rng, draws)
         self._sampled = sampled or self._config.feedback.enabled
         self._heap: list[tuple[float, int, float, Callable[[float], None]]] = []
         self._numbers = count(-(10**15))
@@ -254,7 +254,7 @@ class Simulation:
         self._draw = None
 
     def _read_headers(self, now: float, _: _Run, ticket: Ticket) -> None:
-        readings = self._upstreams[ticket.request.lane].readings(now, ticket.request.family)
+        readings = self._upstreams[ticket.request.lane].limiter.readings(now, ticket.request.family)
         if readings:
             self._scheduler.headers(now, ticket, readings)
 

@@ -188,97 +188,79 @@ _UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, Failur
 _REPEATED = frozenset({"failed", "refused", "left"})
 
 
+@dataclass(slots=True, eq=False)
 class AgentHistory:
     """The latest steps of an agent, from which its next request may follow."""
 
-    __slots__ = (
-        "_last_ended",
-        "_last_request",
-        "_open",
-        "_parent",
-        "_started_by",
-        "_unfollowed",
-        "children",
-    )
-
-    def __init__(self, parent: AgentHistory | None) -> None:
-        self._parent = parent
-        """The agent whose latest step its first request follows from."""
-        self._started_by: CommandStep | None = None
-        """The command that started its process, until its first request."""
-        self._last_request: RequestStep | None = None
-        """The latest request to arrive."""
-        self._last_ended: RequestStep | None = None
-        """The latest request to end."""
-        self._unfollowed: list[RequestStep] = []
-        """Requests that are over and from which nothing has followed yet, by their ends."""
-        self._open = 0
-        self.children: dict[AgentHistory, float] = {}
-        """Sub-agents that it hasn't waited for yet, and when they began."""
-
-    @property
-    def last(self) -> RequestStep | None:
-        """The latest request to end."""
-        return self._last_ended
-
-    def begins(self, order: CommandStep) -> None:
-        """Record the start of its process."""
-        self._started_by = order
+    parent: AgentHistory | None
+    """The agent whose latest step its first request follows from."""
+    started_by: CommandStep | None = None
+    """The command that started its process, until its first request."""
+    last_request: RequestStep | None = None
+    """The latest request to arrive."""
+    last_ended: RequestStep | None = None
+    """The latest request to end."""
+    unfollowed: list[RequestStep] = field(default_factory=list)
+    """Requests that are over and from which nothing has followed yet, by their ends."""
+    open: int = 0
+    """Requests that aren't over."""
+    children: dict[AgentHistory, float] = field(default_factory=dict)
+    """Sub-agents that it hasn't waited for yet, and when they began."""
 
     def anchors(self, request: RequestStep) -> tuple[list[RequestStep | CommandStep], bool]:
         """Return the steps that its next request follows from, and whether from their ends or from one's beginning.
 
         Also sets which request it repeats.
         """
-        if self._started_by is not None:
-            started_by, self._started_by = self._started_by, None
+        if self.started_by is not None:
+            started_by, self.started_by = self.started_by, None
             return [started_by], True
-        if self._last_request is None:
-            return ([], True) if self._parent is None else self._parent._latest()
+        if self.last_request is None:
+            return ([], True) if self.parent is None else self.parent._latest()
         again = self._repeated(request)
         if again is not None:
             request.repeats = again
-            self._unfollowed.remove(again)
+            self.unfollowed.remove(again)
             return [again], True
         awaited = self._awaited()
         if awaited:
-            self._unfollowed.clear()
+            self.unfollowed.clear()
             return list(awaited), True
-        if not self._unfollowed:
+        if not self.unfollowed:
             return self._latest()
         # Was it sent concurrently with the latest request?
-        came = self._last_request.at
-        if came >= self._unfollowed[-1].ended_at and request.at - came < AT_ONCE_S:
-            return [self._last_request], False
-        if not self._open and self._were_concurrent():
-            leaves, self._unfollowed = self._unfollowed, []
+        came = self.last_request.at
+        if came >= self.unfollowed[-1].ended_at and request.at - came < AT_ONCE_S:
+            return [self.last_request], False
+        if not self.open and self._were_concurrent():
+            leaves, self.unfollowed = self.unfollowed, []
             return list(leaves), True
-        return [self._unfollowed.pop()], True
+        return [self.unfollowed.pop()], True
 
-    def asks(self, request: RequestStep) -> None:
+    def arrived(self, request: RequestStep) -> None:
         """Record the arrival of a request."""
-        self._last_request = request
-        self._open += 1
+        self.last_request = request
+        self.open += 1
 
-    def ends(self, request: RequestStep) -> None:
+    def ended(self, request: RequestStep) -> None:
         """Record the end of a request."""
-        self._last_ended = request
-        self._unfollowed.append(request)
-        del self._unfollowed[:-_MOST_LEAVES]
-        self._open -= 1
+        self.last_ended = request
+        self.unfollowed.append(request)
+        del self.unfollowed[:-_MOST_LEAVES]
+        self.open -= 1
 
     def _latest(self) -> tuple[list[RequestStep | CommandStep], bool]:
         """Return its latest step, if nothing better is known."""
-        request, ended = self._last_request, self._last_ended
+        request, ended = self.last_request, self.last_ended
         if request is None:
-            return ([], True) if self._started_by is None else ([self._started_by], True)
+            return ([], True) if self.started_by is None else ([self.started_by], True)
         if ended is None or (request is not ended and request.at > ended.ended_at):
             return [request], False
         return [ended], True
 
     def _repeated(self, request: RequestStep) -> RequestStep | None:
         """Return the unanswered request that this one repeats, if any."""
-        for last in reversed(self._unfollowed):
+        for last in reversed(self.unfollowed):
             if request.at - last.ended_at > REPEAT_S:
                 return None
             if last.end in _REPEATED and last.signature == request.signature and request.arrived.size_chars:
@@ -287,22 +269,22 @@ class AgentHistory:
 
     def _awaited(self) -> list[RequestStep]:
         """Return the last requests of sub-agents that it waited for, doing nothing else meanwhile."""
-        if self._open or not self.children or self._last_ended is None:
+        if self.open or not self.children or self.last_ended is None:
             return []
         over = [
             (child, since)
             for child, since in self.children.items()
-            if not child._open and child._last_ended is not None and since >= self._last_ended.ended_at
+            if not child.open and child.last_ended is not None and since >= self.last_ended.ended_at
         ]
         for child, _ in over:
             del self.children[child]
-        return [child._last_ended for child, _ in over if child._last_ended is not None]
+        return [child.last_ended for child, _ in over if child.last_ended is not None]
 
     def _were_concurrent(self) -> bool:
         """Return whether all requests that are over were sent concurrently."""
-        if len(self._unfollowed) < 2:
+        if len(self.unfollowed) < 2:
             return False
-        came = sorted(each.at for each in self._unfollowed)
+        came = sorted(each.at for each in self.unfollowed)
         return all(two - one < AT_ONCE_S for one, two in pairwise(came))
 
 

@@ -145,7 +145,7 @@ class Trace:
             (first,) = anchors
             assert isinstance(first, RequestStep)
             first.concurrent.append((max(0.0, at - first.at), request))
-        agent.asks(request)
+        agent.arrived(request)
 
     def _number(self) -> int:
         self._steps += 1
@@ -185,7 +185,7 @@ class Trace:
             self._end_attempt(step, event)
         if traced.end is not None:
             step.end, step.ended_at = traced.state, event.at
-            self._agents[step.arrived.agent].ends(step)
+            self._agents[step.arrived.agent].ended(step)
 
     def _end_attempt(self, step: RequestStep, event: ev.AttemptFailed | ev.Finished | ev.Abandoned) -> None:
         last = step.attempts[-1]
@@ -219,15 +219,13 @@ class Trace:
         )
         about = event.arguments.get("agent")
         agent = self._agents.get(about) if isinstance(about, str) else None
-        if command.name == "EndAgent" and agent is not None and agent.last is not None:
-            if agent.last.ended_at:
-                agent.last.after.append((max(0.0, command.at - agent.last.ended_at), command))
-            else:
-                self._follow(None, command)
+        ended = None if agent is None else agent.last_ended
+        if command.name == "EndAgent" and ended is not None and ended.ended_at:
+            ended.after.append((max(0.0, command.at - ended.ended_at), command))
         else:
-            self._follow(self._cause(command), command)
+            self._follow(None if ended is not None and command.name == "EndAgent" else self._cause(command), command)
         if command.name == "BeginAgent" and isinstance(about, str):
-            self._agents.setdefault(about, AgentHistory(None)).begins(command)
+            self._agents.setdefault(about, AgentHistory(None)).started_by = command
         self._last[command.name] = command
 
     def _cause(self, command: CommandStep) -> CommandStep | None:

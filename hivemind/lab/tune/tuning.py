@@ -8,7 +8,7 @@ not used before, so that luck isn't taken for a gain.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal, TypeGuard
 
@@ -138,28 +138,21 @@ def cost(goal: Goal, runs: Sequence[Figures]) -> float:
     return fmean(run.wall_s if goal == "wall_time" else run.together.p95_s for run in runs)
 
 
+@dataclass(slots=True)
 class Tuner:
     """One search over recordings with these settings."""
 
-    def __init__(
-        self,
-        simulate: Runs,
-        recorded: Sequence[RecordedSettings],
-        dimensions: Sequence[Dimension],
-        plan: TuningPlan,
-        tell: Callable[[TuningProgress], object] = lambda _: None,
-        spent: Callable[[], float] = lambda: 0.0,
-    ) -> None:
-        self._simulate = simulate
-        self._recorded = recorded
-        self._dimensions = dimensions
-        self._plan = plan
-        self._tell = tell
-        self._spent = spent
-        """Return the used share of the time for searching and choosing."""
-        self._seen: dict[tuple[int, tuple[Change, ...]], Candidate | None] = {}
-        self._before = self._best = 0.0
-        self._trials = 0
+    simulate: Runs
+    recorded: Sequence[RecordedSettings]
+    dimensions: Sequence[Dimension]
+    plan: TuningPlan
+    tell: Callable[[TuningProgress], object] = lambda _: None
+    spent: Callable[[], float] = lambda: 0.0
+    """Returns the used share of the time for searching and choosing."""
+    _seen: dict[tuple[int, tuple[Change, ...]], Candidate | None] = field(default_factory=dict)
+    _before: float = 0.0
+    _best: float = 0.0
+    _trials: int = 0
 
     def run(self) -> TuningResult:
         """Search, choose and validate. Ctrl-C ends with the best so far, not validated.
@@ -170,19 +163,20 @@ class Tuner:
         stopped = ""
         kept: tuple[KeptChange, ...] = ()
         check = None
-        search = Search(self._dimensions, self._plan.seed)
+        search = Search(self.dimensions, self.plan.seed)
         try:
             self._search(search, found)
-            stopped = "time" if self._trials < self._plan.trials else ""
+            stopped = "time" if self._trials < self.plan.trials else ""
             best = _ranked(found)
             if best and best[0].cost < self._before:
-                kept = tuple(KeptChange(change, None) for change in best[0].changes)
                 kept = self._without_needless(self._choose(best[:FINALISTS]))
                 check = self._validate(tuple(each.change for each in kept)) if kept else None
         except KeyboardInterrupt:
             stopped = "interrupted"
-            kept = kept or _best_so_far(found, self._before)
-        return TuningResult(self._plan.goal, self._trials, self._before, self._best, kept, check, stopped)
+            best = _ranked(found)
+            if not kept and best and best[0].cost < self._before:
+                kept = tuple(KeptChange(change, None) for change in best[0].changes)
+        return TuningResult(self.plan.goal, self._trials, self._before, self._best, kept, check, stopped)
 
     # --- Stages --------------------------------------------------------------------------------------------------
 
@@ -194,16 +188,16 @@ class Tuner:
         self._before = self._best = recorded.cost
         search.ask(1)
         search.tell([(recorded.cost, dict(recorded.violations))])
-        while self._trials < self._plan.trials and self._spent() < _FOR_THE_SEARCH:
-            self._report("search", self._trials, self._plan.trials)
-            asked = search.ask(min(_AT_ONCE, self._plan.trials - self._trials))
-            changes = [changes_of(params, self._dimensions) for params in asked]
-            tried = self._try([significant_changes(each, self._recorded) for each in changes], seeds)
+        while self._trials < self.plan.trials and self.spent() < _FOR_THE_SEARCH:
+            self._report("search", self._trials, self.plan.trials)
+            asked = search.ask(min(_AT_ONCE, self.plan.trials - self._trials))
+            changes = [changes_of(params, self.dimensions) for params in asked]
+            tried = self._try([significant_changes(each, self.recorded) for each in changes], seeds)
             search.tell([None if each is None else (each.cost, dict(each.violations)) for each in tried])
             found += [each for each in tried if each is not None and each.acceptable]
             self._trials += len(asked)
             self._best = min([self._best, *(each.cost for each in found)])
-        self._report("search", self._trials, self._plan.trials)
+        self._report("search", self._trials, self.plan.trials)
 
     def _choose(self, finalists: Sequence[Candidate]) -> Candidate | None:
         """Return the finalist that is best on other seeds; None: none is better than the recorded settings there."""
@@ -222,9 +216,9 @@ class Tuner:
         (recorded,) = self._try([()], seeds)
         assert recorded is not None
         left = best
-        if self._spent() < 1:
+        if self.spent() < 1:
             left = self._pruned(best, best.cost + _PRUNING * (recorded.cost - best.cost), seeds)
-        if self._spent() >= 1:
+        if self.spent() >= 1:
             return tuple(KeptChange(each, None) for each in left.changes)
         worth, gain = self._costs_without_each(left, seeds), recorded.cost - left.cost
         return tuple(
@@ -239,7 +233,7 @@ class Tuner:
             return tried is not None and tried.acceptable and bool(tried.changes) and tried.cost <= allowed
 
         left, first = best, len(best.changes)
-        while self._spent() < 1:
+        while self.spent() < 1:
             self._report("choose", first - len(left.changes), first)
             costs = self._costs_without_each(left, seeds)
             idle = sorted(
@@ -263,13 +257,13 @@ class Tuner:
         }
 
     def _validate(self, changes: tuple[Change, ...]) -> Validation | None:
-        seeds = self._seeds(3, self._plan.seeds)
+        seeds = self._seeds(3, self.plan.seeds)
         self._report("check", 0, len(seeds))
         before, after = self._try([(), changes], seeds)
         if before is None or after is None:
             return None
         costs, new_costs = (
-            [cost(self._plan.goal, tried.runs[number :: len(seeds)]) for number in range(len(seeds))]
+            [cost(self.plan.goal, tried.runs[number :: len(seeds)]) for number in range(len(seeds))]
             for tried in (before, after)
         )
         gains = [was - now for was, now in zip(costs, new_costs, strict=True)]
@@ -281,9 +275,9 @@ class Tuner:
         """Simulate each candidate once in every recording with every seed; None: its changes don't go together."""
         stage = seeds[0]
         new = [each for each in dict.fromkeys(candidates) if (stage, each) not in self._seen]
-        places = range(len(self._recorded))
+        places = range(len(self.recorded))
         jobs = [Job(place, each, seed) for each in new for place in places for seed in seeds]
-        runs = self._simulate(jobs)
+        runs = self.simulate(jobs)
         size = len(places) * len(seeds)
         for number, each in enumerate(new):
             own = [run for run in runs[number * size : (number + 1) * size] if run is not None]
@@ -294,30 +288,25 @@ class Tuner:
         recorded = self._seen.get((stage, ()))
         against = runs if recorded is None else recorded.runs
         violations = []
-        for place in range(len(self._recorded)):
+        for place in range(len(self.recorded)):
             part = slice(place * seeds, (place + 1) * seeds)
             was, now = against[part], runs[part]
             violations.append((f"finished in {place}", float(_finished(was) - _finished(now))))
             violations.append((f"unanswered in {place}", float(_unanswered(now) - _unanswered(was))))
-        return Candidate(changes, tuple(runs), cost(self._plan.goal, runs), tuple(violations))
+        return Candidate(changes, tuple(runs), cost(self.plan.goal, runs), tuple(violations))
 
     def _seeds(self, stage: int, count: int) -> range:
-        first = stage * _STAGES + self._plan.seed % 1000 * 1000
+        first = stage * _STAGES + self.plan.seed % 1000 * 1000
         return range(first, first + count)
 
     def _report(self, stage: Literal["search", "choose", "check"], done: int, of: int) -> None:
-        self._tell(TuningProgress(stage, done, of, self._before, self._best))
+        self.tell(TuningProgress(stage, done, of, self._before, self._best))
 
 
 def _ranked(tried: Iterable[Candidate]) -> list[Candidate]:
     """Return the acceptable candidates without duplicates, by cost, then by number of changes."""
     once = {each.changes: each for each in tried if each.acceptable}
     return sorted(once.values(), key=lambda each: (each.cost, len(each.changes), str(each.changes)))
-
-
-def _best_so_far(found: Sequence[Candidate], before: float) -> tuple[KeptChange, ...]:
-    best = _ranked(found)
-    return tuple(KeptChange(each, None) for each in best[0].changes) if best and best[0].cost < before else ()
 
 
 def _without(changes: tuple[Change, ...], *undone: Change) -> tuple[Change, ...]:
@@ -329,5 +318,4 @@ def _finished(runs: Sequence[Figures]) -> int:
 
 
 def _unanswered(runs: Sequence[Figures]) -> int:
-    """Return the number of requests without an answer."""
     return sum(run.failed + run.refused + run.left + run.open for run in runs)
