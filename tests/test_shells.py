@@ -13,7 +13,7 @@ from hivemind.agent_names import BadName, normalised
 from hivemind.agents.resume import how_to_raise
 from hivemind.agents.run import RunOutcome
 from hivemind.api_types import RunUsage
-from hivemind.cli.agents.run import told
+from hivemind.cli.agents.run import outcome_text
 from hivemind.proxy.exchange import text_of
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ticket import Refusal
@@ -226,7 +226,10 @@ def test_messages_can_be_pasted(name: str, tmp_path: Path) -> None:
     """The command lines in what agents and people are told, too."""
     state = BudgetState(name, 10, None, "run", "agent", 10, 0.0, 0)
     refused = text_of(Refusal("budget", None, 403, state))
-    stopped, ended = how_to_raise(name, state), told(RunOutcome(name, 1, 1.0, RunUsage(10, 0.0, 0, name, state)))
+    stopped, ended = (
+        how_to_raise(name, state),
+        outcome_text(RunOutcome(name, 1, 1.0, RunUsage(10, 0.0, 0, name, state))),
+    )
     found = [
         (refused.partition("raise it with `")[2].rpartition("`, or with B")[0], ["budget", name, "AMOUNT"]),
         (stopped.partition("raise it with `")[2].rpartition("`, then")[0], ["budget", name, "AMOUNT"]),

@@ -164,6 +164,7 @@ async def test_stopped_by_hand(tmp_path: Path) -> None:
     async with stage(tmp_path) as on:
         assert await on.asks("bob") == 200
         on.running.proxy.apply(StopAgent("bob", True), "ann")
+        await until(lambda: any(folder_in(tmp_path / "state").glob("*.json")))  # a thread writes it
         assert await on.asks("bob") == 403
         ran = await on.resume("bob")
         assert (ran.code, ran.out.encode()) == (0, PLAIN_BODY + b"\n"), ran.err

@@ -84,12 +84,15 @@ def all_in(folder: Path) -> list[Found]:
 
 
 def names_known(found: list[Found]) -> str:
-    """For whoever asked for one that isn't there."""
+    """Return the agents that have checkpoints, for a message about one that has none."""
     names = list(dict.fromkeys(each.checkpoint.agent for each in found))
-    if not names:
-        return "there are no checkpoints"
+    return f"there are checkpoints of {printable(some_of(names))}" if names else "there are no checkpoints"
+
+
+def some_of(names: list[str]) -> str:
+    """Return the first names of a list for a message."""
     more = " and others" if len(names) > _NAMES_SHOWN else ""
-    return f"there are checkpoints of {printable(', '.join(names[:_NAMES_SHOWN]))}{more}"
+    return f"{', '.join(names[:_NAMES_SHOWN])}{more}"
 
 
 def conversation_of(found: Found) -> bytes:

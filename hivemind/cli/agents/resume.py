@@ -1,10 +1,8 @@
-"""`hivemind resume`: let everybody go on, or an agent that was paused or stopped, starting its command again where its
-process has ended."""
+"""`hivemind resume`: let all agents go on, or one that was paused or stopped; an ended command is started again."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import os
 import sys
@@ -16,22 +14,29 @@ from hivemind.agents.resume import UNKNOWN, how_to_raise, standing, used_up
 from hivemind.agents.transcript import printable
 from hivemind.api_types import BudgetsPart
 from hivemind.cli import client
-from hivemind.cli.agents.checkpoint import NotKept, all_in, checkpoint_folder, conversation_of, names_known, write_out
+from hivemind.cli.agents.checkpoint import (
+    NotKept,
+    all_in,
+    checkpoint_folder,
+    conversation_of,
+    names_known,
+    some_of,
+    write_out,
+)
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.cli.proxy_client import ProxyClient, ProxyError
-from hivemind.control.client import ControlError
 from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, find_token, parse_address
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import PauseAgent, Rejected
-from hivemind.settings import Settings, add_flags, from_flags, settings_file
+from hivemind.settings import Settings, add_flags, from_flags
 from hivemind.setup.reach import local_url
 from hivemind.store.checkpoints import Checkpoint, Found, latest
 
 if TYPE_CHECKING:
+    from hivemind.agents.run import Foreground, RunOutcome
+    from hivemind.agents.session import Session
     from hivemind.host.proxy import Proxy
-
-_NAMES_TOLD = 8
 
 
 class CannotResume(HiveMindError):
@@ -74,22 +79,19 @@ def _run(namespace: argparse.Namespace) -> int:
     if as_json:
         return _hand_over(agent, kept)
     if stands.runs or stands.only_paused:
-        _say(f"{agent} goes on" if stands.held else f"{agent} runs, and nothing holds it")
+        _print_line(f"{agent} goes on" if stands.held else f"{agent} runs, and nothing holds it")
         return 0
     if kept is not None and kept.checkpoint.name != namespace.name and stands.is_past(kept.checkpoint):
         raise CannotResume(f"{agent} ran again since, and ended well; its checkpoint is {kept.checkpoint.name}")
     if kept is None:
         if stands.held:
-            _say(f"{agent} may go on")
+            _print_line(f"{agent} may go on")
             return 0
         raise CannotResume(f"{agent} is neither paused nor stopped, and there is no checkpoint of it")
     if not kept.checkpoint.command:
-        _say(f"{agent} wasn't started by hivemind run, so here is its conversation")
+        _print_line(f"{agent} wasn't started by hivemind run, so here is its conversation")
         return _hand_over(agent, kept)
     return _start_again(namespace, settings, kept.checkpoint)
-
-
-# --- The proxy --------------------------------------------------------------------------------------------------------
 
 
 def _proxy(namespace: argparse.Namespace, settings: Settings) -> ProxyClient:
@@ -129,12 +131,8 @@ def _release(proxy: ProxyClient, agent: str) -> None:
 
 def _unknown(name: str, proxy: ProxyClient | None, found: list[Found]) -> str:
     agents = [] if proxy is None else [each.name for each in world(proxy).snapshot.agents]
-    more = " and others" if len(agents) > _NAMES_TOLD else ""
-    known = f"there are the agents {', '.join(agents[:_NAMES_TOLD])}{more}; " if agents else ""
+    known = f"there are the agents {some_of(agents)}; " if agents else ""
     return printable(f"{name}: no agent and no checkpoint has that name; {known}{names_known(found)}")
-
-
-# --- The checkpoint ---------------------------------------------------------------------------------------------------
 
 
 def _hand_over(agent: str, kept: Found | None) -> int:
@@ -146,56 +144,27 @@ def _hand_over(agent: str, kept: Found | None) -> int:
 
 
 def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: Checkpoint) -> int:
-    from hivemind.agents.run import CannotRun
-    from hivemind.host import server
-
-    cwd = Path(checkpoint.cwd or os.curdir)
-    if not cwd.is_dir():
-        raise CannotResume(printable(f"{checkpoint.agent} was started in {cwd}, and that folder isn't there any more"))
-    try:
-        return server.run_loop(_live(namespace, settings, checkpoint, cwd))
-    except CannotRun as error:
-        print(f"hivemind: {error}", file=sys.stderr)
-        return error.code
-
-
-async def _live(namespace: argparse.Namespace, settings: Settings, checkpoint: Checkpoint, cwd: Path) -> int:
-    """As `hivemind run` does it, in the foreground."""
+    """Run the command as `hivemind run` does, in the foreground."""
     from hivemind.agents.resume import taken_on
-    from hivemind.agents.run import AgentCommand, Foreground, run_agent
-    from hivemind.agents.session import open_session
-    from hivemind.cli.agents.run import as_shell, told
+    from hivemind.agents.run import AgentCommand, run_agent
+    from hivemind.cli.agents.run import run_in_session
 
-    agent = checkpoint.agent
+    agent, cwd = checkpoint.agent, Path(checkpoint.cwd or os.curdir)
+    if not cwd.is_dir():
+        raise CannotResume(printable(f"{agent} was started in {cwd}, and that folder isn't there any more"))
     job = AgentCommand(checkpoint.command, cwd, agent, checkpoint.parent, task=checkpoint.task, resumed=True)
-    file, token = settings_file(namespace, environ=os.environ, cwd=Path.cwd()), getattr(namespace, "token_file", None)
-    foreground, code = Foreground(), 0
-    with foreground.caught():
-        try:
-            async with open_session(
-                settings,
-                environ=os.environ,
-                say=_say,
-                attach=getattr(namespace, "attach", None),
-                token_file=None if token is None else Path(token),
-                settings_file=file,
-            ) as session:
-                if session.proxy is not None:
-                    _release_here(session.proxy, agent)
-                async with taken_on(session, checkpoint.task) as taken:
-                    outcome = await run_agent(session, job, environ=os.environ, say=_say, foreground=foreground)
-                    taken.outcome = outcome
-                code = as_shell(outcome.exit_code)
-                _say(told(outcome))
-        except asyncio.CancelledError:
-            if not foreground.number:
-                raise
-            return code or 128 + foreground.number
-        except ControlError as error:
-            raise CannotResume(f"the proxy can't be asked any more: {error}") from None
-        except Rejected as error:
-            raise CannotResume(printable(str(error))) from None
-    return code
+
+    async def run(session: Session, foreground: Foreground) -> RunOutcome:
+        if session.proxy is not None:
+            _release_here(session.proxy, agent)
+        async with taken_on(session, checkpoint.task) as taken:
+            taken.outcome = await run_agent(session, job, environ=os.environ, say=_print_line, foreground=foreground)
+            return taken.outcome
+
+    try:
+        return run_in_session(namespace, settings, job, run, environ=os.environ, log=_print_line)
+    except Rejected as error:
+        raise CannotResume(printable(str(error))) from None
 
 
 def _release_here(proxy: Proxy, agent: str) -> None:
@@ -207,7 +176,7 @@ def _release_here(proxy: Proxy, agent: str) -> None:
         proxy.apply(PauseAgent(agent, False), "resume")
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
     print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
 
 

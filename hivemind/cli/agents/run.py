@@ -8,9 +8,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from hivemind.agents.run import AgentCommand, CannotRun, Foreground, RunOutcome, check_command, run_agent
 from hivemind.agents.session import Say, Session, open_session
@@ -19,7 +18,7 @@ from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.control.client import ControlError
 from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE
-from hivemind.errors import UsageError
+from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.settings.flags import given_flags
@@ -37,64 +36,82 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "Uses the proxy that runs, or brings one along for as long as it is needed; settings are that one's. The exit"
         " code is the command's, 128 and the signal's number where a signal ended it."
     )
-    parser.add_argument("--name", metavar="NAME", help="the agent's [the command's, and a number]")
-    parser.add_argument("--priority", metavar="WORD", help="critical, high, normal or low")
-    parser.add_argument("--budget", metavar="AMOUNT", help="as 200k, 5usd, 5usd/day or 200k,5usd; none takes it away")
-    parser.add_argument("--covers", metavar="WORD", help="agent, or subtree: with all agents that it starts")
-    parser.add_argument("--task", metavar="ID", help="the task that it works on")
-    parser.add_argument("--to", metavar="NAME", help="the upstream that all its requests go to [by their path]")
-    parser.add_argument("--cwd", type=Path, metavar="FOLDER", help="where to start it [here]")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write exit code, time and usage there (JSON)")
-    parser.add_argument("--quiet", action="store_true", help="say nothing but what goes wrong")
-    parser.add_argument("--attach", metavar="URL", help="use the proxy at this address")
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="where its control token is noted")
-    parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    add = parser.add_argument
+    add("--name", metavar="NAME", help="the agent's [the command's, and a number]")
+    add("--priority", metavar="WORD", help="critical, high, normal or low")
+    add("--budget", metavar="AMOUNT", help="as 200k, 5usd, 5usd/day or 200k,5usd; none takes it away")
+    add("--covers", metavar="WORD", help="agent, or subtree: with all agents that it starts")
+    add("--task", metavar="ID", help="the task that it works on")
+    add("--to", metavar="NAME", help="the upstream that all its requests go to [by their path]")
+    add("--cwd", type=Path, metavar="FOLDER", help="where to start it [here]")
+    add("--report", type=Path, metavar="FILE", help="write exit code, time and usage there (JSON)")
+    add("--quiet", action="store_true", help="say nothing but what goes wrong")
+    add("--attach", metavar="URL", help="use the proxy at this address")
+    add("--token-file", type=Path, metavar="FILE", help="where its control token is noted")
+    add("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     add_flags(parser, listed=False)
 
 
 def _run(namespace: argparse.Namespace) -> int:
+    job = _job(namespace, os.environ)
+    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    log = _silent if namespace.quiet else print_line
+
+    async def run(session: Session, foreground: Foreground) -> RunOutcome:
+        _check_unused(session, namespace)
+        foreground.before_stopping = lambda: _warn(session)
+        return await run_agent(session, job, environ=os.environ, say=log, foreground=foreground)
+
+    return run_in_session(namespace, settings, job, run, environ=_where_to_look(namespace), log=log)
+
+
+def run_in_session(
+    namespace: argparse.Namespace,
+    settings: Settings,
+    job: AgentCommand,
+    run: Callable[[Session, Foreground], Awaitable[RunOutcome]],
+    *,
+    environ: Mapping[str, str],
+    log: Say,
+) -> int:
+    """Run an agent's command in the foreground with a proxy, and report how it ended. Return the exit code."""
     from hivemind.host import server
 
-    job = job_from(namespace, os.environ)
-    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
-    say = _silent if namespace.quiet else _say
+    given = vars(namespace)  # `resume` has fewer flags
+    token_file, report = given.get("token_file"), given.get("report")
+
+    async def served() -> int:
+        foreground, code = Foreground(), 0
+        with foreground.caught():
+            try:
+                async with open_session(
+                    settings,
+                    environ=environ,
+                    say=log,
+                    attach=given.get("attach"),
+                    token_file=None if token_file is None else Path(token_file),
+                    settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
+                    to=given.get("to"),
+                ) as session:
+                    outcome = await run(session, foreground)
+                    code = _shell_code(outcome.exit_code)
+                    log(outcome_text(outcome))
+                    if report is not None:
+                        await asyncio.to_thread(_write_report, report, outcome)
+            except asyncio.CancelledError:
+                if not foreground.number:
+                    raise
+                return code or 128 + foreground.number
+            except ControlError as error:
+                raise HiveMindError(f"the proxy can't be asked any more: {error}") from None
+        return code
+
     try:
         check_command(job.command, job.cwd, os.environ)
-        return server.run_loop(_live(namespace, job, settings, say))
+        return server.run_loop(served())
     except CannotRun as error:
         print(f"hivemind: {error}", file=sys.stderr)
         return error.code
-
-
-async def _live(namespace: argparse.Namespace, job: AgentCommand, settings: Settings, say: Say) -> int:
-    foreground = Foreground()
-    code = 0
-    with foreground.caught():
-        try:
-            async with open_session(
-                settings,
-                environ=_where_to_look(namespace),
-                say=say,
-                attach=namespace.attach,
-                token_file=namespace.token_file,
-                settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
-                to=namespace.to,
-            ) as session:
-                _check_unused(session, namespace)
-                foreground.before_stopping = lambda: _warn(session)
-                outcome = await run_agent(session, job, environ=os.environ, say=say, foreground=foreground)
-                code = as_shell(outcome.exit_code)
-                say(told(outcome))
-                if namespace.report is not None:
-                    await asyncio.to_thread(_report, namespace.report, outcome)
-        except asyncio.CancelledError:
-            if not foreground.number:
-                raise
-            return code or 128 + foreground.number
-        except ControlError as error:
-            print(f"hivemind: the proxy can't be asked any more: {error}", file=sys.stderr)
-            return 1
-    return code
 
 
 def _where_to_look(namespace: argparse.Namespace) -> Mapping[str, str]:
@@ -103,8 +120,8 @@ def _where_to_look(namespace: argparse.Namespace) -> Mapping[str, str]:
     return {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
 
 
-def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentCommand:
-    """What the command line asks for. Raises: UsageError."""
+def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentCommand:
+    """Raises: UsageError."""
     words = list(namespace.program)
     if words[:1] != ["--"] or len(words) < 2:
         raise UsageError(f"the command goes after --, as in {_EXAMPLE}")
@@ -131,7 +148,6 @@ def job_from(namespace: argparse.Namespace, environ: Mapping[str, str]) -> Agent
 
 
 def _priority(word: str | None) -> Priority | None:
-    """Raises: UsageError."""
     if word is None:
         return None
     if word.upper() not in Priority.__members__:
@@ -140,7 +156,6 @@ def _priority(word: str | None) -> Priority | None:
 
 
 def _budget(text: str | None) -> WantedBudget | None:
-    """Raises: UsageError."""
     if text is None:
         return None
     try:
@@ -158,9 +173,7 @@ def _check_unused(session: Session, namespace: argparse.Namespace) -> None:
     if unused:
         flags = ", ".join("--" + name.replace("_", "-") for name in unused)
         verb = "isn't" if len(unused) == 1 else "aren't"
-        print(
-            f"hivemind: the proxy at {session.way.url} keeps its own settings, so {flags} {verb} used", file=sys.stderr
-        )
+        print_line(f"the proxy at {session.way.url} keeps its own settings, so {flags} {verb} used")
 
 
 def _warn(session: Session) -> None:
@@ -175,13 +188,13 @@ def _warn(session: Session) -> None:
         )
 
 
-def as_shell(code: int) -> int:
-    """An exit code as shells tell it."""
+def _shell_code(code: int) -> int:
+    """Return the exit code as shells report it."""
     return 128 - code if code < 0 else code
 
 
-def told(outcome: RunOutcome) -> str:
-    """`alice: exit code 0 after 12.3 s, 45,123 tokens, $0.42`."""
+def outcome_text(outcome: RunOutcome) -> str:
+    """Return how it ended: `alice: exit code 0 after 12.3 s, 45,123 tokens, $0.42`."""
     how = f"exit code {outcome.exit_code}"
     if outcome.exit_code < 0:
         how = f"ended by signal {-outcome.exit_code} ({signal.strsignal(-outcome.exit_code) or 'unknown'})"
@@ -198,17 +211,17 @@ def told(outcome: RunOutcome) -> str:
     return text
 
 
-def _report(file: Path, outcome: RunOutcome) -> None:
+def _write_report(file: Path, outcome: RunOutcome) -> None:
     used = outcome.usage
-    values: dict[str, Any] = {
+    values = {
         "agent": outcome.agent,
-        "exit_code": as_shell(outcome.exit_code),
+        "exit_code": _shell_code(outcome.exit_code),
         "signal": -outcome.exit_code if outcome.exit_code < 0 else None,
         "seconds": round(outcome.seconds, 3),
-        "tokens": None if used is None else used.tokens,
-        "dollars": None if used is None else used.dollars,
-        "unpriced_tokens": None if used is None else used.unpriced,
-        "checkpoint": None if used is None else used.checkpoint,
+        "tokens": used and used.tokens,
+        "dollars": used and used.dollars,
+        "unpriced_tokens": used and used.unpriced,
+        "checkpoint": used and used.checkpoint,
     }
     try:
         file.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
@@ -217,7 +230,8 @@ def _report(file: Path, outcome: RunOutcome) -> None:
         print(f"hivemind: --report {file}: can't be written ({error.strerror})", file=sys.stderr)
 
 
-def _say(text: str) -> None:
+def print_line(text: str) -> None:
+    """Print a line about the run on standard error."""
     print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
 
 
