@@ -47,39 +47,32 @@ class ProxyClient:
     def get(self, path: str, made: type[T], **query: str | None) -> T:
         """Return an endpoint's answer as its type."""
         given = urlencode({name: value for name, value in query.items() if value is not None})
-        return self._read(self._request("GET", f"{path}?{given}" if given else path), made)
+        return self.get_decoded(lambda data: decode_named(data, made), f"{path}?{given}" if given else path)
 
     def get_decoded(self, decode: Callable[[bytes], T], path: str) -> T:
         """Return an endpoint's answer of a type that has its own decoder."""
-        data = self._request("GET", path)
-        try:
-            return decode(self._shown(data))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise self._strange() from None
+        return self._read(self._request("GET", path), decode)
 
     def command(self, name: str, **arguments: object) -> dict[str, Any]:
         """Have a command carried out, and return it in full."""
         body = {"name": name, "arguments": to_plain(arguments), "who": self._who}
-        done: dict[str, Any] = self._read(self._request("POST", "/commands", msgspec.json.encode(body)), dict)
-        return done
+        data = self._request("POST", "/commands", msgspec.json.encode(body))
+        return self._read(data, msgspec.json.Decoder(dict[str, Any]).decode)
 
-    def _read(self, data: bytes, made: type[T]) -> T:
+    def _read(self, data: bytes, decode: Callable[[bytes], T]) -> T:
         try:
-            data = self._shown(data)
-            return msgspec.json.decode(data, type=made) if made is dict else decode_named(data, made)
+            return decode(self._shown(data))
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise self._strange() from None
+            url = self.place.url
+            raise ProxyError(
+                f"{url}: its answer can't be read; is it HiveMind {__version__}, as this is, and the URL right?"
+            ) from None
 
     def _shown(self, data: bytes) -> bytes:
         """Raises: msgspec.DecodeError, UnicodeDecodeError."""
         if self._as_it_is or (b"\\" not in data and data.isascii()):
             return data
         return msgspec.json.encode(_printable_in(msgspec.json.decode(data)))
-
-    def _strange(self) -> ProxyError:
-        return ProxyError(
-            f"{self.place.url}: its answer can't be read; is it HiveMind {__version__}, as this is, and the URL right?"
-        )
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
         try:

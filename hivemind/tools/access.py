@@ -25,19 +25,15 @@ class ProxyAccess(Protocol):
 
     async def about(self) -> About:
         """Return facts about the proxy; its address is one that the caller can use."""
-        ...
 
     async def world(self) -> Snapshot:
         """Return the current snapshot; curves and log lines may be missing."""
-        ...
 
     async def tasks(self, batch: str | None = None) -> tuple[TaskState, ...]:
         """Return the tasks of a batch, or (None) all."""
-        ...
 
     async def apply(self, command: Command, who: str) -> None:
         """Execute a command. Raises: Rejected: it can't be executed; the text says why."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +58,10 @@ class McpProxy(HasControlKey, Protocol):
     """The proxy as its MCP server uses it."""
 
     def snapshot(self) -> Snapshot: ...
-
     def about(self) -> About: ...
-
     def tasks(self, batch: str | None) -> tuple[TaskState, ...]: ...
-
     def apply(self, command: Command, who: str) -> None: ...
-
     async def settled(self) -> None: ...
-
     def spelling(self, name: str) -> str: ...
 
 

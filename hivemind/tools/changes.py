@@ -31,13 +31,9 @@ async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> P
         raise ToolError("give either agent or task")
     wanted = Priority[args.priority.upper()]
     await _check_writable(proxy)
-    command: Command
-    if args.task is not None:
-        command, name = SetTaskPriority(args.task, wanted), f"Task {args.task}"
-    else:
-        assert args.agent is not None
-        command, name = SetPriority(args.agent, wanted), args.agent
+    command = SetTaskPriority(args.task, wanted) if args.task is not None else SetPriority(args.agent or "", wanted)
     await proxy.apply(command, caller.who)
+    name = args.agent or f"Task {args.task}"
     return Prioritised(said=f"{name} has priority {args.priority} now.")
 
 

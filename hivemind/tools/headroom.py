@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hivemind.api_types import About
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
-from hivemind.text import humanise
+from hivemind.text.amounts import ceiling
 from hivemind.tools.outputs import Headroom
 from hivemind.tools.rows import budget_row
 from hivemind.world.snapshot import AgentView, Snapshot
@@ -57,8 +57,10 @@ def headroom(world: Snapshot, about: About, agent: str | None, upstream: str | N
     affordable = _affordable(world, tokens, dollars)
     bounds = [bound for bound in (requests, places, affordable) if bound is not None]
     agents = min(bounds) if bounds else None
+    tightest = ceiling(tokens, dollars)
+    left = "" if tightest == "none" else f" The tightest budget leaves {tightest}."
     return Headroom(
-        advice=blocked or _advice(agents, starts, places, affordable, best, world.queued) + _left(tokens, dollars),
+        advice=blocked or _advice(agents, starts, places, affordable, best, world.queued) + left,
         agents_now=agents,
         requests_now=requests,
         free_slots=None if best is None else best.free_slots,
@@ -114,19 +116,12 @@ def _room(state: LaneState) -> _Room:
             left[window.kind.value == "requests"].append(max(0, int(window.remaining)))
     blocked = ""
     if state.circuit == "open":
-        again = state.circuit_reopens_in_s
-        blocked = "the upstream is failing, so its circuit is open" + (
-            f"; the next try is in {again:.0f} s" if again else ""
-        )
+        again = f"; the next try is in {state.circuit_reopens_in_s:.0f} s" if state.circuit_reopens_in_s else ""
+        blocked = f"the upstream is failing, so its circuit is open{again}"
     elif state.parked_for_s > 0:
         blocked = f"the provider asked for a pause of {state.parked_for_s:.0f} s"
-    return _Room(
-        free,
-        min(left[False], default=None),
-        min(left[True], default=None),
-        blocked,
-        state.waiting + state.retrying,
-    )
+    tokens, requests = min(left[False], default=None), min(left[True], default=None)
+    return _Room(free, tokens, requests, blocked, state.waiting + state.retrying)
 
 
 def _best(rooms: list[_Room], typical: int | None) -> _Room | None:
@@ -137,13 +132,6 @@ def _best(rooms: list[_Room], typical: int | None) -> _Room | None:
         return math.inf if starts is None else starts - room.waiting / 1e6
 
     return max(rooms, key=rank, default=None)
-
-
-def _left(tokens: int | None, dollars: float | None) -> str:
-    """Return a sentence about what is left of the budgets."""
-    parts = [f"{tokens:,} tokens"] if tokens is not None else []
-    parts += [humanise.dollars(dollars)] if dollars is not None else []
-    return f" The tightest budget leaves {' and '.join(parts)}." if parts else ""
 
 
 def _why_blocked(world: Snapshot, agent: str | None, best: _Room | None, spent: bool) -> str:
@@ -166,12 +154,7 @@ def _why_blocked(world: Snapshot, agent: str | None, best: _Room | None, spent: 
 
 
 def _advice(
-    agents: int | None,
-    starts: int | None,
-    places: int | None,
-    affordable: int | None,
-    best: _Room | None,
-    queued: int,
+    agents: int | None, starts: int | None, places: int | None, affordable: int | None, best: _Room | None, queued: int
 ) -> str:
     """Return advice; `starts` is the number of requests that would start if there were no budget."""
     if best is None and agents is None:
@@ -179,8 +162,8 @@ def _advice(
     if agents is None:
         return "No limit is known here: fan out in small steps, and ask again between them."
     if agents > 0:
-        several = "agent" if agents == 1 else "agents"
-        return f"There is room for {agents} more {several} at once now; with more than that they would only queue."
+        more = "more agent" if agents == 1 else "more agents"
+        return f"There is room for {agents} {more} at once now; with more than that they would only queue."
     if places == 0:
         return "All places for agents are taken: start no more, they would only wait for one to end."
     if starts and affordable == 0:

@@ -31,8 +31,6 @@ Rows = Annotated[int, Field(ge=1, le=MOST_ROWS, description="Most rows of each l
 
 
 class Input(BaseModel):
-    """Arguments of a tool."""
-
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, hide_input_in_errors=True)
 
 
@@ -64,14 +62,10 @@ class TaskFields(Input):
 
 
 class TaskInput(TaskFields):
-    """A task of a batch."""
-
     name: str = Field(description="Letters, digits, . _ and -; unique in the batch.")
 
 
 class SubmitInput(TaskFields):
-    """Arguments of hm.submit."""
-
     name: str = Field(description="The task's name: letters, digits, . _ and -. Of an existing task its name or id.")
     batch: str | None = Field(None, description="The batch it belongs to; its id is then BATCH.NAME, else NAME.")
     outcome: Literal["started", "done", "failed", "cancelled", "retry"] | None = Field(
@@ -83,8 +77,6 @@ class SubmitInput(TaskFields):
 
 
 class BatchInput(Input):
-    """Arguments of hm.batch."""
-
     batch: str = Field(description="The batch's name: letters, digits, . _ and -.")
     tasks: Annotated[list[TaskInput], BeforeValidator(_list_in_text)] = Field(
         default_factory=list, max_length=MOST_TASKS, description="Its tasks, in any order: all are added or none."
@@ -97,8 +89,6 @@ class BatchInput(Input):
 
 
 class StatusInput(Input):
-    """Arguments of hm.status."""
-
     agent: str | None = Field(None, description="Your own name at the proxy, where it isn't known by itself.")
     upstream: str | None = Field(None, description="Only lanes to this upstream.")
     batch: str | None = Field(None, description="Only tasks of this batch.")
@@ -108,16 +98,12 @@ class StatusInput(Input):
 
 
 class PriorityInput(Input):
-    """Arguments of hm.priority."""
-
     priority: PriorityName = Field(description="critical goes first; low waits for everybody, but never for ever.")
     agent: str | None = Field(None, description="An agent that has been seen. Give this or task.")
     task: str | None = Field(None, description="A task's full id. What it waits for becomes at least as urgent.")
 
 
 class BudgetInput(Input):
-    """Arguments of hm.budget."""
-
     agent: str | None = Field(None, description="Whose budget: an agent's name. Yourself, where you are known.")
     pool: bool = Field(False, description="The budget of all agents together instead.")
     tokens: int | None = Field(None, ge=1, le=10**15, description="Set this ceiling in tokens.")
@@ -133,8 +119,6 @@ class BudgetInput(Input):
 
 
 class MetricsInput(Input):
-    """Arguments of hm.metrics."""
-
     agent: str | None = Field(None, description="Only this agent.")
     order: Literal["tokens", "dollars", "requests", "retries", "waited"] = Field(
         "tokens", description="Which agents come first: those with the most of this."
@@ -143,8 +127,6 @@ class MetricsInput(Input):
 
 
 class ConfigInput(Input):
-    """Arguments of hm.config."""
-
     knob: str | None = Field(None, description="The knob to turn, such as aimd.beta; needs a value.")
     value: float | None = Field(None, description="Its new value; 0 takes a limit away where 0 is allowed.")
     upstream: str | None = Field(None, description="Turn it for this upstream only; all of them otherwise.")
@@ -158,8 +140,6 @@ class ConfigInput(Input):
 
 
 class SetupInput(Input):
-    """Arguments of hm.setup."""
-
     client: str | None = Field(None, description="The program to point at the proxy; without one they are listed.")
     agent: str | None = Field(None, max_length=80, description="What its agent is to be called.")
     shell: Literal["bash", "fish", "powershell"] = Field("bash", description="Whose lines to give; bash is zsh's too.")

@@ -7,18 +7,12 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BaseModel, Field
 
 
-def _cents(amount: float) -> float:
-    return round(amount, 4)
+def _rounded(value: float) -> float:
+    return round(value, 4)
 
 
-def _milliseconds(seconds: float) -> float:
-    return round(seconds, 3)
-
-
-Dollars = Annotated[float, AfterValidator(_cents)]
-"""US dollars, rounded to a hundredth of a cent."""
-Share = Annotated[float, AfterValidator(_cents)]
-Seconds = Annotated[float, AfterValidator(_milliseconds)]
+Rounded = Annotated[float, AfterValidator(_rounded)]
+"""Dollars, seconds or a share, without digits that are noise."""
 
 
 class Output(BaseModel):
@@ -42,30 +36,26 @@ class Headroom(Output):
     minute_tokens_left: int | None = Field(None, description="Left in the provider's rate window, where one is known.")
     minute_requests_left: int | None = Field(None, description="Likewise, in requests.")
     budget_tokens_left: int | None = Field(None, description="Left in the tightest budget that holds for you.")
-    budget_dollars_left: Dollars | None = Field(None, description="Likewise, in US dollars.")
+    budget_dollars_left: Rounded | None = Field(None, description="Likewise, in US dollars.")
     typical_request_tokens: int | None = Field(None, description="Of the requests so far, on average.")
 
 
 class ProxyRow(Output):
-    """The proxy."""
-
     address: str
     version: str
     mode: str = Field(description="serving, paused or draining.")
-    uptime_s: Seconds
+    uptime_s: Rounded
     upstreams: list[str]
     max_agents: int = Field(0, description="Agents that may run at once; 0: no limit.")
     read_only: bool = Field(False, description="hm.priority, hm.budget and hm.config change nothing.")
 
 
 class WindowRow(Output):
-    """A rate window."""
-
     counts: str = Field(description="requests, input, output or tokens.")
     models: str = Field(description="The models that share it.")
     limit: int
     remaining: int
-    resets_in_s: Seconds | None = None
+    resets_in_s: Rounded | None = None
 
 
 class LaneRow(Output):
@@ -77,7 +67,7 @@ class LaneRow(Output):
     active: int
     waiting: int
     circuit: str
-    parked_for_s: Seconds | None = Field(None, description="The provider asked for a pause of so long.")
+    parked_for_s: Rounded | None = Field(None, description="The provider asked for a pause of so long.")
     windows: list[WindowRow] = Field(default_factory=list)
 
 
@@ -88,19 +78,17 @@ class BudgetRow(Output):
     covers: str = Field(description="agent, subtree or all.")
     per: str = Field(description="run, day or ever.")
     tokens: int | None = Field(None, description="The ceiling in tokens.")
-    dollars: Dollars | None = Field(None, description="The ceiling in US dollars.")
+    dollars: Rounded | None = Field(None, description="The ceiling in US dollars.")
     used_tokens: int
-    used_dollars: Dollars
+    used_dollars: Rounded
     in_flight_tokens: int = Field(0, description="Set aside for requests in flight.")
     tokens_left: int | None = None
-    dollars_left: Dollars | None = None
+    dollars_left: Rounded | None = None
     unpriced_tokens: int = Field(0, description="Used of models without a known price; not in the dollars.")
-    share: Share = Field(description="How much is used, 1 being all.")
+    share: Rounded = Field(description="How much is used, 1 being all.")
 
 
 class AgentRow(Output):
-    """An agent."""
-
     agent: str
     state: str
     priority: str
@@ -109,14 +97,12 @@ class AgentRow(Output):
     in_flight: int = 0
     queued: int = 0
     tokens: int = 0
-    dollars: Dollars = 0.0
+    dollars: Rounded = 0.0
     budget: BudgetRow | None = None
     exit_code: int | None = None
 
 
 class TaskRow(Output):
-    """A task."""
-
     task: str = Field(description="Its full id.")
     state: str
     priority: str = Field(description="What it counts as: its own, or that of whoever waits for it.")
@@ -125,12 +111,10 @@ class TaskRow(Output):
     note: str | None = None
     attempt: int = Field(0, description="Times it was started.")
     tokens: int | None = Field(None, description="Used so far.")
-    dollars: Dollars | None = None
+    dollars: Rounded | None = None
 
 
 class Status(Output):
-    """Answer of hm.status."""
-
     headroom: Headroom
     proxy: ProxyRow
     you: AgentRow | None = Field(None, description="The agent that asks, where it is known.")
@@ -144,15 +128,11 @@ class Status(Output):
 
 
 class Submitted(Output):
-    """Answer of hm.submit."""
-
     said: str
     task: TaskRow
 
 
 class Batch(Output):
-    """Answer of hm.batch."""
-
     said: str
     batch: str
     tasks: int = Field(description="In the batch now.")
@@ -162,14 +142,10 @@ class Batch(Output):
 
 
 class Prioritised(Output):
-    """Answer of hm.priority."""
-
     said: str
 
 
 class Budgets(Output):
-    """Answer of hm.budget."""
-
     said: str
     budgets: list[BudgetRow]
     budgets_left_out: int = 0
@@ -187,7 +163,7 @@ class UsageRow(Output):
     cache_read_tokens: int
     cache_write_tokens: int
     output_tokens: int
-    dollars: Dollars
+    dollars: Rounded
     unpriced_tokens: int = 0
 
 
@@ -201,29 +177,23 @@ class TotalsRow(UsageRow):
 
 
 class AgentUsage(UsageRow):
-    """Usage of an agent."""
-
     agent: str
-    waited_s: Seconds = Field(description="In the queue, over all its requests.")
-    served_s: Seconds = Field(description="From arrival to the last byte, over its finished requests.")
-    first_token_s: Seconds | None = Field(None, description="Of its last answer.")
+    waited_s: Rounded = Field(description="In the queue, over all its requests.")
+    served_s: Rounded = Field(description="From arrival to the last byte, over its finished requests.")
+    first_token_s: Rounded | None = Field(None, description="Of its last answer.")
 
 
 class LaneMetrics(Output):
-    """Figures of a lane."""
-
     lane: str
     active: int
     waiting: int
     retrying: int
-    mean_first_token_s: Seconds | None = None
-    error_share: Share | None = Field(None, description="Of the latest results.")
+    mean_first_token_s: Rounded | None = None
+    error_share: Rounded | None = Field(None, description="Of the latest results.")
 
 
 class Metrics(Output):
-    """Answer of hm.metrics."""
-
-    uptime_s: Seconds
+    uptime_s: Rounded
     totals: TotalsRow
     agents: list[AgentUsage]
     agents_left_out: int = 0
@@ -232,8 +202,6 @@ class Metrics(Output):
 
 
 class KnobRow(Output):
-    """A knob."""
-
     knob: str
     values: dict[str, float] = Field(description="By upstream; empty until one was used. 0: no limit, where allowed.")
     lowest: float
@@ -243,8 +211,6 @@ class KnobRow(Output):
 
 
 class Config(Output):
-    """Answer of hm.config."""
-
     said: str
     admissions: str = Field(description="serving, paused or draining.")
     circuits: dict[str, str] = Field(description="State by lane.")
@@ -260,16 +226,12 @@ class SnippetRow(Output):
 
 
 class ClientRow(Output):
-    """A client there are instructions for."""
-
     client: str
     title: str
     what: str
 
 
 class Setup(Output):
-    """Answer of hm.setup."""
-
     said: str
     clients: list[ClientRow] = Field(default_factory=list)
     snippets: list[SnippetRow] = Field(default_factory=list)

@@ -55,7 +55,7 @@ class RemoteAccess:
         `repeatable` and was not answered. Raises: Unavailable, Rejected."""
         if self._token is not None:
             try:
-                return await send(self._client(self._token))
+                return await send(ControlClient(self._place.url, self._token, self._http))
             except ControlError as error:
                 self._token = None
                 if error.sent and not repeatable:
@@ -65,14 +65,11 @@ class RemoteAccess:
         except UsageError as error:
             raise Unavailable(f"no HiveMind proxy can be reached: {error}{self._start()}") from None
         try:
-            answer = await send(self._client(found))
+            answer = await send(ControlClient(self._place.url, found, self._http))
         except ControlError as error:
             raise Unavailable(self._lost(error)) from error
         self._token = found
         return answer
-
-    def _client(self, token: Token) -> ControlClient:
-        return ControlClient(self._place.url, token, self._http)
 
     def _lost(self, error: ControlError) -> str:
         if error.sent:

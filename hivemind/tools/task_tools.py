@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from hivemind.api_types import TaskState
-from hivemind.scheduler.commands import (
-    CancelTask,
-    ClaimTask,
-    FinishTask,
-    ForgetTasks,
-    RetryTask,
-    SubmitTasks,
-)
+from hivemind.scheduler.commands import CancelTask, ClaimTask, FinishTask, ForgetTasks, RetryTask, SubmitTasks
 from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
+from hivemind.text.humanise import plural
 from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.inputs import BatchInput, SubmitInput, TaskFields
 from hivemind.tools.outputs import Batch, Submitted
@@ -106,11 +99,8 @@ async def _check_allowed(proxy: ProxyAccess, tasks: Iterable[TaskFields]) -> Non
     with its own rights, or by a priority above normal."""
     found = next((each for each in tasks if each.command or each.priority in _ABOVE_NORMAL), None)
     if found is not None and (await proxy.about()).read_only:
-        what = (
-            "command: a runner would start it"
-            if found.command
-            else f"priority {found.priority}: it is more than normal"
-        )
+        more = f"priority {found.priority}: it is more than normal"
+        what = "command: a runner would start it" if found.command else more
         raise ToolError(
             f"{what}, and this proxy lets tools do neither (mcp.read_only); leave it out, or ask its operator"
         )
@@ -125,7 +115,7 @@ async def _submit_all(proxy: ProxyAccess, caller: Caller, args: BatchInput) -> s
         known |= {task.spec.id for task in await proxy.tasks()}
     specs = tuple(_spec(task, task.name, args.batch, known) for task in args.tasks)
     await proxy.apply(SubmitTasks(specs), caller.who)
-    return f"{_task_count(len(specs))} of {args.batch} {'is' if len(specs) == 1 else 'are'} added."
+    return f"{plural(len(specs), 'task')} of {args.batch} {'is' if len(specs) == 1 else 'are'} added."
 
 
 async def _end(proxy: ProxyAccess, caller: Caller, name: str, action: str) -> str:
@@ -134,22 +124,16 @@ async def _end(proxy: ProxyAccess, caller: Caller, name: str, action: str) -> st
         raise unknown("batch", name, sorted({task.spec.batch for task in await proxy.tasks()} - {""}))
     if action == "forget":
         await proxy.apply(ForgetTasks(name), caller.who)
-        return f"{_task_count(len(tasks))} of {name} forgotten; the name is free again."
+        return f"{plural(len(tasks), 'task')} of {name} forgotten; the name is free again."
     wanted = [task.spec.id for task in tasks if task.state in OPEN]
     # In reverse, so that no task is blocked by a cancelled predecessor on the way.
     for each in reversed(wanted):
         if (await _task(proxy, each, name)).state in OPEN:
             await proxy.apply(CancelTask(each), caller.who)
-    return f"{_task_count(len(wanted))} of {name} cancelled; requests that their agents have in flight go on."
+    return f"{plural(len(wanted), 'task')} of {name} cancelled; requests that their agents have in flight go on."
 
 
-async def _report(
-    proxy: ProxyAccess,
-    caller: Caller,
-    task: TaskState,
-    outcome: Literal["started", "done", "failed", "cancelled", "retry"],
-    note: str,
-) -> str:
+async def _report(proxy: ProxyAccess, caller: Caller, task: TaskState, outcome: str, note: str) -> str:
     name = task.spec.id
     if note and outcome not in ("done", "failed"):
         raise ToolError(f"note: goes with done or failed, not with {outcome}")
@@ -193,7 +177,3 @@ def _state_text(task: TaskState) -> str:
         shown, more = cut(task.spec.after, 3)
         return f"waiting for {', '.join(shown)}" + (f" and {more} more" if more else "")
     return f"{task.state} ({task.note})" if task.note else task.state
-
-
-def _task_count(count: int) -> str:
-    return "1 task" if count == 1 else f"{count:,} tasks"

@@ -88,4 +88,4 @@ def test_verdict(result: TuningResult, text: str, style: str) -> None:
 )
 def test_standing(progress: TuningProgress, text: str) -> None:
     """Where the search stands fits in a short line."""
-    assert tune_output.standing(progress, "wall_time") == text
+    assert tune_output.progress_text(progress, "wall_time") == text

@@ -13,11 +13,9 @@ from hivemind.cli.journals import open_named_journal, print_damage
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
 from hivemind.journal.files import parse_moment
-from hivemind.journal.read.reader import Journal
 from hivemind.text.table import show, width
 
 if TYPE_CHECKING:
-    from hivemind.lab.loadtest.plan import LoadTestOptions
     from hivemind.lab.loadtest.requests import Selection
 
 _INTERRUPTED = 130
@@ -33,22 +31,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--speed", metavar="N", default="1", help="send N times as fast [1]")
     add("--think", action="store_true", help="agents wait for each answer, then pause as long as recorded")
     add("--agents", metavar="A,B", help="only requests of these agents")
-    add(
-        "--from",
-        dest="from_",
-        metavar="T",
-        help="begin there: 18:05, 2026-11-21T18:05, or a time since the beginning: 90s, 5m",
-    )
+    begin = "begin there: 18:05, 2026-11-21T18:05, or a time since the beginning: 90s, 5m"
+    add("--from", dest="from_", metavar="T", help=begin)
     add("--to", metavar="T", help="end there")
     add("--limit", metavar="N", help="most requests to send")
     add("--concurrency", metavar="N", default="0", help="most in flight at once [0: no limit]")
     add("--synthetic", action="store_true", help="make up all requests, even if the journal has their bodies")
-    add(
-        "--max-tokens",
-        metavar="HOW",
-        default="produced",
-        help="answer limit of made-up requests: as produced or as recorded [produced]",
-    )
+    limit = "answer limit of made-up requests: as produced or as recorded [produced]"
+    add("--max-tokens", metavar="HOW", default="produced", help=limit)
     add("--agent-header", metavar="NAME", help="header with the agent's name [x-hivemind-agent, for a HiveMind]")
     add("--api-key-env", metavar="NAME", help="variable that holds the key [ANTHROPIC_API_KEY and the like]")
     add("--token-env", metavar="NAME", help="variable that holds a HiveMind's agent token [HIVEMIND_TOKEN]")
@@ -60,7 +50,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     """Run a load test. Raises: UsageError; Unreachable."""
-    from hivemind.lab.loadtest.plan import LoadTestOptions
+    from hivemind.host import server
+    from hivemind.lab.loadtest.plan import LoadTestOptions, make_plan
+    from hivemind.lab.loadtest.result import as_json, as_text, plan_as_json, plan_as_text
+    from hivemind.lab.loadtest.runner import run_load_test
+    from hivemind.lab.loadtest.target import target_of
 
     if namespace.against is None and not namespace.dry_run:
         raise UsageError("say where to with --against URL, or see what it would be with --dry-run")
@@ -85,26 +79,14 @@ def _run(namespace: argparse.Namespace) -> int:
         confirmed=namespace.yes,
         json=namespace.json,
     )
-    return _load_test(journal, options, namespace)
-
-
-def _load_test(journal: Journal, options: LoadTestOptions, namespace: argparse.Namespace) -> int:
-    """Send what the options choose, and print the result."""
-    from hivemind.host import server
-    from hivemind.lab.loadtest.plan import make_plan
-    from hivemind.lab.loadtest.result import as_json, as_text, plan_as_json, plan_as_text
-    from hivemind.lab.loadtest.runner import run_load_test
-    from hivemind.lab.loadtest.target import target_of
-
     target = None if options.against is None else target_of(options.against)
     try:
         plan = make_plan(journal, options, target)
     finally:
         print_damage(journal)
-    if options.dry:
+    if target is None or options.dry:
         print(plan_as_json(plan)) if options.json else show(plan_as_text(plan))
         return 0
-    assert target is not None
     settings = folder_settings(namespace)
     result = server.run_loop(run_load_test(journal.path, options, plan, target, os.environ, settings))
     print(as_json(result)) if options.json else show(as_text(result, width()))

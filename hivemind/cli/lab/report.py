@@ -32,17 +32,16 @@ _ABOUT = (
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FILE [--out FILE] [--markdown] [flags]"
     parser.description = _ABOUT
-    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
-    parser.add_argument(
-        "--out",
-        metavar="FILE",
-        help="where to write, - for standard output [the journal's name with .html, in this folder; of --markdown,"
-        " standard output]",
+    add = parser.add_argument
+    add("file", metavar="FILE", help=FILE_HELP)
+    out = (
+        "where to write, - for standard output [the journal's name with .html, in this folder; of --markdown, standard"
     )
-    parser.add_argument("--markdown", action="store_true", help="write a short summary for a pull request instead")
-    parser.add_argument("--title", metavar="TEXT", default="", help="title [the journal's name]")
-    parser.add_argument("--utc", action="store_true", help="times of day in UTC [as this machine's clock shows them]")
-    parser.add_argument("--force", action="store_true", help="write over a file that isn't a report")
+    add("--out", metavar="FILE", help=f"{out} output]")
+    add("--markdown", action="store_true", help="write a short summary for a pull request instead")
+    add("--title", metavar="TEXT", default="", help="title [the journal's name]")
+    add("--utc", action="store_true", help="times of day in UTC [as this machine's clock shows them]")
+    add("--force", action="store_true", help="write over a file that isn't a report")
     add_folder_flags(parser)
 
 

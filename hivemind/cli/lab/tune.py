@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TextIO, get_args
@@ -19,7 +19,6 @@ from hivemind.cli.plugin import Command
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.lab.comparison import extrapolation_notes
-from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.search import DEFAULT_KNOBS, Dimension, RecordedSettings, knobs_named, space
 from hivemind.lab.tune.tuning import Goal, Tuner, TuningPlan, TuningProgress, TuningResult
@@ -33,32 +32,19 @@ _GOALS = get_args(Goal)
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FILE [FILE ...] [--goal GOAL] [flags]"
-    parser.add_argument(
-        "files", metavar="FILE", nargs="+", help="journals: a path, a name or the beginning of it, or latest"
-    )
-    parser.add_argument(
-        "--goal",
-        metavar="|".join(_GOALS),
-        default="wall_time",
-        help="what to reduce: the time until all is done, the p95 of waits, or the dollars of all tokens [wall_time]",
-    )
-    parser.add_argument(
-        "--knobs", metavar="NAMES", help=f"knobs to search, separated by commas [{', '.join(DEFAULT_KNOBS)}]"
-    )
-    parser.add_argument("--trials", metavar="N", type=int, default=60, help="candidates to try [60]")
-    parser.add_argument("--seeds", metavar="N", type=int, default=20, help="runs that validate the result [20]")
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="seed of the search [0]")
-    parser.add_argument(
-        "--timeout",
-        metavar="SECONDS",
-        type=float,
-        help="time for searching and choosing; validating the result comes on top",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--write", metavar="FILE", nargs="?", const="", help="save the result in hivemind.toml or this file"
-    )
-    parser.add_argument("--yes", action="store_true", help="with --write: don't ask")
+    add = parser.add_argument
+    add("files", metavar="FILE", nargs="+", help="journals: a path, a name or the beginning of it, or latest")
+    goal = "what to reduce: the time until all is done, the p95 of waits, or the dollars of all tokens [wall_time]"
+    add("--goal", metavar="|".join(_GOALS), default="wall_time", help=goal)
+    add("--knobs", metavar="NAMES", help=f"knobs to search, separated by commas [{', '.join(DEFAULT_KNOBS)}]")
+    add("--trials", metavar="N", type=int, default=60, help="candidates to try [60]")
+    add("--seeds", metavar="N", type=int, default=20, help="runs that validate the result [20]")
+    add("--seed", metavar="S", type=int, default=0, help="seed of the search [0]")
+    timeout = "time for searching and choosing; validating the result comes on top"
+    add("--timeout", metavar="SECONDS", type=float, help=timeout)
+    add("--json", action="store_true", help="print JSON")
+    add("--write", metavar="FILE", nargs="?", const="", help="save the result in hivemind.toml or this file")
+    add("--yes", action="store_true", help="with --write: don't ask")
     add_folder_flags(parser)
 
 
@@ -70,7 +56,9 @@ def _run(namespace: argparse.Namespace) -> int:
     with progress_line("reading"):
         price = prices_at()
         recordings = [load(path, price) for path in paths]
-    _check(recordings, plan.goal)
+    unpriced = next((each.name for each in recordings if each.figures.tokens and each.figures.dollars is None), None)
+    if plan.goal == "dollars" and unpriced is not None:
+        raise UsageError(f"--goal dollars: no price is known of what was used in {unpriced}")
     began = [
         RecordedSettings(each.began.config, tuple(each.lanes.values()), each.figures.busiest) for each in recordings
     ]
@@ -117,14 +105,6 @@ def _plan(namespace: argparse.Namespace) -> TuningPlan:
     return TuningPlan(goal, namespace.trials, namespace.seeds, namespace.seed)
 
 
-def _check(recordings: Sequence[Recording], goal: Goal) -> None:
-    """Check that the recordings fit the goal. Raises: UsageError."""
-    if goal == "dollars":
-        for each in recordings:
-            if each.figures.tokens and each.figures.dollars is None:
-                raise UsageError(f"--goal dollars: no price is known of what was used in {each.name}")
-
-
 def _search(
     paths: Sequence[Path],
     began: Sequence[RecordedSettings],
@@ -137,30 +117,26 @@ def _search(
     def spent() -> float:
         return 0.0 if timeout is None else (time.monotonic() - began_at) / timeout
 
-    tell, clear = _progress(plan.goal)
+    shown = sys.stderr.isatty()
+
+    def show_progress(progress: TuningProgress) -> None:
+        if shown:
+            line = tune_output.progress_text(progress, plan.goal)
+            print(f"{CLEAR_LINE}{line}", end="", file=sys.stderr, flush=True)
+
     before = signal.signal(signal.SIGTERM, _end)
     try:
         with Workers(paths) as workers:
-            return Tuner(workers, began, dimensions, plan, tell, spent).run()
+            return Tuner(workers, began, dimensions, plan, show_progress, spent).run()
     finally:
         signal.signal(signal.SIGTERM, before)
-        clear()
+        if shown:
+            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
 
 def _end(number: int, _: FrameType | None) -> None:
     """Exit in order, so that worker processes end too."""
     sys.exit(128 + number)
-
-
-def _progress(goal: Goal) -> tuple[Callable[[TuningProgress], None], Callable[[], None]]:
-    """Return what shows and what removes a progress line, if standard error is a terminal."""
-    if not sys.stderr.isatty():
-        return lambda _: None, lambda: None
-
-    def tell(progress: TuningProgress) -> None:
-        print(f"{CLEAR_LINE}{tune_output.standing(progress, goal)}", end="", file=sys.stderr, flush=True)
-
-    return tell, lambda: print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
 
 def _target(namespace: argparse.Namespace) -> Path | None:
@@ -190,8 +166,9 @@ def _write(path: Path, found: TuningResult, *, ask: bool, out: TextIO) -> None:
 
     if found.check is None or not found.check.better:
         raise UsageError("nothing is written: no settings were found that are certainly better")
+    values = {each.change.name: each.change.value for each in found.kept}
     try:
-        made = draft(path, _numbers([each.change for each in found.kept]))
+        made = draft(path, {name: value for name, value in values.items() if isinstance(value, int | float)})
         if not made.diff:
             print(f"{path} says so already", file=out)
             return
@@ -203,10 +180,6 @@ def _write(path: Path, found: TuningResult, *, ask: bool, out: TextIO) -> None:
     except Rejected as error:
         raise UsageError(str(error)) from None
     print(f"{path} is written; a proxy reads it when it starts", file=out)
-
-
-def _numbers(changes: Sequence[Change]) -> Mapping[str, float]:
-    return {change.name: change.value for change in changes if isinstance(change.value, int | float)}
 
 
 def _confirmed(path: Path) -> bool:

@@ -10,7 +10,7 @@ from hivemind.console import printable
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.search import RecordedSettings, values_of
-from hivemind.lab.tune.tuning import Goal, TuningProgress, TuningResult, Validation, cost
+from hivemind.lab.tune.tuning import Goal, TuningProgress, TuningResult, cost
 from hivemind.text.humanise import dollars, duration
 from hivemind.text.table import Cell, Column, lines, styled, wrapped
 
@@ -40,7 +40,8 @@ def as_text(
 ) -> list[str]:
     """Return the result for people."""
     foreign = all(each.began.foreign for each in recordings)
-    text = [styled(f"goal: less {GOALS[found.goal]}", "bold") + f"; {_tried(found)}", ""]
+    why = {"time": " until time was up", "interrupted": " until interrupted"}.get(found.stopped, "")
+    text = [styled(f"goal: less {GOALS[found.goal]}", "bold") + f"; {found.trials:,} candidates tried{why}", ""]
     if found.kept:
         text += lines(_named(_CHANGES, "USUAL") if foreign else _CHANGES, _changes(found, began), room)
         if any(each.worth is not None for each in found.kept):
@@ -64,37 +65,30 @@ def _named(columns: tuple[Column, ...], second: str) -> tuple[Column, ...]:
 
 def verdict(found: TuningResult) -> Cell:
     """Return whether there is a gain, and how certain it is."""
-    if not found.kept:
-        why = f"No better settings found in {found.trials:,} trials."
-        return Cell(f"{why} The search was interrupted." if found.stopped == "interrupted" else why, "warn")
-    if found.check is None:
-        took = _share(found.before - found.best, found.before)
-        return Cell(
-            f"Interrupted before validation: in the search it took {took} off the {GOALS[found.goal]}, some of"
-            " which is luck.",
-            "warn",
-        )
     check, name = found.check, GOALS[found.goal]
+    if not found.kept:
+        interrupted = " The search was interrupted." if found.stopped == "interrupted" else ""
+        return Cell(f"No better settings found in {found.trials:,} trials.{interrupted}", "warn")
+    if check is None:
+        took = _share(found.before - found.best, found.before)
+        text = f"Interrupted before validation: in the search it took {took} off the {name}, some of which is luck."
+        return Cell(text, "warn")
     runs = f"on {check.gain.runs} seeds not used in the search"
+    gain, low, high = (_share(each, check.cost.mean) for each in (check.gain.mean, check.gain.low, check.gain.high))
+    sure = f"{runs}, between {low} and {high} (95 % confidence)"
+    if check.acceptable and check.gain.mean > 0 and check.better:
+        return Cell(f"They take {gain} off the {name}; {sure}.", "good")
     if not check.acceptable:
-        return Cell(
-            f"No better settings found: {runs}, fewer agents finished or more requests failed with the best ones.",
-            "warn",
-        )
-    if check.gain.mean <= 0:
-        return Cell(f"No better settings found: {runs}, what looked best isn't better.", "warn")
-    sure = f"{runs}, between {_percent(check.gain.low, check)} and {_percent(check.gain.high, check)} (95 % confidence)"
-    if check.better:
-        return Cell(f"They take {_percent(check.gain.mean, check)} off the {name}; {sure}.", "good")
-    little = "which is within the noise" if check.gain.low > 0 else "so the gain may be luck"
-    return Cell(
-        f"No better settings found: the best ones take {_percent(check.gain.mean, check)} off the {name}; {sure},"
-        f" {little}.",
-        "warn",
-    )
+        why = f"{runs}, fewer agents finished or more requests failed with the best ones"
+    elif check.gain.mean <= 0:
+        why = f"{runs}, what looked best isn't better"
+    else:
+        little = "which is within the noise" if check.gain.low > 0 else "so the gain may be luck"
+        why = f"the best ones take {gain} off the {name}; {sure}, {little}"
+    return Cell(f"No better settings found: {why}.", "warn")
 
 
-def standing(progress: TuningProgress, goal: Goal) -> str:
+def progress_text(progress: TuningProgress, goal: Goal) -> str:
     """Return the progress in a short line."""
     of = f" {progress.done} of {progress.of}" if progress.of else ""
     took = _share(progress.before - progress.best, progress.before)
@@ -122,25 +116,17 @@ def as_json(
         "recorded": {each.change.name: values_of(each.change.name, began) for each in found.kept},
         "worth": {each.change.name: each.worth for each in found.kept},
         "search": {"recorded": found.before, "best": found.best},
-        "check": None if check is None else _check_as_json(check),
+        "check": check
+        and {
+            "seeds": check.gain.runs,
+            "recorded": check.cost.mean,
+            "gain": check.gain.mean,
+            "gain_low": check.gain.low,
+            "gain_high": check.gain.high,
+            "nobody_worse": check.acceptable,
+        },
         "notes": notes,
     }
-
-
-def _check_as_json(check: Validation) -> dict[str, object]:
-    return {
-        "seeds": check.gain.runs,
-        "recorded": check.cost.mean,
-        "gain": check.gain.mean,
-        "gain_low": check.gain.low,
-        "gain_high": check.gain.high,
-        "nobody_worse": check.acceptable,
-    }
-
-
-def _tried(found: TuningResult) -> str:
-    why = {"time": " until time was up", "interrupted": " until interrupted"}.get(found.stopped, "")
-    return f"{found.trials:,} candidates tried{why}"
 
 
 def _changes(found: TuningResult, began: Sequence[RecordedSettings]) -> list[list[Cell | str]]:
@@ -163,10 +149,6 @@ def _journals(found: TuningResult, recordings: Sequence[Recording]) -> list[list
         gain = Cell(_signed(after - before, before), "good" if better else "bad" if after > before else "dim")
         rows.append([printable(recording.name), amount(found.goal, before), amount(found.goal, after), gain])
     return rows
-
-
-def _percent(gain: float, check: Validation) -> str:
-    return _share(gain, check.cost.mean)
 
 
 def _share(part: float, whole: float) -> str:

@@ -48,24 +48,17 @@ class Compared:
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FILE [--set NAME=VALUE ...] [flags]"
-    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
-    parser.add_argument(
-        "--set",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="a setting of `hivemind proxy --help`, or agent.NAME.priority, agent.NAME.budget; may be repeated",
-    )
-    parser.add_argument("--seeds", metavar="N", type=int, help="draw faults and latencies anew N times [once]")
-    parser.add_argument("--seed", metavar="S", type=int, default=0, help="the first seed [0]")
-    parser.add_argument(
-        "--faults",
-        choices=("recorded", "drawn"),
-        help="faults as recorded, or drawn at the recorded rates [recorded; drawn with --seeds]",
-    )
-    parser.add_argument("--out", metavar="FILE", help="write the simulated run as a journal")
-    parser.add_argument("--force", action="store_true", help="with --out: overwrite the file")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    add = parser.add_argument
+    add("file", metavar="FILE", help=FILE_HELP)
+    setting = "a setting of `hivemind proxy --help`, or agent.NAME.priority, agent.NAME.budget; may be repeated"
+    add("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
+    add("--seeds", metavar="N", type=int, help="draw faults and latencies anew N times [once]")
+    add("--seed", metavar="S", type=int, default=0, help="the first seed [0]")
+    faults = "faults as recorded, or drawn at the recorded rates [recorded; drawn with --seeds]"
+    add("--faults", choices=("recorded", "drawn"), help=faults)
+    add("--out", metavar="FILE", help="write the simulated run as a journal")
+    add("--force", action="store_true", help="with --out: overwrite the file")
+    add("--json", action="store_true", help="print JSON")
     add_folder_flags(parser)
 
 
@@ -82,9 +75,8 @@ def _run(namespace: argparse.Namespace) -> int:
     if out is not None:
         write_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
     if namespace.json:
-        print_json(as_json(found))
-    else:
-        show(as_text(found))
+        return print_json(as_json(found))
+    show(as_text(found))
     return 0
 
 

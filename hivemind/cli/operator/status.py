@@ -77,20 +77,15 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
     told = [f"{mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})", ""]
     usage = totals.usage
     cached = usage.cache_read_tokens + usage.cache_write_tokens
+    parts = f"{count(usage.input_tokens)} in, {count(cached)} cached, {count(usage.output_tokens)} out"
+    unpriced = f"and {count(totals.unpriced)} tokens without a known price" if totals.unpriced else ""
+    number = f"{len(world.tasks)}{'+' if len(world.tasks) >= TASKS_SHOWN else ''}"
     rows = [
         ("requests", f"{totals.requests:,}", _requests(world)),
-        (
-            "tokens",
-            count(usage.total),
-            f"{count(usage.input_tokens)} in, {count(cached)} cached, {count(usage.output_tokens)} out",
-        ),
-        ("cost", dollars(totals.dollars, totals.unpriced), _unpriced(totals.unpriced)),
+        ("tokens", count(usage.total), parts),
+        ("cost", dollars(totals.dollars, totals.unpriced), unpriced),
         ("agents", str(len(world.agents)), _by_state(agent.state for agent in world.agents)),
-        (
-            "tasks",
-            f"{len(world.tasks)}{'+' if len(world.tasks) >= TASKS_SHOWN else ''}",
-            _by_state((task.state for task in world.tasks), TASK_STATES),
-        ),
+        ("tasks", number, _by_state((task.state for task in world.tasks), TASK_STATES)),
     ]
     told += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
     if world.pool is not None:
@@ -104,7 +99,9 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
 
 def _journal(recording: RecordingView) -> str:
     written, path = size(recording.bytes), printable(recording.path)
-    parts = [path, *([f"{recording.lost:,} events are missing"] if recording.lost else [])]
+    parts = [path]
+    if recording.lost:
+        parts.append(f"{recording.lost:,} events are missing")
     if recording.failing:
         parts.append(f"can't be written now ({printable(recording.failing)})")
     level = "bad" if recording.failing else "warn" if recording.lost else ""
@@ -122,10 +119,6 @@ def _requests(world: Snapshot) -> str:
     ):
         parts += [f"{number:,} {word}"] if number else []
     return ", ".join(parts)
-
-
-def _unpriced(tokens: int) -> str:
-    return f"and {count(tokens)} tokens without a known price" if tokens else ""
 
 
 def _by_state(states: Iterable[str], order: Iterable[str] = ()) -> str:

@@ -12,6 +12,7 @@ from hivemind.errors import UsageError
 from hivemind.parser import Parser
 from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
+from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.text.humanise import count
 from hivemind.text.table import Cell, Column, lines, width
 
@@ -33,6 +34,14 @@ _STATES = {
     "cancelled": "warn",
 }
 _SUBMIT = "Add a task. A runner starts the command; of a task without one, report how it went with done or fail."
+_ENDS = {"done": "is done", "fail": "failed"}
+_CHANGES = {"cancel": ("CancelTask", "is cancelled"), "retry": ("RetryTask", "will be tried again")}
+_SUMMARIES = {
+    "done": "a running task ended well",
+    "fail": "a running task ended badly",
+    "cancel": "a task isn't wanted any more",
+    "retry": "a task that failed, or was cancelled, is to be tried again",
+}
 _PRIORITIES = [each.name.lower() for each in Priority]
 
 
@@ -45,32 +54,27 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     assert isinstance(submit, Parser), "a parser's own are of its class"
     submit.rest = "line"
     _configure_submit(submit)
-    for word, summary, act in (
-        ("done", "a running task ended well", _finish),
-        ("fail", "a running task ended badly", _finish),
-        ("cancel", "a task isn't wanted any more", _cancel),
-        ("retry", "a task that failed, or was cancelled, is to be tried again", _retry),
-    ):
+    for word, summary in _SUMMARIES.items():
         one = words.add_parser(word, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         one.add_argument("task", metavar="ID")
-        if act is _finish:
+        if word in _ENDS:
             one.add_argument("--note", metavar="TEXT", default="", help="how it went, for people")
         client.add_flags(one)
-        one.set_defaults(act=act, word=word)
+        one.set_defaults(act=_finish if word in _ENDS else _change, word=word)
 
 
 def _configure_submit(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s NAME [flags] [-- command ...]"
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--after", metavar="ID", action="append", default=[], help="must be done before; several times")
-    parser.add_argument("--priority", choices=_PRIORITIES, default="normal", metavar="P", help=", ".join(_PRIORITIES))
-    parser.add_argument("--tokens", metavar="N", default="0", help="about how many it will use, as in 50k")
-    parser.add_argument("--agent", metavar="NAME", default="", help="who works on it [one of the task's name]")
-    parser.add_argument("--batch", metavar="NAME", default="", help="the batch it belongs to")
-    parser.add_argument(
-        "--on-failure", choices=("block", "skip"), default="block", help="when a task fails that it waits for [block]"
-    )
-    parser.add_argument("--attempts", metavar="N", type=int, default=1, help="times it may be started [1]")
+    add = parser.add_argument
+    add("name", metavar="NAME")
+    add("--after", metavar="ID", action="append", default=[], help="must be done before; several times")
+    add("--priority", choices=_PRIORITIES, default="normal", metavar="P", help=", ".join(_PRIORITIES))
+    add("--tokens", metavar="N", default="0", help="about how many it will use, as in 50k")
+    add("--agent", metavar="NAME", default="", help="who works on it [one of the task's name]")
+    add("--batch", metavar="NAME", default="", help="the batch it belongs to")
+    failure = "when a task fails that it waits for [block]"
+    add("--on-failure", choices=("block", "skip"), default="block", help=failure)
+    add("--attempts", metavar="N", type=int, default=1, help="times it may be started [1]")
     client.add_flags(parser)
     parser.set_defaults(act=_submit)
 
@@ -117,27 +121,23 @@ def _submit(namespace: argparse.Namespace) -> int:
         namespace.on_failure,
         namespace.attempts,
     )
-    return _ordered(namespace, f"task {spec.id} is there", "SubmitTasks", tasks=(spec,))
+    proxy = client.find_proxy(namespace)
+    return client.send_command(namespace, proxy, f"task {spec.id} is there", "SubmitTasks", tasks=(spec,))
 
 
 def _in(batch: str, name: str) -> str:
-    """A task of a batch has its name before its own; whoever wrote it so already means the same."""
+    """Return the id of a task: the batch's name before its own, unless it is there already."""
     return f"{batch}.{name}" if batch and not name.startswith(f"{batch}.") else name
 
 
 def _tokens(text: str) -> int:
     """Raises: UsageError."""
-    if text == "0":
-        return 0
-    from hivemind.text.amounts import parse_budget
-
-    wrong = UsageError(f"--tokens {text[:40]}: must be a number of tokens, as in 50k")
     try:
-        wanted = parse_budget(text)
+        wanted = WantedBudget(0, None, None) if text == "0" else parse_budget(text)
     except ValueError:
-        raise wrong from None
-    if wanted.tokens is None or wanted.dollars is not None or wanted.per is not None or wanted.more:
-        raise wrong
+        wanted = WantedBudget(None, None, None)
+    if wanted.tokens is None or wanted != WantedBudget(wanted.tokens, None, None):
+        raise UsageError(f"--tokens {text[:40]}: must be a number of tokens, as in 50k")
     return wanted.tokens
 
 
@@ -145,21 +145,15 @@ def _finish(namespace: argparse.Namespace) -> int:
     name, ok, proxy = namespace.task, namespace.word == "done", client.find_proxy(namespace)
     task = next((each for each in proxy.get("/tasks", TasksPart).tasks if each.spec.id == name), None)
     if task is not None and task.state == "ready" and not task.spec.command:
-        proxy.command("ClaimTask", task=name)  # whoever worked on it did so without the proxy
-    told = f"task {name} {'is done' if ok else 'failed'}"
-    return client.send_command(namespace, proxy, told, "FinishTask", task=name, ok=ok, note=namespace.note)
+        proxy.command("ClaimTask", task=name)  # the work was done without the proxy
+    done = f"task {name} {_ENDS[namespace.word]}"
+    return client.send_command(namespace, proxy, done, "FinishTask", task=name, ok=ok, note=namespace.note)
 
 
-def _cancel(namespace: argparse.Namespace) -> int:
-    return _ordered(namespace, f"task {namespace.task} is cancelled", "CancelTask", task=namespace.task)
-
-
-def _retry(namespace: argparse.Namespace) -> int:
-    return _ordered(namespace, f"task {namespace.task} will be tried again", "RetryTask", task=namespace.task)
-
-
-def _ordered(namespace: argparse.Namespace, told: str, name: str, **arguments: object) -> int:
-    return client.send_command(namespace, client.find_proxy(namespace), told, name, **arguments)
+def _change(namespace: argparse.Namespace) -> int:
+    command, end = _CHANGES[namespace.word]
+    proxy, done = client.find_proxy(namespace), f"task {namespace.task} {end}"
+    return client.send_command(namespace, proxy, done, command, task=namespace.task)
 
 
 command = Command(_configure, _run)
