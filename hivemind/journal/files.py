@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
+from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.records import JournalBegan
 from hivemind.providers.times import parse_duration, parse_number
@@ -128,7 +129,7 @@ def _names(names: Sequence[str]) -> str:
 
 def _shown(text: str) -> str:
     """As somebody typed it, bounded, and with nothing that a terminal would obey."""
-    return "".join(letter if letter.isprintable() else "?" for letter in text[:200]) or "(nothing)"
+    return printable(text[:200]) or "(nothing)"
 
 
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?")
@@ -150,8 +151,7 @@ def parse_moment(text: str, began: float) -> float:
             return _time_of_day(int(clock[1]), int(clock[2]), float(clock[3] or 0), began)
         return datetime.fromisoformat(asked).timestamp()
     except (ValueError, OverflowError, OSError):
-        shown = "".join(letter if letter.isprintable() else "?" for letter in text[:40])
-        raise UsageError(f"{shown}: no moment; {_RIGHT}") from None
+        raise UsageError(f"{printable(text[:40])}: no moment; {_RIGHT}") from None
 
 
 def _time_of_day(hour: int, minute: int, second: float, began: float) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+from hivemind.console import printable
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import AttemptFailed
@@ -249,7 +250,7 @@ def moment(wall: float, *, precision: Literal["milliseconds", "microseconds"] = 
 
 def _safe(text: str) -> str:
     """A text that no spreadsheet takes for a formula: with an apostrophe before it where it looks like one."""
-    plain = "".join(letter if letter.isprintable() else "?" for letter in text)
+    plain = printable(text)
     return f"'{plain}" if text.lstrip(" ").startswith(_FORMULA) else plain
 
 

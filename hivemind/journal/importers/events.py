@@ -1,29 +1,25 @@
-"""The events that a proxy would have told, had these requests gone through it."""
+"""The events that a proxy would have recorded, had these requests gone through it."""
 
 from __future__ import annotations
 
-import base64
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 from hivemind.journal.importers.parsed import ParsedAttempt
 from hivemind.journal.records import RequestBody, ResponseBody
-from hivemind.journal.write.bodies import LONGEST
-from hivemind.providers.encoding import decode_body
+from hivemind.journal.write.bodies import body_text
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
-from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.estimate import Estimator
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.gauges import LaneState, WindowState
-from hivemind.scheduler.types import Failure, Priority, WindowKind, WindowReading
-from hivemind.wire.headers import Headers
+from hivemind.scheduler.types import Priority, WindowKind, WindowReading
 from hivemind.wire.recent_heads import Heads
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 
 _LIMITS_EVERY_S = 1.0
+_SAMPLE_EVERY_S = 1.0
 
 
 class EventBuilder:
@@ -49,7 +45,7 @@ class EventBuilder:
         for ticket, tries in enumerate(requests, 1):
             told += self._request(ticket, tries)
         told.sort(key=lambda event: event.at)
-        return list(sampled(told))
+        return list(_sampled(told))
 
     def _request(self, ticket: int, tries: Sequence[ParsedAttempt]) -> Iterator[ev.Event]:
         first = tries[0]
@@ -60,66 +56,63 @@ class EventBuilder:
             yield ev.LaneOpened(at, lane, name, first.provider, assumed_lane(name, PROFILES[first.provider]))
         yield self._arrived(at, ticket, lane, first)
         for number, tried in enumerate(tries, 1):
-            following = tries[number] if number < len(tries) else None
-            yield from self._attempt(ticket, lane, number, tried, following, at)
+            following = tries[number].entry.began_at if number < len(tries) else None
+            yield from self._attempt((ticket, tried.identity.agent, lane), number, tried, following, at)
             if self._bodies:
                 end = tried.entry.ended_at - self._began
-                yield from bodies_of(tried, ticket, number, tried.entry.began_at - self._began, end)
+                yield from _bodies(tried, ticket, number, tried.entry.began_at - self._began, end)
 
     def _arrived(self, at: float, ticket: int, lane: str, tried: ParsedAttempt) -> ev.Arrived:
         facts, identity, client = tried.facts, tried.identity, tried.client
         estimator = self._estimators.setdefault(facts.model, Estimator())
-        usage = tried.usage
-        estimated = (estimator.input_tokens(facts.size_chars), estimator.answer_tokens(facts.max_output_tokens))
-        if usage is not None:
-            estimator.learn(facts.size_chars, usage.total_input, usage.output_tokens)
+        estimated_input = estimator.input_tokens(facts.size_chars)
+        estimated_output = estimator.answer_tokens(facts.max_output_tokens)
+        if tried.usage is not None:
+            estimator.learn(facts.size_chars, tried.usage.total_input, tried.usage.output_tokens)
         return ev.Arrived(
-            at,
-            ticket,
-            identity.agent,
-            lane,
-            facts.model,
-            family(facts.model),
-            Priority.NORMAL if identity.priority is None else identity.priority,
-            facts.stream,
-            *estimated,
-            client.name,
-            identity.parent,
-            identity.priority,
-            facts.size_chars,
-            facts.max_output_tokens,
-            None if facts.stream else client.patience_s,
-            tried.path,
+            at=at,
+            ticket=ticket,
+            agent=identity.agent,
+            lane=lane,
+            model=facts.model,
+            family=family(facts.model),
+            priority=Priority.NORMAL if identity.priority is None else identity.priority,
+            stream=facts.stream,
+            estimated_input=estimated_input,
+            estimated_output=estimated_output,
+            client=client.name,
+            parent=identity.parent,
+            asked=identity.priority,
+            size_chars=facts.size_chars,
+            max_output_tokens=facts.max_output_tokens,
+            patience_s=None if facts.stream else client.patience_s,
+            path=tried.path,
         )
 
     def _attempt(
-        self,
-        ticket: int,
-        lane: str,
-        number: int,
-        tried: ParsedAttempt,
-        following: ParsedAttempt | None,
-        arrived_at: float,
+        self, of: tuple[int, str, str], number: int, tried: ParsedAttempt, following: float | None, arrived_at: float
     ) -> Iterator[ev.Event]:
-        entry, agent = tried.entry, tried.identity.agent
+        """`of` is the request's ticket, agent and lane, `following` when its next attempt began."""
+        entry, failure = tried.entry, tried.failure
         sent_at, end = entry.sent_at - self._began, entry.ended_at - self._began
         if entry.hints.refused:
-            yield ev.Refused(end, ticket, agent, lane, entry.hints.refused, entry.status)
+            yield ev.Refused(end, *of, entry.hints.refused, entry.status)
             return
-        yield ev.Granted(sent_at, ticket, agent, lane, number, entry.sent_at - entry.began_at)
+        yield ev.Granted(sent_at, *of, number, entry.sent_at - entry.began_at)
         if entry.first_at is not None:
             first_at = entry.first_at - self._began
-            yield from self._limits(first_at, lane, tried)
+            yield from self._limits(first_at, of[2], tried)
             if tried.content:
-                yield ev.FirstContent(first_at, ticket, agent, lane, first_at - sent_at)
+                yield ev.FirstContent(first_at, *of, first_at - sent_at)
         if tried.left:
-            yield ev.Abandoned(end, ticket, agent, lane, True, tried.usage)
-        elif tried.failure is None:
+            yield ev.Abandoned(end, *of, True, tried.usage)
+        elif failure is None:
             took_s = end - arrived_at
-            yield ev.Finished(end, ticket, agent, lane, tried.facts.model, entry.status, number, tried.usage, took_s)
+            yield ev.Finished(end, *of, tried.facts.model, entry.status, number, tried.usage, took_s)
         else:
-            again_s = None if following is None else max(0.0, following.entry.began_at - entry.ended_at)
-            yield _failed(end, ticket, lane, number, tried, tried.failure, again_s)
+            again_s = None if following is None else max(0.0, following - entry.ended_at)
+            what = (failure.kind, failure.status, failure.message)
+            yield ev.AttemptFailed(end, *of, number, *what, again_s, tried.usage, failure.retryable, failure.delay_s)
 
     def _limits(self, at: float, lane: str, tried: ParsedAttempt) -> Iterator[ev.LimitsRead]:
         readings, name = tried.limits.readings, family(tried.facts.model)
@@ -137,31 +130,12 @@ class EventBuilder:
         return f"{self._names[origin]}:{tried.lane}"
 
 
-def _failed(
-    at: float, ticket: int, lane: str, number: int, tried: ParsedAttempt, failure: Failure, again_s: float | None
-) -> ev.AttemptFailed:
-    return ev.AttemptFailed(
-        at,
-        ticket,
-        tried.identity.agent,
-        lane,
-        number,
-        failure.kind,
-        failure.status,
-        failure.message,
-        again_s,
-        tried.usage,
-        failure.retryable,
-        failure.delay_s,
-    )
-
-
 def agents_in(requests: Iterable[Sequence[ParsedAttempt]]) -> int:
     """How many agents asked."""
     return len({tries[0].identity.agent for tries in requests})
 
 
-EVERY_S = 1.0
+# --- Gauges of the lanes: requests in flight, and what the provider's headers say of its windows ---
 
 
 class _Lane:
@@ -169,43 +143,38 @@ class _Lane:
         self.opened = opened
         self.windows: dict[tuple[str, WindowKind], tuple[float, WindowReading]] = {}
         self.requests = OpenRequests(Lifecycle)
-        self.folds: dict[type[ev.Event], Callable[[Any], object]] = {
-            ev.Arrived: self.requests.arrived,
-            ev.Granted: self.requests.granted,
-            ev.AttemptFailed: self.requests.attempt_failed,
-            ev.Finished: self.requests.ended,
-            ev.Abandoned: self.requests.ended,
-            ev.Refused: self.requests.ended,
-            ev.LimitsRead: self._limits_read,
-        }
 
-    def _limits_read(self, event: ev.LimitsRead) -> None:
-        for reading in event.readings:
-            self.windows[event.family, reading.kind] = (event.at, reading)
+    def apply(self, event: ev.Event) -> None:
+        match event:
+            case ev.Arrived():
+                self.requests.arrived(event)
+            case ev.Granted():
+                self.requests.granted(event)
+            case ev.AttemptFailed():
+                self.requests.attempt_failed(event)
+            case ev.Finished() | ev.Abandoned() | ev.Refused():
+                self.requests.ended(event)
+            case ev.LimitsRead():
+                self.windows |= {(event.family, reading.kind): (event.at, reading) for reading in event.readings}
 
 
-def sampled(events: Iterable[ev.Event]) -> Iterator[ev.Event]:
-    """The events, and about once a second while anything happens how the lanes stood."""
+def _sampled(events: Iterable[ev.Event]) -> Iterator[ev.Event]:
+    """The events, and about once a second while anything happens the gauges of the lanes."""
     lanes: dict[str, _Lane] = {}
-    told_at = latest = 0.0
+    sampled_at = latest = 0.0
     for event in events:
-        if event.at >= told_at + EVERY_S and lanes and told_at < latest:
+        if event.at >= sampled_at + _SAMPLE_EVERY_S and lanes and sampled_at < latest:
             yield _sample(latest, lanes)
-            told_at = latest
-        _follow(lanes, event)
+            sampled_at = latest
+        if isinstance(event, ev.LaneOpened):
+            lanes[event.lane] = _Lane(event)
+        lane = lanes.get(getattr(event, "lane", ""))
+        if lane is not None:
+            lane.apply(event)
         latest = event.at
         yield event
     if lanes:
         yield _sample(latest, lanes)
-
-
-def _follow(lanes: dict[str, _Lane], event: ev.Event) -> None:
-    if isinstance(event, ev.LaneOpened):
-        lanes[event.lane] = _Lane(event)
-    lane = lanes.get(getattr(event, "lane", ""))
-    fold = None if lane is None else lane.folds.get(type(event))
-    if fold is not None:
-        fold(event)
 
 
 def _sample(at: float, lanes: dict[str, _Lane]) -> ev.Sampled:
@@ -252,46 +221,24 @@ def _window(at: float, family: str, read_at: float, reading: WindowReading) -> W
     return WindowState(family, reading.kind, reading.limit, used, 0.0, reading.remaining, resets_in_s, "headers")
 
 
-def bodies_of(
+# --- Bodies, without credentials --------------------------------------------------------------------------------------
+
+
+def _bodies(
     tried: ParsedAttempt, ticket: int, attempt: int, asked_at: float, answered_at: float
 ) -> Iterator[RequestBody | ResponseBody]:
-    """What was sent, told with the first attempt, and what was answered."""
+    """The request's body, with the first attempt, and the answer's."""
     entry = tried.entry
-    heads = Heads(
-        ticket,
-        {
-            "method": entry.method,
-            "raw_path": tried.address.raw_path,
-            "query_string": entry.query,
-            "headers": entry.headers,
-        },
-    )
+    scope = {"method": entry.method, "raw_path": tried.address.raw_path, "query_string": entry.query}
+    heads = Heads(ticket, {**scope, "headers": entry.headers})
     heads.response = entry.answer_headers
     secrets = secrets_of(heads)
     if attempt == 1:
         method, path = masked_target(heads, secrets)
         shown = masked_headers(entry.headers, secrets)
-        text, encoding, left_out = _written(entry.headers, entry.body, secrets)
-        yield RequestBody(asked_at, ticket, method, path, shown, text, encoding, left_out)
+        yield RequestBody(asked_at, ticket, method, path, shown, *body_text(entry.headers, entry.body, "", secrets))
     if entry.status:
-        text, encoding, left_out = _written(entry.answer_headers, entry.answer, secrets)
-        if not entry.whole:
-            text, encoding, left_out = "", "", "whoever recorded it didn't keep all of it"
+        left_out = "" if entry.whole else "the recording doesn't have all of it"
+        text = body_text(entry.answer_headers, entry.answer, left_out, secrets)
         shown = masked_headers(entry.answer_headers, secrets)
-        yield ResponseBody(answered_at, ticket, attempt, entry.status, shown, text, encoding, left_out)
-
-
-def _written(headers: Headers, body: bytes, secrets: tuple[str, ...]) -> tuple[str, str, str]:
-    """The body as text, how that is to be read, and why there is none."""
-    if not body:
-        return "", "", ""
-    plain = decode_body(headers, body)
-    if not plain:
-        return "", "", "it can't be unpacked"
-    if len(plain) > LONGEST:
-        return "", "", f"it is longer than {LONGEST >> 20} MiB"
-    plain, _ = redact_body(plain, secrets)
-    try:
-        return plain.decode(), "", ""
-    except UnicodeDecodeError:
-        return base64.b64encode(plain).decode(), "base64", ""
+        yield ResponseBody(answered_at, ticket, attempt, entry.status, shown, *text)

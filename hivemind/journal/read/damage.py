@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from hivemind.console import printable
 from hivemind.journal.records import VERSION, JournalBegan
 from hivemind.scheduler.events import Event
 from hivemind.text.humanise import plural
@@ -49,7 +50,7 @@ class Damage:
 
     def gap(self, lost: int, why: str) -> None:
         """The writer dropped so many lines."""
-        why = "".join(letter if letter.isprintable() else "?" for letter in why[:80])
+        why = printable(why[:80])
         self.gap_why = why if not self.gaps or why == self.gap_why else ""
         self.gaps += 1
         self.lost += lost
@@ -139,7 +140,7 @@ class EventOrder:
         first, self._began = self._began, self._began or event
         if first is None or event.journal == first.journal:
             return
-        name = "".join(letter if letter.isprintable() else "?" for letter in event.journal[:80])
+        name = printable(event.journal[:80])
         self._damage.others.append(f"at {where} another journal begins, {name}; it is read as if it went on here")
         self._journals += 1
         self.moved = True

@@ -1,6 +1,6 @@
 """What clients send and are answered, for a journal that is to have it.
 
-On the event loop references are kept, and nothing else is done; a thread unpacks, masks and writes. Whoever reads the
+On the event loop references are kept, and nothing else is done; a thread unpacks, masks and writes. The reader of the
 answer gets the very bytes that came.
 """
 
@@ -29,7 +29,7 @@ COMING_MOST = 64 << 20
 _HEADS = 1 << 10
 """About what heads take."""
 _SHARE = 0.75
-"""Of what may wait for the disk; the rest is for what happened, which is worth more."""
+"""Of what may wait for the disk; the rest is for events, which are worth more."""
 _TOO_LONG = f"it is longer than {LONGEST >> 20} MiB"
 _TOO_MANY = "too many were waiting to be written"
 _UNREADABLE = f"it can't be unpacked, or is longer than {LONGEST >> 20} MiB"
@@ -40,16 +40,23 @@ class Bodies:
 
     def __init__(self, recorder: Recorder, now: Callable[[], float], own: tuple[str, ...]) -> None:
         self._recorder = recorder
-        self._now = now
         self._own = own
+        self.now = now
         self.coming = 0
         """Bytes of answers that have begun."""
 
     def asked(self, ticket: int, call: Call, headers: Headers) -> BodyRecorder:
-        """A request came, with these headers."""
-        asked = _RequestHead(_heads(ticket, call, headers), self._own)
-        self.put(call.body, "", partial(_request, self._now(), asked))
-        return BodyRecorder(self, self._now, asked)
+        """Record the body of a request that came with these headers."""
+        path, _, query = call.head.target.partition(b"?")
+        scope = {
+            "method": call.head.method.decode("latin-1"),
+            "raw_path": path.removeprefix(call.head.route.origin.base_path.encode()),  # the path that the API has
+            "query_string": query,
+            "headers": headers,
+        }
+        recorded = BodyRecorder(self, Heads(ticket, scope), self._own)
+        self.put(call.body, "", partial(recorded.request_line, self.now()))
+        return recorded
 
     def put(self, body: bytes, left_out: str, make: Callable[[bytes, str], bytes]) -> None:
         """Have a line made of a body, or without it."""
@@ -59,29 +66,51 @@ class Bodies:
             left_out = _TOO_MANY
         if left_out:
             body = b""
-        self._recorder.later(self._now(), DeferredLines(partial(make, body, left_out), len(body) + _HEADS))
+        self._recorder.later(self.now(), DeferredLines(partial(make, body, left_out), len(body) + _HEADS))
 
 
 class BodyRecorder:
     """One request, and what each attempt at it is answered."""
 
-    def __init__(self, bodies: Bodies, now: Callable[[], float], asked: _RequestHead) -> None:
+    def __init__(self, bodies: Bodies, heads: Heads, own: tuple[str, ...]) -> None:
         self._bodies = bodies
-        self._now = now
-        self._asked = asked
+        self._heads = heads
+        self._own = own
 
     def answer(self, attempt: int, response: UpstreamResponse) -> UpstreamResponse:
-        """An attempt is answered. Returns what is to be read in its place; as that is done, the body is noted, until
-        it is closed."""
+        """An attempt is answered. Returns what is to be read in its place: what is read of it until it is closed is
+        recorded."""
         return _RecordedResponse(response, self._bodies, partial(self._over, attempt, response))
 
     def _over(self, attempt: int, response: UpstreamResponse, body: bytes, left_out: str) -> None:
-        make = partial(_response, self._now(), attempt, response.status, response.headers, self._asked)
+        make = partial(self._response_line, self._bodies.now(), attempt, response.status, response.headers)
         self._bodies.put(body, left_out, make)
+
+    # --- In the writer's thread -----------------------------------------------------------------------------------
+
+    @cached_property
+    def _secrets(self) -> tuple[str, ...]:
+        return secrets_of(self._heads, self._own)
+
+    def request_line(self, at: float, body: bytes, left_out: str) -> bytes:
+        """The line of the request's body."""
+        heads = self._heads
+        method, path = masked_target(heads, self._secrets)
+        headers = masked_headers(heads.request, self._secrets)
+        text = body_text(heads.request, body, left_out, self._secrets)
+        return line_of(RequestBody(at, heads.ticket, method, path, headers, *text))
+
+    def _response_line(
+        self, at: float, attempt: int, status: int, headers: Headers, body: bytes, left_out: str
+    ) -> bytes:
+        secrets = longest_first({*self._secrets, *credentials_in(headers, b"")})
+        text = body_text(headers, body, left_out, secrets)
+        shown = masked_headers(headers, secrets)
+        return line_of(ResponseBody(at, self._heads.ticket, attempt, status, shown, *text))
 
 
 class _RecordedResponse:
-    """A response that is noted while somebody reads it."""
+    """A response that is recorded while it is read."""
 
     def __init__(self, response: UpstreamResponse, bodies: Bodies, over: Callable[[bytes, str], None]) -> None:
         self.status = response.status
@@ -117,53 +146,8 @@ class _RecordedResponse:
         self._parts, self._size = [], 0
 
 
-def _heads(ticket: int, call: Call, headers: Headers) -> Heads:
-    """As the client sent them, to the path that the API has."""
-    path, _, query = call.head.target.partition(b"?")
-    path = path.removeprefix(call.head.route.origin.base_path.encode())
-    scope = {
-        "method": call.head.method.decode("latin-1"),
-        "raw_path": path,
-        "query_string": query,
-        "headers": headers,
-    }
-    return Heads(ticket, scope)
-
-
-# --- In the writer's thread -------------------------------------------------------------------------------------------
-
-
-class _RequestHead:
-    """A request's head, and the credentials in it."""
-
-    def __init__(self, heads: Heads, own: tuple[str, ...]) -> None:
-        self.heads = heads
-        self._own = own
-
-    @cached_property
-    def secrets(self) -> tuple[str, ...]:
-        return secrets_of(self.heads, self._own)
-
-
-def _request(at: float, asked: _RequestHead, body: bytes, left_out: str) -> bytes:
-    heads = asked.heads
-    method, path = masked_target(heads, asked.secrets)
-    headers = masked_headers(heads.request, asked.secrets)
-    text, encoding, left_out = _written(heads.request, body, left_out, asked.secrets)
-    return line_of(RequestBody(at, heads.ticket, method, path, headers, text, encoding, left_out))
-
-
-def _response(
-    at: float, attempt: int, status: int, headers: Headers, asked: _RequestHead, body: bytes, left_out: str
-) -> bytes:
-    secrets = longest_first({*asked.secrets, *credentials_in(headers, b"")})
-    shown = masked_headers(headers, secrets)
-    text, encoding, left_out = _written(headers, body, left_out, secrets)
-    return line_of(ResponseBody(at, asked.heads.ticket, attempt, status, shown, text, encoding, left_out))
-
-
-def _written(headers: Headers, body: bytes, left_out: str, secrets: tuple[str, ...]) -> tuple[str, str, str]:
-    """The body as text, how that is to be read, and why there is none."""
+def body_text(headers: Headers, body: bytes, left_out: str, secrets: tuple[str, ...]) -> tuple[str, str, str]:
+    """The body as text without credentials, how that is encoded, and why there is none. Takes long."""
     if left_out or not body:
         return "", "", left_out
     plain = decode_body([(name.lower(), value) for name, value in headers], body, LONGEST)

@@ -1,4 +1,4 @@
-"""The file that a journal's lines go to. A line is in it whole or not at all, whatever the disk does."""
+"""The files that journals' lines go to: writing one, the name of a new one, and removing old ones."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from hivemind.journal.files import part_path, parts_in
 
+_log = logging.getLogger(__name__)
+_NAMES_TRIED = 1000
 _WORTH = 64 << 10
 """Bytes that a file took at least, for another to be begun where no file may be larger."""
 
 
 class Closed(OSError):
-    """The file takes nothing more, and another is to be begun: somebody removed, moved or cut it, or it is as large as
+    """The file takes nothing more, and another is to be begun: it was removed, moved or cut, or it is as large as
     files may be."""
 
 
 class Part:
-    """One part of a journal, new, and locked for as long as it is written.
+    """One part of a journal, new, and locked for as long as it is written. A line is in it whole or not at all,
+    whatever the disk does.
 
     Raises: OSError: it can't be made, or there is such a file already.
     """
@@ -36,7 +39,7 @@ class Part:
         self._size = 0
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         # Of the open file: it says that the journal is being written, however its writer ends. There are file systems
-        # without locks; whoever asks is told that nobody writes.
+        # without locks; there no file seems to be written.
         with contextlib.suppress(OSError):
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._identity = _identity(os.fstat(self._fd))
@@ -75,7 +78,7 @@ class Part:
             raise Closed(None, "another file is in its place", str(self.path))
         if now.st_size < self._size:
             raise Closed(None, "somebody cut the file", str(self.path))
-        if now.st_size > self._size:  # somebody else wrote, and perhaps no whole line
+        if now.st_size > self._size:  # another program wrote, and perhaps no whole line
             self._torn, self._size = True, now.st_size
 
     def _meant(self, error: OSError) -> OSError:
@@ -113,9 +116,7 @@ def being_written(path: Path) -> bool:
     return False
 
 
-_log = logging.getLogger(__name__)
-
-_NAMES_TRIED = 1000
+# --- Parts of a folder ------------------------------------------------------------------------------------------------
 
 
 def begin(folder: Path, wall: float, port: int) -> tuple[str, Part]:
@@ -128,10 +129,8 @@ def begin(folder: Path, wall: float, port: int) -> tuple[str, Part]:
     moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(wall))
     for number in range(1, _NAMES_TRIED + 1):
         name = f"{moment}-{port}" if number == 1 else f"{moment}-{port}-{number}"
-        try:
+        with contextlib.suppress(FileExistsError):
             return name, Part(part_path(folder, name, 1))
-        except FileExistsError:
-            continue
     raise FileExistsError(0, "too many journals begin at this moment", str(folder))
 
 
@@ -148,54 +147,34 @@ def prune(writing: Path, keeping: Retention, wall: Callable[[], float]) -> None:
     """Remove what is too old or too much from the folder of the part that is being written, the oldest first; nothing
     of a journal that another program writes."""
     try:
-        files = sorted(_removable(writing), key=lambda each: (each.changed, each.path))
-        total = sum(each.size for each in files) + _others(writing, files)
+        removable, total = _parts_beside(writing)
     except OSError as error:
         _log.warning("old journals in %s can't be removed (%s)", writing.parent, error.strerror)
         return
     oldest = wall() - keeping.max_age_s
-    for each in files:
-        if each.changed >= oldest and total <= keeping.max_bytes:
+    for changed, path, size in sorted(removable):
+        if changed >= oldest and total <= keeping.max_bytes:
             continue
         try:
-            _remove(each.path)
+            # With the index that was made of it.
+            for each in (*path.parent.glob(f"{path.name}.index*"), *path.parent.glob(f"{path.stem}.index*"), path):
+                each.unlink(missing_ok=True)
         except OSError as error:
-            _log.warning("%s is old, but can't be removed (%s)", each.path, error.strerror)
+            _log.warning("%s is old, but can't be removed (%s)", path, error.strerror)
         else:
-            total -= each.size
+            total -= size
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    changed: float
-    size: int
-
-
-def _removable(writing: Path) -> Iterator[_File]:
-    """Every part in the folder but the one that is being written, and those of journals that others write."""
+def _parts_beside(writing: Path) -> tuple[list[tuple[float, Path, int]], int]:
+    """When each part in the folder was changed, its path and its size, but for the part that is being written and those
+    of journals that others write; and the size of all of them."""
+    removable, total = [], 0
     for parts in parts_in(writing.parent).values():
-        last = parts[max(parts)]
-        if writing in parts.values() or not being_written(last):
-            yield from (found for path in parts.values() if path != writing and (found := _seen(path)) is not None)
-
-
-def _others(writing: Path, removable: list[_File]) -> int:
-    """Bytes of what isn't to be removed."""
-    mine = {each.path for each in removable}
-    kept = (path for parts in parts_in(writing.parent).values() for path in parts.values() if path not in mine)
-    return sum(found.size for path in kept if (found := _seen(path)) is not None)
-
-
-def _seen(path: Path) -> _File | None:
-    try:
-        stat = path.stat()
-    except FileNotFoundError:  # another proxy was quicker
-        return None
-    return _File(path, stat.st_mtime, stat.st_size)
-
-
-def _remove(path: Path) -> None:
-    """With what was made of it: its index beside it."""
-    for each in (*path.parent.glob(f"{path.name}.index*"), *path.parent.glob(f"{path.stem}.index*"), path):
-        each.unlink(missing_ok=True)
+        ours = writing in parts.values() or not being_written(parts[max(parts)])
+        for path in parts.values():
+            with contextlib.suppress(FileNotFoundError):  # another proxy was quicker
+                stat = path.stat()
+                total += stat.st_size
+                if ours and path != writing:
+                    removable.append((stat.st_mtime, path, stat.st_size))
+    return removable, total
