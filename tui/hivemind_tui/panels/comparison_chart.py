@@ -9,9 +9,9 @@ from textual.strip import Strip
 
 from hivemind.text.humanise import short_count, short_duration
 from hivemind_tui.plots.canvas import Canvas, Runs
-from hivemind_tui.render.pen import Pen, Span
+from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.protocol import RunSeries, WhatIfResult
+from hivemind_tui.whatif.protocol import RunSeries
 from hivemind_tui.whatif.verdict import WITH_HIVEMIND
 
 _SCALE = 14
@@ -36,71 +36,51 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     outcome = view.what_if.outcome
     if outcome is None:
         return pen.message("Over time", "Both runs are drawn here on one axis once they are simulated.", width, height)
-    diverged = outcome.diverged_after_s
-    note = "" if not outcome.changes else "the changes make no difference" if diverged is None else _diverging(diverged)
-    title = f"Over time: recorded and {_second(outcome)}"
-    body = [pen.row(cells, *spans) for spans in _drawn(outcome, cells, rows, pen)]
-    return pen.frame(title, note, body, width, height)
+    second = "changed" if outcome.changes else WITH_HIVEMIND if outcome.foreign else "replayed"
+    after_s, note = outcome.diverged_after_s, ""
+    if after_s is None:
+        note = "the changes make no difference" if outcome.changes else ""
+    elif outcome.changes:
+        note = f"they diverge {'at once' if after_s < _AT_ONCE_S else f'after {short_duration(after_s)}'}"
+    # Only where there is something to see of both runs before they diverge.
+    marked_s = after_s if after_s is not None and after_s >= _AT_ONCE_S else None
+    room, runs = cells - _SCALE, (outcome.recorded.series, outcome.tried.series)
+    body: list[Runs] = []
+    if room >= _NARROWEST and rows >= _LEAST + 2:
+        span_s = max(run.lasts_s for run in runs) or 1.0
+        axis = _axis(span_s, marked_s, room)
+        body = [_legend(second, marked_s, pen), *_strips(runs, span_s, marked_s, room, rows - 2, pen), axis]
+    return pen.frame(f"Over time: recorded and {second}", note, body, width, height)
 
 
-def _second(outcome: WhatIfResult) -> str:
-    """Return the name of the run that is drawn over the recorded one."""
-    return "changed" if outcome.changes else WITH_HIVEMIND if outcome.foreign else "replayed"
-
-
-def _diverging(diverged_after_s: float) -> str:
-    return (
-        "they diverge at once"
-        if diverged_after_s < _AT_ONCE_S
-        else f"they diverge after {short_duration(diverged_after_s)}"
-    )
-
-
-def _drawn(outcome: WhatIfResult, cells: int, rows: int, pen: Pen) -> list[Runs]:
-    width = cells - _SCALE
-    if width < _NARROWEST or rows < _LEAST + 2:
-        return []
-    first, second = outcome.recorded.series, outcome.tried.series
-    span_s = max(first.lasts_s, second.lasts_s) or 1.0
-    room = rows - 2
-    strips = _STRIPS[: max(1, min(len(_STRIPS), room // _LEAST))]
-    if len(strips) == len(_STRIPS) and all(value is None for run in (first, second) for value in run.level):
-        strips = _STRIPS[:2]
-    drawn: list[Runs] = [_legend(outcome, pen)]
-    apart = room // len(strips) >= _APART_FROM
-    room -= (len(strips) - 1) * apart
-    for index, (label, values) in enumerate(strips):
-        height = room // len(strips) + (index < room % len(strips))
-        if index and apart:
-            drawn.append([(" " * (_SCALE - 1), "dim"), (pen.glyphs.frame[5], "rule")])
-        drawn += _strip(label, (values(first), values(second)), (first, second), span_s, outcome, width, height, pen)
-    return [*drawn, _axis(span_s, outcome.diverged_after_s if _diverge_later(outcome) else None, width)]
-
-
-def _strip(
-    label: str,
-    values: tuple[Sequence[float | None], Sequence[float | None]],
-    series: tuple[RunSeries, RunSeries],
-    span_s: float,
-    outcome: WhatIfResult,
-    width: int,
-    height: int,
-    pen: Pen,
+def _strips(
+    runs: tuple[RunSeries, RunSeries], span_s: float, marked_s: float | None, width: int, rows: int, pen: Pen
 ) -> list[Runs]:
-    """Return one quantity of both runs on one scale, the second run drawn over the recorded one."""
-    canvas = Canvas(width, height, braille=pen.glyphs.braille)
-    top = float(max(1, math.ceil(max((value for each in values for value in each if value is not None), default=0.0))))
-    for each, run, role, plain in zip(values, series, (_RECORDED, _CHANGED), ".*", strict=True):
-        canvas.curve(sampled(each, run.width_s, span_s, canvas.columns), top, role, plain)
-    if _diverge_later(outcome):
-        column = min(width - 1, int((outcome.diverged_after_s or 0.0) / span_s * width))
-        for row in range(height):
-            canvas.behind(column, row, pen.glyphs.track, "wait")
-    heads = [f"{label:<9}{short_count(top):>4}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
-    return [
-        [(f"{head:<{_SCALE - 1}}", "dim"), (pen.glyphs.frame[5], "rule"), *row]
-        for head, row in zip(heads, canvas.rows(), strict=True)
-    ]
+    """Return as many quantities as fit, one below the other."""
+    side = (pen.glyphs.frame[5], "rule")
+    strips = _STRIPS[: max(1, min(len(_STRIPS), rows // _LEAST))]
+    if len(strips) == len(_STRIPS) and all(value is None for run in runs for value in run.level):
+        strips = _STRIPS[:2]
+    apart = rows // len(strips) >= _APART_FROM
+    rows -= (len(strips) - 1) * apart
+    drawn: list[Runs] = []
+    for index, (label, values) in enumerate(strips):
+        if index and apart:
+            drawn.append([(" " * (_SCALE - 1), "dim"), side])
+        height = rows // len(strips) + (index < rows % len(strips))
+        canvas = Canvas(width, height, braille=pen.glyphs.braille)
+        known = [value for run in runs for value in values(run) if value is not None]
+        top = float(max(1, math.ceil(max(known, default=0.0))))
+        for run, role, plain in zip(runs, (_RECORDED, _CHANGED), ".*", strict=True):
+            canvas.curve(sampled(values(run), run.width_s, span_s, canvas.columns), top, role, plain)
+        if marked_s is not None:
+            column = min(width - 1, int(marked_s / span_s * width))
+            for row in range(height):
+                canvas.behind(column, row, pen.glyphs.track, "wait")
+        heads = [f"{label:<9}{short_count(top):>4}", *[""] * (height - 2), f"{'0':>13}"] if height > 1 else [label]
+        for head, line in zip(heads, canvas.rows(), strict=True):
+            drawn.append([(f"{head:<{_SCALE - 1}}", "dim"), side, *line])
+    return drawn
 
 
 def sampled(values: Sequence[float | None], width_s: float, span_s: float, columns: int) -> list[float | None]:
@@ -116,34 +96,19 @@ def sampled(values: Sequence[float | None], width_s: float, span_s: float, colum
     return found
 
 
-def _legend(outcome: WhatIfResult, pen: Pen) -> Runs:
-    signs = ("━", "━") if pen.glyphs.braille else (".", "*")
-    name = _second(outcome)
-    return [
-        (" " * _SCALE, "dim"),
-        (f"{signs[0]} ", _RECORDED),
-        ("recorded", "dim"),
-        (f"   {signs[1]} ", _CHANGED),
-        (name, "dim"),
-        *([(f"   {pen.glyphs.track} ", "wait"), ("they diverge", "dim")] if _diverge_later(outcome) else []),
-    ]
+def _legend(second: str, marked_s: float | None, pen: Pen) -> Runs:
+    first_sign, second_sign = ("━", "━") if pen.glyphs.braille else (".", "*")
+    runs: Runs = [(" " * _SCALE, "dim"), (f"{first_sign} ", _RECORDED), ("recorded", "dim")]
+    runs += [(f"   {second_sign} ", _CHANGED), (second, "dim")]
+    return runs if marked_s is None else [*runs, (f"   {pen.glyphs.track} ", "wait"), ("they diverge", "dim")]
 
 
-def _diverge_later(outcome: WhatIfResult) -> bool:
-    """Return whether there is something to see of both runs before they diverge."""
-    return outcome.diverged_after_s is not None and outcome.diverged_after_s >= _AT_ONCE_S
-
-
-def _axis(span_s: float, diverged_after_s: float | None, width: int) -> Runs:
+def _axis(span_s: float, marked_s: float | None, width: int) -> Runs:
     """Return the axis: its begin, its end, and where the runs diverge."""
     end = short_duration(span_s)
-    cells = ["0", *" " * (width - 1)][:width]
-    cells[width - len(end) :] = end
-    spans: Runs = [(" " * _SCALE, "dim")]
-    if diverged_after_s is None:
-        return [*spans, ("".join(cells), "dim")]
-    label = f"+{short_duration(diverged_after_s)}"
-    at = max(2, min(width - len(end) - len(label) - 2, int(diverged_after_s / span_s * width)))
-    text = "".join(cells)
-    marked: list[Span] = [(text[:at], "dim"), (label, "wait"), (text[at + len(label) :], "dim")]
-    return [*spans, *marked]
+    text = f"0{end:>{width - 1}}"
+    if marked_s is None:
+        return [(" " * _SCALE, "dim"), (text, "dim")]
+    label = f"+{short_duration(marked_s)}"
+    at = max(2, min(width - len(end) - len(label) - 2, int(marked_s / span_s * width)))
+    return [(" " * _SCALE + text[:at], "dim"), (label, "wait"), (text[at + len(label) :], "dim")]

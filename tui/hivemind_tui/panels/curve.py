@@ -11,14 +11,14 @@ from textual.strip import Strip
 
 from hivemind.scheduler.gauges import LaneState
 from hivemind.text.humanise import short_duration
-from hivemind.world.snapshot import CurvePoint, LaneView
-from hivemind_tui.panels import curve
+from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
 from hivemind_tui.plots.sample import Mark, job_for, mark, span_of, turned
 from hivemind_tui.render.format import clock, level, whole
-from hivemind_tui.render.pen import Pen, Span, fitting
+from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
+from hivemind_tui.render.rows import named
 from hivemind_tui.state.view import View, join
 from hivemind_tui.widgets.line_table import Panel
 
@@ -28,6 +28,8 @@ _SPLIT_FROM = 9
 """Rows from which the time to first token is drawn below."""
 _SCALE = 6
 """Cells of the sketch's scale."""
+_BETWEEN_S = 1.0
+"""Between two figures."""
 _TREND = 24
 """Narrowest trend beside which the last change is described."""
 
@@ -48,23 +50,48 @@ def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None 
         return pen.message("Concurrency", "The curve begins with the first request.", width, height)
     picture = _picture(rows)
     if figure is not None and (figure.width, figure.height) == (cells, picture):
-        body = [pen.row(cells, *((text, ROLE_CODES[code]) for text, code in runs)) for runs in figure.rows]
+        body: list[Row] = [[(text, ROLE_CODES[code]) for text, code in runs] for runs in figure.rows]
     else:
-        body = [pen.row(cells, *runs) for runs in _sketch(lane, cells, picture, pen)]
+        body = [*_sketch(lane, cells, picture, pen)]
     if rows >= _WORDS_FROM:
-        body.append(pen.row(cells, *_bends(view, lane, cells, pen)))
-    body.append(pen.row(cells, *_gauges(lane.state, cells)))
-    return pen.frame("Concurrency", join(_how(view, lane.state), view.lane_note()), body, width, height)
+        body.append(_changes(view, lane, cells, pen))
+    body.append(_gauges(lane.state, cells))
+    how = "AIMD automatic"
+    if lane.state.pinned:
+        how = "pinned, a returns it to AIMD" if view.live else "pinned"
+    return pen.frame("Concurrency", join(how, view.lane_note()), body, width, height)
 
 
 def _picture(rows: int) -> int:
     return rows - 2 if rows >= _WORDS_FROM else rows - 1
 
 
-def _how(view: View, state: LaneState) -> str:
-    if not state.pinned:
-        return "AIMD automatic"
-    return "pinned, a returns it to AIMD" if view.live else "pinned"
+class CurvePanel(Panel):
+    """A panel whose figure is drawn by the plotting process, of which it wants one a second at most."""
+
+    def __init__(self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(self._drawing, id=id)
+        self._plots = plots
+        self._now = now
+        self._submitted: Job | None = None
+        self._submitted_at = -_BETWEEN_S
+        if plots is not None:
+            plots.on_figure = self._arrived
+
+    def _drawing(self, view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+        if self._plots is None:
+            return render(view, width, height, pen)
+        now = self._now()
+        if now - self._submitted_at >= _BETWEEN_S:
+            job = wanted(view, width, height, pen)
+            if job is not None and job != self._submitted:
+                self._submitted, self._submitted_at = job, now
+                self._plots.submit(job)
+        return render(view, width, height, pen, self._plots.figure)
+
+    def _arrived(self) -> None:
+        if self.is_mounted and self._shown is not None:
+            self.show(*self._shown)
 
 
 # --- In words ----------------------------------------------------------------------------------------------------
@@ -72,69 +99,64 @@ def _how(view: View, state: LaneState) -> str:
 
 def _gauges(state: LaneState, width: int) -> list[Span]:
     slow = state.mean_ttft_s is not None and state.mean_ttft_s > state.latency_target_s
-    target: list[Span] = [(", target ", "dim"), (short_duration(state.latency_target_s), "wait")]
-    reach = f" of {whole(state.floor)}-{whole(state.ceiling)}"
-    return fitting(
-        width,
-        [
-            (0, [("level ", "dim"), (level(state.level), "ok"), (reach, "dim")]),
-            (1, [("in flight ", "dim"), (f"{state.active}", "info")]),
-            (2, [("first token ", "dim"), (short_duration(state.mean_ttft_s), "bad" if slow else "recover"), *target]),
-        ],
-    )
+    reach = (f" of {whole(state.floor)}-{whole(state.ceiling)}", "dim")
+    ttft = named("first token", short_duration(state.mean_ttft_s), "bad" if slow else "recover")
+    target = named(", target", short_duration(state.latency_target_s), "wait")
+    chunks: list[Chunk] = [
+        (0, [*named("level", level(state.level), "ok"), reach]),
+        (1, named("in flight", f"{state.active}", "info")),
+        (2, [*ttft, *target]),
+    ]
+    return fitting(width, chunks)
 
 
-def _bends(view: View, lane: LaneView, width: int, pen: Pen) -> list[Span]:
+def _changes(view: View, lane: LaneView, width: int, pen: Pen) -> list[Span]:
     """Return the last change of the level, and the meaning of each other sign on the curve."""
-    last = _last_bent(lane)
-    told = None if last is None else mark(lane.curve[last].mark)
+    last = _last_change(lane)
+    described = None if last is None else mark(lane.curve[last].mark)
     now, span_s = (lane.curve[-1].at, span_of(lane.curve)) if lane.curve else (0.0, 0.0)
     signs = Counter(mark(point.mark) for point in lane.curve if point.mark and now - point.at <= span_s)
-    others = [sign for sign, _ in signs.most_common() if sign is not told]
-    counted = [(0, last_bend(view, lane, pen)), *((1, _sign(sign, pen, signs[sign])) for sign in others)]
-    if sum(len(text) for _, spans in counted for text, _ in spans) + 2 * len(others) <= width:
+    others = [sign for sign, _ in signs.most_common() if sign is not described]
+    words = last_change(view, lane, pen)
+    counted: list[Chunk] = [(0, words), *((1, _sign(sign, pen, signs[sign])) for sign in others)]
+    if sum(cells_of(spans) for _, spans in counted) + 2 * len(others) <= width:
         return fitting(width, counted)
-    return fitting(width, [counted[0], *((1 + rank, _sign(sign, pen)) for rank, sign in enumerate(others))])
+    return fitting(width, [(0, words), *((1 + rank, _sign(sign, pen)) for rank, sign in enumerate(others))])
 
 
 def _sign(sign: Mark, pen: Pen, times: int = 1) -> list[Span]:
-    return [
-        (f"{sign.shown(pen.glyphs.braille)} ", sign.role),
-        (sign.word + (f" ×{times}" if times > 1 else ""), "dim"),
-    ]
+    often = f" ×{times}" if times > 1 else ""
+    return [(f"{sign.shown(pen.glyphs.braille)} ", sign.role), (sign.word + often, "dim")]
 
 
-def last_bend(view: View, lane: LaneView, pen: Pen) -> list[Span]:
+def last_change(view: View, lane: LaneView, pen: Pen) -> list[Span]:
     """Return the last change of the level: `×0.5 at 14:04:02: 429`, or what the operator set."""
-    index = _last_bent(lane)
+    index = _last_change(lane)
     if index is None:
         return [("no cut in this span", "dim")]
-    point = lane.curve[index]
+    before, point = lane.curve[index - 1], lane.curve[index]
     when = f" at {clock(view.snapshot.wall - (view.snapshot.at - point.at))}"
     sign = mark(point.mark)
     shown = (f"{sign.shown(pen.glyphs.braille)} ", sign.role)
     if turned(point.mark):
         return [shown, (point.mark, sign.role), (when, "dim")]
-    return [shown, (_cut(lane.curve[index - 1], point), "strong"), (f"{when}: ", "dim"), (sign.word, sign.role)]
+    cut = "cut"
+    if not (math.isinf(before.level) or math.isinf(point.level) or before.level <= 0):
+        cut = f"×{point.level / before.level:.2g}"
+    return [shown, (cut, "strong"), (f"{when}: ", "dim"), (sign.word, sign.role)]
 
 
-def _last_bent(lane: LaneView) -> int | None:
+def _last_change(lane: LaneView) -> int | None:
     """Return its index on the curve; None where there is none."""
     return next((index for index in range(len(lane.curve) - 1, 0, -1) if lane.curve[index].mark), None)
 
 
-def _cut(before: CurvePoint, after: CurvePoint) -> str:
-    if math.isinf(before.level) or math.isinf(after.level) or before.level <= 0:
-        return "cut"
-    return f"×{after.level / before.level:.2g}"
-
-
 def trend(view: View, lane: LaneView, width: int, pen: Pen) -> Strip:
     """Return the level as one row of bars with the signs of its causes, and the last change in words."""
-    label, told = f"level {level(lane.state.level)} of {whole(lane.state.ceiling)}  ", last_bend(view, lane, pen)
-    cells = width - len(label) - 2 - sum(len(text) for text, _ in told)
+    label, words = f"level {level(lane.state.level)} of {whole(lane.state.ceiling)}  ", last_change(view, lane, pen)
+    cells = width - len(label) - 2 - cells_of(words)
     if cells < _TREND:
-        told, cells = [], width - len(label)
+        words, cells = [], width - len(label)
     if cells <= 0 or not lane.curve:
         return pen.row(width, (label, "dim"))
     now, span_s = lane.curve[-1].at, span_of(lane.curve)
@@ -146,7 +168,7 @@ def trend(view: View, lane: LaneView, width: int, pen: Pen) -> Strip:
             sign = mark(point.mark)
             at = min(cells - 1, int((point.at - now + span_s) / span_s * cells))
             bars[at] = (sign.shown(pen.glyphs.braille), sign.role)
-    return pen.row(width, (label, "dim"), *bars, ("  ", "text"), *told)
+    return pen.row(width, (label, "dim"), *bars, ("  ", "text"), *words)
 
 
 # --- The sketch --------------------------------------------------------------------------------------------------
@@ -199,34 +221,3 @@ def _scaled(rows: list[Runs], top: str, pen: Pen) -> list[Runs]:
     labels = [top] + [""] * (len(rows) - 2) + ["0"] if len(rows) > 1 else [""]
     side = pen.glyphs.frame[5]
     return [[(f"{label:>{_SCALE - 1}}", "dim"), (side, "rule"), *row] for label, row in zip(labels, rows, strict=True)]
-
-
-_BETWEEN_S = 1.0
-
-
-class CurvePanel(Panel):
-    """A panel whose figure is drawn by the plotting process."""
-
-    def __init__(self, plots: PlotProcess | None, *, id: str, now: Callable[[], float] = time.monotonic) -> None:
-        super().__init__(self._drawing, id=id)
-        self._plots = plots
-        self._now = now
-        self._asked: Job | None = None
-        self._asked_at = -_BETWEEN_S
-        if plots is not None:
-            plots.on_figure = self._arrived
-
-    def _drawing(self, view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-        if self._plots is None:
-            return curve.render(view, width, height, pen)
-        now = self._now()
-        if now - self._asked_at >= _BETWEEN_S:
-            job = curve.wanted(view, width, height, pen)
-            if job is not None and job != self._asked:
-                self._asked, self._asked_at = job, now
-                self._plots.submit(job)
-        return curve.render(view, width, height, pen, self._plots.figure)
-
-    def _arrived(self) -> None:
-        if self.is_mounted and self._shown is not None:
-            self.show(*self._shown)
