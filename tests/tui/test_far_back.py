@@ -9,7 +9,7 @@ from tui.requests import requests_of
 from tui.worlds import world
 
 from hivemind.world.snapshot import QUEUE_SHOWN
-from hivemind_tui.panels import agent_card, agent_facts, agent_table, request_card, request_table
+from hivemind_tui.panels import agent_card, agent_page, agent_table, request_page, request_table
 from hivemind_tui.render import wait_reason
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
@@ -29,10 +29,10 @@ def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
         assert "behind 100 " in drawn(agent_table.render(view, width, height, pen))
         assert "waits behind 100 others" in drawn(agent_card.render(view, width, height, pen))
     one = replace(view, trail=("agents", "agent"), requests=(asked,), requests_shown=(asked,))
-    assert "behind 100 others" in drawn(agent_facts.render(one, 80, 12, Pen()))
+    assert "behind 100 others" in drawn(agent_page.render_facts(one, 80, 12, Pen()))
     listed = replace(one, trail=("requests",), ticket=999)
     assert "behind 100 " in drawn(request_table.render(listed, 158, 12, Pen()))
-    assert "waits behind 100 others" in drawn(request_card.render(listed, 158, 12, Pen()))
+    assert "waits behind 100 others" in drawn(request_page.render_card(listed, 158, 12, Pen()))
     assert wait_reason.far_back("streaming", long.queue) == wait_reason.far_back("queued", full.queue) == ""
 
 

@@ -14,7 +14,7 @@ from tui.worlds import world
 
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.snapshot import CurvePoint, Line, Snapshot, TicketView
-from hivemind_tui.panels import circuit, curve, slots, windows
+from hivemind_tui.panels import curve, limits, slots
 from hivemind_tui.plots.plotter import draw
 from hivemind_tui.plots.sample import mark
 from hivemind_tui.render.glyphs import ASCII
@@ -33,11 +33,11 @@ def slots_of(snapshot: Snapshot, width: int = 96, height: int = 13, **pen: Any) 
 
 
 def windows_of(snapshot: Snapshot, width: int = 96, height: int = 8, **pen: Any) -> str:
-    return text(windows.render(View(snapshot), width, height, replace(PLAIN, **pen)))
+    return text(limits.render_windows(View(snapshot), width, height, replace(PLAIN, **pen)))
 
 
 def circuit_of(snapshot: Snapshot, width: int = 64, height: int = 8) -> str:
-    return text(circuit.render(View(snapshot), width, height, PLAIN))
+    return text(limits.render_circuit(View(snapshot), width, height, PLAIN))
 
 
 def curve_of(snapshot: Snapshot, width: int = 64, height: int = 13, **pen: Any) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from hivemind_tui.widgets.line import LONGEST, Line
+from hivemind_tui.widgets.prompt import LONGEST, Line
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tui.worlds import empty_world, world
 
 from hivemind.scheduler.events import BudgetState
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.panels import agent_card, agent_table, circuit, curve, header, log, slots, windows
+from hivemind_tui.panels import agent_card, agent_table, curve, header, limits, log, slots
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
@@ -23,12 +23,12 @@ from hivemind_tui.widgets.line_table import Render
 PANELS: dict[str, Render] = {
     "agent_card": agent_card.render,
     "agent_table": agent_table.render,
-    "circuit": circuit.render,
+    "circuit": limits.render_circuit,
     "curve": curve.render,
     "events": log.render_newest,
     "header": header.render,
     "slots": slots.render,
-    "windows": windows.render,
+    "windows": limits.render_windows,
 }
 SIZES = {"wide": (96, 13, True), "table": (160, 14, True), "narrow": (80, 8, False), "tiny": (20, 3, False)}
 """Width, height, and whether in a box: as they come on a terminal of 160x45 or 80x24, and far below."""

@@ -12,13 +12,7 @@ from tui.worlds import empty_world, world
 
 from hivemind.redaction.text import MASK as PROXY_MASK
 from hivemind_tui.commands import navigation
-from hivemind_tui.panels import (
-    agent_facts,
-    agent_tokens,
-    request_card,
-    request_page,
-    request_table,
-)
+from hivemind_tui.panels import agent_page, request_page, request_table
 from hivemind_tui.panels.request_page import MASK
 from hivemind_tui.render.bars import ending
 from hivemind_tui.render.glyphs import ASCII
@@ -29,11 +23,11 @@ from hivemind_tui.widgets.line_table import Render
 
 PLAIN = Pen()
 RENDERS: dict[str, tuple[Render, Callable[[], View]]] = {
-    "agent_facts": (agent_facts.render, of_agent),
-    "agent_tokens": (agent_tokens.render, of_agent),
+    "agent_facts": (agent_page.render_facts, of_agent),
+    "agent_tokens": (agent_page.render_tokens, of_agent),
     "waterfall": (request_table.render_waterfall, of_agent),
     "request_table": (request_table.render, of_all),
-    "request_card": (request_card.render, of_all),
+    "request_card": (request_page.render_card, of_all),
     "request_timeline": (request_page.render_timeline, lambda: of_request("often")),
     "decisions": (request_page.render_decisions, lambda: of_request("answered")),
     "headers": (request_page.render_headers, lambda: of_request("answered")),
@@ -73,7 +67,7 @@ def test_panel_looks_as_agreed(name: str, screen: str, golden: Callable[[str, st
 def test_course_looks_as_agreed(name: str, golden: Callable[[str, str], None]) -> None:
     """Under the table and on its own page, for everything that can become of a request."""
     view = of_request(name)
-    card = text(request_card.render(view, 120, 7, PLAIN))
+    card = text(request_page.render_card(view, 120, 7, PLAIN))
     page = text(request_page.render_timeline(view, 120, 12, PLAIN))
     golden(f"course_{name.replace(' ', '_')}", f"{card}\n{page}")
 
@@ -146,9 +140,9 @@ def test_waiting_request_says_why() -> None:
     """The gate, the place and the estimate in the table; a sentence in the card and on its page."""
     view = replace(of_all(), ticket=cases()["queued"].ticket)
     assert "tokens, 3rd, ≈12s" in text(request_table.render(view, 160, 9, PLAIN))
-    assert "waits for the token window" in text(request_card.render(view, 160, 7, PLAIN))
+    assert "waits for the token window" in text(request_page.render_card(view, 160, 7, PLAIN))
     assert "waits for the token window" in course("queued")
-    assert "waits for the token window" in text(agent_facts.render(of_agent(), 160, 12, PLAIN))
+    assert "waits for the token window" in text(agent_page.render_facts(of_agent(), 160, 12, PLAIN))
 
 
 def test_wait_that_goes_on_counts() -> None:
@@ -222,7 +216,7 @@ def test_tokens_are_counted_once() -> None:
     view = of_agent()
     for width in (20, 80, 190):
         axis = ending(AT - 130, AT, width)
-        taken, given = agent_tokens.spent(view.listed, axis, AT)
+        taken, given = agent_page.spent(view.listed, axis, AT)
         used = [request.usage for request in view.listed if request.usage is not None]
         assert sum(taken) == sum(usage.total_input for usage in used)
         assert sum(given) == pytest.approx(sum(usage.output_tokens for usage in used) + 1510)
@@ -230,15 +224,15 @@ def test_tokens_are_counted_once() -> None:
 
 def test_bars_show_whatever_there_is() -> None:
     """The highest fills its place, a little is a little, nothing is nothing."""
-    assert agent_tokens.bars([0, 1, 500, 1000], 1000, 2, " ▁▂▃▄▅▆▇█") == ["   █", " ▁██"]
-    assert agent_tokens.bars([0, 0], 0, 1, " .#") == ["  "]
+    assert agent_page.bars([0, 1, 500, 1000], 1000, 2, " ▁▂▃▄▅▆▇█") == ["   █", " ▁██"]
+    assert agent_page.bars([0, 0], 0, 1, " .#") == ["  "]
 
 
 def test_agent_without_budget_or_errors() -> None:
     """What there isn't is said, and how to have it."""
     full = world()
     agent = replace(full.agents[0], budget=None, dollars=0.0, finished=0, last_error="")
-    rows = text(agent_facts.render(View(replace(full, agents=(agent,))), 100, 12, PLAIN))
+    rows = text(agent_page.render_facts(View(replace(full, agents=(agent,))), 100, 12, PLAIN))
     assert "no budget, B gives it one" in rows
     assert "none among the remembered requests" in rows
     assert "— a request" in rows
@@ -249,7 +243,7 @@ def test_agent_with_everything() -> None:
     full = world()
     agent = replace(full.agents[0], name=EVIL, parent=EVIL, boosted_for_s=42.0, paused=True)
     view = View(replace(full, agents=(agent,)), marked=frozenset({EVIL}))
-    rows = text(agent_facts.render(view, 120, 12, PLAIN))
+    rows = text(agent_page.render_facts(view, 120, 12, PLAIN))
     assert "» boosted for 42s" in rows
     assert "child of a·[2J···宽い" in rows
     assert "marked" in rows

@@ -15,12 +15,13 @@ from tui.worlds import world
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Snapshot, TaskView
 from hivemind_tui.commands import dialogs
-from hivemind_tui.panels import header, task_card, task_table
+from hivemind_tui.panels import header, task_page
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.lists import in_order
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import ViewBuilder
+from hivemind_tui.widgets.line_table import Render
 
 EVIL = "a\x1b[2J\n\t宽い" * 6
 SIZES = {"160x45": (110, 42), "80x24": (80, 13)}
@@ -40,14 +41,14 @@ def text(rows: list[Strip]) -> str:
 def test_the_list_looks_as_agreed(size: str, golden: Callable[[str, str], None]) -> None:
     """Every state of a task, wide and narrow."""
     width, height = SIZES[size]
-    golden(f"task_table_{size}", text(task_table.render(looked(processes()), width, height, Pen(boxed=width > 100))))
+    golden(f"task_table_{size}", text(task_page.render(looked(processes()), width, height, Pen(boxed=width > 100))))
 
 
 @pytest.mark.parametrize("chosen", ["docs", "package", "types", "sweep"])
 def test_the_card_looks_as_agreed(chosen: str, golden: Callable[[str, str], None]) -> None:
     """One that runs, one that is blocked, one that failed and one that may start; tall, and side by side."""
     view = looked(processes(), f"nightly.{chosen}")
-    tall, short = task_card.render(view, 50, 42, Pen()), task_card.render(view, 80, 8, Pen(boxed=False))
+    tall, short = task_page.render_card(view, 50, 42, Pen()), task_page.render_card(view, 80, 8, Pen(boxed=False))
     golden(f"task_card_{chosen}", text(tall) + text(short))
 
 
@@ -55,18 +56,18 @@ def test_in_ascii(golden: Callable[[str, str], None]) -> None:
     """For the Linux console."""
     pen = Pen(glyphs=ASCII)
     view = looked(processes(), "nightly.package")
-    rows = text(task_table.render(view, 110, 20, pen)) + text(task_card.render(view, 50, 30, pen))
+    rows = text(task_page.render(view, 110, 20, pen)) + text(task_page.render_card(view, 50, 30, pen))
     assert rows.isascii()
     golden("tasks_ascii", rows)
 
 
 def test_no_task_yet() -> None:
     """It is said how there are some; and what a filter hides comes back with escape."""
-    assert "hivemind batch plan.yaml" in text(task_table.render(looked(world()), 100, 10, Pen()))
-    assert "is shown here" in text(task_card.render(looked(world()), 50, 30, Pen()))
+    assert "hivemind batch plan.yaml" in text(task_page.render(looked(world()), 100, 10, Pen()))
+    assert "is shown here" in text(task_page.render_card(looked(world()), 50, 30, Pen()))
     view = looked(processes())
     none = replace(view, tasks_shown=(), tasks_order=replace(view.tasks_order, filter="x"))
-    assert "esc clears it" in text(task_table.render(none, 100, 10, Pen()))
+    assert "esc clears it" in text(task_page.render(none, 100, 10, Pen()))
 
 
 def test_those_that_matter_come_first() -> None:
@@ -106,16 +107,16 @@ def strange(task: TaskView) -> TaskView:
     )
 
 
-@pytest.mark.parametrize("panel", [task_table, task_card])
+@pytest.mark.parametrize("render", [task_page.render, task_page.render_card])
 @pytest.mark.parametrize("width", [20, 33, 50, 81, 110, 250])
-def test_each_row_has_its_width(panel: object, width: int) -> None:
+def test_each_row_has_its_width(render: Render, width: int) -> None:
     """Whatever there is to show, at every height."""
     full = processes()
     odd = replace(full, tasks=tuple(strange(task) for task in full.tasks), task_counts={"something new": 13})
     for snapshot in (full, odd, world()):
         for height in (1, 2, 5, 9, 17, 18, 19, 30, 60):
             for boxed in (True, False):
-                rows = panel.render(looked(snapshot), width, height, Pen(boxed=boxed))  # type: ignore[attr-defined]
+                rows = render(looked(snapshot), width, height, Pen(boxed=boxed))
                 assert [row.cell_length for row in rows] == [width] * height
 
 

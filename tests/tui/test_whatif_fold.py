@@ -13,8 +13,8 @@ from tui.decks import recording
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import FailureKind, Priority
-from hivemind_tui.whatif.fold import MOST_INTERVALS, SeriesFold, first_difference
 from hivemind_tui.whatif.protocol import RunSeries
+from hivemind_tui.whatif.worker import MOST_INTERVALS, SeriesFold, first_difference
 
 LANE = "anthropic"
 

@@ -14,8 +14,8 @@ from tui.worlds import empty_world, world
 
 from hivemind.journal.figures import Waits
 from hivemind.scheduler.types import Priority
-from hivemind_tui.panels import comparison, comparison_chart, knobs
-from hivemind_tui.panels.comparison_chart import sampled
+from hivemind_tui.panels import comparison, knobs
+from hivemind_tui.panels.comparison import sampled
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
@@ -26,7 +26,7 @@ from hivemind_tui.widgets.line_table import Render
 PANELS: dict[str, Render] = {
     "whatif_settings": knobs.render_what_if,
     "comparison": comparison.render,
-    "comparison_chart": comparison_chart.render,
+    "comparison_chart": comparison.render_chart,
 }
 SIZES = {"wide": (50, 42, True), "large": (110, 24, True), "narrow": (80, 12, False), "tiny": (20, 3, False)}
 """Width, height, and whether in a box."""

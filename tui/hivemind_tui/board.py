@@ -13,24 +13,19 @@ from textual.widget import Widget
 from hivemind_tui.keys.footers import footer
 from hivemind_tui.panels import (
     agent_card,
-    agent_facts,
+    agent_page,
     agent_table,
-    agent_tokens,
-    circuit,
     comparison,
-    comparison_chart,
     connect,
     diagnostics,
     header,
     knobs,
+    limits,
     log,
-    request_card,
     request_page,
     request_table,
     slots,
-    task_card,
-    task_table,
-    windows,
+    task_page,
 )
 from hivemind_tui.panels.curve import CurvePanel
 from hivemind_tui.panels.timeline_strip import Scrubber
@@ -59,39 +54,41 @@ class Board(Vertical):
         self._pages: Mapping[str, Widget] = {
             "overview": Vertical(
                 Horizontal(Panel(slots.render, id="slots"), CurvePanel(plots, id="curve"), id="top"),
-                Horizontal(Panel(windows.render, id="windows"), Panel(circuit.render, id="circuit"), id="middle"),
+                Horizontal(
+                    Panel(limits.render_windows, id="windows"), Panel(limits.render_circuit, id="circuit"), id="middle"
+                ),
                 Panel(agent_table.render, id="agents"),
                 Panel(log.render_newest, id="events"),
             ),
             "start": Vertical(Panel(connect.render, id="start")),
             "agents": Horizontal(Panel(agent_table.render, id="agents-all"), Panel(agent_card.render, id="agent-card")),
             "requests": Vertical(
-                Panel(request_table.render, id="requests"), Panel(request_card.render, id="request-card")
+                Panel(request_table.render, id="requests"), Panel(request_page.render_card, id="request-card")
             ),
             "tuning": Horizontal(
                 Panel(knobs.render, id="knobs"),
                 Vertical(
                     CurvePanel(plots, id="tuning-curve"),
-                    Panel(windows.render, id="tuning-windows"),
-                    Panel(circuit.render, id="tuning-circuit"),
+                    Panel(limits.render_windows, id="tuning-windows"),
+                    Panel(limits.render_circuit, id="tuning-circuit"),
                     Panel(log.render_newest, id="tuning-events"),
                     id="tuning-right",
                 ),
             ),
             "log": Vertical(Panel(log.render, id="log")),
-            "tasks": Horizontal(Panel(task_table.render, id="tasks-all"), Panel(task_card.render, id="task-card")),
+            "tasks": Horizontal(Panel(task_page.render, id="tasks-all"), Panel(task_page.render_card, id="task-card")),
             "whatif": Horizontal(
                 Panel(knobs.render_what_if, id="whatif-settings"),
                 Vertical(
                     Panel(comparison.render, id="comparison"),
-                    Panel(comparison_chart.render, id="courses"),
+                    Panel(comparison.render_chart, id="courses"),
                     id="whatif-right",
                 ),
             ),
             "agent": Vertical(
                 Horizontal(
-                    Panel(agent_facts.render, id="agent-facts"),
-                    Panel(agent_tokens.render, id="agent-tokens"),
+                    Panel(agent_page.render_facts, id="agent-facts"),
+                    Panel(agent_page.render_tokens, id="agent-tokens"),
                     id="agent-top",
                 ),
                 Panel(request_table.render_waterfall, id="waterfall"),

@@ -10,8 +10,8 @@ from textual.strip import Strip
 
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Row, Span, call
-from hivemind_tui.widgets.line import Line
 from hivemind_tui.widgets.overlay import Box
+from hivemind_tui.widgets.prompt import Line
 
 WIDTH, ROWS = 92, 16
 _NAME, _KEY = 22, 12

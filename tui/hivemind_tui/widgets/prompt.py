@@ -1,15 +1,99 @@
-"""The bottom row: the keys that apply, or one line to type into."""
+"""A line that is being typed, and the bottom row: the keys that apply, or such a line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from textual import events
 
+from hivemind_tui.render.format import clean
 from hivemind_tui.render.pen import Pen, Span
-from hivemind_tui.widgets.line import Line
 from hivemind_tui.widgets.line_table import LineTable
+
+LONGEST = 200
+"""Characters; what is typed or pasted beyond them is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A text and the place in it where the next character goes."""
+
+    text: str = ""
+    at: int = 0
+
+    @classmethod
+    def of(cls, text: str) -> Line:
+        """Return a text with the cursor behind it."""
+        return cls(text, len(text))
+
+    def typed(self, text: str) -> Line:
+        """Return the line with a text inserted at the cursor, on one line and without control characters."""
+        text = text if text == " " else clean(" ".join(text.split()))
+        text = text[: max(0, LONGEST - len(self.text))]
+        return Line(self.text[: self.at] + text + self.text[self.at :], self.at + len(text))
+
+    def after(self, event: events.Key) -> Line | None:
+        """Return the line after a key that types or edits; None: it is no such key."""
+        edited = self.pressed(event.key)
+        if edited is None and event.character is not None and event.is_printable:
+            return self.typed(event.character)
+        return edited
+
+    def pressed(self, key: str) -> Line | None:
+        """Return the line after a key that moves the cursor or removes text; None: it is no such key."""
+        edit = _EDITS.get(key)
+        return edit(self) if edit is not None else None
+
+    def spans(self, width: int, pen: Pen) -> list[Span]:
+        """Return the line with its cursor in so many cells."""
+        before, after = self.shown(width)
+        return [(before, "strong"), (pen.glyphs.cursor, "accent"), (after, "strong")]
+
+    def shown(self, width: int) -> tuple[str, str]:
+        """Return the text before and behind the cursor, cut so that the cursor, a cell wide, is in sight."""
+        before, after = self.text[: self.at], self.text[self.at :]
+        room = max(1, width - 1)
+        if cell_len(before) + cell_len(after) <= room:
+            return before, after
+        room = max(1, room - min(cell_len(after), room // 4))
+        if cell_len(before) > room:
+            while before and cell_len(before) > room - 1:
+                before = before[1:]
+            before = "…" + before
+        return before, after
+
+
+def _word(line: Line) -> Line:
+    kept = line.text[: line.at].rstrip().rpartition(" ")
+    before = kept[0] + kept[1]
+    return Line(before + line.text[line.at :], len(before))
+
+
+def _without(line: Line, first: int, last: int) -> Line:
+    first, last = max(0, first), min(len(line.text), last)
+    return Line(line.text[:first] + line.text[last:], first)
+
+
+def _to(line: Line, at: int) -> Line:
+    return Line(line.text, max(0, min(len(line.text), at)))
+
+
+_EDITS: Mapping[str, Callable[[Line], Line]] = {
+    "left": lambda line: _to(line, line.at - 1),
+    "right": lambda line: _to(line, line.at + 1),
+    "home": lambda line: _to(line, 0),
+    "ctrl+a": lambda line: _to(line, 0),
+    "end": lambda line: _to(line, len(line.text)),
+    "ctrl+e": lambda line: _to(line, len(line.text)),
+    "backspace": lambda line: _without(line, line.at - 1, line.at),
+    "ctrl+h": lambda line: _without(line, line.at - 1, line.at),
+    "delete": lambda line: _without(line, line.at, line.at + 1),
+    "ctrl+w": _word,
+    "ctrl+u": lambda line: _without(line, 0, line.at),
+    "ctrl+k": lambda line: _without(line, line.at, len(line.text)),
+}
 
 
 class BottomRow(LineTable):
