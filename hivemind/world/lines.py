@@ -31,7 +31,7 @@ _COUNTED = {
 _NUDGES = {1: "uses much, and counts a class lower", -1: "counts a class higher", 0: "counts as usual again"}
 _TASK_LEVELS = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn"}
 _CIRCUITS = {
-    "auto": "circuit goes by itself again",
+    "auto": "circuit is automatic again",
     "open": "circuit forced open",
     "closed": "circuit forced closed",
     "probe": "circuit lets one probe through",
@@ -188,12 +188,12 @@ def sentence(event: ev.Commanded, before: str = "") -> str:
             return f"critical for {about['for_s']:g} s" if about["for_s"] > 0 else "boost ended"
         case "StopAgent":
             stopped = f"stopped: {before}" if before else "stopped"
-            return stopped if about["stopped"] else "may ask again"
+            return stopped if about["stopped"] else "allowed again"
         case "SetBudget":
             now = ceiling(about["tokens"], about.get("dollars"), about.get("per"), about.get("covers"))
             return "has no budget any more" if now == "none" else _changed("budget", now, before)
         case "Drain":
-            return "draining: takes no more requests" if about["draining"] else "takes requests again"
+            return "draining: refuses new requests" if about["draining"] else "accepts requests again"
         case "ReleaseLane":
             return "pause and used-up rate windows ended early"
         case "SubmitTasks":

@@ -15,29 +15,29 @@ from hivemind_tui.state.view import View
 
 AGENTS = replace(View(world()), trail=("agents",))
 WORDS = {
-    cmd.SetPriority("bob", Priority.HIGH): "bob: priority HIGH",
-    cmd.PauseAgent("bob", True): "bob: its requests are held",
-    cmd.PauseAgent("bob", False): "bob: its requests are released",
-    cmd.BoostAgent("bob", 60.0): "bob: boosted for 60 s",
-    cmd.BoostAgent("bob", 0.0): "bob: no longer boosted",
+    cmd.SetPriority("bob", Priority.HIGH): "bob: priority is high now",
+    cmd.PauseAgent("bob", True): "bob: paused",
+    cmd.PauseAgent("bob", False): "bob: resumed",
+    cmd.BoostAgent("bob", 60.0): "bob: critical for 60 s",
+    cmd.BoostAgent("bob", 0.0): "bob: boost ended",
     cmd.StopAgent("bob\x1b", True): "bob·: stopped",
     cmd.StopAgent("bob", False): "bob: allowed again",
-    cmd.SetBudget("bob", 50_000): "bob: budget 50,000 tokens",
-    cmd.SetBudget("bob", None): "bob: no budget",
-    cmd.SetBudget(None, None, 5.0, "day"): "all agents: budget $5.00 a day",
+    cmd.SetBudget("bob", 50_000): "bob: budget is 50,000 tokens now",
+    cmd.SetBudget("bob", None): "bob: has no budget any more",
+    cmd.SetBudget(None, None, 5.0, "day"): "budget is $5.00 a day now",
     cmd.CancelTask("lint"): "lint: cancelled",
-    cmd.RetryTask("lint"): "lint: to be run again",
-    cmd.SetTaskPriority("lint", Priority.HIGH): "lint: priority HIGH",
-    cmd.ForgetTasks("nightly"): "ForgetTasks",
-    cmd.Tune("rpm", 0): "rpm: no limit",
-    cmd.PinLevel(4.0): "limit pinned at 4",
-    cmd.PinLevel(None): "limit back to AIMD",
-    cmd.SetCircuit("probe"): "circuit: probe",
+    cmd.RetryTask("lint"): "lint: to be tried again",
+    cmd.SetTaskPriority("lint", Priority.HIGH): "lint: priority is high now",
+    cmd.ForgetTasks("nightly"): "tasks of batch nightly forgotten",
+    cmd.Tune("rpm", 0): "rpm is none now",
+    cmd.PinLevel(4.0): "concurrency level held at 4",
+    cmd.PinLevel(None): "concurrency level back to AIMD",
+    cmd.SetCircuit("probe"): "circuit lets one probe through",
     cmd.PauseAdmissions(True): "admissions paused",
     cmd.PauseAdmissions(False): "admissions resumed",
-    cmd.Drain(True): "draining",
+    cmd.Drain(True): "draining: refuses new requests",
     cmd.Drain(False): "accepts requests again",
-    cmd.ReleaseLane("lane"): "pause ended",
+    cmd.ReleaseLane("lane"): "lane: pause and used-up rate windows ended early",
 }
 
 
@@ -48,7 +48,7 @@ def test_each_command_has_its_words(command: cmd.Command) -> None:
 
 
 def test_every_command_is_there() -> None:
-    """A new one isn't forgotten here; of those that no key gives the name will do."""
+    """A new one isn't forgotten here."""
     runners = {cmd.BeginAgent, cmd.EndAgent, cmd.SubmitTasks, cmd.ClaimTask, cmd.FinishTask}
     assert {type(command) for command in WORDS} | runners == set(get_args(cmd.Command))
 
@@ -56,7 +56,7 @@ def test_every_command_is_there() -> None:
 def test_several_and_none() -> None:
     """Of several the first; nothing where nothing was done, or where the page shows it."""
     both = [cmd.PauseAgent("bob", True), cmd.PauseAgent("eve", True)]
-    assert confirmation(both, AGENTS) == "bob: its requests are held, and 1 more"
+    assert confirmation(both, AGENTS) == "bob: paused, and 1 more"
     assert confirmation([], AGENTS) == ""
     for page in LOG_PAGES:
         assert confirmation(both, replace(AGENTS, trail=(page,))) == ""

@@ -134,7 +134,7 @@ async def test_an_agent_is_told_of_only_where_a_request_is_chosen() -> None:
         assert request is not None
         assert source.applied == [PauseAgent(request.agent, True)]
         (note,) = pilot.app._notifications
-        assert note.message == f"{request.agent}: its requests are held"
+        assert note.message == f"{request.agent}: paused"
         await press(pilot, "x")
         assert f"Stop {request.agent}?" in seen(pilot, "overlay")
 
