@@ -70,7 +70,7 @@ class Tall(GuestApp):
         """Whether something is still to be painted."""
         screen = self.screen
         assert isinstance(screen, BandedScreen)
-        return bool(screen._owed or screen._dirty_widgets or screen._compositor._dirty_regions)
+        return bool(screen._pending or screen._dirty_widgets or screen._compositor._dirty_regions)
 
 
 async def test_a_whole_screen_is_painted_in_several_steps() -> None:

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from hivemind_tui.loop import strip_patch as strips
+from hivemind_tui.loop import base_app as strips
 
 
 def strip() -> Strip:

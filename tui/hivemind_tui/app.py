@@ -1,4 +1,4 @@
-"""The control room's screen: polls a source, hands the panels what they show, and turns keys into commands."""
+"""The control room: polls a source, gives the panels the view, and turns keys into commands."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from hivemind_tui.commands.confirmation import confirmation
 from hivemind_tui.commands.modals import ModalApp
 from hivemind_tui.commands.queue import CommandQueue
 from hivemind_tui.keys import keymap
-from hivemind_tui.loop.diagnostics import Diagnostics, memory_mb
 from hivemind_tui.loop.frame_rate import Pace, wanted_fps
+from hivemind_tui.loop.loop_lag import Diagnostics, memory_mb
 from hivemind_tui.loop.lossy_driver import TerminalBack
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
@@ -52,7 +52,7 @@ _ANSWERS = frozenset({"answer", "run_choice"})
 
 
 class ControlRoom(ModalApp, Actions):
-    """One screen on one source. Ends with `quit` when the operator asked for it."""
+    """A screen on a source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
     BINDINGS: ClassVar[list[BindingType]] = [*keymap.bindings()]
@@ -72,9 +72,8 @@ class ControlRoom(ModalApp, Actions):
         who: str = "you",
         token: bool = False,
     ) -> None:
-        """`start_demo` brings up the demo's world where asked for; `who` gives the commands, for the log; `token` says
-        that agents must show one."""
-        # Textual's filter for NO_COLOR makes the terminal's own colours black on black, unless it is told of them now.
+        """`start_demo` starts the demo on request; `who` signs commands in the log; `token`: agents need one."""
+        # Textual's filter for NO_COLOR makes the terminal's own colours black on black, unless it knows of them now.
         super().__init__(driver_class=driver_class, ansi_color=None if coloured(environment) else True)
         for theme in THEMES:
             self.register_theme(theme)
@@ -86,20 +85,14 @@ class ControlRoom(ModalApp, Actions):
         self._pace = Pace(wanted_fps(environment))
         self._full_fps = self._pace.wanted
         snapshot = source.snapshot()
-        greeting = not snapshot.totals.requests
-        trail = ("start",) if greeting else ("overview",)
-        self._view = View(
-            snapshot,
-            trail=trail,
-            drain_s=drain_s,
-            demo=start_demo is not None,
-            token=token,
-            shell=shell_of(environment, os.name),
-        )
-        self._greeting = greeting
+        self._greeting = not snapshot.totals.requests
+        """Whether the start page is shown until the first request."""
+        trail = ("start",) if self._greeting else ("overview",)
+        demo, shell = start_demo is not None, shell_of(environment, os.name)
+        self._view = View(snapshot, trail=trail, drain_s=drain_s, demo=demo, token=token, shell=shell)
         self._builder = ViewBuilder()
         self.simulation = Simulation()
-        self.queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._tell_done)
+        self.queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._confirm)
         self.queue.who = who
         self._last_tick_s: float | None = None
         self._detail_due_s = 0.0
@@ -120,13 +113,13 @@ class ControlRoom(ModalApp, Actions):
         return self._source
 
     def compose(self) -> ComposeResult:
-        """Yield the board, and what may lie over it."""
+        """Yield the board and the boxes that may lie over it."""
         yield self._board
         yield self.overlay
         yield self.palette
 
     def on_mount(self) -> None:
-        """Lay everything out and start to poll."""
+        """Lay everything out and start polling."""
         self._room = self.size
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
         self._board.turn_to(self._view.page)
@@ -158,18 +151,18 @@ class ControlRoom(ModalApp, Actions):
         self._view = self._builder.look(view, self._source)
         if self._inside:
             pace = self._pace
-            seen = Diagnostics(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
-            self._view = replace(self._view, inside=seen)
+            measured = Diagnostics(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
+            self._view = replace(self._view, inside=measured)
         if self._view.page == "start" and self._greeting and self._view.snapshot.totals.requests:
             self.go(navigation.page(self._view, "overview"))
         if self._view.page == "request" and time.monotonic() >= self._detail_due_s:
-            self._ask_detail()
+            self._request_detail()
 
     def _fresh(self) -> View:
         self._look()
         return self._view
 
-    def _ask_detail(self) -> None:
+    def _request_detail(self) -> None:
         self._detail_due_s = time.monotonic() + _DETAIL_EVERY_S
         self.run_worker(self._fetch_detail(self._view.ticket), group="detail", exclusive=True)
 
@@ -191,7 +184,7 @@ class ControlRoom(ModalApp, Actions):
             self._board.turn_to(view.page)
         self._view = self._builder.look(view, self._source) if turned else self._builder.arrange(view)
         if self._view.page == "request" and self._view.detail is None:
-            self._ask_detail()
+            self._request_detail()
         self._draw_all()
 
     def _draw_all(self) -> None:
@@ -212,10 +205,10 @@ class ControlRoom(ModalApp, Actions):
         self.clear_notifications()
         self.notify(clean(text), severity="warning", timeout=4, markup=False)
 
-    def _tell_done(self, commands: Sequence[Command]) -> None:
+    def _confirm(self, commands: Sequence[Command]) -> None:
         if text := confirmation(commands, self._view):
             self.clear_notifications()
-            self.notify(clean(text), timeout=3, markup=False)
+            self.notify(text, timeout=3, markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
         """Choose the layout that fits now."""
@@ -248,14 +241,14 @@ class ControlRoom(ModalApp, Actions):
             self.action_move(rows)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While something lies over the board, or a line is being typed, only its own actions count."""
+        """Allow actions that apply on the page; while a modal widget is open, only its own."""
         if action in _ANSWERS:
             return self.modal_open
         if not hasattr(type(self), f"action_{action}"):
             return True
         return not self.modal_open and keymap.applies(action, parameters, self._view.page, self._view.live)
 
-    # --- What actions need of the screen ---------------------------------------------------------------------------
+    # --- As a room -------------------------------------------------------------------------------------------------
 
     @property
     def layout_name(self) -> str:
@@ -286,7 +279,7 @@ class ControlRoom(ModalApp, Actions):
         self.notify(clean(text), markup=False, timeout=4)
 
     def copy(self, text: str) -> None:
-        """Put a text on the clipboard. Of what isn't printable only line ends are kept: it is pasted into terminals."""
+        """Put a text on the clipboard, without control characters except line ends: it is pasted into terminals."""
         text = "\n".join(map(clean, text.split("\n")))
         self.copy_to_clipboard(text)
         self.inform(f"copied: {text}")
@@ -300,7 +293,7 @@ class ControlRoom(ModalApp, Actions):
     def leave(self) -> None:
         self.exit("quit")
 
-    # --- The rest --------------------------------------------------------------------------------------------------
+    # --- Actions ---------------------------------------------------------------------------------------------------
 
     def action_help(self) -> None:
         rows = dialogs.help_rows(self._board.pen, self._view, self._room)

@@ -1,4 +1,4 @@
-"""The control room on a recording: the same panels, a timeline below them, and keys that move in time."""
+"""The control room on a recording, with a timeline below the panels and keys that move in time."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _FROZEN = "space stops a recording"
 
 
 class ReplayRoom(ControlRoom):
-    """One screen on one recording."""
+    """A screen on a recording."""
 
     def __init__(self, source: ReplaySource, *, folder: Path | None = None, **more: Any) -> None:
-        """Pictures go into `folder`, else into the one that the program was started in."""
+        """`folder`: where pictures go; None: the current directory."""
         super().__init__(source, **more)
         self.recording = source
         self._folder = folder or Path.cwd()
@@ -39,7 +39,7 @@ class ReplayRoom(ControlRoom):
         self._view = replace(self._view, trail=("overview",), playback=source.playback())
 
     def on_mount(self) -> None:
-        """Draw the timeline too, and start the player, which stands until a key plays it."""
+        """Draw the timeline too, and start the player, which is stopped until a key plays it."""
         self._board.show_timeline()
         super().on_mount()
         self.recording.moved = self._moved
@@ -50,7 +50,7 @@ class ReplayRoom(ControlRoom):
         self._view = replace(self._view, playback=self.recording.playback())
 
     def _moved(self) -> None:
-        """Draw another moment, all panels at once."""
+        """Draw all panels, as another moment is shown."""
         self._detail_due_s = 0.0
         self._look()
         self._draw_all()
@@ -62,7 +62,7 @@ class ReplayRoom(ControlRoom):
     # --- What a recording can't do -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Let keys that steer through, to say why they don't."""
+        """Allow keys that steer, which are answered with the reason why they can't."""
         if keymap.steers(action, parameters):
             return not self.modal_open
         return super().check_action(action, parameters)
@@ -85,7 +85,7 @@ class ReplayRoom(ControlRoom):
         self.go(replace(self.view, knob=name))
 
     def steer(self, intent: Intent) -> None:
-        """Say that a recording can't be steered."""
+        """Show that a recording can't be steered."""
         self.complain(READ_ONLY)
 
     # --- Moving in time --------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ class ReplayRoom(ControlRoom):
         self.ask_line("go to", hint=HOW, done=self.go_to)
 
     def go_to(self, text: str) -> None:
-        """Go to a moment as people type it."""
+        """Go to a moment as a user types it."""
         if not text.strip():
             return
         try:
@@ -172,14 +172,14 @@ class ReplayRoom(ControlRoom):
         self._moved()
 
     def action_kinds(self) -> None:
-        """A menu in which each key shows or hides a kind of marks."""
+        """Open a menu in which each key shows or hides a kind of marks."""
         rows = kinds_menu(self._board.pen, self.recording.kinds, self.recording.counts())
         choices = {str(number): partial(self._toggle_kinds, frozenset({kind})) for number, kind in enumerate(KINDS, 1)}
         every = frozenset(KINDS)
         self.ask("Marks", rows, choices | {"a": partial(self._toggle_kinds, every - self.recording.kinds or every)})
 
     def _toggle_kinds(self, turned: frozenset[str]) -> None:
-        """Show these kinds where they are hidden, and hide them where they are shown."""
+        """Show those of these kinds that are hidden, and hide the others."""
         self.recording.show_kinds(self.recording.kinds ^ turned)
         self._moved()
         self.action_kinds()

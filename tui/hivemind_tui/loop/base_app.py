@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
 from typing import Any
 
+from rich.style import Style
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
 from textual.screen import Screen
+from textual.strip import Strip
 
 from hivemind_tui.loop.incremental_screen import screen_class
 from hivemind_tui.loop.loop_lag import Monitor
-from hivemind_tui.loop.strip_patch import without_cycles
 from hivemind_tui.loop.task_timing import instrument, messages_reported
 
 _TURN_S = 0.002
@@ -22,9 +24,9 @@ _log = logging.getLogger(__name__)
 
 
 async def parse_in_turns(sheet: Stylesheet) -> None:
-    """What :meth:`Stylesheet.reparse` does after a change of its variables, one source a turn: 10 ms in all."""
+    """Do what :meth:`Stylesheet.reparse` does, one source in each turn of the loop, as it takes 10 ms in all."""
     parse = getattr(sheet, "_parse_rules", None)
-    if parse is None:  # a private name of Textual's, which fills the cache that the public method reads
+    if parse is None:  # a private name of Textual's, which fills the cache that the public method uses
         sheet.reparse()
         return
     for place, source in list(sheet.source.items()):
@@ -34,18 +36,18 @@ async def parse_in_turns(sheet: Stylesheet) -> None:
 
 
 class GuestApp(App[str]):
-    """Undoes what Textual does to a whole process on the assumption that it is alone there, and has itself timed."""
+    """Undoes Textual's changes to the process, which assume that it is alone there, and times its own tasks."""
 
     def __init__(self, *args: Any, monitor: Monitor | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.monitor = monitor or Monitor()
-        """Times every step of this app's own; several apps one after the other may share one."""
+        """Times this app's steps; successive apps may share one."""
         self.on_first_frame: Callable[[], None] | None = None
-        """Called once this app's first frame is on its way to the terminal."""
+        """Called once the first frame is on its way to the terminal."""
         self._up = False
 
     async def run_async(self, *args: Any, **kwargs: Any) -> str | None:
-        """As Textual's, with every step timed."""
+        """Run as Textual does, with every step timed."""
         without_cycles()
         self.monitor.begun()
         self.monitor.watching = instrument()
@@ -53,12 +55,11 @@ class GuestApp(App[str]):
             return await self.monitor.timed(super().run_async(*args, **kwargs), type(self).__name__)
 
     def get_default_screen(self) -> Screen[None]:
-        """One that is painted in bands."""
+        """Return a screen that is painted in bands."""
         return screen_class()(id="_default")
 
     def refresh_css(self, animate: bool = True) -> None:
-        """As Textual's, but a few widgets at a time once there is a screen: another theme changes every rule of every
-        widget, which takes 30 to 60 ms."""
+        """Restyle a few widgets at a time once there is a screen: all of them take 30 to 60 ms."""
         if not self._up or len(self.screen_stack) != 1:
             super().refresh_css(animate)
             return
@@ -77,11 +78,11 @@ class GuestApp(App[str]):
         self.screen.refresh(layout=True)
 
     def on_load(self) -> None:
-        """Textual makes all tasks of the loop eager, the proxy's too; that changes their order, so it is undone."""
+        """Undo that Textual makes all tasks of the loop eager, which changes the order of the proxy's too."""
         asyncio.get_running_loop().set_task_factory(None)
 
     def on_ready(self) -> None:
-        """Everything is laid out; the next refresh paints it."""
+        """Note the first frame after the next refresh, which paints it."""
         self.call_after_refresh(self._painted)
 
     def _painted(self) -> None:
@@ -94,3 +95,32 @@ class GuestApp(App[str]):
         # Textual prints a traceback with every local variable, and a variable may hold a credential.
         _log.exception("the screen failed")
         self._close_messages_no_wait()
+
+
+def without_cycles() -> None:
+    """Patch Textual's strips, once for a process, so that they make no reference cycles.
+
+    A strip caches the pieces asked of it, also where the piece is the whole strip, which then refers to itself and is
+    left to the garbage collector with its segments. A live screen makes 40,000 such objects in a quarter of a minute,
+    and collecting them holds the loop for 10 ms and more.
+    """
+    if not hasattr(Strip.divide, "__wrapped__"):
+        Strip.divide, Strip.crop_extend = _divide, _crop_extend  # type: ignore[method-assign]
+
+
+_textuals_divide, _textuals_crop_extend = Strip.divide, Strip.crop_extend
+
+
+@wraps(_textuals_divide)
+def _divide(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
+    cuts, length = list(cuts), self.cell_length
+    if [cut for cut in cuts if cut <= length] == [length]:
+        return [self]
+    return _textuals_divide(self, cuts)
+
+
+@wraps(_textuals_crop_extend)
+def _crop_extend(self: Strip, start: int, end: int, style: Style | None) -> Strip:
+    if start == 0 and end == self.cell_length:
+        return self
+    return _textuals_crop_extend(self, start, end, style)

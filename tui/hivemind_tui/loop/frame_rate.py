@@ -1,4 +1,4 @@
-"""How often to draw: as often as wanted while drawing is cheap and the loop on time, less when either isn't so."""
+"""The frame rate: as wanted while frames are cheap and the loop is on time, lower otherwise."""
 
 from __future__ import annotations
 
@@ -7,36 +7,32 @@ from collections.abc import Mapping
 _TOO_DEAR_S = 0.008
 _CHEAP_S = 0.005
 _USUAL_LATENESS_S = 0.02
-"""A busy machine's scheduler makes any loop so late now and then."""
+"""The lateness that the scheduler of a busy machine causes by itself."""
 _SPIKE_S = 0.03
-"""One frame says no more than this: a pause for garbage collection is no reason to draw less."""
+"""The most that one frame counts: a pause for garbage collection is no reason to draw less."""
 _SMOOTHING = 0.1
 _SLOWEST_FPS = 1.0
 
 
 def wanted_fps(environment: Mapping[str, str]) -> float:
-    """8 a second on a terminal at hand, 4 over ssh, where every repainted row is traffic."""
+    """Return 8 frames a second for a local terminal, 4 over ssh, where every repainted row is traffic."""
     return 4.0 if environment.get("SSH_CONNECTION") or environment.get("SSH_TTY") else 8.0
 
 
 class Pace:
-    """Frames a second, from what frames cost. Each frame's cost (seconds) goes into a moving average: beyond 8 ms the
-    rate is halved, below 5 ms it doubles again, up to the rate wanted."""
+    """Frames a second by the moving average of their cost: beyond 8 ms the rate is halved, below 5 ms it is doubled, up
+    to the rate wanted."""
 
     def __init__(self, fps: float) -> None:
         self.wanted = fps
-        """The rate to come back to."""
+        """The highest rate."""
         self.fps = fps
-        self._cost_s = 0.0
+        self.cost_s = 0.0
+        """The average cost of a frame."""
         self._next_s = 0.0
 
-    @property
-    def cost_s(self) -> float:
-        """What a frame takes, about."""
-        return self._cost_s
-
     def due(self, now_s: float) -> bool:
-        """Whether it is time for a frame; if so, the next one's time is set."""
+        """Return whether it is time for a frame, and if so schedule the next one."""
         # A timer that ticks a little early must not lose the frame.
         if now_s < self._next_s - 0.01:
             return False
@@ -45,16 +41,16 @@ class Pace:
         return True
 
     def drawn(self, cost_s: float, late_s: float = 0.0) -> None:
-        """A frame took so long, and the loop was so late with it."""
+        """Count a frame: what it cost, and how late the loop was with it."""
         cost_s = min(_SPIKE_S, max(cost_s, late_s - _USUAL_LATENESS_S))
-        self._cost_s += _SMOOTHING * (cost_s - self._cost_s)
-        if self._cost_s > _TOO_DEAR_S and self.fps > _SLOWEST_FPS:
+        self.cost_s += _SMOOTHING * (cost_s - self.cost_s)
+        if self.cost_s > _TOO_DEAR_S and self.fps > _SLOWEST_FPS:
             self.fps = max(_SLOWEST_FPS, self.fps / 2)
-            self._cost_s = (_TOO_DEAR_S + _CHEAP_S) / 2
-        elif self._cost_s < _CHEAP_S and self.fps < self.wanted:
+            self.cost_s = (_TOO_DEAR_S + _CHEAP_S) / 2
+        elif self.cost_s < _CHEAP_S and self.fps < self.wanted:
             self.fps = min(self.wanted, self.fps * 2)
-            self._cost_s = (_TOO_DEAR_S + _CHEAP_S) / 2
+            self.cost_s = (_TOO_DEAR_S + _CHEAP_S) / 2
 
     def want(self, fps: float) -> None:
-        """Another rate from now on."""
+        """Draw at another rate from now on."""
         self.wanted = self.fps = fps

@@ -1,4 +1,4 @@
-"""The garbage collector, kept from holding the loop: nothing while the program starts, then a little at a time."""
+"""Garbage collection in small steps, and none while the program starts, so that it doesn't hold the loop."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _LATEST = (50_000, 10, 10)
-"""When Python collects by itself, in the middle of whatever makes objects; only where that is more than we can tend."""
-_GROWS_S = 3.0
-_TEND_EVERY_S = 0.1
+"""Thresholds at which Python collects by itself, in the middle of other work, where steps don't suffice."""
+_SETTLES_S = 3.0
+_STEP_EVERY_S = 0.1
 _YOUNG = 1_500
-"""New objects worth a collection; walking so many takes less than a millisecond."""
+"""New objects before a collection, which takes less than a millisecond for so many."""
 _AGED = 3
-"""Collections of one generation before one of the next."""
+"""Collections of one generation before one of the next generation."""
 
 
 class Collector:
-    """The collector of this process while a program is at work in it; made by :func:`quiet`."""
+    """Collects garbage of this process between other work; made by :func:`quiet`."""
 
     def __init__(self) -> None:
         self._next: asyncio.TimerHandle | None = None
 
-    def settle(self, after_s: float = _GROWS_S) -> None:
-        """The program is up, or has grown: in a moment collect again, but only among what is made from then on. Until
-        then what was begun in the background (prices, the demo) may come in. Call it on the loop; also more than once.
+    def settle(self, after_s: float = _SETTLES_S) -> None:
+        """Collect again after a moment, in which background work (prices, the demo) may end, but only objects made from
+        then on. Call it on the loop when the program is up, and again when it has grown.
 
-        What there is by then is freed by its reference counts alone, and so is what outlives a full collection: rubbish
-        that only a cycle keeps alive stays. There is little of that, and walking all of Textual takes 50 ms and more.
+        Older objects, and those that survive a full collection, are freed by reference counts alone: cycles among them
+        stay. There are few, and walking all of Textual takes 50 ms and more.
         """
         self.stop()
         gc.disable()
@@ -37,11 +37,11 @@ class Collector:
 
     @property
     def begun(self) -> bool:
-        """Whether it collects, or will in a moment."""
+        """Whether it collects or is about to."""
         return self._next is not None
 
     def unfreeze(self) -> None:
-        """Have the next full collection walk everything, once: what a screen left behind is full of cycles."""
+        """Include everything in the next full collection: what an ended screen leaves behind is full of cycles."""
         gc.unfreeze()
 
     def stop(self) -> None:
@@ -54,20 +54,22 @@ class Collector:
         gc.freeze()
         gc.set_threshold(*_LATEST)
         gc.enable()
-        self._tend(loop)
+        self._step(loop)
 
-    def _tend(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Collect between other things rather than in the midst of one, so that two pauses don't add up."""
+    def _step(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Collect in a callback of its own, so that the pause doesn't lengthen another one's."""
         young, middle, old = gc.get_count()
         if young > _YOUNG:
             gc.collect(0 if middle < _AGED else 1 if old < _AGED else 2)
-        self._next = loop.call_later(_TEND_EVERY_S, self._tend, loop)
+        self._next = loop.call_later(_STEP_EVERY_S, self._step, loop)
 
 
 @contextmanager
 def quiet() -> Iterator[Collector]:
-    """Nothing is collected before :meth:`Collector.settle`: what a start makes stays, and looking for rubbish in it
-    again and again takes a tenth of the time. At the end everything is as it was."""
+    """Yield a collector that collects nothing before :meth:`Collector.settle`; at the end restore all settings.
+
+    What a start makes stays, and collections would take a tenth of its time.
+    """
     collector, thresholds, enabled = Collector(), gc.get_threshold(), gc.isenabled()
     gc.disable()
     gc.callbacks.append(_freeze_survivors)

@@ -1,14 +1,15 @@
-"""How long the screen holds the event loop that it shares with the traffic, measured from inside.
+"""How long the screen holds the event loop that it shares with the traffic.
 
-A coroutine runs from one wait to the next while nothing else on the loop runs; here that is a step. The monitor times
-every step of the screen's own tasks, and none of the proxy's. What it needs of Textual's internals is in
-`task_timing.py`.
+A step is what a coroutine does between two waits, while nothing else on the loop runs. The monitor times every step of
+the screen's own tasks, and none of the proxy's. `task_timing.py` attaches it to Textual's tasks.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import resource
+import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Coroutine, Generator, Iterator
@@ -23,7 +24,7 @@ LIMIT_S = 0.010
 """No step of the screen's should hold the loop longer than this."""
 
 _WORTH_A_NAME_S = 0.001
-"""Shorter steps are counted and forgotten: to name them would cost more than they do."""
+"""Shorter steps are only counted: recording their names would cost more than they do."""
 _KEPT = 24
 _TOP = 5
 _BOUNDS_S = tuple(1e-6 * 1.25**power for power in range(75))
@@ -45,15 +46,15 @@ class Step:
     wall_s: float
     """From beginning to end, while the loop did nothing else."""
     cpu_s: float
-    """The part of it on a processor; the rest went to other processes."""
+    """CPU time; for the rest other processes ran."""
     gc_s: float
-    """The part of it in garbage collection."""
+    """Time in garbage collection."""
     at_s: float
-    """When it began, after the program's start."""
+    """Its start, after the program's."""
 
     @property
     def name(self) -> str:
-        """Where and what in one."""
+        """Owner and message."""
         return f"{self.where} {self.doing}".rstrip()
 
 
@@ -69,32 +70,32 @@ class Collections:
 
 @dataclass(frozen=True, slots=True)
 class MonitorReport:
-    """What the monitor saw since the first frame, or since it was last reset. Times in seconds."""
+    """Measurements since the first frame, or since the last reset. Times in seconds."""
 
     watching: bool
-    """False where Textual isn't built as expected: then only what :meth:`Monitor.timed` was given is in here."""
+    """False where Textual's internals differ: then only coroutines given to :meth:`Monitor.timed` are included."""
     limit_s: float
-    """What no step should exceed."""
+    """The longest that a step should take."""
     for_s: float
-    """How long it has been counting."""
+    """The time of the measurements."""
     steps: int
     busy_s: float
-    """All steps together."""
+    """The sum of all steps."""
     p50_s: float
     p99_s: float
-    """Of the steps' wall times; a quarter too high at most. 0 where there was no step."""
+    """Percentiles of the steps' wall times, at most a quarter too high; 0 without any step."""
     over: int
     """Steps longer than the limit."""
     over_cpu: int
-    """Those that spent more than the limit on a processor: with them the machine was not to blame."""
+    """Steps with more CPU time than the limit, which a busy machine doesn't explain."""
     worst: tuple[Step, ...]
-    """The five worst names by wall time, each with its longest step, the worst first."""
+    """The longest step of each of the five worst names, the longest first."""
     worst_cpu: Step | None
-    """The step that spent the most on a processor; None where none took a millisecond."""
+    """The step with the most CPU time; None where none took a millisecond."""
     collections: tuple[Collections, ...]
-    """One for each generation, the youngest first."""
+    """By generation, the youngest first."""
     startup_s: float | None
-    """From the program's start to the screen's first turn; None before that."""
+    """From the program's start to the screen's first step; None before that."""
     first_frame_s: float | None
     """From the program's start to the screen's first frame; None before that."""
     worst_at_start: Step | None
@@ -106,8 +107,22 @@ class MonitorReport:
         return self.worst[0].wall_s if self.worst else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Diagnostics:
+    """Frame rate, loop lag and memory at one moment."""
+
+    report: MonitorReport
+    fps: float
+    wanted_fps: float
+    """The rate while drawing is cheap."""
+    frame_s: float
+    """The average cost of a frame."""
+    memory_mb: float
+    """Resident memory of the process, including the proxy."""
+
+
 class Monitor:
-    """Counts steps, and keeps the worst. Its memory is bounded, and a step costs it about a microsecond."""
+    """Counts steps and keeps the worst. Its memory is bounded; it adds about a microsecond to a step."""
 
     def __init__(
         self,
@@ -116,7 +131,7 @@ class Monitor:
         *,
         age_s: float | None = None,
     ) -> None:
-        """`age_s` is how long ago the program began; None: what the system says."""
+        """`age_s` is the age of the program; None: as the system reports it."""
         self.watching = False
         """Whether Textual's tasks are timed."""
         self._clock = clock
@@ -310,3 +325,12 @@ def process_age_s() -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, AttributeError, ValueError, IndexError):
         return time.process_time()
+
+
+def memory_mb() -> float:
+    """Return the resident memory; where the system doesn't report it, its peak."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
+    except (OSError, IndexError, ValueError):
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return most / (1 << 20) if sys.platform == "darwin" else most / 1024

@@ -1,10 +1,10 @@
 """A terminal driver that never waits for the terminal.
 
-Textual's own driver puts each frame into a queue of thirty and waits, on the event loop, while that is full: a terminal
+Textual's driver puts each frame into a queue of thirty and waits, on the event loop, while that is full: a terminal
 that stops reading (a sleeping ssh session, a paused multiplexer) would stop every stream of the proxy. This one drops
 frames instead, and repaints everything once the terminal reads again.
 
-It leans on private names of Textual's: :func:`driver_class` checks them, and falls back to the ordinary driver.
+It uses private names of Textual's: :func:`driver_class` checks them, and falls back to the ordinary driver.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TerminalBack(Message):
 
 
 def driver_class() -> type[Driver] | None:
-    """The lossy driver; None, which means Textual's choice, where Textual isn't built as it expects."""
+    """Return the lossy driver; None, which means Textual's choice, where Textual's internals differ."""
     try:
         from textual.drivers._writer_thread import WriterThread
         from textual.drivers.linux_driver import LinuxDriver
@@ -53,25 +53,23 @@ def driver_class() -> type[Driver] | None:
 
 
 async def closed(app: App[Any], timeout_s: float) -> bool:
-    """Wait, off the loop and so long at most, until an ended app reads no more keys and the terminal has got everything
-    that it wrote.
+    """Wait, off the loop, until an ended app reads no more keys and the terminal has received all output.
 
-    False where the terminal is stuck: then whatever writes to it waits for ever, an orderly exit of Python included.
+    Return False where the terminal is stuck: then whatever writes to it blocks, an orderly exit of Python included.
     """
     driver = getattr(app, "_driver", None)
-    keys, writer = getattr(driver, "keys", None), getattr(driver, "_writer_thread", None)
-    return await asyncio.to_thread(_ended, timeout_s, keys, writer)
+    return await asyncio.to_thread(_join, timeout_s, getattr(driver, "keys", None), _writer(driver))
 
 
 async def freed(app: App[Any], timeout_s: float) -> bool:
-    """As :func:`closed`, for a terminal that is stuck: what it hasn't read is thrown away, again and again, until there
-    is room for the few bytes that restore it. It finds them when it reads again, even if we are gone by then."""
+    """As :func:`closed`, for a stuck terminal: discard the output that it hasn't read, repeatedly, until there is room
+    for the few bytes that restore it. It receives them when it reads again, even after this process has ended."""
     driver = getattr(app, "_driver", None)
-    writer, fileno = getattr(driver, "_writer_thread", None), getattr(driver, "fileno", None)
-    if writer is None or fileno is None:
+    fileno = getattr(driver, "fileno", None)
+    if _writer(driver) is None or fileno is None:
         return True
     latest = time.monotonic() + timeout_s
-    while not await asyncio.to_thread(_ended, _FLUSH_EVERY_S, writer):
+    while not await asyncio.to_thread(_join, _FLUSH_EVERY_S, _writer(driver)):
         if time.monotonic() > latest:
             return False
         with contextlib.suppress(termios.error):
@@ -82,19 +80,23 @@ async def freed(app: App[Any], timeout_s: float) -> bool:
     return True
 
 
-def _ended(timeout_s: float, *threads: threading.Thread | None) -> bool:
+def _writer(driver: object) -> threading.Thread | None:
+    return getattr(driver, "_writer_thread", None)
+
+
+def _join(timeout_s: float, *threads: threading.Thread | None) -> bool:
+    """Wait for the threads to end; return whether all did in time."""
     latest = time.monotonic() + timeout_s
-    for thread in threads:
-        if thread is not None:
-            thread.join(max(0.0, latest - time.monotonic()))
+    for thread in filter(None, threads):
+        thread.join(max(0.0, latest - time.monotonic()))
     return not any(thread is not None and thread.is_alive() for thread in threads)
 
 
 class _Ending(threading.Event):
-    """Stays set, so that whoever looks late sees it too."""
+    """Stays set once it is: a driver's input ends only once, and the thread that reads it may look late."""
 
     def clear(self) -> None:
-        """A driver's input begins once and ends once."""
+        pass
 
 
 class _Lossy:
@@ -112,7 +114,7 @@ class _Lossy:
             self._file = sys.__stdout__
         self.exit_event = _Ending()
         self.keys: threading.Thread | None = None
-        """Reads the keyboard, and for a moment longer than it is told to."""
+        """Reads the keyboard, and may still run for a moment after input was disabled."""
         self.dropped = 0
         self._behind_since: float | None = None
         self._closing = False
@@ -132,7 +134,7 @@ class _Lossy:
             self.dropped += 1
             if not self._closing:
                 self._behind_since = time.monotonic()
-                # The input thread writes too.
+                # In a way that is safe for the input thread, which writes too.
                 self._host_loop.call_soon_threadsafe(self._look)
 
     def _look(self) -> None:
@@ -147,23 +149,21 @@ class _Lossy:
         self._app.post_message(TerminalBack(stalled_s, self.dropped))
 
     def disable_input(self) -> None:
-        """Stop reading keys. Textual waits up to 200 ms for its thread, on the loop; :func:`closed` does so off it."""
+        """Stop reading keys, without waiting for the thread on the loop as Textual does; see :func:`closed`."""
         self.keys, self._key_thread = self._key_thread or self.keys, None
         super().disable_input()  # type: ignore[misc]
 
     def stop_application_mode(self) -> None:
-        """Leave the screen; frames that wait make room for what restores the terminal."""
+        """Leave the screen; queued frames make room for what restores the terminal."""
         self._closing = True
-        writer = self._writer_thread
-        if writer is not None and self._behind_since is not None:
+        if self._writer_thread is not None and self._behind_since is not None:
             with contextlib.suppress(queue.Empty):
                 while True:
-                    writer._queue.get_nowait()
+                    self._writer_thread._queue.get_nowait()
         super().stop_application_mode()  # type: ignore[misc]
 
     def close(self) -> None:
-        """Let the writer finish what it has, without waiting for it: :func:`closed` does that off the loop."""
-        writer = self._writer_thread
-        if writer is not None:
+        """Let the writer end after what is queued; :func:`closed` waits for it."""
+        if self._writer_thread is not None:
             with contextlib.suppress(queue.Full):
-                writer._queue.put_nowait(None)
+                self._writer_thread._queue.put_nowait(None)

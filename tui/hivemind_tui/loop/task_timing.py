@@ -1,6 +1,6 @@
 """Time the tasks of Textual's widgets, timers and workers with the app's :class:`~.loop_lag.Monitor`.
 
-It leans on private names of Textual's: :func:`instrument` checks them, and where one differs leaves all as it is.
+It uses private names of Textual's: :func:`instrument` checks them, and changes nothing where one differs.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from hivemind_tui.loop.loop_lag import Monitor, callback_name
 
 _Body = Callable[[Any], Coroutine[Any, Any, Any]]
 _Of = Callable[[Any], tuple[MessagePump, str]]
-"""The pump and the name of what a task runs for."""
+"""Returns the pump of a task's owner, and its name."""
 
 
 def instrument() -> bool:
-    """From now on tasks of widgets, timers and workers are timed where their app has a `monitor`; answers whether they
-    can be.
+    """Patch Textual's classes, once for a process, so that tasks of apps with a `monitor` are timed.
 
-    It is done to Textual's classes, so once is enough for a process; more does no harm.
+    Return whether they can be.
     """
     tasks: tuple[tuple[Any, str, _Of], ...] = (
         (MessagePump, "_process_messages", _of_pump),
@@ -44,14 +43,13 @@ def instrument() -> bool:
 
 
 @contextmanager
-def messages_reported(tell: Callable[[object], None]) -> Iterator[None]:
-    """Have every message told that this task, or one that it starts, is about to deal with; nothing where Textual has
-    no such hook."""
+def messages_reported(report: Callable[[object], None]) -> Iterator[None]:
+    """Report every message before this task, or one that it starts, handles it, where Textual has a hook for that."""
     hook = _message_hook()
     if hook is None:
         yield
         return
-    token = hook.set(tell)
+    token = hook.set(report)
     try:
         yield
     finally:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind_tui.loop.diagnostics import Diagnostics
-from hivemind_tui.loop.loop_lag import Step
+from hivemind_tui.loop.loop_lag import Diagnostics, Step
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.state.view import View

@@ -7,9 +7,9 @@ meets a loop that is held for it; what the first frame doesn't need is imported 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
@@ -124,17 +124,15 @@ class _ProxySession:
     collector: Collector
     stack: AsyncExitStack
     first_frame: asyncio.Event
-    demo: tuple[Proxy, DemoWorld] | None = None
-    """Started from the first screen."""
+    running: list[tuple[Proxy, DemoWorld | None]] = field(default_factory=list)
 
     async def run(self, supervisor: Supervisor, screens: Screens | None, stop: Stop) -> None:
         """Serve until asked to stop, then drain."""
-        options, settings = self.options, self.options.settings
+        options = self.options
         world = None
         if options.demo is not None:
             world = await self.stack.enter_async_context(DemoWorld(options.demo))
-            settings = world.behind(settings)
-        proxy, served = await self._serve(settings, world is not None)
+        proxy, served, settings = await self._serve(options.settings, world)
         if screens is None:
             targets = ", ".join(f"{origin.name} {origin.url}" for origin in settings.origins())
             print(f"hivemind-tui: ready on {served.url} -> {targets}", flush=True)
@@ -144,67 +142,51 @@ class _ProxySession:
                 asyncio.get_running_loop().call_later(_DEMO_WITHOUT_SCREEN_S, stop.ask)
         elif options.first_run:
             screens.start_demo = self._start_demo
+        if world is not None:
+            world.begin_later(self._begin_after_first_frame(world, proxy, served.url))
         source = Local(proxy, options.file)
-        async with self._demo_running(world, proxy, served.url):
-            await supervisor.watch(source, screens.on(source) if screens is not None else None)
+        await supervisor.watch(source, screens.on(source) if screens is not None else None)
+        for proxy, world in self.running:
             snapshot = proxy.snapshot()
-        await supervisor.drain(proxy, settings.drain_s)
-        if self.demo is not None:
-            proxy, world = self.demo
-            snapshot = proxy.snapshot()
-            await world.stop_agents()
+            if world is not None:
+                await world.stop_agents()
             await supervisor.drain(proxy, settings.drain_s)
         if world is not None and not supervisor.stuck:
             print(closing_table(snapshot), flush=True)
 
     async def _start_demo(self) -> Local:
         """Start the demo and a proxy for it, on a port of its own."""
-        settings = self.options.settings
         world = await self.stack.enter_async_context(DemoWorld(Demo()))
-        proxy, served = await self._serve(world.behind(settings).model_copy(update={"port": 0}), True)
-        await self._begin_demo(world, proxy, served.url)
-        self.demo = proxy, world
+        proxy, served, _ = await self._serve(self.options.settings.model_copy(update={"port": 0}), world)
+        await self._begin(world, proxy, served.url)
         return Local(proxy, self.options.file)
 
-    @asynccontextmanager
-    async def _demo_running(self, world: DemoWorld | None, proxy: Proxy, url: str) -> AsyncIterator[None]:
-        """Start the demo's agents in the background after the first frame, and end them when the context is left."""
-        if world is None:
-            yield
-            return
+    async def _begin_after_first_frame(self, world: DemoWorld, proxy: Proxy, url: str) -> None:
+        with suppress(TimeoutError):  # a screen that fails mustn't keep the demo waiting
+            async with asyncio.timeout(_FIRST_FRAME_S):
+                await self.first_frame.wait()
+        await self._begin(world, proxy, url)
 
-        async def begin(world: DemoWorld) -> None:
-            with suppress(TimeoutError):  # a screen that fails mustn't keep the demo waiting
-                async with asyncio.timeout(_FIRST_FRAME_S):
-                    await self.first_frame.wait()
-            await self._begin_demo(world, proxy, url)
-
-        beginning = asyncio.create_task(begin(world), name="hivemind-demo")
-        try:
-            yield
-        finally:
-            beginning.cancel()
-            with suppress(asyncio.CancelledError):
-                await beginning
-            await world.stop_agents()
-
-    async def _begin_demo(self, world: DemoWorld, proxy: Proxy, url: str) -> None:
+    async def _begin(self, world: DemoWorld, proxy: Proxy, url: str) -> None:
         token = self.options.settings.token
         path = "" if token is None else f"/token/{quote(token.get_secret_value(), safe='')}"
         await world.begin(url + path, proxy.apply)
         self.collector.settle()
 
-    async def _serve(self, settings: Settings, demo: bool) -> tuple[Proxy, Served]:
-        """Start and serve a proxy; the demo's on a free port where its own is taken, and nothing outlives that one."""
+    async def _serve(self, settings: Settings, world: DemoWorld | None) -> tuple[Proxy, Served, Settings]:
+        """Start and serve a proxy; one for a demo on a free port where its own is taken, with nothing kept of it."""
         from hivemind.host.proxy import Proxy
         from hivemind.host.server import serve
         from hivemind.prices import Prices
 
+        used = settings if world is None else world.behind(settings)
         try:
-            proxy = Proxy(settings, prices=Prices())
+            proxy = Proxy(used, prices=Prices())
             proxy.settings_file = self.options.file
-            return proxy, await self.stack.enter_async_context(serve(proxy, settings, durable=not demo))
+            served = await self.stack.enter_async_context(serve(proxy, used, durable=world is None))
         except BindError:
-            if not demo or not settings.port:
+            if world is None or not settings.port:
                 raise
-        return await self._serve(settings.model_copy(update={"port": 0}), demo)
+            return await self._serve(settings.model_copy(update={"port": 0}), world)
+        self.running.append((proxy, world))
+        return proxy, served, used

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +38,7 @@ class DemoWorld:
         (self._socket,) = bind("127.0.0.1", 0)
         self._provider = AsyncExitStack()
         self._agents = AsyncExitStack()
+        self._beginning: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -57,11 +58,19 @@ class DemoWorld:
         if self._demo.agents >= _WORKERS:
             await self._agents.enter_async_context(world.at_tasks(apply))
 
+    def begin_later(self, beginning: Coroutine[Any, Any, None]) -> None:
+        """Begin in the background; `beginning` calls :meth:`begin` in the end."""
+        self._beginning = asyncio.create_task(beginning, name="hivemind-demo")
+
     async def stop_agents(self) -> None:
         """End the agents; the provider still answers what is in flight."""
+        if self._beginning is not None:
+            self._beginning.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._beginning
         await self._agents.aclose()
 
     async def __aexit__(self, *_: object) -> None:
-        await self._agents.aclose()
+        await self.stop_agents()
         await self._provider.aclose()
         self._socket.close()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hivemind.text.shells import Shell
 from hivemind.world.request_view import RequestDetail, RequestView
 from hivemind.world.snapshot import AgentView, LaneView, Snapshot, TaskView, TicketView
-from hivemind_tui.loop.diagnostics import Diagnostics
+from hivemind_tui.loop.loop_lag import Diagnostics
 from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state.lists import Order
