@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hivemind.control.commands import arguments_of
+from hivemind.control.parsing import arguments_of
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.events import Commanded
 from hivemind.world.lines import ALL, sentence, subject
