@@ -24,7 +24,6 @@ from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.tasks.graph import OPEN, Task
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
-from hivemind.settings.secrets import own_credentials
 from hivemind.store.checkpoints import Asked, Checkpoint, Reason, TaskPlace, Used, checkpoint_name, write
 from hivemind.text import humanise
 from hivemind.text.amounts import how_used, owner
@@ -68,7 +67,7 @@ class Checkpointer:
         self._wall = wall
         self._max_bytes = settings.checkpoint.max_mb << 20
         self._keep = settings.checkpoint.keep
-        self._secrets = own_credentials(settings)
+        self._secrets = settings.own_credentials()
         self.conversations = Conversations(self._max_bytes)
         self._stops: dict[str, _Stop] = {}
         self._ran: set[str] = set()

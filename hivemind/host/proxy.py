@@ -40,7 +40,6 @@ from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
-from hivemind.settings.secrets import own_credentials
 from hivemind.store.checkpoints import folder_in
 from hivemind.store.store import Store
 from hivemind.store.token_file import Key
@@ -97,7 +96,7 @@ class Proxy:
         self._routes = open_routes(settings, transports)
         self._rng = rng or random.Random()
         self._wall = wall
-        self._secrets = own_credentials(settings)
+        self._secrets = settings.own_credentials()
         self._prices = prices
         self._pricing: Pricing | None = None
         self._checkpointer: Checkpointer | None = None

@@ -26,7 +26,6 @@ from hivemind.proxy.routing import Routes
 from hivemind.proxy.server_protocol import Cycle
 from hivemind.proxy.step_runner import StepRunner
 from hivemind.settings import Settings
-from hivemind.settings.secrets import own_credentials
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
 from hivemind.wire.claims import Claims
@@ -129,7 +128,7 @@ class DataPlane:
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         self._keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
         self._steps = StepRunner()
-        self._calls = CallReader(routes, claims, own_credentials(settings), self._steps)
+        self._calls = CallReader(routes, claims, settings.own_credentials(), self._steps)
         self._retries = ClientRetries()
         self._heads = HeadCache()
         self.recent_heads = RecentHeads()

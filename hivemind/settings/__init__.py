@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from hivemind.parser import Parser
-from hivemind.settings.flags import add_flags
 from hivemind.settings.load import from_flags, load, settings_file
 from hivemind.settings.model import Settings
+from hivemind.settings.options import add_flags
 from hivemind.settings.origin import FIRST_UPSTREAMS, Origin
 
 __all__ = ["FIRST_UPSTREAMS", "Origin", "Parser", "Settings", "add_flags", "from_flags", "load", "settings_file"]

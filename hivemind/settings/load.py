@@ -1,33 +1,42 @@
-"""Fill the model from every source, and say in one line what is wrong where something is."""
+"""Fill the model from flags, variables and the file, and say in one line what is wrong where something is."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
-from hivemind.settings.flags import add_flags
-from hivemind.settings.layers import (
-    CONFIG_VARIABLE,
-    DEFAULT_FILE,
-    Given,
-    Layer,
-    from_command_line,
-    from_environment,
-    from_file,
-    from_text,
-)
-from hivemind.settings.model import Settings, settings_from
-from hivemind.settings.options import find
+from hivemind.settings.model import Settings
+from hivemind.settings.options import PREFIX, add_flags, find, given_flags, options, sections
+from hivemind.text.suggest import did_you_mean
+
+CONFIG_VARIABLE = PREFIX + "CONFIG"
+OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "AGENT", "URL", "TASK"))
+"""Ours, but no settings: where the file is, how the control room looks, and what a runner tells an agent's process."""
+DEFAULT_FILE = "hivemind.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One value as the user gave it."""
+
+    path: tuple[str, ...]
+    value: Any
+    place: str
+    """The flag, the variable, or the file with section and key."""
 
 
 def load(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, prog: str = "hivemind proxy") -> Settings:
-    """Settings of a command that has no flags but these. `--help` prints and exits.
+    """Return the settings of a command that has no flags but these. `--help` prints and exits.
 
     Raises: UsageError: the text is one line that names the entry as the user wrote it.
     """
@@ -37,29 +46,29 @@ def load(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, prog: st
 
 
 def from_flags(namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path) -> Settings:
-    """Settings from flags already parsed (by a parser given to :func:`add_flags`), variables and the file.
+    """Return the settings of flags already parsed (by a parser given to :func:`add_flags`), variables and the file.
 
     A flag wins over a variable, a variable over the file, the file over the default.
 
     Raises: UsageError, as :func:`load`.
     """
-    named = _named_file(namespace, environ)
-    return _settings((from_command_line(namespace), from_environment(environ), from_file(named, cwd)))
+    file = from_file(_named_file(namespace, environ), cwd)
+    return _settings(chain(file, from_environment(environ), from_command_line(namespace)))
 
 
 def from_file_alone(text: str, shown: str) -> Settings:
-    """Settings of a file of this text, without flags and variables; `shown` is how its lines are named to people.
+    """Return the settings of a file of this text, without flags and variables; messages call the file `shown`.
 
     A token may be in HIVEMIND_TOKEN, where it belongs, so the lack of one is no error here.
 
     Raises: UsageError, as :func:`load`.
     """
-    token = Layer([Given(("token",), "one-in-another-place", "HIVEMIND_TOKEN (environment)")])
-    return _settings((from_text(text, shown), token), shown)
+    token = Given(("token",), "one-in-another-place", "HIVEMIND_TOKEN (environment)")
+    return _settings((token, *from_text(text, shown)), shown)
 
 
 def settings_file(namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path) -> Path:
-    """The file that :func:`from_flags` reads with the same arguments, whether it is there or not."""
+    """Return the file that :func:`from_flags` reads with the same arguments, whether it exists or not."""
     return cwd / (_named_file(namespace, environ) or DEFAULT_FILE)
 
 
@@ -67,22 +76,105 @@ def _named_file(namespace: argparse.Namespace, environ: Mapping[str, str]) -> st
     return namespace.config or environ.get(CONFIG_VARIABLE) or None
 
 
-def _settings(layers: Sequence[Layer], file: str | None = None) -> Settings:
-    """`file` is the one to blame for a setting that nobody gave, where it isn't the command line."""
+# --- Sources ----------------------------------------------------------------------------------------------------------
+
+
+def from_command_line(namespace: argparse.Namespace) -> Iterator[Given]:
+    """Return what the flags say."""
+    values = given_flags(namespace)
+    return (Given(option.path, values[option.key], option.flag) for option in options() if option.key in values)
+
+
+def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
+    """Return what `HIVEMIND_*` variables say; an empty one counts as not set.
+
+    Raises: UsageError: there is no such setting.
+    """
+    names = {option.variable: option for option in options()}
+    for variable, value in environ.items():
+        option = names.get(variable.upper())
+        if not variable.upper().startswith(PREFIX) or variable in OTHER_VARIABLES or not value:
+            continue
+        if option is None:
+            raise UsageError(f"{variable} (environment): no such setting{did_you_mean(variable, names)}")
+        yield Given(option.path, value, f"{option.variable} (environment)")
+
+
+def from_file(named: str | None, cwd: Path) -> list[Given]:
+    """Return what the file says: the one named, else `hivemind.toml` in the working directory where there is one.
+
+    Raises: UsageError: it can't be read, isn't TOML, or holds something that is no setting.
+    """
+    file = cwd / (named or DEFAULT_FILE)
+    if named is None and not file.exists():
+        return []
+    shown = named or DEFAULT_FILE
     try:
-        return settings_from(layers)
+        text = file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise UsageError(f"{shown}: can't be read ({reason})") from None
+    return from_text(text, shown)
+
+
+def from_text(text: str, shown: str) -> list[Given]:
+    """Return what a file of this text says; messages call it `shown`.
+
+    Raises: UsageError: it isn't TOML, or holds something that is no setting.
+    """
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{shown}: not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
+    return list(_flatten(content, (), shown))
+
+
+def _flatten(table: dict[str, Any], prefix: tuple[str, ...], file: str) -> Iterator[Given]:
+    heading = f"{file} [{'.'.join(prefix)}]" if prefix else file
+    for key, value in table.items():
+        path, place = (*prefix, key), f"{heading} {key}"
+        if not prefix and key in sections():
+            if not isinstance(value, dict):
+                raise UsageError(f"{place}: must be a section, [{key}]")
+            yield from _flatten(value, path, file)
+        elif (option := find(path)) is None:
+            siblings = {option.path[-1] for option in options() if option.path[:-1] == prefix}
+            names = siblings if prefix else siblings | sections()
+            raise UsageError(
+                f"{place}: no such {'section' if isinstance(value, dict) else 'setting'}{did_you_mean(key, names)}"
+            )
+        else:
+            if isinstance(value, bool) and option.kind is not bool:
+                raise UsageError(f"{place}: must be {option.allowed or 'text'}")
+            yield Given(path, value, place)
+
+
+# --- The result -------------------------------------------------------------------------------------------------------
+
+
+def _settings(sources: Iterable[Given], file: str | None = None) -> Settings:
+    """Fill the model; of several values for one setting the last wins. `file` is to blame for a setting that isn't
+    given, unless it is the command line."""
+    given = {each.path: each for each in sources}
+    values: dict[str, Any] = {}
+    for path, each in given.items():
+        section = values
+        for part in path[:-1]:
+            section = section.setdefault(part, {})
+        section[path[-1]] = each.value
+    try:
+        return Settings(**values)
     except ValidationError as error:
-        raise UsageError(_explain(error.errors(include_url=False)[0], layers, file)) from None
+        raise UsageError(_explain(error.errors(include_url=False)[0], given, file)) from None
 
 
-def _explain(error: ErrorDetails, layers: Sequence[Layer], file: str | None) -> str:
-    """`--port 99999: must be a whole number from 0 to 65,535`."""
+def _explain(error: ErrorDetails, values: Mapping[tuple[str, ...], Given], file: str | None) -> str:
+    """Return `--port 99999: must be a whole number from 0 to 65,535`."""
     path = tuple(part for part in error["loc"] if isinstance(part, str))
-    option = find(path)
-    given = next((layer.given[path] for layer in layers if path in layer.given), None)
+    option, given = find(path), values.get(path)
     if option is None:  # of a whole section, only what its secret may not equal is checked
-        parts = (item for layer in layers for item in layer.given.values() if item.path[: len(path)] == path)
-        given = next((item for item in parts if (part := find(item.path)) and part.secret), None)
+        parts = (each for each in values.values() if each.path[: len(path)] == path)
+        given = next((each for each in parts if (part := find(each.path)) and part.secret), None)
     unset = option.flag if option and file is None else " ".join(filter(None, (file, ".".join(path))))
     place = given.place if given else unset
     if error["type"] == "value_error":

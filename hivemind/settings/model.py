@@ -6,17 +6,16 @@ import ipaddress
 import json
 import re
 import ssl
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES, assumed_lane
+from hivemind.redaction.values import credentials_of_url, longest_first
 from hivemind.scheduler.config import (
     BudgetConfig,
     CircuitConfig,
@@ -42,6 +41,7 @@ from hivemind.settings.sections import (
     RetrySettings,
     Seconds,
     SecondsOrZero,
+    Section,
 )
 from hivemind.upstream.base import Timeouts
 
@@ -52,16 +52,8 @@ _TOKEN_LENGTH, _TOKEN_LETTERS = 16, 6
 _MASKED_URL = "http://127.0.0.1:8080"
 
 
-class Settings(BaseSettings):
+class Settings(Section):
     """Everything that can be set. Built from its arguments alone; :func:`hivemind.settings.load` reads the sources."""
-
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        hide_input_in_errors=True,
-        validate_default=True,
-    )
 
     upstream: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "URL"})] = ()
     """Where requests go: URL or NAME=URL, http:// or https://. May be given more than once."""
@@ -126,18 +118,6 @@ class Settings(BaseSettings):
     mcp: McpSettings = McpSettings()
     agents: AgentSettings = AgentSettings()
     features: FeatureSettings = FeatureSettings()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments only, so that settings made in code don't depend on the environment of the process."""
-        return (init_settings,)
 
     @field_validator("upstream", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod
@@ -276,14 +256,12 @@ class Settings(BaseSettings):
         """How long an upstream may take; a setting of 0 waits for ever."""
         return Timeouts(self.connect_timeout_s, self.headers_timeout_s or None, self.idle_timeout_s or None)
 
-
-def settings_from(sources: Sequence[PydanticBaseSettingsSource]) -> Settings:
-    """Settings from sources, of which an earlier one wins over a later one.
-
-    Raises: pydantic.ValidationError.
-    """
-    arguments: dict[str, Any] = {"_build_sources": (tuple(sources), {})}  # not in the signature that checkers see
-    return Settings(**arguments)
+    def own_credentials(self) -> tuple[str, ...]:
+        """Return the proxy's own tokens and its credentials for the outbound proxy, the longest first; no output may
+        show them."""
+        tokens = (self.token, self.control_token, *self.agents.credentials.values())
+        via = credentials_of_url(self.via.get_secret_value()) if self.via else ()
+        return longest_first((*(each.get_secret_value() for each in tokens if each is not None), *via))
 
 
 def _is_strong(token: str) -> bool:

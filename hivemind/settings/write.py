@@ -1,4 +1,4 @@
-"""Writing knobs into hivemind.toml: first what would change, then, once somebody has looked at it, the file."""
+"""Writing knobs into hivemind.toml in two steps: a draft whose difference can be shown, then the file."""
 
 from __future__ import annotations
 
@@ -8,26 +8,29 @@ import re
 import stat
 import tomllib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
+import tomlkit
+from tomlkit.items import InlineTable
+
 from hivemind.errors import UsageError
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.settings.edit import edited
-from hivemind.settings.layers import from_text
-from hivemind.settings.load import from_file_alone
+from hivemind.settings.load import from_file_alone, from_text
 from hivemind.settings.options import Option, options
 from hivemind.text.suggest import did_you_mean
 
 _HIDDEN = "***"
 _DIGITS = 12
-"""Of a number that is written: what a step of 0.1 leaves in the sixteenth is nobody's wish."""
+"""Significant digits of a number that is written, which drops rounding errors of floats."""
 _NEW_FILE = 0o644
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_HEADER = re.compile(r"[ \t]*\[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Draft:
 
 
 def draft(path: Path, values: Mapping[str, float]) -> Draft:
-    """The file with these knobs set, everything else in it, comments too, as it was.
+    """Return the file with these knobs set, and everything else in it, comments too, unchanged.
 
     Raises: Rejected: it can't be read, isn't TOML, or a value isn't one the settings take.
     """
@@ -69,9 +72,9 @@ def draft(path: Path, values: Mapping[str, float]) -> Draft:
 
 
 def write(draft: Draft) -> None:
-    """Write it, whole or not at all. It waits for the disk, so an event loop gives it to a thread.
+    """Write the file, completely or not at all. Blocks on the disk, so an event loop calls it in a thread.
 
-    Raises: Rejected: it can't be written, or isn't any more what was drafted on.
+    Raises: Rejected: it can't be written, or has changed since the draft.
     """
     if _read(draft.path) != draft.before:
         raise Rejected(f"{draft.path}: has changed in the meantime; look at the difference again")
@@ -85,7 +88,7 @@ def write(draft: Draft) -> None:
 
 
 def _read(path: Path) -> str:
-    """The text with its own line ends; empty where there is no file but a folder to make one in.
+    """Return the text with its line ends; empty if there is no file yet, but a folder for it.
 
     Raises: Rejected.
     """
@@ -125,7 +128,7 @@ def _replace(target: Path, content: bytes) -> None:
 
 
 def _number(name: str, value: float) -> int | float:
-    """As it is written; whole where it is. Raises: Rejected: there is no such knob, or it is no number."""
+    """Return the number to write, an integer if it is whole. Raises: Rejected: no such knob, or not finite."""
     if name not in KNOBS:
         raise Rejected(f"{name}: no such knob{did_you_mean(name, KNOBS)}")
     if not math.isfinite(value):
@@ -135,7 +138,7 @@ def _number(name: str, value: float) -> int | float:
 
 
 def _is_whole(before: str, after: str, numbers: Mapping[str, int | float]) -> bool:
-    """Whether the numbers, and nothing else, are what differs in meaning."""
+    """Return whether the meaning of the text changed by these numbers only."""
     content: dict[str, Any] = tomllib.loads(before)
     for name, number in numbers.items():
         table, _, key = name.rpartition(".")
@@ -147,7 +150,7 @@ def _is_whole(before: str, after: str, numbers: Mapping[str, int | float]) -> bo
 
 
 def _masked(text: str) -> str:
-    """The text without the values of secret settings, whether they are in force or commented out."""
+    """Return the text with the values of secret settings masked, those commented out too."""
     keys = "|".join(_written(option) for option in options() if option.secret)
     key = rf"""^([ \t#]*(?:{keys})[ \t]*=[ \t]*)"""
     for value in (r"(\"{3}|'{3})[\s\S]*?\2", r".+$"):
@@ -162,13 +165,100 @@ _ENTRY = re.compile(r"^([^=\n]*=[ \t]*).+$", re.MULTILINE)
 
 
 def _written(option: Option) -> str:
-    """A pattern for the setting's key, in its table or dotted."""
+    """Return a pattern for the setting's key, in its table or dotted."""
     *before, last = (rf"""["']?{part}["']?""" for part in option.path)
     dotted = "".join(rf"(?:{part}[ \t]*\.[ \t]*)?" for part in before) + last
     return dotted + (r"""(?:[ \t]*\.[^=\n]*)?""" if option.kind is dict else "")
 
 
 def _table(option: Option) -> re.Pattern[str]:
-    """A pattern for a table of secrets: its header, and all that follows to the next one."""
+    """Return a pattern for a table of secrets: its header, and all lines up to the next one."""
     name = r"[ \t]*\.[ \t]*".join(rf"""["']?{part}["']?""" for part in option.path)
     return re.compile(rf"(^[ \t#]*\[[ \t]*{name}[ \t]*\][^\n]*\n)((?:(?![ \t#]*\[)[^\n]*\n?)*)", re.MULTILINE)
+
+
+# --- Changing single numbers in a TOML text ---------------------------------------------------------------------------
+
+
+def edited(text: str, numbers: Mapping[str, int | float]) -> str:
+    """Return a TOML text with these keys set, comments, order and spelling of the rest unchanged.
+
+    `aimd.beta` is `beta` in `[aimd]`, however the text spells that.
+
+    A key that is there is changed where it stands; one that isn't comes after its table's last; a table that isn't
+    comes at the end. A key that has the value already keeps its spelling.
+    """
+    document = tomlkit.parse(text)
+    with_header = {table for table, _ in _sections(text)}
+    missing: dict[str, list[str]] = {}
+    for name, number in numbers.items():
+        table, _, key = name.rpartition(".")
+        place = document.get(table) if table else document
+        if place is None or (key not in place and table in with_header):
+            missing.setdefault(table, []).append(f"{key} = {tomlkit.item(number).as_string()}")
+        elif key not in place and isinstance(place, InlineTable):
+            value = tomlkit.item(number)
+            value.trivia.indent = " " if place else ""
+            place.append(key, value)
+        elif key not in place or place[key] != number:
+            place[key] = number
+    changed = document.as_string()
+    for table, entries in missing.items():
+        changed = _inserted(changed, table, entries)
+    return _in_style_of(text, changed)
+
+
+def _inserted(text: str, table: str, entries: list[str]) -> str:
+    if text and not text.endswith("\n"):
+        text += "\n"
+    sections = list(_sections(text))
+    new = [f"{entry}\n" for entry in entries]
+    lines = next((lines for name, lines in sections if name == table), None)
+    last = sections[-1][1]
+    if lines is None:
+        parted = not text or not _LINE.findall(text)[-1].strip()
+        last.extend([*([] if parted else ["\n"]), f"[{table}]\n", *new])
+    else:
+        _insert(lines, new, last=lines is last)
+    return "".join(line for _, lines in sections for line in lines)
+
+
+def _insert(lines: list[str], new: list[str], *, last: bool) -> None:
+    """Insert after the last entry and its comments, which a blank line separates from the next table."""
+    after = len(lines)
+    while after > 0 and not lines[after - 1].partition("#")[0].strip():
+        after -= 1
+    rest = lines[after:]
+    blank = next((index for index, line in enumerate(rest) if not line.strip()), None)
+    at = after + (blank if blank is not None else len(rest) if last else 0)
+    lines[at:at] = new if last or after or blank is not None else [*new, "\n"]
+
+
+def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield name and lines of the root and of each table; the header is the first line.
+
+    A line that begins with a bracket is a header if all before it is complete TOML.
+    """
+    table, lines, before = "", list[str](), ""
+    for line in _LINE.findall(text):
+        if _HEADER.match(line) and _is_toml(before):
+            yield table, lines
+            table, lines = ".".join(tomllib.loads(line)), []
+        lines.append(line)
+        before += line
+    yield table, lines
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def _in_style_of(text: str, changed: str) -> str:
+    """Return the changed text with Windows line ends, if the original has only these."""
+    if "\r\n" in text and not re.search(r"(?<!\r)\n", text):
+        return re.sub(r"(?<!\r)\n", "\r\n", changed)
+    return changed

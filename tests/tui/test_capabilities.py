@@ -13,7 +13,7 @@ from tui.kit import TERMINAL, piloted, screen, settle, wait_until, whole_screen
 from tui.worlds import FakeSource, world
 
 from hivemind.errors import UsageError
-from hivemind.settings.layers import from_environment
+from hivemind.settings.load import from_environment
 from hivemind_styles import THEME_NAMES
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.render.capabilities import coloured, colours, first_theme, prepare, themes_for
@@ -99,8 +99,7 @@ def test_an_empty_wish_for_no_colour_is_none() -> None:
 
 def test_how_it_looks_is_no_setting() -> None:
     """A shell that sets the theme for good doesn't keep the proxy from starting."""
-    layer = from_environment({"HIVEMIND_THEME": "light", "HIVEMIND_GLYPHS": "ascii"})
-    assert layer() == {}
+    assert not list(from_environment({"HIVEMIND_THEME": "light", "HIVEMIND_GLYPHS": "ascii"}))
 
 
 def shown(pilot: Pilot[Any], panel: str) -> list[list[tuple[str, Style]]]:

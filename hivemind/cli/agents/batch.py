@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from hivemind.cli.plugin import Command
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import add_flags, from_flags, settings_file
-from hivemind.settings.flags import given_flags
+from hivemind.settings.options import given_flags
 from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 

@@ -21,7 +21,7 @@ from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
-from hivemind.settings.flags import given_flags
+from hivemind.settings.options import given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
 from hivemind.text.humanise import duration, usage
 from hivemind.text.shells import command_line

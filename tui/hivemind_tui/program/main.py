@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _remote(namespace: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> RemoteProxy:
     """Return the proxy that --attach names. Raises: UsageError: flags of a proxy of our own stand beside it."""
-    from hivemind.settings.flags import given_flags
+    from hivemind.settings.options import given_flags
 
     others = {"--demo": namespace.demo, "--upstream": "upstream" in given_flags(namespace)}
     _refuse(others, "doesn't go with --attach, which shows a proxy that runs already")
@@ -121,7 +121,7 @@ def _remote(namespace: argparse.Namespace, settings: Settings, environ: Mapping[
 def _journal(namespace: argparse.Namespace, settings: Settings) -> Path:
     """Return the journal that --replay names. Raises: UsageError: there is none, or other flags stand beside it."""
     from hivemind.journal.files import find
-    from hivemind.settings.flags import given_flags
+    from hivemind.settings.options import given_flags
     from hivemind.store.token_file import state_dir
 
     others = {"--attach": namespace.attach, "--token-file": namespace.token_file, "--demo": namespace.demo}
