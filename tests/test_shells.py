@@ -20,7 +20,7 @@ from hivemind.scheduler.ticket import Refusal
 from hivemind.setup.clients import CLIENTS, instructions
 from hivemind.setup.model import Client
 from hivemind.text.shells import Shell, command_line, curl, exported, filled, removed, shell_of, variable, word
-from hivemind.wire.target import parse_path
+from hivemind.wire.request_head import parse_path
 
 URL = "http://127.0.0.1:8765"
 ENVIRON = {"PATH": os.environ["PATH"], "HIVEMIND_TOKEN": "t0k", "ANTHROPIC_API_KEY": "k3y"}

@@ -28,8 +28,7 @@ from hivemind.store.checkpoints import Asked, Checkpoint, Reason, TaskPlace, Use
 from hivemind.text import humanise
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.shells import command_line
-from hivemind.wire.call import Call
-from hivemind.wire.redacted_body import path_of, with_conversation
+from hivemind.wire.call import Call, path_of, with_conversation
 
 _log = logging.getLogger(__name__)
 

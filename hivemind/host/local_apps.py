@@ -11,8 +11,7 @@ from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.proxy.data_plane import Fields, LocalApp
 from hivemind.tools.access import McpProxy
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
-from hivemind.wire.refusal import RequestRefused
-from hivemind.wire.target import RequestPath
+from hivemind.wire.request_head import RequestPath, RequestRefused
 
 
 class Operated(ControlledProxy, McpProxy, Protocol):

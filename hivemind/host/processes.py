@@ -10,8 +10,8 @@ from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected, check_exit_code
 from hivemind.scheduler.places import ASK_EVERY_S, Places
 from hivemind.scheduler.tasks.graph import OPEN, Task
-from hivemind.wire.claims import Claims
-from hivemind.wire.refusal import RequestRefused
+from hivemind.wire.identity import Claims
+from hivemind.wire.request_head import RequestRefused
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from hivemind.settings import Settings
 from hivemind.store.checkpoints import folder_in
 from hivemind.store.store import Store
 from hivemind.store.token_file import Key
-from hivemind.wire.claims import Claims
+from hivemind.wire.identity import Claims
 from hivemind.world.request_view import RequestDetail, Requests
 from hivemind.world.snapshot import Line, RecordingView, Snapshot
 from hivemind.world.world import World

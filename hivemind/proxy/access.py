@@ -17,7 +17,7 @@ from hivemind.proxy.asgi import Message, Send
 from hivemind.settings import Settings
 from hivemind.settings.hosts import ANY, LONGEST_SHOWN, NULL, checked_origin, host_in
 from hivemind.wire.headers import Headers
-from hivemind.wire.refusal import RequestRefused
+from hivemind.wire.request_head import RequestRefused
 
 ALWAYS = frozenset(
     {

@@ -11,7 +11,7 @@ import asyncio
 import logging
 
 from hivemind.proxy.asgi import Receive
-from hivemind.wire.refusal import RequestRefused
+from hivemind.wire.request_head import RequestRefused
 
 _log = logging.getLogger(__name__)
 

@@ -28,11 +28,10 @@ from hivemind.proxy.step_runner import StepRunner
 from hivemind.settings import Settings
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
-from hivemind.wire.claims import Claims
 from hivemind.wire.headers import fields, for_client, value
+from hivemind.wire.identity import Claims
 from hivemind.wire.recent_heads import RecentHeads, size_of_head
-from hivemind.wire.refusal import RequestRefused
-from hivemind.wire.target import RequestPath, parse_path
+from hivemind.wire.request_head import RequestPath, RequestRefused, parse_path
 
 Fields = Mapping[bytes, bytes]
 

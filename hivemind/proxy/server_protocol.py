@@ -30,12 +30,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from hivemind.proxy.file_limit import ConnectionLimit
 from hivemind.upstream.deadline import Deadline
 from hivemind.wire.headers import Headers
-from hivemind.wire.refusal import RequestRefused
 from hivemind.wire.request_head import (
     FRAMING,
     MAX_HEAD,
     MAX_LINES,
     MAX_TARGET,
+    RequestRefused,
     api_path,
     check,
     head_too_large,

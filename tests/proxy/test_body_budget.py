@@ -11,7 +11,7 @@ from proxy.wire import ANSWER, PLAIN_BODY, STREAM, STREAM_BODY, chunk, http
 
 from hivemind.proxy import server_protocol
 from hivemind.proxy.body_budget import BodyBudget
-from hivemind.wire.refusal import RequestRefused
+from hivemind.wire.request_head import RequestRefused
 
 MESSAGES = "/v1/messages"
 MIB = 1 << 20

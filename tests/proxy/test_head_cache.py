@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hivemind.proxy.data_plane import MAX_CACHED_HEADS, Head, HeadCache
-from hivemind.wire.target import parse_path
+from hivemind.wire.request_head import parse_path
 
 
 def scope(path: bytes = b"/v1/messages", **headers: bytes) -> dict[str, Any]:

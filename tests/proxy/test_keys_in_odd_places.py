@@ -18,7 +18,7 @@ from hivemind.cli.main import main
 from hivemind.control import parsing
 from hivemind.redaction.text import LABEL_LENGTH
 from hivemind.scheduler.commands import Rejected, StopAgent
-from hivemind.wire import target
+from hivemind.wire import request_head
 
 KNOWN = "sk-ant-api03-THISISSECRET0123456789"
 """A key that is known by its form."""
@@ -198,6 +198,6 @@ def test_a_long_name_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_long_path_is_not_remembered() -> None:
     """A cache of a thousand paths is bounded in bytes too."""
-    before = target._parse_cached.cache_info().currsize
-    assert target.parse_path(b"/agent/ann/" + b"x" * 8000).agent == "ann"
-    assert target._parse_cached.cache_info().currsize == before
+    before = request_head._parse_cached.cache_info().currsize
+    assert request_head.parse_path(b"/agent/ann/" + b"x" * 8000).agent == "ann"
+    assert request_head._parse_cached.cache_info().currsize == before

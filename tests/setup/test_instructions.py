@@ -12,7 +12,7 @@ from hivemind.setup.clients import CLIENTS, instructions, quick_lines
 from hivemind.setup.model import Client, Instructions, Snippet
 from hivemind.setup.reach import is_loopback, is_public
 from hivemind.text.shells import SHELLS, TOKEN, Shell
-from hivemind.wire.target import parse_path
+from hivemind.wire.request_head import parse_path
 
 URL = "http://127.0.0.1:8765"
 PUBLIC = "https://hive.example.com"

@@ -15,8 +15,8 @@ from hivemind.agent_names import KnownNames
 from hivemind.scheduler.commands import PauseAgent, Rejected, SetBudget, SetPriority, StopAgent
 from hivemind.scheduler.types import Priority
 from hivemind.settings.sections import AgentSettings
-from hivemind.wire.claims import Claims
-from hivemind.wire.refusal import RequestRefused
+from hivemind.wire.identity import Claims
+from hivemind.wire.request_head import RequestRefused
 
 MESSAGES = "/v1/messages"
 SESSION = "0f3a9c1e-7a8b-4c2d-9e0f-112233445566"
@@ -267,7 +267,7 @@ async def test_how_urgent_an_agent_may_call_itself(
     settings: dict[str, Any], word: str, priority: Priority, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It isn't refused; what counts is told once an agent."""
-    caplog.set_level(logging.WARNING, "hivemind.wire.claims")
+    caplog.set_level(logging.WARNING, "hivemind.wire.identity")
     asked = Priority[word.upper()] if word.isalpha() else Priority(int(word))
     async with between([ANSWER], agents=settings) as (proxy, _):
         for _ in range(2):

@@ -26,7 +26,7 @@ from hivemind.journal.write.sink import written_whole
 from hivemind.scheduler.events import Event
 from hivemind.settings.sections import AgentSettings
 from hivemind.text.humanise import plural
-from hivemind.wire.claims import Claims
+from hivemind.wire.identity import Claims
 
 _NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
 _FLOWS = re.compile(rb"\d{1,12}:")

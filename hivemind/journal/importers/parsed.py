@@ -19,11 +19,17 @@ from hivemind.redaction.text import mask_values, redact
 from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.wire.call import sanitized_client, sanitized_facts
-from hivemind.wire.claims import Claims
 from hivemind.wire.headers import fields
-from hivemind.wire.identity import PRIORITY_HEADER, Identity, claimed_name, fingerprint, identify, lane_credential
-from hivemind.wire.refusal import RequestRefused
-from hivemind.wire.target import RequestPath, parse_path
+from hivemind.wire.identity import (
+    PRIORITY_HEADER,
+    Claims,
+    Identity,
+    claimed_name,
+    fingerprint,
+    identify,
+    lane_credential,
+)
+from hivemind.wire.request_head import RequestPath, RequestRefused, parse_path
 
 _LONGEST_PATH = 200
 _REFUSED = (

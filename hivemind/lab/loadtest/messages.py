@@ -31,7 +31,7 @@ from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import record
 from hivemind.wire.headers import HOP_BY_HOP, OWN
 from hivemind.wire.identity import CREDENTIAL_HEADERS
-from hivemind.wire.target import parse_path
+from hivemind.wire.request_head import parse_path
 
 Headers = list[tuple[bytes, bytes]]
 
