@@ -23,12 +23,14 @@ from hivemind.proxy.progress import ProgressReporter, output_tokens, usage_so_fa
 from hivemind.proxy.reply import FailedReply, in_pieces, mismatch_of, mismatch_text, read_up_to
 from hivemind.proxy.reply_buffer import ReplyBuffer, write
 from hivemind.proxy.response_writer import ResponseWriter
+from hivemind.proxy.splice import Splice
 from hivemind.proxy.step_runner import StepRunner
 from hivemind.scheduler.ledger import warning_of
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
 from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamResponse
+from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call
 from hivemind.wire.headers import Headers, for_client, value
 from hivemind.wire.recent_heads import Heads
@@ -349,6 +351,12 @@ class Exchange:
         try:
             while data:
                 await write(self.writer, decoder, data, self._steps)
+                cycle = self.writer.cycle
+                rest = None
+                if cycle is not None and decoder is None and isinstance(response, NativeResponse):
+                    rest = await Splice(response, cycle, tap, progress).run()
+                if rest is not None:
+                    await self._steps.run(rest)
                 data = await response.read()
                 if (rest := tap.feed(data)) is not None:
                     await self._steps.run(rest)

@@ -27,6 +27,12 @@ class ResponseWriter:
         """Called when the last client leaves before the response is complete."""
 
     @property
+    def cycle(self) -> Cycle | None:
+        """The only client, where it is on a connection of our own protocol."""
+        cycle = getattr(self._clients[0], "__self__", None) if len(self._clients) == 1 else None
+        return cycle if isinstance(cycle, Cycle) else None
+
+    @property
     def started(self) -> bool:
         """Whether the head was sent."""
         return self._head is not None
@@ -72,8 +78,8 @@ class ResponseWriter:
     def answer_whole(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
         """Send a whole response, without waiting, to a client on a connection of our own protocol. Return False where
         it isn't one, or not alone."""
-        cycle = getattr(self._clients[0], "__self__", None) if len(self._clients) == 1 else None
-        if not isinstance(cycle, Cycle):
+        cycle = self.cycle
+        if cycle is None:
             return False
         self.finished = True
         cycle.answer(status, headers, body)

@@ -143,6 +143,11 @@ class Cycle(RequestResponseCycle):
         self.transport.write(head if self._bodiless else head + body)
         self._complete()
 
+    def pass_on(self, data: bytes) -> None:
+        """Write a part of the body of a response that has begun."""
+        if not self.disconnected:
+            self._write(data, True)
+
     async def send(self, message: Any) -> None:
         """Send an ASGI message. Raises: RuntimeError: the application breaks the protocol."""
         if self.flow.write_paused and not self.disconnected:

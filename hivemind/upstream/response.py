@@ -80,6 +80,12 @@ class NativeResponse:
             if self._connection is None:
                 return b""
             await self._wait()
+        return self.take()
+
+    def take(self) -> bytes:
+        """Return what has come and wasn't read, and let more come."""
+        if not self._chunks:
+            return b""
         data = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
         self._chunks.clear()
         paused, self._size = self.paused, 0
