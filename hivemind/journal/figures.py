@@ -1,4 +1,4 @@
-"""What a run came to, counted the same way whether it was recorded or simulated: a fold over its events."""
+"""A run in numbers, counted the same way whether it was recorded or simulated: a fold over its events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Figures:
     """A run in numbers."""
 
     agents: int
-    """Seen asking."""
+    """That sent a request."""
     finished: int
     """Of these the ones whose last request was answered."""
     wall_s: float
@@ -69,7 +69,7 @@ class Figures:
 
 
 class Tally:
-    """Counts; :meth:`figures` tells. Events come in order."""
+    """Counts events, which come in order."""
 
     def __init__(self, price: Price | None = None) -> None:
         self._price = price
@@ -77,9 +77,10 @@ class Tally:
         self._began: float | None = None
         self._ended = 0.0
         self._last_good: dict[str, bool] = {}
-        self._times: dict[str, list[float]] = {}
-        """By agent, how long its requests took, and how long of that they waited."""
-        self._waits: dict[Priority, list[float]] = {}
+        self.times: dict[str, list[float]] = {}
+        """By agent, seconds that its ended requests took, and how many of them they waited."""
+        self.waits: dict[Priority, list[float]] = {}
+        """By priority, seconds that each ended request waited."""
         self._counts = dict.fromkeys(("requests", *_ENDS, "attempts", "retries"), 0)
         self._rescued = 0
         self._tokens = self._wasted = self._unpriced = 0
@@ -91,20 +92,20 @@ class Tally:
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
             ev.AttemptFailed: self._attempt_failed,
-            ev.Finished: self._finished,
-            ev.Abandoned: self._abandoned,
-            ev.Refused: self._refused,
+            ev.Finished: self._end,
+            ev.Abandoned: self._end,
+            ev.Refused: self._end,
             ev.LaneOpened: self._open.lane_opened,
         }
 
     def apply(self, event: ev.Event) -> None:
-        """Take in what happened next."""
+        """Count the next event."""
         fold = self._folds.get(type(event))
         if fold is not None:
             fold(event)
 
     def figures(self) -> Figures:
-        """What it came to so far."""
+        """The run so far."""
         counts = self._counts
         return Figures(
             agents=len(self._last_good),
@@ -120,32 +121,22 @@ class Tally:
             retries=counts["retries"],
             rescued=self._rescued,
             waited_s=self._waited_s,
-            waits={each.name.lower(): _waits(self._waits[each]) for each in Priority if each in self._waits},
+            waits={each.name.lower(): _waits(self.waits[each]) for each in Priority if each in self.waits},
             tokens=self._tokens,
             wasted_tokens=self._wasted,
             dollars=self._dollars if self._dollars is not None or self._tokens else 0.0,
             unpriced_tokens=self._unpriced,
-            fairness=jain([1 - waited / took if took else 1.0 for took, waited in self._times.values()]),
+            fairness=jain([1 - waited / took if took else 1.0 for took, waited in self.times.values()]),
             busiest=self._busiest,
-            together=_waits([each for waits in self._waits.values() for each in waits]),
+            together=_waits([each for waits in self.waits.values() for each in waits]),
         )
-
-    @property
-    def waits(self) -> Mapping[Priority, Sequence[float]]:
-        """By priority, how long each request that is over waited, in seconds."""
-        return self._waits
-
-    @property
-    def times(self) -> Mapping[str, Sequence[float]]:
-        """By agent, how long its requests took, those that are over, and how long of that they waited."""
-        return self._times
 
     def _carried(self, event: Carried) -> None:
         """Count requests that are new; they are measured from this moment on."""
         for request in self._open.carried(event)[0]:
             self._count(request, event.at)
             self._counts["attempts"] += request.in_flight
-        self._note_in_flight()
+        self._busiest = max(self._busiest, self._open.in_flight)
 
     def _arrived(self, event: ev.Arrived) -> None:
         self._count(self._open.arrived(event), event.at)
@@ -156,42 +147,30 @@ class Tally:
         self._counts["requests"] += 1
         self._last_good.setdefault(request.arrived.agent, False)
 
-    def _note_in_flight(self) -> None:
-        self._busiest = max(self._busiest, self._open.in_flight)
-
     def _granted(self, event: ev.Granted) -> None:
         if self._open.granted(event) is not None:
             self._counts["attempts"] += 1
-            self._note_in_flight()
+            self._busiest = max(self._busiest, self._open.in_flight)
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         request = self._open.attempt_failed(event)
         if request is None:
             return
-        self._waste(request, event.usage)
+        self._use(request, event.usage, wasted=True)
         if event.retry_in_s is None:
             self._over(request, event.at)
         else:
             self._counts["retries"] += 1
 
-    def _finished(self, event: ev.Finished) -> None:
+    def _end(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> None:
         request = self._open.ended(event)
-        if request is not None:
-            if event.usage is not None:
-                self._use(request, event.usage)
+        if request is None:
+            return
+        if isinstance(event, ev.Finished):
             self._rescued += event.attempts > 1
-            self._over(request, event.at)
-
-    def _abandoned(self, event: ev.Abandoned) -> None:
-        request = self._open.ended(event)
-        if request is not None:
-            self._waste(request, event.usage)
-            self._over(request, event.at)
-
-    def _refused(self, event: ev.Refused) -> None:
-        request = self._open.ended(event)
-        if request is not None:
-            self._over(request, event.at)
+        if not isinstance(event, ev.Refused):
+            self._use(request, event.usage, wasted=isinstance(event, ev.Abandoned))
+        self._over(request, event.at)
 
     def _over(self, request: Lifecycle, at: float) -> None:
         arrived = request.arrived
@@ -199,19 +178,17 @@ class Tally:
         self._counts[request.state] += 1
         self._last_good[arrived.agent] = request.state == "answered"
         self._waited_s += waited_s
-        self._waits.setdefault(arrived.priority, []).append(waited_s)
-        times = self._times.setdefault(arrived.agent, [0.0, 0.0])
+        self.waits.setdefault(arrived.priority, []).append(waited_s)
+        times = self.times.setdefault(arrived.agent, [0.0, 0.0])
         times[0] += at - request.known_from
         times[1] += waited_s
         self._ended = at
 
-    def _waste(self, request: Lifecycle, usage: Usage | None) -> None:
-        if usage is not None:
-            self._wasted += usage.total
-            self._use(request, usage)
-
-    def _use(self, request: Lifecycle, usage: Usage) -> None:
+    def _use(self, request: Lifecycle, usage: Usage | None, *, wasted: bool) -> None:
+        if usage is None:
+            return
         self._tokens += usage.total
+        self._wasted += usage.total if wasted else 0
         dollars = None if self._price is None else self._price(request.provider, request.arrived.model, usage)
         if dollars is None:
             self._unpriced += usage.total

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from world.kit import LANE, abandoned, arrived, budget, commanded, failed, finished, granted, refused, sampled, state
 
-from hivemind.journal.index.activity import ROWS_KEPT, Column, Mark, Marker, Overview, Seconds
+from hivemind.journal.index.activity import COUNTED, MARKED, ROWS_KEPT, Column, Mark, Marker, Overview, Seconds
 from hivemind.journal.index.builder import world_of
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.scheduler import events as ev
@@ -22,9 +22,8 @@ def marks(*events: ev.Event) -> list[Mark]:
     marker = Marker(world)
     for event in events:
         world.apply(event)
-        finder = marker.finders.get(type(event))
-        if finder is not None:
-            finder(event)
+        if type(event) in MARKED:
+            marker.note(event)
     return marker.take()
 
 
@@ -98,10 +97,8 @@ def columns(
         if event.at >= seconds.closes_at:
             seconds.close(event.at)
         world.apply(event)
-        if isinstance(event, ev.Granted):
-            seconds.granted(event)
-        elif isinstance(event, ev.AttemptFailed):
-            seconds.erred(event)
+        if type(event) in COUNTED:
+            seconds.count(event)
         if number % 2:
             overview.add(seconds.take())
     overview.add(seconds.take())

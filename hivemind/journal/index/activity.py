@@ -1,10 +1,9 @@
-"""Activity over a whole journal, in columns of equal length."""
+"""What an index says of a whole journal: activity in columns of equal length, and marks to jump to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from hivemind.journal.event_text import describe
 from hivemind.journal.records import Gap
@@ -17,6 +16,8 @@ from hivemind.world.world import World
 ROWS_KEPT = 4096
 """Pieces; where there are more, two become one."""
 
+COUNTED = frozenset({ev.Granted, ev.AttemptFailed, ev.Refused})
+"""What :meth:`Seconds.count` counts."""
 Row = tuple[int, int, int, float, int, int]
 """Second since the journal began; in flight, waiting and the level as it ended; errors and grants in it."""
 
@@ -49,20 +50,19 @@ class Seconds:
         self._any = False
         self._rows: list[Row] = []
 
-    def granted(self, _: ev.Granted) -> None:
-        """Count a grant."""
-        self.grants += 1
-
-    def erred(self, _: ev.AttemptFailed | ev.Refused) -> None:
-        """Count a failed attempt or a refusal."""
-        self.errors += 1
+    def count(self, event: ev.Event) -> None:
+        """Count a grant, a failed attempt or a refusal."""
+        if type(event) is ev.Granted:
+            self.grants += 1
+        else:
+            self.errors += 1
 
     def close(self, at: float) -> None:
         """End the second: the next event happens at `at`, and isn't applied to the world yet."""
         if self._any:
-            flying, waiting, level = self._world.gauges()
-            flying = max(flying, min(self.grants, 1))
-            self._rows.append((self._second, flying, waiting, level, self.errors, self.grants))
+            in_flight, waiting, level = self._world.gauges()
+            in_flight = max(in_flight, min(self.grants, 1))
+            self._rows.append((self._second, in_flight, waiting, level, self.errors, self.grants))
         self.errors = self.grants = 0
         self._any = True
         self._second = max(0, int(at - self._began_at))
@@ -142,9 +142,20 @@ def _joined(one: Row, other: Row) -> Row:
     )
 
 
-KINDS = ("gap", "death", "circuit", "budget", "command", "parked", "ended", "cut")
-"""Events are missing; an agent saw a request fail; the circuit moved; a budget runs low or is used up; an operator
-gave a command; the provider asked for a pause; an agent's process ended; the concurrency level was cut."""
+MARKED: Mapping[type[ev.Event], str] = {
+    Gap: "gap",
+    ev.AttemptFailed: "death",
+    ev.Refused: "death",
+    ev.CircuitChanged: "circuit",
+    ev.BudgetWarned: "budget",
+    ev.Commanded: "command",
+    ev.LaneParked: "parked",
+    ev.AgentEnded: "ended",
+    ev.LevelChanged: "cut",
+}
+"""Events that may be worth a jump, and the kind of their mark: events are missing; an agent saw a request fail; the
+circuit moved; a budget runs low or is used up; an operator gave a command; the provider asked for a pause; an agent's
+process ended; the concurrency level was cut."""
 TOGETHER_S = 1.0
 """What happens of one kind within that time is one mark, but for commands."""
 
@@ -155,7 +166,7 @@ class Mark:
 
     at: float
     kind: str
-    """One of :data:`KINDS`."""
+    """As in :data:`MARKED`."""
     who: str
     """Agent or lane; of several things the first one's."""
     text: str
@@ -167,7 +178,7 @@ class Mark:
 
 
 class Marker:
-    """Finds marks: call one of :attr:`finders` after each event was applied to the world."""
+    """Finds marks: call :meth:`note` with each event after it was applied to the world."""
 
     def __init__(self, world: World) -> None:
         self.found: list[Mark] = []
@@ -176,17 +187,6 @@ class Marker:
         """By kind, the position of the last one in that list."""
         self._line: Line | None = None
         world.on_line = self._keep_line
-        self.finders: Mapping[type[ev.Event], Callable[[Any], None]] = {
-            Gap: lambda event: self._note(event, "gap"),
-            ev.AttemptFailed: self._failed,
-            ev.Refused: self._refused,
-            ev.CircuitChanged: lambda event: self._note(event, "circuit"),
-            ev.BudgetWarned: lambda event: self._note(event, "budget"),
-            ev.Commanded: self._commanded,
-            ev.LaneParked: lambda event: self._note(event, "parked"),
-            ev.AgentEnded: lambda event: self._note(event, "ended"),
-            ev.LevelChanged: self._level_changed,
-        }
 
     def take(self) -> list[Mark]:
         """Return the marks found since the last call."""
@@ -194,10 +194,22 @@ class Marker:
         self._latest.clear()
         return taken
 
-    def _keep_line(self, line: Line) -> None:
-        self._line = line
-
-    def _note(self, event: ev.Event, kind: str) -> None:
+    def note(self, event: ev.Event) -> None:
+        """Mark the event, of a kind in :data:`MARKED`, if it is worth a jump."""
+        if isinstance(event, ev.Commanded):
+            # In the words of its line in the log, which include the value before.
+            line, self._line = self._line, None
+            if event.name not in SHOWN_BY_EVENTS and line is not None:
+                self.found.append(Mark(event.at, "command", line.who, line.text, line.level))
+            return
+        kind = MARKED[type(event)]
+        match event:
+            case ev.AttemptFailed() if event.retry_in_s is not None:
+                return
+            case ev.Refused() if event.reason in BY_OPERATOR:
+                return
+            case ev.LevelChanged() if event.cause in ("grow", "operator"):
+                return
         level, _, who, text = describe(event)
         where = self._latest.get(kind)
         if where is not None and 0 <= event.at - self.found[where].at < TOGETHER_S:
@@ -207,20 +219,5 @@ class Marker:
         self._latest[kind] = len(self.found)
         self.found.append(Mark(event.at, kind, who, text, level))
 
-    def _failed(self, event: ev.AttemptFailed) -> None:
-        if event.retry_in_s is None:
-            self._note(event, "death")
-
-    def _refused(self, event: ev.Refused) -> None:
-        if event.reason not in BY_OPERATOR:
-            self._note(event, "death")
-
-    def _level_changed(self, event: ev.LevelChanged) -> None:
-        if event.cause not in ("grow", "operator"):
-            self._note(event, "cut")
-
-    def _commanded(self, event: ev.Commanded) -> None:
-        """Mark a command in the words of its line in the log, which include the value before."""
-        line, self._line = self._line, None
-        if event.name not in SHOWN_BY_EVENTS and line is not None:
-            self.found.append(Mark(event.at, "command", line.who, line.text, line.level))
+    def _keep_line(self, line: Line) -> None:
+        self._line = line

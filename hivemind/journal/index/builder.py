@@ -1,8 +1,8 @@
 """The pass over a journal that makes its index: `python -m hivemind.journal.index.builder JOURNAL INDEX`.
 
 A process of its own, because it takes seconds for a large journal and would hold whatever else its process does. It
-adds to the index as it goes, so that whoever looks at the journal has the beginning of it soon; while the journal is
-being written it goes on with it, for as long as the process lives that started it.
+adds to the index as it goes, so that its beginning can be used soon; while the journal is being written it goes on
+with it, for as long as the process lives that started it.
 """
 
 from __future__ import annotations
@@ -13,32 +13,18 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from hivemind import __version__
 from hivemind.errors import UsageError
 from hivemind.journal.files import parts_from
-from hivemind.journal.index.activity import Marker, Seconds
-from hivemind.journal.index.index import (
-    FORMAT,
-    Block,
-    IndexHeader,
-    IndexReader,
-    IndexWriter,
-    Stale,
-    fits,
-    head_of,
-    same_journal,
-    seen_at,
-)
+from hivemind.journal.index.activity import COUNTED, MARKED, Marker, Seconds
+from hivemind.journal.index.index import Block, IndexWriter, Stale, header_of, open_index, seen_at
 from hivemind.journal.read.cursor import Cursor
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
 from hivemind.prices import Prices
-from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price
 from hivemind.world.world import World
 
@@ -46,7 +32,7 @@ EVENTS_APART = 5000
 BYTES_APART = 1 << 20
 """Between two worlds that are kept, whichever is reached first; more where a world is large."""
 _LOOKED_EVERY = 200
-"""Events, after which it is looked whether that is so."""
+"""Events between two checks whether that is so."""
 _SHARE = 24
 """Bytes of the journal for one of an index's world, at least."""
 FOLLOWED_S = 5.0
@@ -68,26 +54,12 @@ class Pass:
         self._cursor = Cursor(journal.parts, journal.began, None if last is None else last.place, self._damage)
         self._marker = Marker(world)
         self._seconds = Seconds(world, journal.began.at)
-        self._extra = self._finders()
         self._at = journal.began.at if last is None else last.at
         self._noted_at = self._at
         self._packed = self._since_world = 0
         """Bytes of the last world, and of the journal since."""
         self._begun, self._count = self._cursor.offset, 0
         """Where the block begins, and how many events are in it."""
-
-    def _finders(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
-        found = dict(self._marker.finders)
-        seconds, failed, refused = self._seconds, found[ev.AttemptFailed], found[ev.Refused]
-
-        def erred(event: Any, also: Callable[[Any], None]) -> None:
-            seconds.erred(event)
-            also(event)
-
-        found[ev.Granted] = seconds.granted
-        found[ev.AttemptFailed] = lambda event: erred(event, failed)
-        found[ev.Refused] = lambda event: erred(event, refused)
-        return found
 
     def close(self) -> None:
         """Let go of the journal."""
@@ -108,7 +80,7 @@ class Pass:
             self._begun = 0
 
     def _read(self) -> None:
-        apply, find, seconds, cursor = self._world.apply, self._extra.get, self._seconds, self._cursor
+        apply, seconds, marker, cursor = self._world.apply, self._seconds, self._marker, self._cursor
         latest, count, due = self._at, self._count, self._count + _LOOKED_EVERY
         for event in cursor.events():
             at = event.at
@@ -118,9 +90,10 @@ class Pass:
                 apply(event)
             except MALFORMED:
                 self._damage.bad_lines += 1
-            finder = find(type(event))
-            if finder is not None:
-                finder(event)
+            if type(event) in COUNTED:
+                seconds.count(event)
+            if type(event) in MARKED:
+                marker.note(event)
             if at > latest:
                 latest = at
             count += 1
@@ -172,8 +145,8 @@ def build(path: Path, index: Path, *, priced: bool, goes_on: Callable[[], bool] 
 
     While the journal is being written, it is followed for as long as `goes_on` says so, which may take its time.
 
-    Raises: UsageError, OSError: the journal can't be read, or the index not written; BlockingIOError: somebody else
-    makes it.
+    Raises: UsageError, OSError: the journal can't be read, or the index not written; BlockingIOError: another
+    process makes it.
     """
     journal = open_journal(path)
     with contextlib.closing(IndexWriter(index)) as writer:
@@ -189,15 +162,15 @@ def build(path: Path, index: Path, *, priced: bool, goes_on: Callable[[], bool] 
 
 def _gone_on_from(journal: Journal, path: Path, writer: IndexWriter, world: World, priced: bool) -> Block | None:
     """The last block of an index that still fits, of which the world is restored; None: it is begun anew."""
-    of = IndexHeader(FORMAT, __version__, priced, head_of(journal.path), secrets.token_bytes(8))
-    with contextlib.closing(IndexReader(path)) as reader, contextlib.suppress(Stale):
-        found = reader.more()
-        kept = [each for each in found if each.length]
-        same = reader.of is not None and same_journal(reader.of, of)
-        if kept and same and fits([each.block for each in found], journal.parts):
-            world.restore(reader.world(kept[-1]))
-            writer.cut(kept[-1].offset + kept[-1].length)
-            return kept[-1].block
+    of = header_of(journal.path, priced=priced, nonce=secrets.token_bytes(8))
+    with contextlib.suppress(Stale):
+        reader, blocks = open_index(path, of, journal.parts)
+        with contextlib.closing(reader):
+            last = next((stored for stored in reversed(blocks) if stored.length), None)
+            if last is not None:
+                world.restore(reader.world(last))
+                writer.cut(last.offset + last.length)
+                return last.block
     writer.begin(of)
     return None
 

@@ -105,15 +105,24 @@ def index_path(first: Path) -> Path:
     return first.with_name(first.name + SUFFIX)
 
 
-def same_journal(one: IndexHeader, other: IndexHeader) -> bool:
-    """Return whether both belong to the same journal and were made alike."""
-    return replace(one, nonce=b"") == replace(other, nonce=b"")
-
-
-def head_of(first: Path) -> bytes:
-    """Return the digest of the journal's first line. Raises: OSError."""
+def header_of(first: Path, *, priced: bool, nonce: bytes = b"") -> IndexHeader:
+    """Return the header of this program's index of the journal with this first part. Raises: OSError."""
     with first.open("rb") as file:
-        return digest(file.readline(_HEAD))
+        return IndexHeader(FORMAT, __version__, priced, digest(file.readline(_HEAD)), nonce)
+
+
+def open_index(path: Path, of: IndexHeader, parts: tuple[Path, ...]) -> tuple[IndexReader, list[StoredBlock]]:
+    """Return the index at this path, and its blocks. Raises: OSError: there is none; Stale: it doesn't fit."""
+    reader = IndexReader(path)
+    try:
+        blocks = reader.more()
+        same = reader.of is not None and replace(reader.of, nonce=b"") == replace(of, nonce=b"")
+        if not same or not fits([stored.block for stored in blocks], parts):
+            raise Stale
+    except BaseException:
+        reader.close()
+        raise
+    return reader, blocks
 
 
 def seen_at(part: Path, offset: int) -> PartStamp:

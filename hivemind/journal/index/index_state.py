@@ -12,21 +12,10 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hivemind import __version__
 from hivemind.journal.codec import BadLine, Unknown, event_of
 from hivemind.journal.files import parts_from
 from hivemind.journal.index.activity import Mark, Overview
-from hivemind.journal.index.index import (
-    FORMAT,
-    IndexHeader,
-    IndexReader,
-    Stale,
-    StoredBlock,
-    fits,
-    head_of,
-    index_path,
-    same_journal,
-)
+from hivemind.journal.index.index import IndexReader, Stale, StoredBlock, header_of, index_path, open_index
 from hivemind.journal.read.cursor import LONGEST_LINE, Place, line_near, line_start, moment_of
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.records import JournalBegan
@@ -132,17 +121,8 @@ class JournalIndex:
         if self._reader is not None:
             blocks = self._reader.more()
         else:
-            reader = IndexReader(self._place)
-            try:
-                blocks = reader.more()
-                of = IndexHeader(FORMAT, __version__, self._priced, head_of(self._path), b"")
-                same = reader.of is not None and same_journal(reader.of, of)
-                if not same or not fits([stored.block for stored in blocks], self.parts):
-                    raise Stale
-            except BaseException:
-                reader.close()
-                raise
-            self._reader = reader
+            of = header_of(self._path, priced=self._priced)
+            self._reader, blocks = open_index(self._place, of, self.parts)
         for stored in blocks:
             self._learn(stored)
 

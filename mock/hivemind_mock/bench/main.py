@@ -64,12 +64,25 @@ def _chosen(names: Sequence[str]) -> list[str]:
 
 
 def _tables(results: Sequence[RunResult]) -> list[str]:
+    """The paper's tables: of the scenarios, direct and through HiveMind, and of what each primitive is worth."""
     tables = []
     if plain := [result for result in results if result.run.ablation is None]:
-        tables.append(scenario_table(plain))
+        tables.append(_table(("scenario", "mode"), plain, lambda result: (result.run.scenario.name, result.run.mode)))
     if ablated := [result for result in results if result.run.ablation is not None]:
-        tables.append(f"Ablation on {ABLATION}\n{ablation_table(ablated)}")
+        table = _table(("without",), ablated, lambda result: (result.run.ablation or "",))
+        tables.append(f"Ablation on {ABLATION}\n{table}")
     return tables
+
+
+def _table(titles: tuple[str, ...], results: Sequence[RunResult], key: Callable[[RunResult], tuple[str, ...]]) -> str:
+    """A row for each key, of means over the seeds."""
+    groups: dict[tuple[str, ...], list[RunResult]] = {}
+    for result in results:
+        groups.setdefault(key(result), []).append(result)
+    figures = {names: _figures(group) for names, group in groups.items()}
+    titles += tuple(next(iter(figures.values())))
+    rows = [(*names, *found.values()) for names, found in figures.items()]
+    return format_table([titles, *rows], left=len(next(iter(groups))))
 
 
 def _folder(text: str | None) -> Path | None:
@@ -96,21 +109,6 @@ def _runs(names: Sequence[str], seeds: range, ablation: bool, journals: Path | N
     return runs
 
 
-_HEAD = (
-    "scenario",
-    "mode",
-    "agents",
-    "alive",
-    "dead",
-    "failed",
-    "wasted tokens",
-    "wall s",
-    "finished/min",
-    "x bound",
-    "worst",
-)
-
-
 def records(results: Iterable[RunResult]) -> list[dict[str, object]]:
     """Return an object for each run, for its JSON."""
     return [
@@ -133,41 +131,18 @@ def records(results: Iterable[RunResult]) -> list[dict[str, object]]:
     ]
 
 
-def scenario_table(results: Sequence[RunResult]) -> str:
-    """Return the table of scenarios, direct and through HiveMind (paper, Table of results); means over the seeds."""
-    groups = _grouped(results, lambda result: (result.run.scenario.name, result.run.mode))
-    rows = [(name, mode, *_figures(group)) for (name, mode), group in groups]
-    return format_table([_HEAD, *rows], left=2)
-
-
-def ablation_table(results: Sequence[RunResult]) -> str:
-    """Return the table of what each primitive is worth (paper, Table of the ablation); means over the seeds."""
-    groups = _grouped(results, lambda result: (result.run.ablation or "",))
-    rows = [(name, *_figures(group)) for (name,), group in groups]
-    return format_table([("without", *_HEAD[2:]), *rows], left=1)
-
-
-def _grouped(
-    results: Sequence[RunResult], key: Callable[[RunResult], tuple[str, ...]]
-) -> list[tuple[tuple[str, ...], list[RunResult]]]:
-    groups: dict[tuple[str, ...], list[RunResult]] = {}
-    for result in results:
-        groups.setdefault(key(result), []).append(result)
-    return list(groups.items())
-
-
-def _figures(group: Sequence[RunResult]) -> tuple[str, ...]:
+def _figures(group: Sequence[RunResult]) -> dict[str, str]:
     wall_s = fmean(result.wall_s for result in group)
     ratios = [result.wall_s / result.lower_bound_s for result in group if result.lower_bound_s]
     per_minute = fmean(result.alive / result.wall_s * 60 if result.wall_s else 0.0 for result in group)
-    return (
-        str(group[0].run.scenario.agents),
-        f"{fmean(result.alive for result in group):.1f}",
-        f"{fmean(result.dead for result in group):.1f}",
-        f"{fmean(result.failure_rate for result in group):.1%}",
-        f"{fmean(result.wasted_tokens for result in group):,.0f}",
-        f"{wall_s:.1f}",
-        f"{per_minute:.1f}",
-        f"{fmean(ratios):.3f}" if ratios else "-",
-        f"{max(ratios):.3f}" if ratios else "-",
-    )
+    return {
+        "agents": str(group[0].run.scenario.agents),
+        "alive": f"{fmean(result.alive for result in group):.1f}",
+        "dead": f"{fmean(result.dead for result in group):.1f}",
+        "failed": f"{fmean(result.failure_rate for result in group):.1%}",
+        "wasted tokens": f"{fmean(result.wasted_tokens for result in group):,.0f}",
+        "wall s": f"{wall_s:.1f}",
+        "finished/min": f"{per_minute:.1f}",
+        "x bound": f"{fmean(ratios):.3f}" if ratios else "-",
+        "worst": f"{max(ratios):.3f}" if ratios else "-",
+    }

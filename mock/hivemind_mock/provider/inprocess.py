@@ -46,7 +46,7 @@ class InProcessTransport(httpx.AsyncBaseTransport):
         try:
             return await exchange.response()
         except BaseException:
-            exchange.leave()
+            await exchange.aclose()
             raise
 
     async def aclose(self) -> None:
@@ -83,8 +83,8 @@ def _scope(request: httpx.Request, exchange: _Exchange) -> Scope:
     }
 
 
-class _Exchange:
-    """One request and its response, between the application's task and the reader's."""
+class _Exchange(httpx.AsyncByteStream):
+    """One request and its response, between the application's task and the reader's. It is the response's body."""
 
     def __init__(self, body: bytes) -> None:
         self.task: asyncio.Task[None] | None = None
@@ -97,7 +97,7 @@ class _Exchange:
         self._gone = False
         """The connection is over for the application."""
         self._error: BaseException | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._changed = asyncio.Event()
 
     async def run(self, app: ASGIApp, scope: Scope) -> None:
         """Call the application and turn the way it ends into what a reader would see."""
@@ -117,22 +117,15 @@ class _Exchange:
         """The application ends the connection."""
         self._fail(httpx.ReadError("connection reset by peer") if reset else self._closed())
 
-    def leave(self) -> None:
-        """The reader closes the connection."""
-        self._gone = True
-        self._wake()
-        if not self._complete and self.task is not None:
-            self.task.cancel()
-
     async def response(self) -> httpx.Response:
         """Wait for the head."""
         while not self._status:
             if self._error is not None:
                 raise self._error
-            await self._changed()
-        return httpx.Response(self._status, headers=self._headers, stream=_Body(self))
+            await self._change()
+        return httpx.Response(self._status, headers=self._headers, stream=self)
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def __aiter__(self) -> AsyncIterator[bytes]:
         """The body as it comes."""
         while True:
             while self._chunks:
@@ -144,19 +137,26 @@ class _Exchange:
                 return
             if self._error is not None:
                 raise self._error
-            await self._changed()
+            await self._change()
+
+    async def aclose(self) -> None:
+        """The reader closes the connection; before the body's end that ends the application."""
+        self._gone = True
+        self._wake()
+        if not self._complete and self.task is not None:
+            self.task.cancel()
 
     async def _receive(self) -> Message:
         if self._request is not None:
             body, self._request = self._request, None
             return {"type": "http.request", "body": body, "more_body": False}
         while not (self._gone or self._complete):
-            await self._changed()
+            await self._change()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
         while self._buffered > _HIGH_WATER and not self._gone:
-            await self._changed()
+            await self._change()
         if self._gone:
             return
         if message["type"] == "http.response.start":
@@ -181,26 +181,8 @@ class _Exchange:
         self._wake()
 
     def _wake(self) -> None:
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._changed.set()
+        self._changed = asyncio.Event()
 
-    async def _changed(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters.append(waiter)
-        await waiter
-
-
-class _Body(httpx.AsyncByteStream):
-    """The response body; closing it before its end ends the application."""
-
-    def __init__(self, exchange: _Exchange) -> None:
-        self._exchange = exchange
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._exchange.chunks():
-            yield chunk
-
-    async def aclose(self) -> None:
-        self._exchange.leave()
+    async def _change(self) -> None:
+        await self._changed.wait()
