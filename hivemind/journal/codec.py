@@ -113,10 +113,7 @@ def begin_of(kind: type[ev.Event]) -> bytes:
 
 
 def event_of(line: bytes) -> ev.Event:
-    """The event that a line holds.
-
-    Raises: BadLine; Unknown.
-    """
+    """The event that a line holds. Raises: BadLine; Unknown."""
     if line.startswith(_HEAD):
         name = line[_NAME_AT : line.find(b'"', _NAME_AT)]
         decode = _decoders.get(name) or _decoder(name)

@@ -10,7 +10,7 @@ import pytest
 from hivemind.cli import main as cli
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
-from hivemind_mock.bench.main import ablation_table, records, scenario_table
+from hivemind_mock.bench.main import records, tables
 from hivemind_mock.bench.runs import ABLATIONS, Run, RunResult, execute_run
 from hivemind_mock.provider.config import SCENARIOS, Scenario
 
@@ -71,7 +71,7 @@ def test_the_lower_bound_counts_whole_windows(charged: int, bound: float) -> Non
 def test_the_table_shows_means_over_the_seeds() -> None:
     """One row a scenario and mode, the worst ratio beside the mean."""
     plans = [Run(SCENARIOS["replay-11"], "hivemind", seed) for seed in (1, 2)]
-    table = scenario_table([result_of(plans[0]), result_of(plans[1], dead=2, wall_s=60.0)])
+    (table,) = tables([result_of(plans[0]), result_of(plans[1], dead=2, wall_s=60.0)])
     assert len(table.splitlines()) == 2
     row = table.splitlines()[1].split()
     assert row == ["replay-11", "hivemind", "11", "10.0", "1.0", "9.1%", "210", "63.0", "9.5", "1.050", "1.100"]
@@ -80,7 +80,7 @@ def test_the_table_shows_means_over_the_seeds() -> None:
 def test_the_ablation_table_names_what_is_off() -> None:
     """One row a configuration."""
     rows = [result_of(Run(SCENARIOS["replay-11"], "hivemind", 1, name)) for name in ABLATIONS]
-    assert [line.split("  ")[0] for line in ablation_table(rows).splitlines()[1:]] == list(ABLATIONS)
+    assert [line.split("  ")[0] for line in tables(rows)[0].splitlines()[2:]] == list(ABLATIONS)
 
 
 def test_a_record_has_every_figure() -> None:

@@ -8,6 +8,8 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from hivemind.errors import UsageError
@@ -274,23 +276,19 @@ class Player:
 
     def event_after(self, at: float) -> tuple[float, str] | None:
         """Return when the next event after a moment happens, and its text; None: there is none. Raises: UsageError."""
-        first, more = None, 0
-        for event in self._shown_near(at):
-            if event.at <= at:
-                continue
-            if first is not None and event.at > first.at:
-                break
-            first, more = first or event, more + (first is not None)
-        return None if first is None else (first.at, _in_words(first, more))
+        for moment, events in groupby(self._shown_near(at), key=attrgetter("at")):
+            if moment > at:
+                return moment, _in_words(list(events))
+        return None
 
     def event_before(self, at: float) -> tuple[float, str] | None:
         """Return when the last event before a moment was, and its text; None: there is none. Raises: UsageError."""
-        last, more = None, 0
-        for event in self._shown_near(at):
-            if event.at >= at:
+        found = None
+        for moment, events in groupby(self._shown_near(at), key=attrgetter("at")):
+            if moment >= at:
                 break
-            last, more = (last, more + 1) if last is not None and event.at == last.at else (event, 0)
-        return None if last is None else (last.at, _in_words(last, more))
+            found = moment, list(events)
+        return None if found is None else (found[0], _in_words(found[1]))
 
     def _shown_near(self, at: float) -> Iterator[ev.Event]:
         """Yield the shown events, from some time before this moment on."""
@@ -324,6 +322,7 @@ def _lines(parts: tuple[Path, ...], offset: int) -> Iterator[bytes]:
                 yield line
 
 
-def _in_words(event: ev.Event, more: int) -> str:
-    _, _, who, text = describe(event)
+def _in_words(events: Sequence[ev.Event]) -> str:
+    _, _, who, text = describe(events[0])
+    more = len(events) - 1
     return (f"{who}: {text}" if who else text) + (f", and {more} more" if more else "")

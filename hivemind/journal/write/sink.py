@@ -50,10 +50,7 @@ class JournalSink:
             self.record(event)
 
     def close(self, at: float) -> None:
-        """End it, in good order.
-
-        Raises: UsageError: something of it couldn't be written.
-        """
+        """End it, in good order. Raises: UsageError: something of it couldn't be written."""
         self._put(JournalEnded(at))
         try:
             self._file.close()

@@ -30,10 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(namespace: argparse.Namespace) -> int:
-    """Run the scenarios and print the tables.
-
-    Raises: UsageError: an argument can't be used.
-    """
+    """Run the scenarios and print the tables. Raises: UsageError: an argument can't be used."""
     names = _chosen(namespace.scenarios)
     runs = _runs(names, _seeds(namespace.seeds, namespace.real_time), namespace.ablation, _folder(namespace.journal))
     output = JsonOutput(namespace.json)
@@ -44,7 +41,7 @@ def execute(namespace: argparse.Namespace) -> int:
     show_progress("")
     output.write(msgspec.json.format(msgspec.json.encode(records(results)), indent=2) + b"\n")
     if not output.replaces_tables:
-        print("\n\n".join(_tables(results)))
+        print("\n\n".join(tables(results)))
     return 0
 
 
@@ -63,15 +60,15 @@ def _chosen(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names or SCENARIOS))
 
 
-def _tables(results: Sequence[RunResult]) -> list[str]:
+def tables(results: Sequence[RunResult]) -> list[str]:
     """The paper's tables: of the scenarios, direct and through HiveMind, and of what each primitive is worth."""
-    tables = []
+    found = []
     if plain := [result for result in results if result.run.ablation is None]:
-        tables.append(_table(("scenario", "mode"), plain, lambda result: (result.run.scenario.name, result.run.mode)))
+        found.append(_table(("scenario", "mode"), plain, lambda result: (result.run.scenario.name, result.run.mode)))
     if ablated := [result for result in results if result.run.ablation is not None]:
         table = _table(("without",), ablated, lambda result: (result.run.ablation or "",))
-        tables.append(f"Ablation on {ABLATION}\n{table}")
-    return tables
+        found.append(f"Ablation on {ABLATION}\n{table}")
+    return found
 
 
 def _table(titles: tuple[str, ...], results: Sequence[RunResult], key: Callable[[RunResult], tuple[str, ...]]) -> str:

@@ -13,10 +13,7 @@ class JsonOutput:
     """Where `--json FILE` writes to: a file, standard output for `-`, or (None) nowhere."""
 
     def __init__(self, text: str | None) -> None:
-        """Create the file now rather than after minutes of work.
-
-        Raises: UsageError: it can't be written.
-        """
+        """Create the file now rather than after minutes of work. Raises: UsageError: it can't be written."""
         self.replaces_tables = text == "-"
         """The JSON goes to standard output, in place of the tables."""
         self._path = None if text is None or self.replaces_tables else Path(text)
