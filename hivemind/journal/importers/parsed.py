@@ -1,4 +1,4 @@
-"""What an exchange means: who asked for what, and how it ended, by the rules that the proxy itself follows."""
+"""One recorded exchange, and what it means: which agent asked for what, and how it ended, by the proxy's own rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from hivemind.agent_names import LOOKS_LIKE_A_KEY, BadName, normalised
-from hivemind.providers.base import Facts, Limits, StreamForm, TapState
+from hivemind.providers.base import Facts, Limits, StreamForm, Tap, TapState
 from hivemind.providers.clients import Client, client_of
 from hivemind.providers.errors import classify
 from hivemind.providers.limits import read_limits
@@ -31,6 +31,10 @@ from hivemind.wire.identity import (
 )
 from hivemind.wire.request_head import RequestPath, RequestRefused, parse_path
 
+Headers = list[tuple[bytes, bytes]]
+
+LARGEST = 1 << 30
+"""Bytes of a file, or of one flow in it, that are read."""
 _LONGEST_PATH = 200
 _REFUSED = (
     *("refused", "unreachable", "connection_failed", "cannot connect", "could not connect", "establish"),
@@ -44,194 +48,6 @@ _WORDS = {
     FailureKind.DISCONNECTED: "the connection ended before an answer",
     FailureKind.TRUNCATED: "the answer ended before its own end",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedAttempt:
-    """One attempt at a request of a model."""
-
-    entry: Entry
-    address: RequestPath
-    provider: str
-    lane: str
-    """As of :func:`~hivemind.wire.identity.lane_credential`; the upstream's name is still to be given."""
-    identity: Identity
-    client: Client
-    facts: Facts
-    path: str
-    """As it may be shown."""
-    request: bytes
-    """The same for every attempt at one request."""
-    limits: Limits
-    failure: Failure | None
-    """None: it was answered, or the client left."""
-    left: bool
-    usage: Usage | None
-    content: bool
-    """Some of the answer came."""
-
-
-def parse_entry(entry: Entry, claims: Claims) -> ParsedAttempt | None:
-    """None: it isn't a request that makes a model generate something. `claims` knows the names of entries before."""
-    place = parse_path(entry.path)
-    dialect = dialect_for(place.path)
-    # Recorders leave long bodies out; the path tells what was asked for all the same.
-    facts = dialect.facts(place.path, entry.query.decode("latin-1"), entry.headers, entry.body or b"{}")
-    if dialect.name == "plain" or entry.method != "POST" or is_free(entry.method, place.raw_path, entry.body):
-        return None
-    secrets = credentials_in(entry.headers, entry.path + b"?" + entry.query)
-    facts = sanitized_facts(_with_hints(facts, entry), secrets)
-    client = sanitized_client(client_of(entry.headers), secrets)
-    profile = profile_for(entry.origin)
-    identity = _identity(entry, place, client, facts, profile.auth_headers, secrets, claims)
-    state = _tapped(entry, facts)
-    left = entry.hints.left or (not entry.status and _says(entry.error, _LEFT))
-    failure = None if left else _failure(entry, facts, state, secrets)
-    return ParsedAttempt(
-        entry=entry,
-        address=place,
-        provider=profile.name,
-        lane=lane_credential(entry.headers, entry.query, profile),
-        identity=identity,
-        client=client,
-        facts=facts,
-        path=_shown(place.path, secrets),
-        request=blake2b(place.raw_path + b"\0" + entry.body, digest_size=16).digest(),
-        limits=read_limits(entry.answer_headers, entry.first_at or entry.ended_at),
-        failure=failure,
-        left=left,
-        usage=entry.hints.usage or state.usage,
-        content=entry.first_at is not None and 200 <= entry.status < 400 and (state.content_started or not failure),
-    )
-
-
-def _with_hints(facts: Facts, entry: Entry) -> Facts:
-    """What else tells of a request whose body nobody kept."""
-    hints = entry.hints
-    if entry.body:
-        return facts
-    streamed = form_of(entry.answer_headers, StreamForm.WHOLE) is StreamForm.SSE
-    return replace(
-        facts,
-        model=facts.model or hints.model,
-        stream=facts.stream or hints.stream or streamed,
-        size_chars=hints.size_chars,
-    )
-
-
-def _identity(
-    entry: Entry,
-    place: RequestPath,
-    client: Client,
-    facts: Facts,
-    auth_headers: tuple[bytes, ...],
-    secrets: tuple[str, ...],
-    claims: Claims,
-) -> Identity:
-    """As the proxy would have it; a name that it would refuse isn't taken."""
-    headers = fields(entry.headers)
-    named = place.agent
-    try:
-        named = normalised(entry.hints.agent) if entry.hints.agent else named
-        identity = identify(
-            claims,
-            client,
-            facts.session,
-            name=claimed_name(headers, named),
-            credential=fingerprint(headers, entry.query, auth_headers),
-            priority=headers.get(PRIORITY_HEADER),
-        )
-        if any(each in identity.agent for each in secrets):
-            raise BadName(LOOKS_LIKE_A_KEY)
-        return identity
-    except (BadName, RequestRefused):
-        credential = fingerprint(headers, entry.query, auth_headers)
-        return Identity(f"key-{credential}", None, False, credential, None)
-
-
-def _tapped(entry: Entry, facts: Facts) -> TapState:
-    """What the answer's body says."""
-    tap = dialect_for(parse_path(entry.path).path).tap(entry.answer_headers, facts)
-    if 200 <= entry.status < 400 and entry.answer:
-        feed_through(tap, entry.answer)
-        end_through(tap)
-    return tap.state
-
-
-def _failure(entry: Entry, facts: Facts, state: TapState, secrets: tuple[str, ...]) -> Failure | None:
-    wall = entry.first_at or entry.ended_at
-    if not entry.status:
-        kind = entry.hints.kind or _kind(entry.error)
-        return Failure(kind, True, message=_WORDS.get(kind, kind.value.replace("_", " ")))
-    if entry.status >= 400:
-        failure = classify(entry.status, entry.answer_headers, entry.answer, wall)
-        failure = failure or Failure(FailureKind.CLIENT_ERROR, False, entry.status)
-        if entry.hints.kind is not None:
-            failure = replace(failure, kind=entry.hints.kind)
-        return replace(failure, message=redact(mask_values(failure.message, secrets)))
-    if state.error is not None:
-        return replace(state.error, message=redact(mask_values(state.error.message, secrets)))
-    # An answer that the recorder didn't keep, or not all of, says nothing of how it ended.
-    cut = facts.stream and bool(entry.answer) and entry.whole and not state.complete
-    if cut or entry.error or entry.hints.kind is not None:
-        kind = entry.hints.kind or FailureKind.TRUNCATED
-        return Failure(kind, True, message=_WORDS.get(kind, kind.value.replace("_", " ")))
-    return None
-
-
-def _kind(error: str) -> FailureKind:
-    """By the words of whoever recorded it."""
-    if _says(error, _TIMED_OUT):
-        return FailureKind.CONNECT if "connection_timed_out" in error.lower() else FailureKind.TIMEOUT
-    return FailureKind.CONNECT if _says(error, _REFUSED) else FailureKind.DISCONNECTED
-
-
-def _says(text: str, words: tuple[str, ...]) -> bool:
-    lowered = text.lower()
-    return any(word in lowered for word in words)
-
-
-def _shown(path: str, secrets: tuple[str, ...]) -> str:
-    return masked_path(path, "", secrets) if path.isprintable() and len(path) <= _LONGEST_PATH else ""
-
-
-Key = tuple[object, ...]
-
-
-def grouped(tries: Iterable[ParsedAttempt]) -> list[list[ParsedAttempt]]:
-    """Each request's attempts in order, the requests in the order in which they came."""
-    requests: list[list[ParsedAttempt]] = []
-    open_ones: dict[Key, list[ParsedAttempt]] = {}
-    """Whose last attempt failed, so that there may be another."""
-    for tried in sorted(tries, key=lambda each: each.entry.began_at):
-        key, number = _key(tried), _number(tried)
-        before = open_ones.pop(key, None) if number > 1 else None
-        if before is not None and before[-1].entry.ended_at <= tried.entry.began_at + 0.001:
-            before.append(tried)
-        else:
-            before = [tried]
-            requests.append(before)
-        if tried.failure is not None:
-            open_ones[key] = before
-    return requests
-
-
-def _key(tried: ParsedAttempt) -> Key:
-    ticket = tried.entry.hints.ticket
-    if ticket is not None:
-        return ("ticket", ticket)
-    return (tried.identity.agent, tried.lane, tried.entry.origin, tried.request)
-
-
-def _number(tried: ParsedAttempt) -> int:
-    """Which attempt at its request it says it is, from 1."""
-    return tried.entry.hints.attempt or (tried.client.retry_count or 0) + 1
-
-
-Headers = list[tuple[bytes, bytes]]
-
-LARGEST = 1 << 30
-"""Bytes of a file, or of one flow in it, that are read."""
 
 
 class Unreadable(ValueError):
@@ -290,3 +106,170 @@ class Entry:
 def lower(headers: list[tuple[bytes, bytes]]) -> Headers:
     """Names in lower case, without HTTP/2's own (`:authority`)."""
     return [(name.lower(), value) for name, value in headers if not name.startswith(b":")]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedAttempt:
+    """One attempt at a request of a model."""
+
+    entry: Entry
+    address: RequestPath
+    provider: str
+    lane: str
+    """As of :func:`~hivemind.wire.identity.lane_credential`; the upstream's name is still to be given."""
+    identity: Identity
+    client: Client
+    facts: Facts
+    path: str
+    """As it may be shown."""
+    request: bytes
+    """The same for every attempt at one request."""
+    limits: Limits
+    failure: Failure | None
+    """None: it was answered, or the client left."""
+    left: bool
+    usage: Usage | None
+    content: bool
+    """Some of the answer came."""
+
+
+def parse_entry(entry: Entry, claims: Claims) -> ParsedAttempt | None:
+    """None: it isn't a request that makes a model generate something. `claims` knows the names of entries before."""
+    place = parse_path(entry.path)
+    dialect = dialect_for(place.path)
+    # Recorders leave long bodies out; the path says what the request is for all the same.
+    facts = dialect.facts(place.path, entry.query.decode("latin-1"), entry.headers, entry.body or b"{}")
+    if dialect.name == "plain" or entry.method != "POST" or is_free(entry.method, place.raw_path, entry.body):
+        return None
+    secrets = credentials_in(entry.headers, entry.path + b"?" + entry.query)
+    facts = sanitized_facts(_with_hints(facts, entry), secrets)
+    client = sanitized_client(client_of(entry.headers), secrets)
+    profile = profile_for(entry.origin)
+    showable = place.path.isprintable() and len(place.path) <= _LONGEST_PATH
+    identity = _identity(entry, place, client, facts, profile.auth_headers, secrets, claims)
+    state = _read_answer(entry, dialect.tap(entry.answer_headers, facts))
+    left = entry.hints.left or (not entry.status and _says(entry.error, _LEFT))
+    failure = None if left else _failure(entry, facts, state, secrets)
+    return ParsedAttempt(
+        entry=entry,
+        address=place,
+        provider=profile.name,
+        lane=lane_credential(entry.headers, entry.query, profile),
+        identity=identity,
+        client=client,
+        facts=facts,
+        path=masked_path(place.path, "", secrets) if showable else "",
+        request=blake2b(place.raw_path + b"\0" + entry.body, digest_size=16).digest(),
+        limits=read_limits(entry.answer_headers, entry.first_at or entry.ended_at),
+        failure=failure,
+        left=left,
+        usage=entry.hints.usage or state.usage,
+        content=entry.first_at is not None and 200 <= entry.status < 400 and (state.content_started or not failure),
+    )
+
+
+def _with_hints(facts: Facts, entry: Entry) -> Facts:
+    """Fill in what is known of a request whose body wasn't recorded."""
+    hints = entry.hints
+    if entry.body:
+        return facts
+    streamed = form_of(entry.answer_headers, StreamForm.WHOLE) is StreamForm.SSE
+    return replace(
+        facts,
+        model=facts.model or hints.model,
+        stream=facts.stream or hints.stream or streamed,
+        size_chars=hints.size_chars,
+    )
+
+
+def _identity(
+    entry: Entry,
+    place: RequestPath,
+    client: Client,
+    facts: Facts,
+    auth_headers: tuple[bytes, ...],
+    secrets: tuple[str, ...],
+    claims: Claims,
+) -> Identity:
+    """As the proxy would have it; a name that it would refuse isn't taken."""
+    headers = fields(entry.headers)
+    named = place.agent
+    try:
+        named = normalised(entry.hints.agent) if entry.hints.agent else named
+        identity = identify(
+            claims,
+            client,
+            facts.session,
+            name=claimed_name(headers, named),
+            credential=fingerprint(headers, entry.query, auth_headers),
+            priority=headers.get(PRIORITY_HEADER),
+        )
+        if any(each in identity.agent for each in secrets):
+            raise BadName(LOOKS_LIKE_A_KEY)
+        return identity
+    except (BadName, RequestRefused):
+        credential = fingerprint(headers, entry.query, auth_headers)
+        return Identity(f"key-{credential}", None, False, credential, None)
+
+
+def _read_answer(entry: Entry, tap: Tap) -> TapState:
+    if 200 <= entry.status < 400 and entry.answer:
+        feed_through(tap, entry.answer)
+        end_through(tap)
+    return tap.state
+
+
+def _failure(entry: Entry, facts: Facts, state: TapState, secrets: tuple[str, ...]) -> Failure | None:
+    kind = entry.hints.kind
+    if not entry.status:
+        return _without_answer(kind or _kind(entry.error))
+    failure = state.error
+    if entry.status >= 400:
+        failure = classify(entry.status, entry.answer_headers, entry.answer, entry.first_at or entry.ended_at)
+        failure = failure or Failure(FailureKind.CLIENT_ERROR, False, entry.status)
+        failure = replace(failure, kind=kind or failure.kind)
+    if failure is not None:
+        return replace(failure, message=redact(mask_values(failure.message, secrets)))
+    # An answer that the recorder didn't keep, or not all of, says nothing of how it ended.
+    cut = facts.stream and bool(entry.answer) and entry.whole and not state.complete
+    if cut or entry.error or kind is not None:
+        return _without_answer(kind or FailureKind.TRUNCATED)
+    return None
+
+
+def _without_answer(kind: FailureKind) -> Failure:
+    return Failure(kind, True, message=_WORDS.get(kind, kind.value.replace("_", " ")))
+
+
+def _kind(error: str) -> FailureKind:
+    """By the recorder's own words."""
+    if _says(error, _TIMED_OUT):
+        return FailureKind.CONNECT if "connection_timed_out" in error.lower() else FailureKind.TIMEOUT
+    return FailureKind.CONNECT if _says(error, _REFUSED) else FailureKind.DISCONNECTED
+
+
+def _says(text: str, words: tuple[str, ...]) -> bool:
+    return any(word in text.lower() for word in words)
+
+
+def grouped(tries: Iterable[ParsedAttempt]) -> list[list[ParsedAttempt]]:
+    """Each request's attempts in order, the requests in the order in which they came. That an attempt is another one at
+    a request its client says, or our own export does."""
+    requests: list[list[ParsedAttempt]] = []
+    failed: dict[tuple[object, ...], list[ParsedAttempt]] = {}
+    """Requests whose last attempt failed, so that there may be another."""
+    for tried in sorted(tries, key=lambda each: each.entry.began_at):
+        hints = tried.entry.hints
+        key: tuple[object, ...] = (tried.identity.agent, tried.lane, tried.entry.origin, tried.request)
+        if hints.ticket is not None:
+            key = ("ticket", hints.ticket)
+        number = hints.attempt or (tried.client.retry_count or 0) + 1
+        before = failed.pop(key, None) if number > 1 else None
+        if before is not None and before[-1].entry.ended_at <= tried.entry.began_at + 0.001:
+            before.append(tried)
+        else:
+            before = [tried]
+            requests.append(before)
+        if tried.failure is not None:
+            failed[key] = before
+    return requests
