@@ -54,8 +54,8 @@ class Allowance:
         """Return the seconds until the ticket may be sent, 0 for now."""
         delay = 0.0
         for kind, window in self.windows.items():
-            window_delay = window.delay_s(now, self.amount(kind, ticket))
-            if window_delay > delay:
+            amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, ticket)
+            if (window_delay := window.delay_s(now, amount)) > delay:
                 delay = window_delay
         return delay
 
@@ -70,7 +70,11 @@ class Allowance:
 
     def take(self, now: float, ticket: Ticket) -> Reservation:
         """Reserve what the granted ticket will likely use."""
-        return [(window, window.take(now, self.amount(kind, ticket))) for kind, window in self.windows.items()]
+        reservation = []
+        for kind, window in self.windows.items():
+            amount = 1.0 if kind is WindowKind.REQUESTS else self.amount(kind, ticket)
+            reservation.append((window, window.take(now, amount)))
+        return reservation
 
     def read(
         self, now: float, readings: tuple[WindowReading, ...], started_at: float, reservation: Reservation | None
