@@ -17,10 +17,8 @@ from itertools import islice
 
 from hivemind.redaction.text import holds_key
 
-LONGEST = 80
-"""Characters of a name."""
-MOST_KNOWN = 65_536
-"""Names that :class:`KnownNames` holds; beyond it unused names are dropped."""
+LONGEST = 80  # characters of a name
+MOST_KNOWN = 65_536  # names that `KnownNames` holds; beyond it unused names are dropped
 
 LOOKS_LIKE_A_KEY = "an agent's name would be shown, and this one looks like a key; choose another"
 _TOO_LONG = f"an agent's name must be printable and at most {LONGEST} characters long"
@@ -193,10 +191,8 @@ class KnownNames:
     def __init__(self, needed: Callable[[str], bool] = lambda _: True, most: int = MOST_KNOWN) -> None:
         self._needed = needed
         self._most = most
-        self._spellings: dict[str, str] = {}
-        """By folded name."""
-        self._looks: dict[str, str] = {}
-        """By skeleton, the first folded name that looks so."""
+        self._spellings: dict[str, str] = {}  # by folded name
+        self._looks: dict[str, str] = {}  # by skeleton, the first folded name that looks so
 
     def find(self, name: str) -> str | None:
         """Return the known spelling of a name; None where it isn't known."""

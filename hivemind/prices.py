@@ -26,8 +26,7 @@ PROVIDERS: Mapping[str, str | None] = {
 }
 """Our profiles by the library's names. `litellm` means whoever makes the model, which may be written before its name
 (`anthropic/claude-…`), as gateways do. A model that runs at home costs nothing that anybody could know."""
-FRESH_S = 3600.0
-"""A price may hold from a date on, or for some hours of the day."""
+FRESH_S = 3600.0  # a price may hold from a date on, or for some hours of the day
 MODELS_KEPT = 1000
 """A model that comes when so many are known has no price, and neither has one with a very long name: names are the
 agents' choice."""

@@ -41,13 +41,11 @@ class Arrived(TicketEvent):
     estimated_output: int
     client: str = ""
     parent: str | None = None
-    asked: Priority | None = None
-    """The priority that the request itself named."""
+    asked: Priority | None = None  # the priority that the request itself named
     size_chars: int = 0
     max_output_tokens: int | None = None
     patience_s: float | None = None
-    path: str = ""
-    """The URL's path, without its query; see :attr:`Request.path`."""
+    path: str = ""  # the URL's path, without its query; see `path`
 
 
 @record
@@ -55,16 +53,14 @@ class Granted(TicketEvent):
     """The ticket got a slot; attempt number `attempt` (from 1) starts."""
 
     attempt: int
-    waited_s: float
-    """Since the ticket last joined the queue."""
+    waited_s: float  # since the ticket last joined the queue
 
 
 @record
 class FirstContent(TicketEvent):
     """The first content of the reply came; from now on the request can't be retried transparently."""
 
-    ttft_s: float
-    """Since the attempt began."""
+    ttft_s: float  # since the attempt began
     headed_s: float | None = None
     """From the attempt's beginning to a response head with rate limits; None: it had none."""
 
@@ -85,12 +81,9 @@ class AttemptFailed(TicketEvent):
     status: int | None
     message: str
     retry_in_s: float | None
-    usage: Usage | None = None
-    """Tokens that the failed attempt is known to have used."""
-    retryable: bool = True
-    """As of :class:`~hivemind.scheduler.types.Failure`."""
-    delay_s: float | None = None
-    """Retry-After, as the provider stated it."""
+    usage: Usage | None = None  # tokens that the failed attempt is known to have used
+    retryable: bool = True  # as of `Failure`
+    delay_s: float | None = None  # Retry-After, as the provider stated it
 
 
 @record
@@ -101,8 +94,7 @@ class Finished(TicketEvent):
     status: int
     attempts: int
     usage: Usage | None
-    duration_s: float
-    """From arrival to the last byte."""
+    duration_s: float  # from arrival to the last byte
 
 
 @record
@@ -130,8 +122,7 @@ class LevelChanged(Event):
 
     lane: str
     level: float
-    cause: str
-    """`grow`, `latency`, `circuit`, `operator`, or the failure kind that cut it."""
+    cause: str  # `grow`, `latency`, `circuit`, `operator`, or the failure kind that cut it
 
 
 @record
@@ -139,8 +130,7 @@ class CircuitChanged(Event):
     """The circuit breaker changed its state."""
 
     lane: str
-    state: str
-    """`closed`, `open` or `half_open`."""
+    state: str  # `closed`, `open` or `half_open`
     cause: str
     reopens_in_s: float | None = None
 
@@ -217,11 +207,9 @@ class BudgetState:
 class BudgetWarned(Event):
     """A budget crossed a mark."""
 
-    agent: str
-    """The agent whose request crossed it: the owner, unless the budget covers several agents."""
+    agent: str  # the agent whose request crossed it: the owner, unless the budget covers several agents
     state: BudgetState
-    exhausted: bool
-    """Nothing is left; else 85 % are used."""
+    exhausted: bool  # nothing is left; else 85 % are used
 
 
 @record
@@ -240,8 +228,7 @@ class AgentBegan(Event):
     agent: str
     parent: str | None
     task: str | None
-    resumed: bool
-    """It continues where it was stopped, and so does its run."""
+    resumed: bool  # it continues where it was stopped, and so does its run
 
 
 @record
@@ -250,8 +237,7 @@ class AgentRecalled(Event):
 
     agent: str
     parent: str | None
-    priority: Priority | None
-    """None: undecided."""
+    priority: Priority | None  # None: undecided
     paused: bool
     stopped: bool
 
@@ -282,14 +268,10 @@ class TaskChanged(Event):
     """A task changed its state or its priority."""
 
     task: str
-    state: str
-    """One of :data:`~hivemind.scheduler.tasks.graph.TASK_STATES`."""
-    priority: Priority
-    """Its own, or that of a task that waits for it."""
-    attempt: int
-    """Number of times it was started."""
-    note: str
-    """Why, for people: `exit code 1`, `lint failed` …"""
+    state: str  # one of `TASK_STATES`
+    priority: Priority  # its own, or that of a task that waits for it
+    attempt: int  # number of times it was started
+    note: str  # why, for people: `exit code 1`, `lint failed` …
 
 
 @record
@@ -306,8 +288,7 @@ class LaneOpened(Event):
     lane: str
     upstream: str
     provider: str
-    config: LaneConfig | None = None
-    """Its first configuration."""
+    config: LaneConfig | None = None  # its first configuration
 
 
 @record
@@ -330,10 +311,8 @@ class ResetDoubted(Event):
     lane: str
     family: str
     kind: WindowKind
-    reset_in_s: float
-    """As stated, cut to a number that can be written down."""
-    absurd: bool
-    """No rate window lasts so long, so the reset counts as not stated."""
+    reset_in_s: float  # as stated, cut to a number that can be written down
+    absurd: bool  # no rate window lasts so long, so the reset counts as not stated
 
 
 @record
@@ -341,15 +320,12 @@ class Sampled(Event):
     """Gauges of every lane, about once a second while anything changes, so that a replay can show them."""
 
     lanes: tuple[LaneState, ...]
-    budgets: tuple[BudgetState, ...] = ()
-    """Every budget there is, the pool's first."""
+    budgets: tuple[BudgetState, ...] = ()  # every budget there is, the pool's first
 
 
 @record
 class RecordingChanged(Event):
     """The journal can't be written, or can be again."""
 
-    why: str
-    """Why it can't; empty: it can be again."""
-    lost: int
-    """Number of events that are missing in it."""
+    why: str  # why it can't; empty: it can be again
+    lost: int  # number of events that are missing in it

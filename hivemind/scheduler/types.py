@@ -38,33 +38,24 @@ class WindowKind(Enum):
     """What a rate window counts, each a minute's worth unless a reading says otherwise."""
 
     REQUESTS = "requests"
-    INPUT = "input"
-    """Input tokens that count toward the limit (Anthropic: without cache reads)."""
-    OUTPUT = "output"
-    """Output tokens really produced."""
-    TOKENS = "tokens"
-    """Input and output together (OpenAI's TPM, the paper's TPM)."""
+    INPUT = "input"  # input tokens that count toward the limit (Anthropic: without cache reads)
+    OUTPUT = "output"  # output tokens really produced
+    TOKENS = "tokens"  # input and output together (OpenAI's TPM, the paper's TPM)
 
 
 class FailureKind(Enum):
     """How an attempt failed, which decides what it says about the upstream and whether it may be tried again."""
 
-    RATE_LIMITED = "rate_limited"
-    """Refused before any work because of a rate limit (429)."""
+    RATE_LIMITED = "rate_limited"  # refused before any work because of a rate limit (429)
     OVERLOADED = "overloaded"
     """Refused before any work because the provider is full (529, Ollama's 503 busy, `overloaded_error`)."""
-    SERVER_ERROR = "server_error"
-    """Answered 5xx, or with an error event inside a stream."""
-    CONNECT = "connect"
-    """Never reached the upstream: refused, no route, DNS, TLS, connect timeout."""
+    SERVER_ERROR = "server_error"  # answered 5xx, or with an error event inside a stream
+    CONNECT = "connect"  # never reached the upstream: refused, no route, DNS, TLS, connect timeout
     DISCONNECTED = "disconnected"
     """Sent, and the connection ended before a response (reset, "server disconnected")."""
-    TIMEOUT = "timeout"
-    """Sent, and no response header or no byte came in the time allowed."""
-    TRUNCATED = "truncated"
-    """The response ended before its own end marker."""
-    QUOTA = "quota"
-    """Money or a long quota is used up; a retry can't help."""
+    TIMEOUT = "timeout"  # sent, and no response header or no byte came in the time allowed
+    TRUNCATED = "truncated"  # the response ended before its own end marker
+    QUOTA = "quota"  # money or a long quota is used up; a retry can't help
     CLIENT_ERROR = "client_error"
     """The request itself is at fault (4xx); says nothing about the upstream's health."""
 
@@ -118,11 +109,9 @@ class WindowReading:
     """One rate window as a provider's reply stated it."""
 
     kind: WindowKind
-    limit: int | None
-    """Allowance of the whole window; None: not stated."""
+    limit: int | None  # allowance of the whole window; None: not stated
     remaining: int | None
-    reset_in_s: float | None
-    """Seconds from the reply until the window is whole again; None: not stated."""
+    reset_in_s: float | None  # seconds from the reply until the window is whole again; None: not stated
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +136,7 @@ class Failure:
     status: int | None = None
     delay_s: float | None = None
     """The delay that the provider asked for (Retry-After, retry-after-ms, retryDelay)."""
-    message: str = ""
-    """One short line for people, free of credentials and of request content."""
+    message: str = ""  # one short line for people, free of credentials and of request content
     readings: tuple[WindowReading, ...] = ()
     """Rate windows that the error itself names, of providers that say nothing in headers (Google)."""
 
@@ -158,24 +146,18 @@ class Request:
     """What the scheduler needs to know of one request."""
 
     agent: str
-    lane: str
-    """Key of the lane (upstream and credential)."""
-    model: str
-    """As the request names it; empty where it names none."""
-    family: str
-    """Models that share a rate window."""
-    size_chars: int
-    """Length of the prompt in characters, from which input tokens are estimated."""
+    lane: str  # key of the lane (upstream and credential)
+    model: str  # as the request names it; empty where it names none
+    family: str  # models that share a rate window
+    size_chars: int  # length of the prompt in characters, from which input tokens are estimated
     max_output_tokens: int | None
     stream: bool
     priority: Priority | None = None
     """As the request itself names it; None: normal. The operator's decision about the agent overrules it."""
     patience_s: float | None = None
     """Longest wait for its first byte that the client is known to accept; None: no limit known."""
-    client: str = ""
-    """The client's program, for people: `claude-code`, `codex`, `anthropic-sdk` …"""
-    parent: str | None = None
-    """The agent that started this one, where the client reveals it."""
+    client: str = ""  # the client's program, for people: `claude-code`, `codex`, `anthropic-sdk` …
+    parent: str | None = None  # the agent that started this one, where the client reveals it
     path: str = ""
     """The URL's path, without its query and free of secrets. The scheduler only passes it on to the journal."""
 

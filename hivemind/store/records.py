@@ -14,20 +14,16 @@ class Run:
 
     id: int
     agent: str
-    command: tuple[str, ...]
-    """Whole, so it may hold secrets: not for logs or screens."""
+    command: tuple[str, ...]  # whole, so it may hold secrets: not for logs or screens
     cwd: str
     task: str | None
-    started_at: float
-    """Seconds since the epoch."""
-    ended_at: float | None = None
-    """None: it runs, or its end is unknown."""
+    started_at: float  # seconds since the epoch
+    ended_at: float | None = None  # None: it runs, or its end is unknown
     exit_code: int | None = None
     """Negative: the number of the signal that ended it; None: it runs, never ran, or its runner fell silent."""
     tokens: int = 0
     dollars: float = 0.0
-    unpriced: int = 0
-    """Of the tokens those whose price isn't known."""
+    unpriced: int = 0  # of the tokens those whose price isn't known
 
 
 @dataclass(slots=True)
@@ -37,15 +33,11 @@ class Batch:
     agents: dict[str, SavedAgent] = field(default_factory=dict)
     seen: dict[str, float] = field(default_factory=dict)
     """When agents were seen last, in seconds since the epoch; without those that weren't since the proxy began."""
-    tasks: dict[str, SavedTask | None] = field(default_factory=dict)
-    """None: it is forgotten."""
+    tasks: dict[str, SavedTask | None] = field(default_factory=dict)  # None: it is forgotten
     runs: dict[int, Run] = field(default_factory=dict)
-    wall: float = 0.0
-    """When it was made, in seconds since the epoch."""
-    day: str = ""
-    """The day that the counts of a day belong to; empty: as it was."""
-    clean: bool = False
-    """The run has come to its end."""
+    wall: float = 0.0  # when it was made, in seconds since the epoch
+    day: str = ""  # the day that the counts of a day belong to; empty: as it was
+    clean: bool = False  # the run has come to its end
     forgotten: frozenset[str] = frozenset()
     """Agents whose records go, before those of this batch are written."""
 
@@ -74,14 +66,9 @@ class Batch:
 class SavedState:
     """Everything that a proxy starts from."""
 
-    agents: tuple[SavedAgent, ...] = ()
-    """Those that were seen longest ago first."""
+    agents: tuple[SavedAgent, ...] = ()  # those that were seen longest ago first
     tasks: tuple[SavedTask, ...] = ()
-    runs: tuple[Run, ...] = ()
-    """The last of each agent."""
-    next_run: int = 1
-    """Number that no run has yet."""
-    day: str = ""
-    """The day that the counts of a day belong to; empty: there are none."""
-    clean: bool = True
-    """The last run had come to its end."""
+    runs: tuple[Run, ...] = ()  # the last of each agent
+    next_run: int = 1  # number that no run has yet
+    day: str = ""  # the day that the counts of a day belong to; empty: there are none
+    clean: bool = True  # the last run had come to its end
