@@ -7,7 +7,7 @@ when that began.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hivemind.scheduler.events import BudgetState
@@ -20,16 +20,13 @@ POOL = ""  # the name of the pool, where an agent's name is expected
 
 @dataclass(slots=True)
 class Spent:
-    """Tokens and dollars used so far. Only an account's own count is ever changed; see :meth:`copy`."""
+    """Tokens and dollars used so far. Only an account's own count is ever changed."""
 
     tokens: int = 0
     dollars: float = 0.0
     """Of those tokens whose price is known."""
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
-
-    def copy(self) -> Spent:
-        return Spent(self.tokens, self.dollars, self.unpriced)
 
     def plus(self, other: Spent, factor: int = 1) -> Spent:
         """Return the sum of this and `factor` times the other."""
@@ -95,13 +92,12 @@ class Account:
 
     def begin(self, per: Period) -> bool:
         """Count a period from now on. Return whether that makes a difference."""
-        before = self.at_run if per == "run" else self.at_day
-        if before == self.ever:
+        if (self.at_run if per == "run" else self.at_day) == self.ever:
             return False
         if per == "run":
-            self.at_run = self.ever.copy()
+            self.at_run = replace(self.ever)
         else:
-            self.at_day = self.ever.copy()
+            self.at_day = replace(self.ever)
         return True
 
     @property

@@ -57,8 +57,6 @@ class Agents(dict[str, Agent]):
         """All that are remembered, those at hand first."""
         return (*self.values(), *self.past.values())
 
-    # --- Families --------------------------------------------------------------------------------------------------
-
     def adopt(self, agent: Agent, parent: Agent) -> list[Agent]:
         """Note that the agent was started by the parent. Return the agents with another line of ancestors now.
 
@@ -91,8 +89,6 @@ class Agents(dict[str, Agent]):
     def _below(self, agent: Agent) -> list[Agent]:
         children = self.children_of(agent)
         return children + [each for child in children for each in self._below(child)]
-
-    # --- Bounds ----------------------------------------------------------------------------------------------------
 
     def too_many_with(self, name: str, parent: str | None, now: float) -> bool:
         """Whether the limit of live agents (fork-bomb protection) is reached and this one isn't live yet.

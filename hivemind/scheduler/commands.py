@@ -204,7 +204,10 @@ def check_exit_code(code: int | None) -> None:
 TaskCommand = SubmitTasks | ClaimTask | FinishTask | CancelTask | RetryTask | SetTaskPriority | ForgetTasks
 """Commands that change the task graph."""
 
-AgentCommand = SetPriority | PauseAgent | BoostAgent | StopAgent | SetBudget | BeginAgent | EndAgent
-"""Commands about one agent, or (a budget) all of them."""
+SteerCommand = SetPriority | PauseAgent | BoostAgent | StopAgent | EndAgent
+"""Commands about one agent that is known."""
 
-Command = AgentCommand | TaskCommand | Tune | PinLevel | SetCircuit | PauseAdmissions | Drain | ReleaseLane
+LaneCommand = Tune | PinLevel | SetCircuit | ReleaseLane
+"""Commands about one lane, or several."""
+
+Command = SteerCommand | SetBudget | BeginAgent | TaskCommand | LaneCommand | PauseAdmissions | Drain

@@ -85,7 +85,19 @@ class _LaneView:
     def __init__(self, lane: Lane, now: float, paused: bool) -> None:
         self._lane = lane
         self._now = now
-        self._for_all, self._lead_s, self._stagger_s = _whole_lane(lane, now, paused)
+        self._for_all: _Shut | None = ("paused", None) if paused else None
+        self._lead_s = self._stagger_s = 0.0  # until no gate is shut to all, and between two grants after that
+        if now < lane.paused_until:
+            self._for_all = self._for_all or ("parked", lane.paused_until - now)
+        if now < max(lane.paused_until, lane.next_grant_at):
+            self._lead_s = max(lane.paused_until, lane.next_grant_at) - now
+            self._stagger_s = lane.settings.retry.stagger_s
+        if lane.settings.backpressure and not lane.circuit.admits():
+            reopens_at = lane.circuit.reopens_at
+            opens_in_s = None if reopens_at is None else max(0.0, reopens_at - now)
+            self._for_all = self._for_all or ("circuit", opens_in_s)
+            # Then a probe goes alone, and its outcome decides about the others.
+            self._lead_s = max(self._lead_s, (opens_in_s or 0.0) + (lane.hold_s or 0.0))
         self._for_line = self._for_all or (None if lane.gate.free else ("slot", None))
         self._unknowable = paused or lane.circuit.forced == "open"
         if self._for_line is None and lane.total is not None and not lane.total.free:
@@ -141,24 +153,6 @@ class _LaneView:
                 return None
             wait_s = max(wait_s, behind * self._pace_s)
         return max(self._lead_s + wait_s, at_least_s)
-
-
-def _whole_lane(lane: Lane, now: float, paused: bool) -> tuple[_Shut | None, float, float]:
-    """Return the first gate that is shut to all, the seconds until none is, and those between two grants after that."""
-    shut: _Shut | None = ("paused", None) if paused else None
-    lead_s = stagger_s = 0.0
-    if now < lane.paused_until:
-        shut = shut or ("parked", lane.paused_until - now)
-    if now < max(lane.paused_until, lane.next_grant_at):
-        lead_s = max(lane.paused_until, lane.next_grant_at) - now
-        stagger_s = lane.settings.retry.stagger_s
-    if lane.settings.backpressure and not lane.circuit.admits():
-        reopens_at = lane.circuit.reopens_at
-        opens_in_s = None if reopens_at is None else max(0.0, reopens_at - now)
-        shut = shut or ("circuit", opens_in_s)
-        # Then a probe goes alone, and its outcome decides about the others.
-        lead_s = max(lead_s, (opens_in_s or 0.0) + (lane.hold_s or 0.0))
-    return shut, lead_s, stagger_s
 
 
 class Outlook:

@@ -109,8 +109,6 @@ class Lane:
             allowance = self.allowances[family] = Allowance(self.config)
         return allowance
 
-    # --- Admission -------------------------------------------------------------------------------------------------
-
     def window_delay_s(self, ticket: Ticket, now: float) -> float:
         """Return how long the rate windows hold the ticket, 0 for not at all."""
         if not self.settings.rate_windows:
@@ -165,8 +163,6 @@ class Lane:
         self.circuit.return_lease(ticket.id)
         held_s = now - ticket.granted_at
         self.hold_s = held_s if self.hold_s is None else self.hold_s + LATEST_WEIGHT * (held_s - self.hold_s)
-
-    # --- What replies say about the lane ---------------------------------------------------------------------------
 
     def read_headers(
         self, now: float, ticket: Ticket, readings: tuple[WindowReading, ...], plan: tuple[Utilisation, ...]

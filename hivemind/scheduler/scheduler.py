@@ -45,8 +45,6 @@ class Scheduler(Dispatcher):
         self._draw = draw
         self._numbers = 0
 
-    # --- A request's way -------------------------------------------------------------------------------------------
-
     def open_lane(self, now: float, key: str, config: LaneConfig) -> Lane:
         """Make the lane known; does nothing when it is."""
         lane = self.lanes.get(key)
@@ -173,8 +171,6 @@ class Scheduler(Dispatcher):
         self.events.append(ev.Abandoned(now, ticket.id, ticket.agent.name, lane.key, in_flight, usage))
         self.after_attempt(lane, ticket, now)
 
-    # --- Operator and time -----------------------------------------------------------------------------------------
-
     def apply(self, now: float, command: Command, who: str) -> None:
         """Carry out an operator's command.
 
@@ -214,8 +210,6 @@ class Scheduler(Dispatcher):
         self.ledger.price_by(price)
         for agent in list(self.agents.values()):
             self.review_budgets(agent, now)
-
-    # --- For people, and for a restart -----------------------------------------------------------------------------
 
     def sample(self, now: float) -> ev.Sampled:
         """Return the gauges of every lane and budget."""

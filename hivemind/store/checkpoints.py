@@ -151,9 +151,6 @@ def _slug(agent: str) -> str:
     return f"{slug or 'agent'}-{blake2b(agent.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
 
 
-# --- Writing ----------------------------------------------------------------------------------------------------------
-
-
 def write(folder: Path, checkpoint: Checkpoint, conversation: bytes | None, keep: int) -> int:
     """Write it, whole or not at all, in place of an earlier one of its name, and remove what is too old by then: of its
     agent beyond `keep`, and of all beyond :data:`FOLDER_LIMIT`.
@@ -214,9 +211,6 @@ def _files(folder: Path) -> Iterator[tuple[re.Match[str], os.DirEntry[str]]]:
                 with contextlib.suppress(OSError):  # gone already
                     if time.time() - entry.stat().st_mtime > DRAFT_OLD_S:
                         os.unlink(entry.path)
-
-
-# --- Reading ----------------------------------------------------------------------------------------------------------
 
 
 def listed(folder: Path) -> tuple[list[Found], list[str]]:

@@ -52,8 +52,6 @@ class Ledger:
         """Hand over what is left."""
         self._flush()
 
-    # --- Runs of processes ----------------------------------------------------------------------------------------
-
     def run_began(self, agent: str, command: tuple[str, ...], cwd: str, task: str | None, *, goes_on: bool) -> None:
         """An agent's process was started; `goes_on`: before the proxy was, perhaps."""
         last = self._last.get(agent)
@@ -90,8 +88,6 @@ class Ledger:
 
     def _note(self, run: Run) -> None:
         self._last[run.agent] = self._runs[run.id] = run
-
-    # --- Writing --------------------------------------------------------------------------------------------------
 
     def _flush(self) -> None:
         if self._timer is not None:

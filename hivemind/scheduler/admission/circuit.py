@@ -8,8 +8,6 @@ from typing import Literal
 
 from hivemind.scheduler.config import CircuitConfig
 
-Forced = Literal["open", "closed"]
-
 
 class CircuitState(Enum):
     """What the breaker lets through: everything, nothing, or one probe."""
@@ -29,7 +27,7 @@ class Circuit:
     def __init__(self, config: CircuitConfig) -> None:
         self.config = config
         self.state = CircuitState.CLOSED
-        self.forced: Forced | None = None
+        self.forced: Literal["open", "closed"] | None = None
         self.epoch = 0
         self.errors = 0
         self._results: deque[bool] = deque(maxlen=config.window)
@@ -82,11 +80,12 @@ class Circuit:
             return True
         if self.state is CircuitState.OPEN:
             return False
-        if len(self._results) == self._results.maxlen:
-            self.errors -= not self._results[0]
-        self._results.append(ok)
+        results, window = self._results, self.config.window
+        if len(results) == window:
+            self.errors -= not results[0]
+        results.append(ok)
         self.errors += not ok
-        if len(self._results) < self.config.window or self.errors / len(self._results) < self.config.threshold:
+        if len(results) < window or self.errors / window < self.config.threshold:
             return False
         self._enter(CircuitState.OPEN)
         self._opened_at = now
@@ -95,12 +94,8 @@ class Circuit:
     def force(self, mode: Literal["auto", "open", "closed", "probe"]) -> None:
         """Hold a state by hand; `auto` ends that, `probe` sends one request now."""
         self.forced = mode if mode in ("open", "closed") else None
-        if mode == "probe":
-            self._enter(CircuitState.HALF_OPEN)
-        elif mode == "open":
-            self._enter(CircuitState.OPEN)
-        else:
-            self._enter(CircuitState.CLOSED)
+        states = {"probe": CircuitState.HALF_OPEN, "open": CircuitState.OPEN}
+        self._enter(states.get(mode, CircuitState.CLOSED))
 
     def configure(self, config: CircuitConfig) -> None:
         """Change the parameters. The newest results count, as far as they fit the window; their share is compared with

@@ -8,6 +8,8 @@ questions, and an estimate in between would be wrong for both.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Request, Usage
 
@@ -59,20 +61,13 @@ class Estimators:
     """The estimators of one lane, by model and by agent."""
 
     def __init__(self) -> None:
-        self._models: dict[str, Estimator] = {}
+        self.models: defaultdict[str, Estimator] = defaultdict(Estimator)
         self._agents: dict[str, dict[str, Estimator]] = {}
-
-    def of(self, model: str) -> Estimator:
-        """Return the estimator of a model."""
-        found = self._models.get(model)
-        if found is None:
-            found = self._models[model] = Estimator()
-        return found
 
     def guess(self, ticket: Ticket) -> None:
         """Set the ticket's estimates."""
         request = ticket.request
-        general = self._models.get(request.model) or self.of(request.model)
+        general = self.models[request.model]
         own = self._agents.get(request.agent)
         mine = general if own is None else own.get(request.model, general)
         ticket.estimated_input = general.input_tokens(request.size_chars)
@@ -80,7 +75,7 @@ class Estimators:
 
     def learn(self, request: Request, usage: Usage) -> None:
         """Learn from a request's real usage."""
-        general = self._models.get(request.model) or self.of(request.model)
+        general = self.models[request.model]
         own = self._agents.setdefault(request.agent, {})
         mine = own.get(request.model)
         if mine is None:

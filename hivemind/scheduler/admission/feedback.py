@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.config import FeedbackConfig
@@ -22,13 +23,13 @@ REVIEW_EVERY_S = 1.0
 NEGLIGIBLE = 0.5  # weighted tokens that count as none
 
 
+@dataclass(slots=True)
 class _Use:
     """What one agent used lately."""
 
-    def __init__(self, now: float) -> None:
-        self.amount = 0.0
-        self.at = now
-        self.standing = 0  # 1: it sank for what it used; -1: it rose
+    at: float
+    amount: float = 0.0
+    standing: int = 0  # 1: it sank for what it used; -1: it rose
 
     def fade(self, now: float, half_life_s: float) -> None:
         """Let the amount decay."""

@@ -18,6 +18,7 @@ counts as not stated.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from hivemind.scheduler.types import WindowKind, WindowReading
 
@@ -45,18 +46,16 @@ _LARGEST = 1e15
 """Allowances beyond it are cut: sums of them stay exact enough, and no integer is too large for a float."""
 
 
+@dataclass(slots=True, eq=False)
 class Charge:
     """What one attempt takes from one window: an estimate until it is settled."""
 
-    __slots__ = ("amount", "at", "confirmed", "expired", "probe", "settled")
-
-    def __init__(self, at: float, amount: float, *, probe: bool) -> None:
-        self.at = at
-        self.amount = amount
-        self.probe = probe  # it was taken from a doubtful window without room for it
-        self.confirmed = False  # the provider's own count includes it
-        self.expired = False
-        self.settled = False
+    at: float
+    amount: float
+    probe: bool  # it was taken from a doubtful window without room for it
+    confirmed: bool = False  # the provider's own count includes it
+    expired: bool = False
+    settled: bool = False
 
 
 class HeaderWindow:
@@ -188,13 +187,11 @@ class HeaderWindow:
         remaining: float | None = reading.remaining
         if limit is None or remaining is None:
             return False
-        limit = float(limit) if limit <= _LARGEST else _LARGEST
-        if not 0 <= remaining <= _LARGEST:
-            remaining = 0.0 if remaining < 0 else _LARGEST
+        limit, remaining = float(min(limit, _LARGEST)), float(min(max(remaining, 0), _LARGEST))
         reset_in_s, late, absurd = reading.reset_in_s, False, False
         if reset_in_s is not None:
             if reset_in_s <= LATEST_S:
-                reset_in_s = reset_in_s if reset_in_s > -PERIOD_S else -PERIOD_S
+                reset_in_s = max(reset_in_s, -PERIOD_S)
             elif reset_in_s <= MOST_RESET_S:
                 late = True
             else:  # or it is no number

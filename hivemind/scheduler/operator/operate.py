@@ -1,4 +1,4 @@
-"""Carrying out an operator's commands."""
+"""Carrying out an operator's commands, and turning knobs while everything runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import POOL
-from hivemind.scheduler.commands import Rejected, Tune
+from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, Commanded
@@ -35,12 +35,12 @@ class Operator:
     def apply(self, command: cmd.Command, who: str, now: float) -> Commanded:
         """Check the command, change what it names, and return the event that reports it.
 
-        Raises: cmd.Rejected.
+        Raises: Rejected.
         """
         dispatcher = self._dispatcher
         match command:
             case cmd.Tune():
-                dispatcher.config = self.tuning.turn(command, dispatcher.lanes.values(), dispatcher.config, now)
+                self.tuning.turn(command, dispatcher, now)
             case cmd.PauseAdmissions(paused):
                 dispatcher.paused = paused
             case cmd.Drain(draining):
@@ -50,7 +50,7 @@ class Operator:
                     dispatcher.draining = False
             case cmd.PinLevel(level, key):
                 if level is not None and not 1 <= level <= HIGHEST_LEVEL:
-                    raise cmd.Rejected(f"level {level:g}: must be from 1 to {HIGHEST_LEVEL:,.0f}")
+                    raise Rejected(f"level {level:g}: must be from 1 to {HIGHEST_LEVEL:,.0f}")
                 for lane in self._lanes(key):
                     lane.aimd.pin(level)
                     lane.push_level(now, "operator")
@@ -82,12 +82,7 @@ class Operator:
         self._reclass(agent, now)
         self._emit(BoostEnded(now, agent.name))
 
-    def _steer(
-        self,
-        agent: Agent,
-        command: cmd.SetPriority | cmd.PauseAgent | cmd.BoostAgent | cmd.StopAgent | cmd.EndAgent,
-        now: float,
-    ) -> None:
+    def _steer(self, agent: Agent, command: cmd.SteerCommand, now: float) -> None:
         match command:
             case cmd.SetPriority(_, priority):
                 agent.priority = priority
@@ -109,9 +104,8 @@ class Operator:
 
     def _boost(self, agent: Agent, for_s: float, now: float) -> None:
         if not 0 <= for_s <= LONGEST_BOOST_S:
-            raise cmd.Rejected(
-                f"boost {for_s:g}: must be a number of seconds up to {LONGEST_BOOST_S:,.0f}, or 0 to end it"
-            )
+            longest = f"{LONGEST_BOOST_S:,.0f}"
+            raise Rejected(f"boost {for_s:g}: must be a number of seconds up to {longest}, or 0 to end it")
         if for_s:
             agent.boosted_until = now + for_s
             self._dispatcher.timers.set(agent.boosted_until, agent)
@@ -121,7 +115,7 @@ class Operator:
 
     def _begin(self, command: cmd.BeginAgent, now: float) -> None:
         if not command.agent:
-            raise cmd.Rejected("an agent needs a name")
+            raise Rejected("an agent needs a name")
         dispatcher = self._dispatcher
         agent = dispatcher.meet(command.agent, now, command.parent)
         agent.ended = False
@@ -138,7 +132,7 @@ class Operator:
 
     def _known(self, name: str) -> Agent:
         if name not in self._agents:
-            raise cmd.Rejected(f"no agent named {name!r}; known: {_some(list(self._agents))}")
+            raise Rejected(f"no agent named {name!r}; known: {_some(self._agents)}")
         return self._agents[name]
 
     def _lanes(self, key: str | None) -> list[Lane]:
@@ -146,27 +140,17 @@ class Operator:
         if key is None:
             return list(lanes.values())
         if key not in lanes:
-            raise cmd.Rejected(f"no lane {key!r}; known: {_some(list(lanes))}")
+            raise Rejected(f"no lane {key!r}; known: {_some(lanes)}")
         return [lanes[key]]
 
 
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:8]) + (" …" if len(names) > 8 else "") if names else "none yet"
-
-
-def _arguments(command: cmd.Command) -> dict[str, Any]:
-    if isinstance(command, cmd.SubmitTasks):  # its own are long, and their commands may hold secrets
-        return {"tasks": [spec.id for spec in command.tasks]}
-    return {key: value.name.lower() if isinstance(value, Priority) else value for key, value in asdict(command).items()}
-
-
 class Tuning:
-    """What was tuned so far, by upstream, so that a lane opened for a renewed credential begins with it."""
+    """Turns knobs, and remembers by upstream what was tuned, so that a lane opened for a renewed credential begins with
+    it."""
 
     def __init__(self) -> None:
         self._everywhere: dict[str, float] = {}
-        self._upstreams: dict[str, dict[str, float]] = {}
-        """By upstream, every one that had a lane included."""
+        self._upstreams: dict[str, dict[str, float]] = {}  # every upstream that had a lane included
 
     def begin(self, config: LaneConfig) -> LaneConfig:
         """Return what a new lane of this upstream begins with."""
@@ -175,51 +159,28 @@ class Tuning:
                 config = turned(config, name, value)
         return config
 
-    def turn(self, command: Tune, lanes: Iterable[Lane], settings: SchedulerConfig, now: float) -> SchedulerConfig:
-        """Turn the knob on every lane in its scope. Return the settings that hold from now on.
-
-        Raises: Rejected: nothing was changed.
-        """
+    def turn(self, command: cmd.Tune, dispatcher: Dispatcher, now: float) -> None:
+        """Turn the knob on every lane in its scope. Raises: Rejected: nothing was changed."""
         knob, value, upstream = _knob(command.knob), command.value, command.upstream
         _check_range(knob, value)
         if upstream is not None and upstream not in self._upstreams:
-            known = ", ".join(self._upstreams) or "none yet"
-            raise Rejected(f"no upstream named {upstream!r}; known: {known}")
+            raise Rejected(f"no upstream named {upstream!r}; known: {', '.join(self._upstreams) or 'none yet'}")
+        lanes = dispatcher.lanes.values()
         if knob.shared:
-            settings = _turned_retry(settings, knob, value)
+            dispatcher.config = _turned_retry(dispatcher.config, knob, value)
             for lane in lanes:
-                lane.configure(now, lane.config, settings)
-            return settings
-        configs = {
-            lane: turned(lane.config, knob.name, value)
-            for lane in lanes
-            if upstream is None or lane.config.upstream == upstream
-        }
-        for config in configs.values():
-            _check_floor(knob, value, config)
-        self._remember(knob.name, value, upstream)
-        for lane, config in configs.items():
-            lane.configure(now, config, lane.settings)
-        return settings
-
-    def _remember(self, name: str, value: float, upstream: str | None) -> None:
-        """A value for all upstreams replaces what was tuned for one of them earlier."""
-        if upstream is not None:
-            self._upstreams[upstream][name] = value
+                lane.configure(now, lane.config, dispatcher.config)
             return
-        self._everywhere[name] = value
-        for values in self._upstreams.values():
-            values.pop(name, None)
-
-
-def _turned_retry(settings: SchedulerConfig, knob: Knob, value: float) -> SchedulerConfig:
-    _, key, number = parsed(knob.name, value)
-    retry = replace(settings.retry, **{key: number})
-    if retry.max_s < retry.base_s:
-        if key == "max_s":
-            raise _wrong(knob, value, f"at least retry.base_s, which is {_plain(retry.base_s)}")
-        raise _wrong(knob, value, f"at most retry.max_s, which is {_plain(retry.max_s)}")
-    return replace(settings, retry=retry)
+        chosen = [lane for lane in lanes if upstream in (None, lane.config.upstream)]
+        configs = [turned(lane.config, knob.name, value) for lane in chosen]
+        for config in configs:
+            _check_floor(knob, value, config)
+        if upstream is None:  # replaces what was tuned for one upstream earlier
+            for values in self._upstreams.values():
+                values.pop(knob.name, None)
+        (self._everywhere if upstream is None else self._upstreams[upstream])[knob.name] = value
+        for lane, config in zip(chosen, configs, strict=True):
+            lane.configure(now, config, lane.settings)
 
 
 def _knob(name: str) -> Knob:
@@ -231,12 +192,11 @@ def _knob(name: str) -> Knob:
 
 
 def _check_range(knob: Knob, value: float) -> None:
-    if knob.zero_is_none and value == 0:
+    whole = not knob.whole or value % 1 == 0
+    if (knob.zero_is_none and value == 0) or (knob.lowest <= value <= knob.highest and whole):
         return
-    if knob.lowest <= value <= knob.highest and (not knob.whole or value == int(value)):
-        return
-    allowed = f"{'a whole number' if knob.whole else 'a number'} from {_plain(knob.lowest)} to {_plain(knob.highest)}"
-    raise _wrong(knob, value, f"{allowed}, or 0 for no limit" if knob.zero_is_none else allowed)
+    kind, end = "a whole number" if knob.whole else "a number", ", or 0 for no limit" if knob.zero_is_none else ""
+    raise _wrong(knob, value, f"{kind} from {_plain(knob.lowest)} to {_plain(knob.highest)}{end}")
 
 
 def _check_floor(knob: Knob, value: float, config: LaneConfig) -> None:
@@ -249,9 +209,30 @@ def _check_floor(knob: Knob, value: float, config: LaneConfig) -> None:
         raise _wrong(knob, value, f"at least aimd.floor, which is {_plain(floor)} ({config.upstream})")
 
 
+def _turned_retry(settings: SchedulerConfig, knob: Knob, value: float) -> SchedulerConfig:
+    _, key, number = parsed(knob.name, value)
+    retry = replace(settings.retry, **{key: number})
+    if retry.max_s < retry.base_s:
+        if key == "max_s":
+            raise _wrong(knob, value, f"at least retry.base_s, which is {_plain(retry.base_s)}")
+        raise _wrong(knob, value, f"at most retry.max_s, which is {_plain(retry.max_s)}")
+    return replace(settings, retry=retry)
+
+
 def _wrong(knob: Knob, value: float, right: str) -> Rejected:
     return Rejected(f"{knob.name} {_plain(value)}: must be {right}")
 
 
 def _plain(value: float) -> str:
     return f"{value:,.10g}"
+
+
+def _some(names: Iterable[str]) -> str:
+    known = list(names)
+    return ", ".join(known[:8]) + (" …" if len(known) > 8 else "") if known else "none yet"
+
+
+def _arguments(command: cmd.Command) -> dict[str, Any]:
+    if isinstance(command, cmd.SubmitTasks):  # its own are long, and their commands may hold secrets
+        return {"tasks": [spec.id for spec in command.tasks]}
+    return {key: value.name.lower() if isinstance(value, Priority) else value for key, value in asdict(command).items()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 
@@ -42,21 +42,22 @@ class SavedTask:
     note: str
 
 
+@dataclass(slots=True, eq=False)
 class Task:
     """One task and its state. Changed by :class:`Tasks` alone."""
 
-    __slots__ = ("attempt", "followers", "missing", "note", "number", "priority", "runner", "spec", "state")
+    spec: TaskSpec
+    number: int  # order of arrival
+    state: str = "waiting"
+    attempt: int = 0  # number of times it was started
+    runner: str = ""  # the runner that started it, as long as it runs
+    note: str = ""  # why it is in its state
+    priority: Priority = field(init=False)  # its own, or that of a task that waits for it
+    missing: set[str] = field(default_factory=set)  # predecessors that aren't done
+    followers: list[Task] = field(default_factory=list)
 
-    def __init__(self, spec: TaskSpec, number: int) -> None:
-        self.spec = spec
-        self.number = number  # order of arrival
-        self.state = "waiting"
-        self.priority = spec.priority  # its own priority, or that of a task that waits for it
-        self.attempt = 0  # number of times it was started
-        self.runner = ""  # the runner that started it, as long as it runs
-        self.note = ""  # why it is in its state
-        self.missing: set[str] = set()  # predecessors that aren't done
-        self.followers: list[Task] = []
+    def __post_init__(self) -> None:
+        self.priority = self.spec.priority
 
     def saved(self) -> SavedTask:
         return SavedTask(self.spec, self.number, self.state, self.attempt, self.runner, self.note)
@@ -187,8 +188,7 @@ class Tasks(dict[str, Task]):
     def restore(self, saved: Iterable[SavedTask]) -> None:
         """Take over tasks from an earlier run."""
         for each in sorted(saved, key=lambda each: each.number):
-            task = self._add(Task(each.spec, each.number))
-            task.state, task.attempt, task.runner, task.note = each.state, each.attempt, each.runner, each.note
+            self._add(Task(each.spec, each.number, each.state, each.attempt, each.runner, each.note))
         for task in self.values():
             self._link(task)
         self._inherit(reversed(self.values()))
@@ -200,15 +200,11 @@ class Tasks(dict[str, Task]):
             raise Rejected(f"no task named {name!r}" + (f"; known: {_some(self)}" if self else ""))
         return task
 
-    # --- Checks ---------------------------------------------------------------------------------------------------
-
     def _checked(self, specs: list[TaskSpec]) -> list[str]:
         """Return their ids and those of their predecessors, each after all that it waits for."""
         if len(self) + len(specs) > MOST:
-            raise Rejected(
-                f"{len(self) + len(specs):,} tasks are too many: at most {MOST:,} may be known at once; forget batches"
-                " that have ended"
-            )
+            many = f"{len(self) + len(specs):,} tasks are too many: at most {MOST:,} may be known at once"
+            raise Rejected(f"{many}; forget batches that have ended")
         names: set[str] = set()
         for spec in specs:
             if not _ID.fullmatch(spec.id):
@@ -218,10 +214,8 @@ class Tasks(dict[str, Task]):
             if spec.batch and not _ID.fullmatch(spec.batch):
                 raise Rejected(f"batch {spec.batch[:80]!r}: a name is letters, digits, . _ and -, up to 80 of them")
             if not (0 <= spec.estimated_tokens <= MOST_TOKENS and 1 <= spec.attempts <= MOST_ATTEMPTS):
-                raise Rejected(
-                    f"task {spec.id}: estimated_tokens must be from 0 to {MOST_TOKENS:,}, attempts from 1 to"
-                    f" {MOST_ATTEMPTS:,}"
-                )
+                tokens, attempts = f"estimated_tokens must be from 0 to {MOST_TOKENS:,}", f"from 1 to {MOST_ATTEMPTS:,}"
+                raise Rejected(f"task {spec.id}: {tokens}, attempts {attempts}")
             names.add(spec.id)
         for spec in specs:
             for other in spec.after:
@@ -231,8 +225,6 @@ class Tasks(dict[str, Task]):
             return list(TopologicalSorter({spec.id: spec.after for spec in specs}).static_order())
         except CycleError as error:
             raise Rejected(f"tasks wait for each other: {_listed(error.args[1], specs)}") from None
-
-    # --- Moves ----------------------------------------------------------------------------------------------------
 
     def _add(self, task: Task) -> Task:
         self[task.spec.id] = task
@@ -258,10 +250,8 @@ class Tasks(dict[str, Task]):
         missed = list(self._missed(task))
         for each in missed:
             if each.state in SPOILED:
-                return (
-                    "skipped" if task.spec.on_failure == "skip" else "blocked",
-                    f"{each.spec.id} {_ENDED[each.state]}",
-                )
+                state = "skipped" if task.spec.on_failure == "skip" else "blocked"
+                return state, f"{each.spec.id} {_ENDED[each.state]}"
         return next((("blocked", each.note) for each in missed if each.state == "blocked"), ("waiting", ""))
 
     def _settle(self, task: Task) -> bool:
