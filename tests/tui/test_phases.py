@@ -11,8 +11,8 @@ from tui.courses import AT, attempt, cases, lost, request
 
 from hivemind.world.request_view import RequestView
 from hivemind_tui.render.glyphs import PHASES
-from hivemind_tui.render.pen import Pen
-from hivemind_tui.render.phases import Chunk, Phase, described, failures, fine, phases_of, summarised
+from hivemind_tui.render.pen import Pen, Span
+from hivemind_tui.render.phases import Phase, described, failures, fine, phases_of, summarised
 
 INK = Pen()
 KINDS = {
@@ -35,7 +35,7 @@ KINDS = {
 }
 
 
-def words(chunks: list[Chunk]) -> list[str]:
+def words(chunks: list[list[Span]]) -> list[str]:
     return ["".join(text for text, _ in chunk) for chunk in chunks]
 
 

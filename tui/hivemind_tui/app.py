@@ -21,7 +21,7 @@ from hivemind.text.humanise import short_duration
 from hivemind.text.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
-from hivemind_tui.board import Board
+from hivemind_tui.board import Board, layout_for
 from hivemind_tui.commands import dialogs, navigation
 from hivemind_tui.commands import palette as command_palette
 from hivemind_tui.commands.actions import Actions
@@ -36,7 +36,6 @@ from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import glyphs_for
-from hivemind_tui.render.layout import layout_for
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import ViewBuilder

@@ -31,7 +31,6 @@ from hivemind_tui.panels.curve import CurvePanel
 from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.glyphs import Glyphs
-from hivemind_tui.render.layout import COMPACT, layout_for
 from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.line_table import Panel
@@ -39,6 +38,18 @@ from hivemind_tui.widgets.prompt import BottomRow
 
 _TURNS = 2
 """Frames in which every panel of a page is drawn once."""
+
+FULL = Size(140, 36)
+"""Boxes, and all panels side by side."""
+COMPACT = Size(80, 24)
+"""One column under rules; smaller than this there is one panel and a hint."""
+
+
+def layout_for(size: Size) -> str:
+    """Return the layout for a terminal of this size: `full`, `compact` or `tiny`."""
+    if size.width >= FULL.width and size.height >= FULL.height:
+        return "full"
+    return "compact" if size.width >= COMPACT.width and size.height >= COMPACT.height else "tiny"
 
 
 class Board(Vertical):

@@ -25,7 +25,6 @@ _ROOMY = 8
 """Rows from which the reason and the cost have rows of their own."""
 _SCALE = 6
 """Cells for the numbers beside a plot."""
-_KINDS = (("in", "info"), ("out", "ok"))
 
 
 def render_facts(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -153,27 +152,20 @@ def render_tokens(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     now = view.snapshot
     start = min(request.arrived_at for request in own)
     axis = ending(start, now.at, cells - _SCALE)
-    body = []
-    plots = rows - 1
-    for (kind, role), used, share in zip(
-        _KINDS, spent(own, axis, now.at), (plots - plots // 2, plots // 2), strict=True
-    ):
-        head = _numbers(kind, used, now.at - start, cells)
-        body += _plot(head, role, used, share, cells, pen)
+    taken, given = spent(own, axis, now.at)
+    room = max(0, rows - 1)
+    body = _plot("in", "info", taken, now.at - start, room - room // 2, cells, pen)
+    body += _plot("out", "ok", given, now.at - start, room // 2, cells, pen)
     times = times_of_day(axis, now.wall - now.at, pen.glyphs.frame[5])
-    body = [*body[: max(0, rows - 1)], pen.row(cells, (" " * _SCALE + times, "dim"))]
-    return pen.frame("Tokens over time", f"a bar is {_bar_s(axis)}, of {len(own)} remembered", body, width, height)
-
-
-def _bar_s(axis: Axis) -> str:
-    return f"{axis.cell_s:.1f}s" if axis.cell_s < 9.95 else rounded(axis.cell_s)
+    each = f"{axis.cell_s:.1f}s" if axis.cell_s < 9.95 else rounded(axis.cell_s)
+    note = f"a bar is {each}, of {len(own)} remembered"
+    return pen.frame("Tokens over time", note, [*body[:room], [(" " * _SCALE + times, "dim")]], width, height)
 
 
 def spent(requests: Sequence[RequestView], axis: Axis, at: float) -> tuple[list[float], list[float]]:
-    """Input and output tokens in each of the axis's cells.
+    """Return the input and output tokens in each of the axis's cells.
 
-    Input counts when its attempt began, output evenly from the first content to the end: when each token came isn't
-    kept.
+    Input counts when its attempt began, output evenly from the first content to the end.
     """
     taken, given = [0.0] * axis.width, [0.0] * axis.width
     # For thousands of requests in every frame: no calls, and each cell's number worked out in place.
@@ -203,34 +195,27 @@ def spent(requests: Sequence[RequestView], axis: Axis, at: float) -> tuple[list[
     return taken, given
 
 
-def _numbers(kind: str, used: Sequence[float], stretch_s: float, cells: int) -> list[Span]:
-    total = sum(used)
-    numbers: list[tuple[int, list[Span]]] = [
-        (0, [(f"{kind:<{_SCALE}}", "dim"), (short_count(total), "text"), (" in all", "dim")])
-    ]
-    numbers.append((1, [(short_count(max(used)), "text"), (" at the peak", "dim")]))
-    if stretch_s >= 60:
-        numbers.append((2, [(short_count(60 * total / stretch_s), "text"), (" a minute", "dim")]))
-    return fitting(cells, numbers)
-
-
-def _plot(numbers: list[Span], role: str, used: Sequence[float], rows: int, cells: int, pen: Pen) -> list[Strip]:
+def _plot(
+    kind: str, role: str, used: Sequence[float], stretch_s: float, rows: int, cells: int, pen: Pen
+) -> list[list[Span]]:
     """Return one plot, below a row of numbers where there are three rows or more."""
-    peak = max(used)
-    head = [pen.row(cells, *numbers)] if rows >= 3 else []
-    plot = rows - len(head)
-    body: list[Strip] = []
-    for y, line in enumerate(bars(used, peak, plot, pen.glyphs.steps)):
-        label = short_count(peak) if y == 0 else "0" if y == plot - 1 else ""
-        body.append(pen.row(cells, (f"{label:>{_SCALE - 1}} ", "dim"), (line, role)))
-    return head + body
+    peak, total = max(used), sum(used)
+    body: list[list[Span]] = []
+    if rows >= 3:
+        whole = [(f"{kind:<{_SCALE}}", "dim"), *counted(short_count(total), "in all")]
+        numbers: list[Chunk] = [(0, whole), (1, counted(short_count(peak), "at the peak"))]
+        if stretch_s >= 60:
+            numbers.append((2, counted(short_count(60 * total / stretch_s), "a minute")))
+        body.append(fitting(cells, numbers))
+    lines = bars(used, peak, rows - len(body), pen.glyphs.steps)
+    labels = [short_count(peak), *[""] * (len(lines) - 2), "0"]
+    return body + [
+        [(f"{label:>{_SCALE - 1}} ", "dim"), (line, role)] for label, line in zip(labels, lines, strict=False)
+    ]
 
 
 def bars(values: Sequence[float], top: float, rows: int, steps: str) -> list[str]:
-    """Upright bars, one a cell, in so many rows, the uppermost first; `steps`: the characters, lowest first.
-
-    Anything above zero shows, however small.
-    """
+    """Return upright bars, one a cell, in so many rows from the top down; anything above zero shows."""
     fine = len(steps) - 1
     heights = [0 if value <= 0 or top <= 0 else max(1, math.ceil(value / top * rows * fine - 1e-9)) for value in values]
     return [

@@ -144,11 +144,11 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if not agents:
         note = "No agent matches the filter (esc clears it)." if order.filter else _NO_AGENT
         return pen.message("Agents", note, width, height, _note(view))
-    picked = view.agent
-    branches = view.branches
+    branches, picked = view.branches, view.agent
+    items = [branches[agent.name].total or agent if agent.name in branches else agent for agent in agents]
     shown = Rows(
-        [(branches[a.name].total or a) if a.name in branches else a for a in agents] if branches else agents,
-        next((i for i, agent in enumerate(agents) if agent is picked), 0),
+        items,
+        next((item for item, agent in zip(items, agents, strict=True) if agent is picked), None),
         order.sort,
         order.reverse,
         marked=lambda agent: agent.name in view.marked,

@@ -9,7 +9,7 @@ from textual.strip import Strip
 from hivemind.setup.clients import quick_lines
 from hivemind.text.humanise import short_plural
 from hivemind_tui.render.format import clean, fit
-from hivemind_tui.render.pen import Pen, Span, call, linked
+from hivemind_tui.render.pen import Pen, Row, call, linked
 from hivemind_tui.state.view import View
 
 _TITLE = 17
@@ -24,36 +24,33 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows, the most important ones first."""
     cells, rows = pen.body_size(width, height)
     if view.link.lost_for_s is not None and not view.snapshot.upstreams:
-        return pen.frame("Not connected", "", _lost(view, cells, pen), width, height)
+        return pen.frame("Not connected", "", _lost(view, cells), width, height)
     left = max(0, (cells - _BLOCK) // 2)
     room = cells - left
-    parts = [_what(view), _where(view, room, pen), _targets(view, room), _next(view, pen)]
-    body: list[Strip] = []
-    for part in parts:
+    body: list[Row] = []
+    for part in (_what(view), _where(view, room, pen), _targets(view, room), _next(view, pen)):
         if body and rows >= _ROOMY:
-            body.append(pen.row(cells))
-        body += [pen.row(cells, (" " * left, "text"), *spans) for spans in part]
+            body.append([])
+        body += [[(" " * left, "text"), *spans] for spans in part]
     top = max(0, (rows - len(body)) // 3)
-    body = [pen.row(cells)] * top + body
-    asked = view.snapshot.totals.requests
-    note = f"{short_plural(asked, 'request')} so far" if asked else "waiting for the first request"
-    return pen.frame("Connect an agent", note, body[:rows], width, height)
+    requests = view.snapshot.totals.requests
+    note = f"{short_plural(requests, 'request')} so far" if requests else "waiting for the first request"
+    return pen.frame("Connect an agent", note, [*[()] * top, *body], width, height)
 
 
-def _lost(view: View, cells: int, pen: Pen) -> list[Strip]:
+def _lost(view: View, cells: int) -> list[Row]:
     """Return what to show before the first answer of the proxy."""
     why = wrap(clean(view.link.why) or "connecting", max(_TITLE, min(cells, _BLOCK)))
-    rows: list[list[Span]] = [
+    return [
         [],
         [("No answer yet from ", "text"), (view.link.where or view.snapshot.address, "accent")],
         *([(line, "bad")] for line in why),
         [],
         [("It is tried again by itself, every few seconds; ", "dim"), ("q", "accent"), (" leaves.", "dim")],
     ]
-    return [pen.row(cells, *spans) for spans in rows]
 
 
-def _what(view: View) -> list[list[Span]]:
+def _what(view: View) -> list[Row]:
     return [
         [("HiveMind ", "title"), ("lets many agents share one rate-limited API without stampeding:", "text")],
         [("it queues, paces and retries their requests; here you watch and steer that.", "text")],
@@ -61,13 +58,13 @@ def _what(view: View) -> list[list[Span]]:
     ]
 
 
-def _where(view: View, room: int, pen: Pen) -> list[list[Span]]:
+def _where(view: View, room: int, pen: Pen) -> list[Row]:
     """Return a line for each client, in several rows where it is too long."""
     lines = quick_lines(view.snapshot.address, token=view.token, shell=view.shell)
     roomy = room > _BLOCK - 2
     title_cells = _TITLE if roomy else _NARROW_TITLE
     width = max(1, room - title_cells)
-    rows: list[list[Span]] = []
+    rows: list[Row] = []
     for index, (title, line) in enumerate(lines):
         here = index == view.scroll
         mark = pen.glyphs.cursor if here else " "
@@ -80,32 +77,22 @@ def _where(view: View, room: int, pen: Pen) -> list[list[Span]]:
     return rows
 
 
-def _targets(view: View, room: int) -> list[list[Span]]:
-    title = _TITLE if room > _BLOCK - 2 else _NARROW_TITLE
-    rows: list[list[Span]] = [[("The name after /agent/ is yours. Requests go on with the agent's own key to", "dim")]]
-    names = view.snapshot.upstreams
-    indent = "  " if title == _TITLE else ""
-    rows += [[(fit(indent + name, title), "dim"), (url, "text")] for name, url in names]
-    return rows
+def _targets(view: View, room: int) -> list[Row]:
+    title, indent = (_TITLE, "  ") if room > _BLOCK - 2 else (_NARROW_TITLE, "")
+    urls = [[(fit(indent + name, title), "dim"), (url, "text")] for name, url in view.snapshot.upstreams]
+    return [[("The name after /agent/ is yours. Requests go on with the agent's own key to", "dim")], *urls]
 
 
-def _next(view: View, pen: Pen) -> list[list[Span]]:
-    rows: list[list[Span]] = [
+def _next(view: View, pen: Pen) -> list[Row]:
+    rows: list[Row] = [
         [("j k", "accent"), ("  choose a line, ", "dim"), ("y", "accent"), (" copies it", "dim")],
         [("hivemind setup", "accent"), ("  in another terminal tells all about each client", "dim")],
     ]
     if view.demo:
         text = "  starts the demo: eleven mock agents, a provider's bad day, no key needed"
         rows.append([("d", "accent"), (text, "dim")])
-    asked = view.snapshot.totals.requests
-    if asked:
-        rows.append(
-            [
-                (f"{pen.glyphs.good} {short_plural(asked, 'request')} so far; ", "ok"),
-                ("1", "accent"),
-                (" shows them", "ok"),
-            ]
-        )
-    else:
-        rows.append([(f"{pen.glyphs.ring} waiting for the first request", "wait")])
-    return rows
+    requests = view.snapshot.totals.requests
+    if not requests:
+        return [*rows, [(f"{pen.glyphs.ring} waiting for the first request", "wait")]]
+    so_far = f"{pen.glyphs.good} {short_plural(requests, 'request')} so far; "
+    return [*rows, [(so_far, "ok"), ("1", "accent"), (" shows them", "ok")]]

@@ -40,9 +40,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return (rows + [pen.row(width)] * height)[:height]
 
 
-# --- The first row -----------------------------------------------------------------------------------------------
-
-
 def _lost(view: View, width: int, pen: Pen) -> list[Chunk]:
     """Return what to show without a connection, when everything else would be outdated: since when, to where, why."""
     link = view.link
@@ -162,9 +159,6 @@ def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
 
 def _in_trouble(state: LaneState) -> bool:
     return state.circuit != "closed" or state.parked_for_s > 0
-
-
-# --- The second row ----------------------------------------------------------------------------------------------
 
 
 def _second(view: View, width: int, pen: Pen) -> Strip:

@@ -87,9 +87,6 @@ def _described(name: str, lines: Iterable[str], cells: int, pen: Pen) -> list[Ro
     return [[(pen.glyphs.frame[4] * cells, "rule")], head, *([(line, "dim")] for line in lines)]
 
 
-# --- What if ---------------------------------------------------------------------------------------------------------
-
-
 def render_what_if(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: every knob with its recorded value and the value to simulate, and a description."""
     cells, rows = pen.body_size(width, height)

@@ -115,9 +115,6 @@ def _plan(plan: Utilisation) -> _Item:
     return _Item(f"{plan.name} plan", plan.name, plan.used, 0.0, figures, plan.reset_in_s, status)
 
 
-# --- A row each --------------------------------------------------------------------------------------------------
-
-
 def _listed(items: Sequence[_Item], width: int, rows: int, pen: Pen) -> list[Row]:
     """Return a row for each, below heads where there is a row to spare."""
     name = min(26, max(10, *(len(item.name) for item in items)))
@@ -147,9 +144,6 @@ def _row(item: _Item, width: int, pen: Pen, name: int) -> Row:
     return [*spans, (f"  {fit(item.source, 15)}", "dim")] if width >= _WITH_SOURCE else spans
 
 
-# --- Where there is less room ------------------------------------------------------------------------------------
-
-
 def _tiled(items: Sequence[_Item], state: LaneState, cells: int, rows: int, pen: Pen) -> Sequence[Strip | Row]:
     """Return them, and the circuit where it has no panel, in two columns where one would be too long."""
     columns = 2 if len(items) + (not pen.boxed) > rows and cells >= _TWO_COLUMNS else 1
@@ -172,9 +166,6 @@ def _tile(item: _Item, name: int, width: int, pen: Pen) -> Row:
         reset = ""
     gauge = pen.gauge(max(3, width - name - 1 - len(figures) - len(reset)), item.used, item.reserved)
     return [(fit(item.short, name) + " ", "text"), *gauge, (figures, item.scarcity), (reset, "dim")]
-
-
-# --- Several model families --------------------------------------------------------------------------------------
 
 
 def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int, pen: Pen) -> list[Row]:

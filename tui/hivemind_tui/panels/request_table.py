@@ -120,14 +120,12 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 def _rows(view: View) -> Rows[RequestView]:
     """Return the requests that the page lists, with its order and the selected one."""
-    order, selected = view.requests_order, view.request
-    return Rows(
-        view.listed,
-        next((index for index, request in enumerate(view.listed) if request is selected), 0),
-        order.sort,
-        order.reverse,
-        link=lambda request: f"app.pick_request({request.ticket})",
-    )
+    order = view.requests_order
+
+    def link(request: RequestView) -> str:
+        return f"app.pick_request({request.ticket})"
+
+    return Rows(view.listed, view.request, order.sort, order.reverse, link=link)
 
 
 def _suited(columns: Table[RequestView], cells: int, waiting: Mapping[int, TicketView]) -> Table[RequestView]:
@@ -149,9 +147,6 @@ def _note(view: View) -> str:
     if order.filter:
         return join(following, f"/{order.filter}  {len(view.listed)} of {of}")
     return join(following, f"{of} remembered") if of else ""
-
-
-# --- Waterfall -----------------------------------------------------------------------------------------------------
 
 
 def render_waterfall(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -190,7 +185,7 @@ def _waterfall(
     bars: Column[RequestView] = Column("bars", times, width, 0, lambda *_: ("", "text"), "<")
     body = [heads(columns, [*left, Placed(bars, width, GAP), *right], shown, cells, pen)]
     for request in items:
-        selected = request is shown.items[shown.selected]
+        selected = request is shown.selected
         spans: list[Span] = [
             (f"{pen.glyphs.cursor} " if selected else "  ", "accent"),
             *(each.span(request, pen) for each in left),

@@ -86,9 +86,6 @@ def _tickets(view: View, lane: LaneView, cells: int, rows: int, pen: Pen) -> lis
     return body + _queue(queue, lane, cells, rows - len(body), heads and rows - len(body) > 1, pen)
 
 
-# --- In flight ---------------------------------------------------------------------------------------------------
-
-
 def _slots(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
     """Return the slots by number, taken and free, with the limit in its place among them."""
     placed = _IN_FLIGHT.placed(width)
@@ -157,9 +154,6 @@ _IN_FLIGHT: Table[TicketView] = Table(
     gap=1,
     names=_NAMES,
 )
-
-
-# --- In the queue ------------------------------------------------------------------------------------------------
 
 
 def _queue(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:

@@ -81,14 +81,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if not tasks:
         note = "No task matches the filter (esc clears it)." if order.filter else _NONE
         return pen.message("Tasks", note, width, height, _counts(view, cells - 16))
-    picked = view.task
-    shown = Rows(
-        tasks,
-        next((i for i, task in enumerate(tasks) if task is picked), 0),
-        order.sort,
-        order.reverse,
-        link=lambda task: call("app.pick_task", task.id),
-    )
+    shown = Rows(tasks, view.task, order.sort, order.reverse, link=lambda task: call("app.pick_task", task.id))
     table = _with_waits({task.id: task.state for task in view.snapshot.tasks})
     body = render_table(table, shown, cells, rows, pen)
     by = hidden_order(TASKS, order.sort, table.placed(cells - 1))
@@ -153,9 +146,6 @@ def effects(task: TaskView) -> list[tuple[str, str]]:
     return [*found, ("open", "its agent")]
 
 
-# --- A row each --------------------------------------------------------------------------------------------------
-
-
 def _tall(task: TaskView, before: Near, after: Near, keys: list[Row], cells: int, rows: int, pen: Pen) -> list[Row]:
     state: list[Row] = [[pen.worded(task_sign(task.state)), (f"  for {short_duration(task.since_s)}", "dim")]]
     state += [[(line, task_sign(task.state).role)] for line in wrapped(task.note, cells)[:3]]
@@ -211,9 +201,6 @@ def _near(title: str, none: str, tasks: Near, room: int, pen: Pen) -> list[Row]:
         text, role = pen.worded(task_sign(state))
         rows.append([(fit(f"  {text}", 13), role), linked(f" {name}", "text", call("app.pick_task", name))])
     return [*rows, pen.more(len(tasks) - len(shown), indent="  ")] if len(shown) < len(tasks) else rows
-
-
-# --- Side by side ------------------------------------------------------------------------------------------------
 
 
 def _compact(task: TaskView, before: Near, after: Near, keys: list[Row], cells: int, pen: Pen) -> list[Row]:

@@ -138,8 +138,6 @@ class _Strip:
             (self._known(), self._labels(), []),
         ]
 
-    # --- Beside the bars -----------------------------------------------------------------------------------------
-
     def _short_state(self) -> list[Span]:
         glyph, _, role = state_of(self._playback, self._pen)
         return [(f"{glyph} {shown_speed(self._playback.speed):<6}", role), (clock(self._playback.wall), "strong")]
@@ -163,8 +161,6 @@ class _Strip:
     def _scale(self, what: str, word: str) -> list[Span]:
         value = self._top(what)
         return [(" max", "dim"), (f" {value:>3} ", "strong"), (word, "dim")] if value else [(f"       . {word}", "dim")]
-
-    # --- Bars ----------------------------------------------------------------------------------------------------
 
     def _bars(self, what: str, role: str) -> list[Span]:
         """Return one bar per cell, dim after the cursor."""

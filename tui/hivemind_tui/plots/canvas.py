@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
 
 Runs = list[tuple[str, str]]
 """Text and its colour role, from left to right."""
@@ -75,31 +77,24 @@ class Canvas:
 
 def _joined(cells: Sequence[tuple[str, str]]) -> Runs:
     """Return neighbours of one colour as one run."""
-    runs: Runs = []
-    text, last = "", ""
-    for sign, role in cells:
-        if role != last and text:
-            runs.append((text, last))
-            text = ""
-        text, last = text + sign, role
-    return [*runs, (text, last)] if text else runs
+    return [("".join(sign for sign, _ in run), role) for role, run in groupby(cells, key=itemgetter(1))]
 
 
 def columns(points: Sequence[tuple[float, float]], span_s: float, count: int) -> list[float | None]:
-    """The value at each of `count` moments from `span_s` ago until now, held from the last point before it."""
+    """Return the value at `count` moments from `span_s` ago until now, each held from the last point before it."""
     values: list[float | None] = [None] * count
     for x, y in points:
         if count > 0:
             values[min(count - 1, max(0, int((x + span_s) / span_s * count)))] = y
-    last: float | None = None
-    for index, value in enumerate(values):
-        last = value if value is not None else last
-        values[index] = last
-    return values
+    return list(accumulate(values, _held))
+
+
+def _held(last: float | None, value: float | None) -> float | None:
+    return last if value is None else value
 
 
 def steps(values: Sequence[float | None], top: float, glyphs: str) -> str:
-    """One row of bars, one value a cell, in the characters given, lowest first."""
+    """Return one row of bars, one value a cell, in the characters given, lowest first."""
     last = len(glyphs) - 1
     return "".join(
         " " if value is None or top <= 0 else glyphs[min(last, max(1, round(value / top * last)))] for value in values

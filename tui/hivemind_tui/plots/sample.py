@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from hivemind.scheduler.types import FailureKind
 from hivemind.world.snapshot import CurvePoint, LaneView
@@ -17,10 +18,7 @@ _SHORTER_SPANS_S = (20.0, 40.0, 60.0, 120.0, 300.0)
 
 
 def job_for(lane: LaneView, width: int, height: int, *, braille: bool = True) -> Job | None:
-    """Return the job for a lane's figure in `width` cells and `height` rows; None without a curve or room.
-
-    `braille`: the terminal's font has such signs.
-    """
+    """Return the job for a lane's figure in `width` cells and `height` rows; None without a curve or room."""
     if len(lane.curve) < 2 or width < 24 or height < 4:
         return None
     now = lane.curve[-1].at
@@ -37,7 +35,11 @@ def job_for(lane: LaneView, width: int, height: int, *, braille: bool = True) ->
         span_s=span,
         level=level,
         active=active,
-        marks=[_marked(point, now, braille) for point in points if point.mark and not math.isinf(point.level)],
+        marks=[
+            (point.at - now, point.level, sign.shown(braille), ROLE_CODES.index(sign.role))
+            for point in points
+            if point.mark and not math.isinf(point.level) and (sign := mark(point.mark))
+        ],
         ttft=thin(points, now, span, width, lambda point: point.ttft_s),
         target_s=lane.state.latency_target_s,
         top=float(max(1, math.ceil(top))),
@@ -53,21 +55,14 @@ def span_of(curve: Sequence[CurvePoint]) -> float:
 
 def peaks(points: Points, span_s: float, columns: int) -> Points:
     """Return the highest point of each column, which makes a readable line of a jumping value."""
-    highest: dict[int, tuple[float, float]] = {}
+    return [max(bucket, key=itemgetter(1)) for bucket in _by_column(points, span_s, columns)]
+
+
+def _by_column(points: Points, span_s: float, columns: int) -> list[Points]:
+    buckets: dict[int, Points] = {}
     for x, y in points:
-        column = _column(x, span_s, columns)
-        if column not in highest or y > highest[column][1]:
-            highest[column] = (x, y)
-    return list(highest.values())
-
-
-def _column(x: float, span_s: float, columns: int) -> int:
-    return int((x + span_s) / span_s * (columns - 1))
-
-
-def _marked(point: CurvePoint, now: float, braille: bool) -> tuple[float, float, str, int]:
-    sign = mark(point.mark)
-    return point.at - now, point.level, sign.shown(braille), ROLE_CODES.index(sign.role)
+        buckets.setdefault(int((x + span_s) / span_s * (columns - 1)), []).append((x, y))
+    return list(buckets.values())
 
 
 def thin(
@@ -77,18 +72,10 @@ def thin(
 
     Values that are unknown or without limit are left out.
     """
-    buckets: dict[int, list[tuple[float, float]]] = {}
-    for point in points:
-        y = value(point)
-        if y is None or math.isinf(y):
-            continue
-        x = point.at - now
-        bucket = buckets.setdefault(_column(x, span_s, columns), [])
-        bucket.append((x, y))
+    known = [(point.at - now, y) for point in points if (y := value(point)) is not None and not math.isinf(y)]
     thinned: Points = []
-    for bucket in buckets.values():
-        ends = {min(bucket, key=lambda p: p[1]), max(bucket, key=lambda p: p[1])}
-        thinned += sorted(ends)
+    for bucket in _by_column(known, span_s, columns):
+        thinned += sorted({min(bucket, key=itemgetter(1)), max(bucket, key=itemgetter(1))})
     return thinned
 
 

@@ -60,9 +60,6 @@ def _rounded(steps: Sequence[int], wanted: float) -> float:
     return next((step for step in steps if step >= wanted), math.ceil(wanted / _DAY) * _DAY)
 
 
-# --- Bars ----------------------------------------------------------------------------------------------------------
-
-
 def bar(phases: Sequence[Phase], axis: Axis, pen: Pen) -> list[Span]:
     """Return the phases on the axis, exactly as wide as it is."""
     first = axis.cell(phases[0].start_at)
@@ -106,9 +103,6 @@ def shares(lengths: Sequence[float], cells: int, ranks: Sequence[int]) -> list[i
     for index in sorted(large, key=lambda index: given[index] - wanted[index])[:left]:
         given[index] += 1
     return given
-
-
-# --- Labels --------------------------------------------------------------------------------------------------------
 
 
 def times_of_day(axis: Axis, offset_s: float, mark: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hivemind.scheduler.events import BudgetState
@@ -27,23 +28,16 @@ def ceilings(state: BudgetState) -> list[Ceiling]:
     """Return the budget's limits, the one closer to being reached first."""
     found = []
     if state.tokens is not None:
-        left = state.tokens - state.used_tokens
-        told = f"{short_count(left)} left" if left >= 0 else f"{short_count(-left)} over"
-        found.append(
-            _ceiling(short_count(state.used_tokens), short_count(state.tokens), told, state.used_tokens, state.tokens)
-        )
+        found.append(_ceiling(state.used_tokens, state.tokens, short_count, short_count))
     if state.dollars is not None:
-        rest = state.dollars - state.used_dollars
-        told = f"{short_dollars(rest)} left" if rest >= 0 else f"{short_dollars(-rest)} over"
-        found.append(
-            _ceiling(short_dollars(state.used_dollars), price(state.dollars), told, state.used_dollars, state.dollars)
-        )
+        found.append(_ceiling(state.used_dollars, state.dollars, short_dollars, price))
     return sorted(found, key=lambda each: -each.share)
 
 
-def _ceiling(used: str, of: str, left: str, part: float, whole: float) -> Ceiling:
-    share = part / whole if whole else 1.0
-    return Ceiling(used, of, left, share, role_of(share))
+def _ceiling(used: float, of: float, shown: Callable[[float], str], shown_of: Callable[[float], str]) -> Ceiling:
+    share = used / of if of else 1.0
+    left = f"{shown(of - used)} left" if used <= of else f"{shown(used - of)} over"
+    return Ceiling(shown(used), shown_of(of), left, share, role_of(share))
 
 
 def role_of(share: float) -> str:
@@ -78,9 +72,8 @@ def covered(state: BudgetState) -> str:
 
 def blind(state: BudgetState) -> str:
     """Return the tokens that a limit in dollars leaves out."""
-    return (
-        f"{short_count(state.unpriced)} tokens without a price" if state.unpriced and state.dollars is not None else ""
-    )
+    blind_to = state.unpriced if state.dollars is not None else 0
+    return f"{short_count(blind_to)} tokens without a price" if blind_to else ""
 
 
 def figures(share: float) -> str:

@@ -1,4 +1,4 @@
-"""How knobs are shown and turned: their labels, what they do, and how far one key press goes."""
+"""How knobs are shown and turned: labels, meanings, and the step of a key press."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ _LEAP_RATIO = 5
 
 
 def stepped(name: str, value: float, steps: int) -> float:
-    """The value one press up or down (1, -1), or one with shift (beyond that), within the knob's range.
+    """Return the value one press up or down (1, -1), or one with shift (beyond that), within the knob's range.
 
-    Raises: Rejected: it stands at that end already.
+    Raises: Rejected: it is at that end already.
     """
     knob, dial = KNOBS[name], DIALS[name]
     if knob.zero_is_none and not value:
@@ -81,22 +81,19 @@ def stepped(name: str, value: float, steps: int) -> float:
 
 
 def _by_share(value: float, way: int, share: float) -> float:
-    """A share more or less, to two digits that people can read."""
+    """Return the value a share up or down, rounded to two digits."""
     wanted = value * (1 + share) if way > 0 else value / (1 + share)
     wanted = _round(wanted, max(1.0, 10.0 ** (math.floor(math.log10(max(value, 1.0))) - 1)))
     return wanted if wanted != value else value + way
 
 
 def _round(value: float, step: float) -> float:
-    """To a whole number of steps, without the noise of binary fractions."""
+    # Without the noise of binary fractions.
     return round(round(value / step) * step, 6)
 
 
 def typed(name: str, text: str) -> float:
-    """The number that was typed for a knob: `12`, `0.7`, `400k`, `1.5M`; `none` where it can be without a limit.
-
-    Raises: Rejected: it isn't one.
-    """
+    """Return the number typed for a knob: `12`, `0.7`, `400k`; `none` for no limit. Raises: Rejected."""
     text = text.strip()
     if KNOBS[name].zero_is_none and text.lower() in ("none", "no", "off"):
         return 0.0
@@ -107,7 +104,7 @@ def typed(name: str, text: str) -> float:
 
 
 def parsed(text: str) -> float | None:
-    """A number as people write it: `1,000`, `12.5`, `400k`, `1.5M`; None where it is none."""
+    """Return a number as people write it: `1,000`, `12.5`, `400k`, `1.5M`; None where it is none."""
     text = text.strip().replace(",", "").replace("_", "")
     scale = {"k": 1e3, "m": 1e6}.get(text[-1:].lower(), 1.0)
     try:
@@ -118,7 +115,7 @@ def parsed(text: str) -> float | None:
 
 
 def number(value: float) -> str:
-    """A knob's value as people write it: no more digits than it has."""
+    """Return a knob's value with no more digits than it has."""
     return f"{value:,.0f}" if value >= 10_000 and value == int(value) else f"{value:.6g}"
 
 
@@ -136,13 +133,13 @@ def step(name: str) -> str:
 
 
 def leap(name: str) -> str:
-    """How far a press with shift goes, in words."""
+    """Return how far a press with shift turns a knob."""
     dial = DIALS[name]
     return f"{dial.step * _LEAP_RATIO:.0%}" if dial.by_ratio else number(dial.step * _LARGE)
 
 
 def shown_value(name: str, value: float) -> str:
-    """With its unit; where 0 stands for no limit, in words."""
+    """Return a knob's value with its unit, or that it is no limit."""
     if KNOBS[name].zero_is_none and not value:
         return "no limit"
     unit = DIALS[name].unit

@@ -14,17 +14,14 @@ LATEST = 253_402_214_400.0
 
 
 def clean(text: str) -> str:
-    """The text on one line without anything a terminal would obey.
-
-    Names of agents and models come from whoever connects, so control, escape and direction characters are replaced.
-    """
+    """Return the text on one line, without the control, escape and direction characters that clients may send."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else "·" for character in text)
 
 
 def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
-    """The text in exactly `width` cells: padded left (`>`) or right (`<`), or cut with an ellipsis."""
+    """Return the text in exactly `width` cells: padded left (`>`) or right (`<`), or cut with an ellipsis."""
     if text.isascii() and text.isprintable():  # most texts by far, and one cell a character
         length = len(text)
     else:
@@ -37,23 +34,21 @@ def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
 
 
 def about(value: float | None) -> str:
-    """An estimated duration, no finer than it deserves and never nothing: `1s`, `42s`, `3m05s`."""
+    """Return an estimated duration in whole seconds, at least one: `1s`, `42s`, `3m05s`."""
     if value is None:
         return NOTHING
-    whole = max(1, round(value))
-    return f"{whole}s" if whole < 10 else short_duration(whole)
+    seconds = max(1, round(value))
+    return f"{seconds}s" if seconds < 10 else short_duration(seconds)
 
 
 def uptime(value: float) -> str:
-    """Time since start: `04:12` in the first hour; by the minute afterwards, so that no cell changes each second."""
-    whole = int(value)
-    if whole < 3600:
-        return f"{whole // 60:02d}:{whole % 60:02d}"
-    return short_duration(whole)
+    """Return the time since start: `04:12` in the first hour, by the minute afterwards."""
+    minutes, seconds = divmod(int(value), 60)
+    return f"{minutes:02d}:{seconds:02d}" if minutes < 60 else short_duration(int(value))
 
 
 def local(wall: float) -> time.struct_time:
-    """That moment here. What no calendar has, as a recording may claim it, is the nearest that one has."""
+    """Return the local time; of moments that no calendar has, which a recording may claim, the nearest one."""
     return time.localtime(max(0.0, min(LATEST, wall)))
 
 
@@ -63,7 +58,7 @@ def clock(wall: float) -> str:
 
 
 def level(value: float) -> str:
-    """A concurrency level: one decimal, or ∞ where there is no limit."""
+    """Return a concurrency level with one decimal, or ∞ where there is no limit."""
     return "∞" if math.isinf(value) else f"{value:.1f}"
 
 
@@ -84,7 +79,7 @@ def percent(part: float, total: float) -> str:
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` cells, broken at blanks; a word longer than a line is broken too."""
+    """Return the text in lines of at most `width` cells, broken at blanks; a word longer than a line is broken too."""
     lines: list[str] = []
     line = ""
     for word in clean(text).split(" "):

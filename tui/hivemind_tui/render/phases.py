@@ -14,9 +14,6 @@ from hivemind.world.request_view import AttemptView, RequestView
 from hivemind_tui.render.glyphs import PHASES, sign
 from hivemind_tui.render.pen import Pen, Span
 
-Chunk = list[Span]
-"""Words that stand together."""
-
 _NOTHING_S = 0.005
 """A wait so short is none."""
 FINE = ("flying", "answered", "left")
@@ -51,20 +48,19 @@ def phases_of(request: RequestView, at: float) -> list[Phase]:
     end = at if request.ended_at is None else request.ended_at
     made: list[Phase] = []
     now = request.arrived_at
-    for attempt in request.attempts:
-        for phase in attempt_phases(attempt, now, end):
-            made.append(phase)
-            now = max(now, phase.end_at)
-    last = request.attempts[-1] if request.attempts else None
-    if last is None:
+    if not request.attempts:
         return [Phase("queue", now, max(now, end))]
+    for attempt in request.attempts:
+        made += _attempt_phases(attempt, now, end)
+        now = max(now, made[-1].end_at)
+    last = request.attempts[-1]
     if last.ended_at is not None and last.retry_in_s is not None:
         again = max(now, min(end, last.ended_at + last.retry_in_s))
         made += _some(Phase("pause", now, again), Phase("queue", again, end))
     return made
 
 
-def attempt_phases(attempt: AttemptView, since: float, now: float) -> list[Phase]:
+def _attempt_phases(attempt: AttemptView, since: float, now: float) -> list[Phase]:
     """Return one attempt's phases: the pause after the one before (`since`), its wait, and its outcome until now."""
     queued = max(since, attempt.queued_at)
     granted = max(queued, attempt.granted_at)
@@ -84,17 +80,14 @@ def _some(*made: Phase) -> list[Phase]:
     return [phase for phase in made if phase.length_s > _NOTHING_S]
 
 
-# --- In words ------------------------------------------------------------------------------------------------------
-
-
-def described(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
+def described(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[list[Span]]:
     """Return each phase with its name and length, and how the request ended."""
     return [*(_chunk(phase, pen) for phase in made), *_end(request, pen)]
 
 
-def summarised(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Chunk]:
+def summarised(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[list[Span]]:
     """Return the same in short, for a request with many attempts: phases of one kind are added up."""
-    chunks: list[Chunk] = []
+    chunks: list[list[Span]] = []
     for kind, words in (("queue", "queue"), ("failed", "failed tries"), ("pause", "pauses")):
         alike = [phase for phase in made if phase.kind == kind]
         length = short_duration(sum(phase.length_s for phase in alike))
@@ -103,7 +96,7 @@ def summarised(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[Ch
         elif alike:
             # Every attempt before another one failed, kept or not.
             often = f"{alike[-1].attempt.number} " if kind == "failed" and alike[-1].attempt is not None else ""
-            chunks.append([_mark(kind, pen), (f" {often}{words} ", "dim"), (length, "text")])
+            chunks.append([pen.sign(PHASES[kind]), (f" {often}{words} ", "dim"), (length, "text")])
             chunks += [[(failures([request]), "bad")]] if kind == "failed" else []
     chunks += [_chunk(phase, pen) for phase in made if phase.kind in ("first", "stream")]
     return [*chunks, *_end(request, pen)]
@@ -122,14 +115,9 @@ def failure(attempt: AttemptView) -> str:
     return str(attempt.status) if attempt.status is not None else attempt.outcome.replace("_", " ")
 
 
-def _mark(kind: str, pen: Pen) -> Span:
-    shown = PHASES[kind]
-    return getattr(pen.glyphs, shown.glyph), shown.role
-
-
-def _chunk(phase: Phase, pen: Pen) -> Chunk:
+def _chunk(phase: Phase, pen: Pen) -> list[Span]:
     length, attempt = short_duration(phase.length_s), phase.attempt
-    chunk = [_mark(phase.kind, pen)]
+    chunk = [pen.sign(PHASES[phase.kind])]
     if phase.kind == "failed" and attempt is not None:
         chunk += [(f" try {attempt.number} failed ", "dim"), (failure(attempt), "bad")]
         return [*chunk, (" after ", "dim"), (length, "text")] if phase.length_s > 0 else chunk
@@ -145,9 +133,7 @@ def _name(phase: Phase) -> str:
     return PHASES[phase.kind].word
 
 
-def _end(request: RequestView, pen: Pen) -> list[Chunk]:
-    if not request.over:
-        return []
+def _end(request: RequestView, pen: Pen) -> list[list[Span]]:
+    word, role = pen.worded(sign(request.state))
     status = f" {request.status}" if request.status is not None else ""
-    glyph, role = pen.mark(request.state)
-    return [[(f"{glyph} {sign(request.state).word}{status}", role)]]
+    return [[(word + status, role)]] if request.over else []

@@ -85,8 +85,8 @@ class Rows(Generic[T]):
     """What one list shows now."""
 
     items: Sequence[T]
-    selected: int = -1
-    """Index; -1: none."""
+    selected: T | None = None
+    """One of the items."""
     sort: str = ""
     reverse: bool = False
     marked: Callable[[T], bool] = lambda _: False
@@ -112,7 +112,8 @@ def scrolling(
         return []
     room, total = height - 1, len(rows.items)
     long = total > room
-    first = scrolled(rows.selected, total, room)
+    selected = next((index for index, item in enumerate(rows.items) if item is rows.selected), 0)
+    first = scrolled(selected, total, room)
     body = draw(rows.items[first : first + room], width - long)
     if long:
         bar = [pen.row(1), *(pen.row(1, span) for span in scrollbar(first, room, total, room, pen))]
@@ -124,11 +125,9 @@ def heads(table: Table[T], placed: Sequence[Placed[T]], rows: Rows[T], width: in
     """Return the head: a click on a column sorts by it, and an arrow marks the one that the list is sorted by."""
     spans: list[Span] = [(fit(lead, table.lead), "dim")]
     for each in placed:
-        column, text, role, gap = each.column, each.column.head, "dim", each.gap
+        column, text, role, gap, room = each.column, each.column.head, "dim", each.gap, each.width
         if column.align == ">":  # the arrow may take a cell of the gap
-            room, gap = each.width + gap, 0
-        else:
-            room = each.width
+            room, gap = room + gap, 0
         if column.id == rows.sort:
             arrow = pen.glyphs.descending if rows.reverse else pen.glyphs.ascending
             text, role = f"{text[: max(1, room - 1)]}{arrow}", "accent"
@@ -139,7 +138,7 @@ def heads(table: Table[T], placed: Sequence[Placed[T]], rows: Rows[T], width: in
 
 def row(item: T, placed: Sequence[Placed[T]], rows: Rows[T], width: int, pen: Pen) -> Strip:
     """Return the row of one item, with a cursor where it is selected and a sign where it is marked."""
-    selected = rows.selected >= 0 and item is rows.items[rows.selected]
+    selected = item is rows.selected
     cursor = pen.glyphs.cursor if selected else " "
     first, *others = placed
     spans: list[Span] = [
