@@ -95,10 +95,10 @@ class Lifecycle(OpenTicket):
 
     def waited_after(self, moment: float) -> float:
         """Return the seconds that an ended request waited in the queue after this moment, its last wait included."""
-        waited = 0.0
-        for attempt in self.attempts:
-            granted = attempt.granted
-            waited += granted.waited_s if attempt.queued_at >= moment else max(0.0, granted.at - moment)
+        waited = self.waited_s
+        if moment > self.arrived.at:
+            waits = ((each.granted.waited_s, each.granted.at) for each in self.attempts)
+            waited = sum(max(0.0, min(waited_s, at - moment)) for waited_s, at in waits)
         queued_at = self.queued_at
         if queued_at is not None and self.end is not None:
             waited += max(0.0, self.end.at - max(queued_at, moment))

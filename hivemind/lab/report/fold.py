@@ -96,8 +96,8 @@ class RunFold:
     def apply(self, event: ev.Event) -> None:
         """Take the next event."""
         before = self.ended_at
-        at = max(before, event.at - self._offset)
-        self.ended_at = at
+        at = event.at - self._offset
+        self.ended_at = at = before if at < before else at
         fold = self._folds.get(type(event))
         if fold is not None:
             self._requeue(at)

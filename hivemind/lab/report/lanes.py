@@ -35,7 +35,8 @@ class _Bucket:
         if value is not None and seconds > 0:
             self.area += value * seconds
             self.known_s += seconds
-            self.top = max(self.top, value)
+            if value > self.top:
+                self.top = value
 
     def join(self, later: _Bucket) -> None:
         self.area += later.area
@@ -75,7 +76,10 @@ class Series:
     def _hold(self, until: float) -> None:
         """Extend the present value to this time."""
         while until >= self._most * self.width_s:
-            self._halve()
+            self.width_s *= 2
+            for one, other in zip(self._buckets[::2], self._buckets[1::2], strict=False):
+                one.join(other)
+            del self._buckets[1::2]
         buckets, value = self._buckets, self._value
         while (ends := len(buckets) * self.width_s) <= until:
             buckets[-1].hold(value, ends - self._at)
@@ -83,12 +87,6 @@ class Series:
             self._at = ends
         buckets[-1].hold(value, until - self._at)
         self._at = until
-
-    def _halve(self) -> None:
-        self.width_s *= 2
-        for one, other in zip(self._buckets[::2], self._buckets[1::2], strict=False):
-            one.join(other)
-        del self._buckets[1::2]
 
 
 class Thinned(Generic[T]):
@@ -144,7 +142,8 @@ class Window:
         """Add a sample."""
         self.state = state
         share = state.used / state.limit if state.limit else 0.0
-        self.fullest = max(self.fullest, share)
+        if share > self.fullest:
+            self.fullest = share
         self.series.set(at, share)
 
 
@@ -180,8 +179,10 @@ class Lane:
         """Set the numbers of requests in flight and queued."""
         self._unknown = False
         self._in_flight, self._queued = in_flight, queued
-        self.max_in_flight = max(self.max_in_flight, in_flight)
-        self.longest_queue = max(self.longest_queue, queued)
+        if in_flight > self.max_in_flight:
+            self.max_in_flight = in_flight
+        if queued > self.longest_queue:
+            self.longest_queue = queued
         self.in_flight.set(at, in_flight)
         self.queued.set(at, queued)
 
