@@ -9,9 +9,9 @@ from statistics import median
 from hivemind.lab.fit.latency import LatencyModel, Sample, fit_latency
 from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.limits import fit_limits, limits_from_refusals
-from hivemind.lab.fit.shared_limits import Limits, Traffic, explain, reserves, shared_limits, with_outside_use
+from hivemind.lab.fit.shared_limits import Limits, Traffic, explain, shared_limits, with_outside_use
 from hivemind.lab.trace.steps import Attempt, RequestAttempt, RequestStep
-from hivemind.lab.trace.trace import LaneTrace
+from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.scheduler.types import FailureKind
 
 OUTAGE_ATTEMPTS = 5
@@ -46,7 +46,6 @@ class FittedProvider:
     """The model of the provider behind one lane."""
 
     lane: LaneTrace
-    reserves: bool
     limits: Sequence[FittedLimit]
     max_in_flight: int | None
     """Requests in process above which it refuses as overloaded; None: unknown."""
@@ -68,28 +67,21 @@ class FittedProvider:
 
 
 def fit_providers(
-    lanes: Mapping[str, LaneTrace],
-    requests: Mapping[str, Sequence[RequestStep]],
-    began_at: float,
-    ends_at: float,
-    wall_offset: float,
+    trace: Trace, lanes: Mapping[str, LaneTrace], requests: Mapping[str, Sequence[RequestStep]]
 ) -> dict[str, FittedProvider]:
-    """Fit the provider of each lane to its requests, and set the inherent attempts of each request.
-
-    `wall_offset` converts times to seconds since the epoch.
-    """
+    """Fit the provider of each lane to its requests, and set the inherent attempts of each request."""
     sent = {
         key: sorted(((each, one) for each in steps for one in each.attempts), key=lambda pair: pair[1].granted_at)
         for key, steps in requests.items()
     }
     taken = {key: [(each, one) for each, one in pairs if one.complete] for key, pairs in sent.items()}
-    traffic = Traffic(lanes, sent, began_at, wall_offset)
+    traffic = Traffic(trace, lanes, sent)
     limits: Limits = {
-        key: fit_limits(lanes[key].readings, began_at) or limits_from_refusals(taken[key]) for key in requests
+        key: fit_limits(lanes[key].readings, trace.began.at) or limits_from_refusals(taken[key]) for key in requests
     }
     limits = with_outside_use(traffic, shared_limits(traffic, limits))
-    refusals = explain(sent, traffic.limiters(limits))
-    recorded_s = max(1.0, ends_at - began_at)
+    refusals = explain(traffic, limits)
+    recorded_s = max(1.0, trace.ends_at - trace.began.at)
     return {
         key: _fitted(lanes[key], requests[key], taken[key], limits[key], refusals[key], recorded_s) for key in requests
     }
@@ -119,7 +111,6 @@ def _fitted(
     faults = [(each, one) for each, one in taken if one.failure is not None and id(one) not in explained]
     return FittedProvider(
         lane,
-        reserves(lane),
         limits,
         max_in_flight,
         outages,

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from hivemind.lab.fit.limiter import FittedLimit, Limiter, Pools, amounts_of
 from hivemind.lab.trace.steps import Attempt, RequestAttempt, RequestStep
-from hivemind.lab.trace.trace import LaneTrace
+from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.scheduler.types import FailureKind, WindowKind, WindowReading
 
 _BETTER = 0.6
@@ -29,41 +29,30 @@ Limits = Mapping[str, Sequence[FittedLimit]]
 """By lane."""
 
 
-def reserves(lane: LaneTrace) -> bool:
-    """Return whether the provider charges the longest possible answer in advance."""
-    return lane.config is not None and lane.config.reserve_max_tokens
+def limiters(trace: Trace, lanes: Mapping[str, LaneTrace], limits: Limits) -> dict[str, Limiter]:
+    """Return a limiter for each lane, as at the beginning."""
+    pools: Pools = {}
+    return {
+        key: Limiter(each, trace.began.at, trace.wall_offset, reserves=lanes[key].reserves, pools=pools)
+        for key, each in limits.items()
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a response said of the windows of a family, and the limiter of its lane as it should stand then."""
-
-    at: float
-    family: str
-    windows: tuple[WindowReading, ...]
-    limiter: Limiter
+Reading = tuple[float, str, tuple[WindowReading, ...], Limiter]
+"""A time, what a response said then of the windows of a family, and the limiter of its lane as it should stand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """The lanes of a recording and their attempts."""
 
+    trace: Trace
     lanes: Mapping[str, LaneTrace]
     attempts: Mapping[str, Sequence[RequestAttempt]]
-    began_at: float
-    wall_offset: float
-
-    def limiters(self, limits: Limits) -> dict[str, Limiter]:
-        """Return a limiter for each lane, as at the beginning."""
-        pools: Pools = {}
-        return {
-            key: Limiter(limits[key], self.began_at, self.wall_offset, reserves=reserves(self.lanes[key]), pools=pools)
-            for key in self.attempts
-        }
 
     def readings(self, limits: Limits) -> Iterator[Reading]:
         """Yield all readings, each with the limiter after everything charged before."""
-        limiters = self.limiters(limits)
+        by_lane = limiters(self.trace, self.lanes, limits)
         to_come = sorted(
             ((at, key, family, windows) for key in self.attempts for at, family, windows in self.lanes[key].readings),
             key=lambda each: each[0],
@@ -72,18 +61,19 @@ class Traffic:
         for at, begins, key, request, attempt in _moments(self.attempts):
             while to_come and to_come[-1][0] < at:
                 read_at, lane, family, windows = to_come.pop()
-                yield Reading(read_at, family, windows, limiters[lane])
+                yield read_at, family, windows, by_lane[lane]
             if not begins:
-                limiters[key].settle(at, request.arrived.family, attempt.usage)
+                by_lane[key].settle(at, request.arrived.family, attempt.usage)
             elif not attempt.uncharged:
-                limiters[key].charge(at, request.arrived.family, amounts_of(request, attempt))
+                by_lane[key].charge(at, request.arrived.family, amounts_of(request, attempt))
 
 
-def explain(taken: Mapping[str, Sequence[RequestAttempt]], limiters: Mapping[str, Limiter]) -> dict[str, list[Attempt]]:
+def explain(traffic: Traffic, limits: Limits) -> dict[str, list[Attempt]]:
     """Return the refusals that the fitted windows cause in a simulation, by lane."""
-    found: dict[str, list[Attempt]] = {lane: [] for lane in taken}
-    for at, begins, lane, request, one in _moments(taken):
-        limiter, family, amounts = limiters[lane], request.arrived.family, amounts_of(request, one)
+    by_lane = limiters(traffic.trace, traffic.lanes, limits)
+    found: dict[str, list[Attempt]] = {lane: [] for lane in by_lane}
+    for at, begins, lane, request, one in _moments(traffic.attempts):
+        limiter, family, amounts = by_lane[lane], request.arrived.family, amounts_of(request, one)
         if not begins:
             limiter.settle(at, family, one.usage)
         elif one.failed_as(FailureKind.RATE_LIMITED):
@@ -141,9 +131,9 @@ def _pooled(lanes: Mapping[str, LaneTrace], limits: Limits, name: Callable[[Lane
 def _misfit(traffic: Traffic, limits: Limits) -> float:
     """Return by what share of a limit computed and reported remainders differ on average."""
     misfits: list[float] = []
-    for reading in traffic.readings(limits):
-        left = reading.limiter.left(reading.at, reading.family)
-        for each in reading.windows:
+    for at, family, windows, limiter in traffic.readings(limits):
+        left = limiter.left(at, family)
+        for each in windows:
             if each.remaining is not None and each.limit and each.kind in left:
                 misfits.append(abs(left[each.kind] - each.remaining) / each.limit)
     return fmean(misfits) if misfits else 0.0
@@ -152,9 +142,9 @@ def _misfit(traffic: Traffic, limits: Limits) -> float:
 def with_outside_use(traffic: Traffic, limits: Limits) -> Limits:
     """Return the limits with their use by other clients of the same key, who aren't in the recording."""
     found: dict[int, list[tuple[float, float]]] = {}
-    for reading in traffic.readings(limits):
-        for limit, missing in reading.limiter.missing(reading.at, reading.family, reading.windows):
-            found.setdefault(id(limit), []).append((reading.at, missing))
+    for at, family, windows, limiter in traffic.readings(limits):
+        for limit, missing in limiter.missing(at, family, windows):
+            found.setdefault(id(limit), []).append((at, missing))
     if not found:
         return limits
     pools = {each.pool: found[id(each)] for mine in limits.values() for each in mine if each.pool and id(each) in found}

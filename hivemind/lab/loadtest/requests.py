@@ -70,14 +70,8 @@ class Selection:
     most: int | None = None
 
 
-@record
-class Predecessor:
-    """The request whose end another one waits for, where agents wait for their answers."""
-
-    number: int
-    """Its index in the plan."""
-    think_s: float
-    """Seconds from its end to the request that follows."""
+Predecessor = tuple[int, float]
+"""The request whose end another one waits for: its index in the plan, and the seconds between the two."""
 
 
 class JournalRequests:
@@ -191,7 +185,7 @@ def predecessors(requests: Sequence[RecordedRequest]) -> list[Predecessor | None
         while waiting and waiting[0][0] <= request.at_s:
             latest[request.agent] = heapq.heappop(waiting)
         last = latest.get(request.agent)
-        found.append(None if last is None else Predecessor(last[1], request.at_s - last[0]))
+        found.append(None if last is None else (last[1], request.at_s - last[0]))
         if request.recorded.took_s is not None:
             heapq.heappush(waiting, (request.at_s + request.recorded.took_s, number))
     return found

@@ -87,7 +87,7 @@ class Sender:
             if before is None:
                 roots.append(number)
             else:
-                self._followers.setdefault(before.number, []).append((number, before.think_s))
+                self._followers.setdefault(before[0], []).append((number, before[1]))
         self._began = self._clock()
         first_s = requests[0].at_s if requests else 0.0
         async with asyncio.TaskGroup() as group:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from hivemind.lab.report.agents import STATES as ROW_STATES
-from hivemind.lab.report.agents import AgentStats, Span
+from hivemind.lab.report.agents import AgentStats, Row
 from hivemind.lab.report.lanes import Lane, Series
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import STATES, axis, hover, ink, label, lane_state, layout, times
@@ -155,48 +154,33 @@ def gantt(run: RecordedRun, agents: Sequence[AgentStats]) -> go.Figure:
     figure = go.Figure(layout=layout(height, times(run, 1.015), yaxis, barmode="overlay"))
     rows = [(place, agent.row) for place, agent in enumerate(agents) if agent.row is not None]
     for state in reversed(range(len(ROW_STATES))):
-        bars = [bar for place, row in rows for bar in _bars(place, row.spans, state)]
-        if bars:
-            _add_state(figure, run, ROW_STATES[state], bars)
+        _add_state(figure, run, rows, state)
     _add_failures_and_ends(figure, run, agents)
     return figure
 
 
-@dataclass(frozen=True, slots=True)
-class _Bar:
-    row: int
-    span: Span
-    offset: float
-    """Of its upper edge from the middle of the row."""
-    thickness: float
-    seconds: float
-
-
-def _bars(row: int, spans: Iterable[Span], state: int) -> Iterator[_Bar]:
-    """Yield the bars of a state. A span of several states has a bar for each, as thick as its share of the time."""
-    for span in spans:
-        if span.seconds[state]:
-            shares = [each / (span.ends - span.begins) for each in span.seconds]
-            offset = _THICKNESS * (sum(shares[:state]) - 0.5)
-            yield _Bar(row, span, offset, _THICKNESS * shares[state], span.seconds[state])
-
-
-def _add_state(figure: go.Figure, run: RecordedRun, state: str, bars: Sequence[_Bar]) -> None:
-    lengths = [bar.span.ends - bar.span.begins for bar in bars]
+def _add_state(figure: go.Figure, run: RecordedRun, rows: Sequence[tuple[int, Row]], state: int) -> None:
+    """Add the bars of a state. A span of several states has a bar for each, as thick as its share of the time."""
+    bars = [(place, span) for place, row in rows for span in row.spans if span.seconds[state]]
+    if not bars:
+        return
+    lengths = [span.ends - span.begins for _, span in bars]
+    shares = [[each / length for each in span.seconds] for (_, span), length in zip(bars, lengths, strict=True)]
+    name = ROW_STATES[state]
     figure.add_bar(
         orientation="h",
-        y=[bar.row for bar in bars],
-        base=[run.stamp_ms(bar.span.begins) for bar in bars],
+        y=[place for place, _ in bars],
+        base=[run.stamp_ms(span.begins) for _, span in bars],
         x=[max(1, round(length * 1000)) for length in lengths],
-        offset=[round(bar.offset, 3) for bar in bars],
-        width=[round(bar.thickness, 3) for bar in bars],
+        offset=[round(_THICKNESS * (sum(each[:state]) - 0.5), 3) for each in shares],
+        width=[round(_THICKNESS * each[state], 3) for each in shares],
         customdata=[
-            duration(bar.seconds) + (f" of {duration(length)}" if bar.span.mixed else "")
-            for bar, length in zip(bars, lengths, strict=True)
+            duration(span.seconds[state]) + (f" of {duration(length)}" if span.mixed else "")
+            for (_, span), length in zip(bars, lengths, strict=True)
         ],
-        marker={"color": ink(_STATE_ROLES[state]), "line": {"width": 0}},
-        hovertemplate=hover("%{customdata}", STATES[state]),
-        name=STATES[state],
+        marker={"color": ink(_STATE_ROLES[name]), "line": {"width": 0}},
+        hovertemplate=hover("%{customdata}", STATES[name]),
+        name=STATES[name],
     )
 
 

@@ -64,11 +64,6 @@ class Recording:
     """The configuration that each lane began with."""
     clients: ClientBehaviour
 
-    @property
-    def wall_offset(self) -> float:
-        """Add it to a time of the recording for seconds since the epoch."""
-        return self.began.wall - self.began.at
-
 
 def load(path: Path, price: Price | None = None) -> Recording:
     """Read a journal and fit the models.
@@ -87,12 +82,11 @@ def load(path: Path, price: Price | None = None) -> Recording:
 def _fitted(path: Path, trace: Trace, figures: Figures, warnings: Sequence[str]) -> Recording:
     if not trace.requests:
         raise UsageError(f"{path}: no request is in it, so there is nothing to simulate")
-    offset = trace.began.wall - trace.began.at
     by_lane: dict[str, list[RequestStep]] = {}
     for request in trace.requests:
         by_lane.setdefault(request.arrived.lane, []).append(request)
     lanes = {key: trace.lanes.get(key) or LaneTrace(key, key.partition(":")[0], "generic", None) for key in by_lane}
-    providers = fit_providers(lanes, by_lane, trace.began.at, trace.ends_at, offset)
+    providers = fit_providers(trace, lanes, by_lane)
     return Recording(
         name=trace.began.journal,
         began=_with_shared_knobs(trace.began, trace.lanes),

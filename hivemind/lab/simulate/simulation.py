@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
-from hivemind.lab.fit.limiter import Limiter, Pools
+from hivemind.lab.fit.shared_limits import limiters
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes
 from hivemind.lab.simulate.provider_model import ProviderModel
 from hivemind.lab.simulate.recording import Recording
@@ -82,11 +82,12 @@ class Simulation:
         for key, lane in recording.lanes.items():
             self._config, self._lanes[key] = apply_changes(changes, recording.began.config, lane)
         rng = self._rng = random.Random(seed)
-        pools: Pools = {}
-        self._upstreams: dict[str, ProviderModel] = {}
-        for key, each in recording.providers.items():
-            limiter = Limiter(each.limits, trace.began.at, recording.wall_offset, reserves=each.reserves, pools=pools)
-            self._upstreams[key] = ProviderModel(each, limiter, trace.began.at, rng, draws)
+        providers = recording.providers
+        lanes = {key: each.lane for key, each in providers.items()}
+        in_use = limiters(trace, lanes, {key: each.limits for key, each in providers.items()})
+        self._upstreams = {
+            key: ProviderModel(each, in_use[key], trace.began.at, rng, draws) for key, each in providers.items()
+        }
         self._sampled = sampled or self._config.feedback.enabled
         self._heap: list[tuple[float, int, float, Callable[[float], None]]] = []
         self._numbers = count(-(10**15))

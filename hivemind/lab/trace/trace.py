@@ -37,6 +37,11 @@ class LaneTrace:
     """The values where the journal begins in the middle of a run, by their names in
     :data:`~hivemind.scheduler.operator.knobs.KNOBS`."""
 
+    @property
+    def reserves(self) -> bool:
+        """The provider charges the longest possible answer in advance."""
+        return self.config is not None and self.config.reserve_max_tokens
+
 
 class _Traced(Lifecycle):
     __slots__ = ("step",)
@@ -75,6 +80,11 @@ class Trace:
             ev.TaskAdded: self._task_added,
             ev.AgentRecalled: self._recalled,
         }
+
+    @property
+    def wall_offset(self) -> float:
+        """Add it to a time of the journal for seconds since the epoch."""
+        return self.began.wall - self.began.at
 
     def apply(self, event: ev.Event) -> None:
         """Take the next event."""
