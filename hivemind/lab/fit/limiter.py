@@ -131,10 +131,6 @@ class FittedLimit:
             window.take(now - (self.span_s - self.spent_for_s), self.spent)
         return window
 
-    def __str__(self) -> str:
-        how = "a fixed window" if self.fixed else "a bucket"
-        return f"{self.limit:,} {self.kind.value} in {self.span_s:g} s ({how})"
-
 
 class Amounts(NamedTuple):
     """What one request charges to each kind of window."""

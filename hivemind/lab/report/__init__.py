@@ -1,1 +1,1 @@
-"""What a run came to, on one page: read in one pass, drawn, and written as HTML or Markdown."""
+"""Reports of recorded runs: read in one pass, drawn, and written as HTML or Markdown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hivemind.journal.records import Gap, JournalBegan
@@ -35,21 +35,17 @@ class OperatorAction:
     text: str
 
 
+@dataclass(slots=True, eq=False)
 class _Request(Lifecycle):
     """A request, and how its agent's row and its lane count it."""
 
-    __slots__ = ("agent", "counted_in_flight", "faults", "lane", "row_state")
-
-    agent: AgentStats
-    lane: Lane
-
-    def __init__(self, arrived: ev.Arrived, provider: str) -> None:
-        super().__init__(arrived, provider)
-        self.faults: list[str] = []
-        self.row_state: int | None = None
-        """Its state in its agent's row; None: the row doesn't count it."""
-        self.counted_in_flight: bool | None = None
-        """Whether its lane counts it as in flight or as queued; None: as neither."""
+    agent: AgentStats = field(init=False)
+    lane: Lane = field(init=False)
+    faults: list[str] = field(default_factory=list)
+    row_state: int | None = None
+    """Its state in its agent's row; None: the row doesn't count it."""
+    counted_in_flight: bool | None = None
+    """Whether its lane counts it as in flight or as queued; None: as neither."""
 
 
 class RunFold:

@@ -6,7 +6,7 @@ Times are in seconds since the run began. Everything is kept in bounded memory.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from hivemind.scheduler.config import LaneConfig
@@ -89,20 +89,25 @@ class Series:
         self._at = until
 
 
+@dataclass(slots=True)
 class Thinned(Generic[T]):
     """A bounded selection of any number of items: all of the first ones, then every second, every fourth, and so on."""
 
-    def __init__(self, most: int) -> None:
-        self.seen = 0
-        self.kept: list[T] = []
-        self._most = most
-        self._every = 1
+    most: int
+    seen: int = 0
+    kept: list[T] = field(default_factory=list)
+    _every: int = 1
+
+    @property
+    def omitted(self) -> int:
+        """The number of items that were dropped."""
+        return self.seen - len(self.kept)
 
     def add(self, one: T) -> None:
         """Add an item, which may be dropped."""
         if self.seen % self._every == 0:
             self.kept.append(one)
-            if len(self.kept) > self._most:
+            if len(self.kept) > self.most:
                 self.kept = self.kept[::2]
                 self._every *= 2
         self.seen += 1

@@ -21,9 +21,9 @@ from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.types import Price, Priority
 
 _SOURCES = {
-    "har": "made of a HAR file: when requests waited and were tried again is as far as that tells",
-    "mitmproxy": "made of a mitmproxy dump: when requests waited and were tried again is as far as that tells",
-    "what-if": "simulated: what other settings would have done, not something that happened",
+    "har": "made from a HAR file, which shows waits and retries only in part",
+    "mitmproxy": "made from a mitmproxy dump, which shows waits and retries only in part",
+    "what-if": "simulated: what other settings would have done, not what happened",
 }
 _LARGEST_MS = 8.64e15
 """The last time that browsers know, in milliseconds since the epoch."""

@@ -68,7 +68,7 @@ def limit_changes(run: RecordedRun) -> Table:
         for each in lane.spans.kept:
             row = [name, lane_state(each.state), shortened(each.cause), duration(each.ends - each.begins)]
             found.append((each.begins, row))
-        omitted += lane.cuts.seen - len(lane.cuts.kept) + lane.spans.seen - len(lane.spans.kept)
+        omitted += lane.cuts.omitted + lane.spans.omitted
     for begins, ends, lost in run.fold.gaps.kept:
         found.append((begins, ["", f"{lost:,} events missing", "", duration(ends - begins)]))
     found.sort(key=lambda each: each[0])
@@ -136,7 +136,7 @@ def commands(run: RecordedRun) -> Table:
     rows = [
         [run.clock(each.at), *map(shortened, (each.who, each.about)), shortened(each.text, 200)] for each in found.kept
     ]
-    return Table(("when", "who", "about", "what"), rows, _omitted(found.seen - len(found.kept)))
+    return Table(("when", "who", "about", "what"), rows, _omitted(found.omitted))
 
 
 def settings(run: RecordedRun) -> Table:

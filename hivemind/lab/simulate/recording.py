@@ -66,10 +66,7 @@ class Recording:
 
 
 def load(path: Path, price: Price | None = None) -> Recording:
-    """Read a journal and fit the models.
-
-    Raises: UsageError: it can't be read, or no request is in it.
-    """
+    """Read a journal and fit the models. Raises: UsageError: it can't be read, or no request is in it."""
     journal = open_journal(path)
     with gc_paused():
         trace, tally = Trace(journal.began), Tally(price)

@@ -104,11 +104,13 @@ class CommandStep(Step):
         return command_from(self.name, self.arguments)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class RequestStep(Step):
     """A request. The steps in its `after` followed from its end."""
 
-    arrived: ev.Arrived = None  # type: ignore[assignment]  # always given; fields of a base class have defaults
+    arrived: ev.Arrived
+    request: Request
+    """As the scheduler takes it."""
     attempts: list[Attempt] = field(default_factory=list)
     inherent: list[Attempt] = field(default_factory=list)
     """The attempts whose outcome neither rate limits nor outages explain, so that a simulation repeats it."""
@@ -121,31 +123,6 @@ class RequestStep(Step):
     """Seconds from the beginning of its last attempt until its client left."""
     repeats: RequestStep | None = None
     """The unanswered request that its client repeated by this one."""
-    _request: Request | None = None
-
-    @property
-    def request(self) -> Request:
-        """The request as the scheduler takes it, made once for all simulations."""
-        if self._request is None:
-            self._request = self._as_request()
-        return self._request
-
-    def _as_request(self) -> Request:
-        arrived = self.arrived
-        return Request(
-            agent=arrived.agent,
-            lane=arrived.lane,
-            model=arrived.model,
-            family=arrived.family,
-            size_chars=arrived.size_chars or arrived.estimated_input * 4,
-            max_output_tokens=arrived.max_output_tokens,
-            stream=arrived.stream,
-            priority=arrived.asked,
-            patience_s=arrived.patience_s,
-            client=arrived.client,
-            parent=arrived.parent,
-            path=arrived.path,
-        )
 
     @property
     def answered(self) -> Attempt | None:

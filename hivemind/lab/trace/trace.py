@@ -15,7 +15,7 @@ from hivemind.journal.records import JournalBegan
 from hivemind.lab.trace.steps import AgentHistory, Attempt, CommandStep, RequestStep, Step, over_at
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.types import Failure, Priority, WindowReading
+from hivemind.scheduler.types import Failure, Priority, Request, WindowReading
 from hivemind.world.lifecycle import End, Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 
@@ -132,10 +132,9 @@ class Trace:
         self._add(self._open.arrived(event))
 
     def _add(self, traced: _Traced) -> None:
-        at, arrived = traced.known_from, traced.arrived
-        request = traced.step = RequestStep(
-            at, number=self._number(), arrived=arrived if at == arrived.at else replace(arrived, at=at)
-        )
+        at = traced.known_from
+        arrived = traced.arrived if at == traced.arrived.at else replace(traced.arrived, at=at)
+        request = traced.step = RequestStep(at, number=self._number(), arrived=arrived, request=_request_of(arrived))
         self.requests.append(request)
         parent = self._agents.get(arrived.parent) if arrived.parent else None
         agent = self._agents.get(arrived.agent)
@@ -257,3 +256,20 @@ class Trace:
         # Submitted before a restart, by a command that isn't in this journal.
         known = CommandStep(event.at, number=self._number(), who="recording", name="SubmitTasks", tasks=[event])
         self._follow(None, known)
+
+
+def _request_of(arrived: ev.Arrived) -> Request:
+    return Request(
+        agent=arrived.agent,
+        lane=arrived.lane,
+        model=arrived.model,
+        family=arrived.family,
+        size_chars=arrived.size_chars or arrived.estimated_input * 4,
+        max_output_tokens=arrived.max_output_tokens,
+        stream=arrived.stream,
+        priority=arrived.asked,
+        patience_s=arrived.patience_s,
+        client=arrived.client,
+        parent=arrived.parent,
+        path=arrived.path,
+    )
