@@ -108,8 +108,6 @@ class Profile:
     """Query fields that may carry it."""
     one_lane: bool = False
     """Its limits are shared by all credentials: it needs none, or it is unknown which one it reads."""
-    limit_headers: tuple[bytes, ...] = ()
-    """Names of its rate-limit headers, for people and tests; :func:`read_limits` understands them all everywhere."""
     retryable_statuses: frozenset[int] = frozenset({408, 429, 500, 502, 503, 504, 529})
     aimd: AimdConfig = field(default_factory=AimdConfig)
     reserve_max_tokens: bool = False

@@ -7,7 +7,7 @@ a client states its own deadline (`x-stainless-timeout`), that counts.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from hivemind.providers.base import Headers
@@ -43,40 +43,34 @@ class Client:
     """The longest Retry-After it obeys; None: any."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Program:
-    """What is known of one program. `agent_pattern` is searched in its User-Agent."""
-
-    name: str
-    agent_pattern: re.Pattern[str]
-    patience_s: float | None = None
-    max_retry_after_s: float | None = None
+_Program = tuple[re.Pattern[str], Client]
+"""What is searched in the User-Agent, and what is known of the program."""
 
 
-def _program(name: str, pattern: str, patience_s: float | None = None, longest: float | None = None) -> _Program:
-    return _Program(name, re.compile(pattern, re.I), patience_s, longest)
+def _program(pattern: str, name: str, patience_s: float | None = None, longest: float | None = None) -> _Program:
+    return re.compile(pattern, re.I), Client(name, patience_s, max_retry_after_s=longest)
 
 
+_CLAUDE_CODE = _program(r"^claude-cli/", "claude-code", 290.0, 60.0)
+_CODEX = _program(r"^codex", "codex")
 _PROGRAMS = (
-    _program("claude-code", r"^claude-cli/", 290.0, 60.0),
-    _program("codex", r"^codex"),
-    _program("opencode", r"^opencode/", 290.0),
-    _program("gemini-cli", r"^GeminiCLI", 50.0, 300.0),
-    _program("litellm", r"^litellm/", 5990.0),
-    _program("langchain", r"^langchain", _PYTHON_S),
-    _program("openai-agents", r"^Agents/", _PYTHON_S, 120.0),
-    _program("vercel-ai", r"\bai-sdk/", _NODE_S),
-    _program("anthropic-sdk", r"^(?:Async)?Anthropic/JS", _NODE_S),
-    _program("anthropic-sdk", r"^(?:Async)?Anthropic/", _PYTHON_S),
-    _program("openai-sdk", r"^(?:Async)?(?:Azure)?OpenAI/JS", _NODE_S),
-    _program("openai-sdk", r"^(?:Async)?(?:Azure)?OpenAI/", _PYTHON_S, 120.0),
-    _program("google-sdk", r"^google-genai-sdk/\S+ gl-node/", _NODE_S),
-    _program("google-sdk", r"^google-genai-sdk/"),
-    _program("ollama-sdk", r"^ollama-js/", _NODE_S),
-    _program("ollama-sdk", r"^ollama-python/"),
+    _CLAUDE_CODE,
+    _CODEX,
+    _program(r"^opencode/", "opencode", 290.0),
+    _program(r"^GeminiCLI", "gemini-cli", 50.0, 300.0),
+    _program(r"^litellm/", "litellm", 5990.0),
+    _program(r"^langchain", "langchain", _PYTHON_S),
+    _program(r"^Agents/", "openai-agents", _PYTHON_S, 120.0),
+    _program(r"\bai-sdk/", "vercel-ai", _NODE_S),
+    _program(r"^(?:Async)?Anthropic/JS", "anthropic-sdk", _NODE_S),
+    _program(r"^(?:Async)?Anthropic/", "anthropic-sdk", _PYTHON_S),
+    _program(r"^(?:Async)?(?:Azure)?OpenAI/JS", "openai-sdk", _NODE_S),
+    _program(r"^(?:Async)?(?:Azure)?OpenAI/", "openai-sdk", _PYTHON_S, 120.0),
+    _program(r"^google-genai-sdk/\S+ gl-node/", "google-sdk", _NODE_S),
+    _program(r"^google-genai-sdk/", "google-sdk"),
+    _program(r"^ollama-js/", "ollama-sdk", _NODE_S),
+    _program(r"^ollama-python/", "ollama-sdk"),
 )
-_BY_NAME = {program.name: program for program in reversed(_PROGRAMS)}
-_UNKNOWN = _program("", r"(?!)")
 
 _SESSIONS = (
     "x-claude-code-session-id",
@@ -94,25 +88,12 @@ _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary
 naming NORMAL here would undo what the operator set."""
 
 
-_TELLING = frozenset(
-    name.encode()
-    for name in (
-        *_SESSIONS,
-        "originator",
-        "thread-id",
-        "user-agent",
-        "x-claude-1p-request-class",
-        "x-claude-code-agent-id",
-        "x-claude-code-parent-agent-id",
-        "x-claude-code-request-class",
-        "x-codex-parent-thread-id",
-        "x-openai-subagent",
-        "x-stainless-lang",
-        "x-stainless-read-timeout",
-        "x-stainless-retry-count",
-        "x-stainless-timeout",
-    )
-)
+_TELLING = """
+    originator thread-id user-agent x-claude-1p-request-class x-claude-code-agent-id x-claude-code-parent-agent-id
+    x-claude-code-request-class x-codex-parent-thread-id x-openai-subagent x-stainless-lang x-stainless-read-timeout
+    x-stainless-retry-count x-stainless-timeout
+"""
+_READ = frozenset(name.encode() for name in (*_SESSIONS, *_TELLING.split()))
 """Every header that is read here. None carries a credential, so results can be cached."""
 
 
@@ -122,7 +103,7 @@ _LONGEST_REMEMBERED = 2048
 
 def client_of(headers: Headers) -> Client:
     """Read a request's headers. Never raises; ids are accepted if they are short and printable."""
-    telling = tuple([pair for pair in headers if pair[0] in _TELLING])
+    telling = tuple([pair for pair in headers if pair[0] in _READ])
     short = sum([len(value) for _, value in telling]) <= _LONGEST_REMEMBERED
     return _remembered(telling) if short else _client_of(telling)
 
@@ -133,44 +114,41 @@ def _client_of(headers: tuple[tuple[bytes, bytes], ...]) -> Client:
     program = _recognise(said)
     session = next((found for name in _SESSIONS if (found := _id(said, name))), "")
     agent, parent = _lineage(said, session)
-    return Client(
-        name=program.name,
+    return replace(
+        program,
         patience_s=_patience(program, said),
         session=session,
         agent=agent,
         parent=parent,
         priority=_priority(said),
         retry_count=None if program.name == "claude-code" else _retries(said),
-        max_retry_after_s=program.max_retry_after_s,
     )
 
 
 _remembered = lru_cache(maxsize=1024)(_client_of)
 
 
-def _recognise(said: dict[str, str]) -> _Program:
+def _recognise(said: dict[str, str]) -> Client:
     if "x-claude-code-session-id" in said:
-        return _BY_NAME["claude-code"]
+        return _CLAUDE_CODE[1]
     if said.get("originator", "").startswith("codex"):
-        return _BY_NAME["codex"]
+        return _CODEX[1]
     user_agent = said.get("user-agent", "")
-    return next((program for program in _PROGRAMS if program.agent_pattern.search(user_agent)), _UNKNOWN)
+    return next((program for pattern, program in _PROGRAMS if pattern.search(user_agent)), Client())
 
 
-def _patience(program: _Program, said: dict[str, str]) -> float | None:
+def _patience(program: Client, said: dict[str, str]) -> float | None:
     """Return the deadline that the client states, less a margin, but no more than its program is known to wait.
 
     Python SDKs keep the deadline they state; on Node the runtime's limit is shorter than the SDK's.
     """
-    stated = next(
-        (s for name in ("x-stainless-read-timeout", "x-stainless-timeout") if (s := parse_number(said.get(name, "")))),
-        None,
-    )
+    names = ("x-stainless-read-timeout", "x-stainless-timeout")
+    stated = next((found for name in names if (found := parse_number(said.get(name, "")))), None)
     if stated is None or stated <= 0:
         return program.patience_s
-    borne = max(stated - 10.0, stated * 0.8)
+    tolerated = max(stated - 10.0, stated * 0.8)
     limit = None if said.get("x-stainless-lang") == "python" else program.patience_s
-    return borne if limit is None else min(borne, limit)
+    return tolerated if limit is None else min(tolerated, limit)
 
 
 def _lineage(said: dict[str, str], session: str) -> tuple[str, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import brotli
@@ -54,18 +56,16 @@ class _Unpacker(Protocol):
         """Return the output of one step, which may be empty. Raises the library's own error."""
 
 
+@dataclass(slots=True)
 class _Zlib:
     """gzip (RFC 1952) of one or more members, or deflate with its zlib header (RFC 1950) or, as often sent, without."""
 
-    __slots__ = ("_gzip", "_inflate", "_members", "_over", "_rest", "more")
-
-    def __init__(self, gzip: bool) -> None:
-        self.more = False
-        self._gzip = gzip
-        self._inflate = zlib.decompressobj(31) if gzip else None
-        self._rest = b""
-        self._members = 0
-        self._over = False
+    _gzip: bool
+    _inflate: zlib._Decompress | None = None
+    _rest: bytes = b""
+    _members: int = 0
+    _over: bool = False
+    more: bool = False
 
     def step(self, data: bytes) -> bytes:
         if self._rest:
@@ -73,7 +73,7 @@ class _Zlib:
         self.more = False
         if self._over:
             return b""
-        inflate = self._inflate or self._begin(data)
+        inflate = self._inflate = self._inflate or self._begin(data)
         if inflate is None:
             self._rest = data
             return b""
@@ -85,7 +85,10 @@ class _Zlib:
             self._over = True  # padding after the last member
             return b""
         if inflate.eof:
-            self._rest = self._next_member(inflate)
+            self._inflate = None
+            self._members += 1
+            self._over = not self._gzip
+            self._rest = inflate.unused_data if self._gzip else b""
             self.more = bool(self._rest)
         else:
             self._rest = inflate.unconsumed_tail
@@ -94,27 +97,18 @@ class _Zlib:
 
     def _begin(self, data: bytes) -> zlib._Decompress | None:
         """Distinguish zlib from raw deflate by the two header bytes, once both have arrived."""
+        if self._gzip:
+            return zlib.decompressobj(31)
         if len(data) < 2:
             return None
         wrapped = data[0] & 0x0F == 8 and (data[0] * 256 + data[1]) % 31 == 0
-        self._inflate = zlib.decompressobj(15 if wrapped else -15)
-        return self._inflate
-
-    def _next_member(self, inflate: zlib._Decompress) -> bytes:
-        if not self._gzip:
-            self._over = True
-            return b""
-        self._members += 1
-        self._inflate = zlib.decompressobj(31)
-        return inflate.unused_data
+        return zlib.decompressobj(15 if wrapped else -15)
 
 
+@dataclass(slots=True)
 class _Brotli:
-    __slots__ = ("_decompressor", "more")
-
-    def __init__(self) -> None:
-        self.more = False
-        self._decompressor = brotli.Decompressor()
+    _decompressor: brotli.Decompressor = field(default_factory=brotli.Decompressor)
+    more: bool = False
 
     def step(self, data: bytes) -> bytes:
         if self._decompressor.is_finished():
@@ -126,15 +120,13 @@ class _Brotli:
         return piece
 
 
+@dataclass(slots=True)
 class _Zstd:
     """zstd (RFC 8878) of one or more frames."""
 
-    __slots__ = ("_frame", "_rest", "more")
-
-    def __init__(self) -> None:
-        self.more = False
-        self._frame: zstd.ZstdDecompressor | None = None
-        self._rest = b""
+    _frame: zstd.ZstdDecompressor | None = None
+    _rest: bytes = b""
+    more: bool = False
 
     def step(self, data: bytes) -> bytes:
         frame = self._frame = self._frame or zstd.ZstdDecompressor(options=_ZSTD_OPTIONS)
@@ -152,9 +144,9 @@ _ZSTD_OPTIONS = {int(zstd.DecompressionParameter.window_log_max): _ZSTD_WINDOW_L
 
 
 _UNPACKERS: dict[str, Callable[[], _Unpacker]] = {
-    "gzip": lambda: _Zlib(gzip=True),
-    "x-gzip": lambda: _Zlib(gzip=True),
-    "deflate": lambda: _Zlib(gzip=False),
+    "gzip": partial(_Zlib, True),
+    "x-gzip": partial(_Zlib, True),
+    "deflate": partial(_Zlib, False),
     "br": _Brotli,
     "zstd": _Zstd,
 }

@@ -142,20 +142,12 @@ def _words(members: Members, *names: str) -> tuple[str, ...]:
 LONGEST_RETRY_S = 300.0
 """A delay in Google's error body beyond this means that a long quota is used up (Gemini CLI's own rule)."""
 
-QUOTA_WORDS = frozenset(
-    {
-        "enforced_spend_limit_reached",
-        "contract_spend_limit_reached",
-        "billing_error",
-        "insufficient_quota",
-        "credit_balance_exhausted",
-        "organization_spend_limit_exceeded",
-        "project_spend_limit_exceeded",
-        "organization_usage_limit_exceeded",
-        "billing_hard_limit_reached",
-        "usage_limit_reached",
-    }
-)
+_QUOTA_WORDS = """
+    enforced_spend_limit_reached contract_spend_limit_reached billing_error insufficient_quota credit_balance_exhausted
+    organization_spend_limit_exceeded project_spend_limit_exceeded organization_usage_limit_exceeded
+    billing_hard_limit_reached usage_limit_reached
+"""
+QUOTA_WORDS = frozenset(_QUOTA_WORDS.split())
 _QUOTA_TEXT = re.compile(r"you have reached your specified|credit balance is too low|\blimit:\s*0(?![\d.])", re.I)
 _LONG_QUOTA = re.compile(r"per_?day|daily", re.I)
 _FULL_WORDS = frozenset({"overloaded_error", "server_is_overloaded", "slow_down", "unavailable", "engine_overloaded"})
@@ -163,38 +155,27 @@ _FULL_TEXT = re.compile(r"overloaded|server busy|maximum pending requests|at cap
 _RETRYABLE_5XX = frozenset({500, 502, 503, 504, 520, 521, 522, 523, 524, 525, 526, 529})
 _TIMEOUTS = frozenset({504, 524})
 
-WORD_STATUS = {
-    "invalid_request_error": 400,
-    "invalid_argument": 400,
-    "failed_precondition": 400,
-    "context_length_exceeded": 400,
-    "content_filter": 400,
-    "authentication_error": 401,
-    "unauthenticated": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "permission_denied": 403,
-    "not_found_error": 404,
-    "not_found": 404,
-    "previous_response_not_found": 404,
-    "conflict_error": 409,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "rate_limit_exceeded": 429,
-    "too_many_requests": 429,
-    "ramp_limit_exceeded": 429,
-    "resource_exhausted": 429,
-    "api_error": 500,
-    "server_error": 500,
-    "internal": 500,
-    "internal_server_error": 500,
-    "unavailable": 503,
-    "server_is_overloaded": 503,
-    "slow_down": 503,
-    "timeout_error": 504,
-    "deadline_exceeded": 504,
-    "overloaded_error": 529,
+_STATUS_WORDS = {
+    400: (
+        "invalid_request_error",
+        "invalid_argument",
+        "failed_precondition",
+        "context_length_exceeded",
+        "content_filter",
+    ),
+    401: ("authentication_error", "unauthenticated"),
+    402: ("billing_error",),
+    403: ("permission_error", "permission_denied"),
+    404: ("not_found_error", "not_found", "previous_response_not_found"),
+    409: ("conflict_error",),
+    413: ("request_too_large",),
+    429: ("rate_limit_error", "rate_limit_exceeded", "too_many_requests", "ramp_limit_exceeded", "resource_exhausted"),
+    500: ("api_error", "server_error", "internal", "internal_server_error"),
+    503: ("unavailable", "server_is_overloaded", "slow_down"),
+    504: ("timeout_error", "deadline_exceeded"),
+    529: ("overloaded_error",),
 }
+WORD_STATUS = {word: status for status, words in _STATUS_WORDS.items() for word in words}
 """The status that goes with an error code, for errors inside a stream."""
 _FAULT_OF_REQUEST = re.compile(r"invalid|image|unsupported|content_policy|too_large|too_long|not_found", re.I)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from hivemind.providers.prompt import SAMPLE, payload_in
 
@@ -50,59 +51,37 @@ _HEAD = SAMPLE + 64
 """Bytes of a string's start by which a payload is recognised."""
 
 
+@dataclass(slots=True)
 class Outline:
     """The outline of one object. Anything else gives an empty one."""
 
-    __slots__ = (
-        "_before",
-        "_depth",
-        "_dropping",
-        "_escaped",
-        "_head",
-        "_kept",
-        "_kept_bytes",
-        "_length",
-        "_member",
-        "_opened",
-        "_over",
-        "_run",
-        "_started",
-        "_tokens",
-        "_work",
-        "failed",
-        "is_json",
-        "payload",
-        "size",
-    )
-
-    def __init__(self) -> None:
-        self.failed = ""
-        """Why the rest wasn't scanned; empty if it was."""
-        self.size = 0
-        """Bytes received."""
-        self.payload = 0
-        """Bytes of base64 among them (see :func:`.prompt.size_chars`)."""
-        self.is_json = True
-        """Whether the body begins as an object."""
-        self._started = False
-        self._work = 0
-        self._over = False
-        self._depth = 0
-        self._tokens = 0
-        self._kept: list[bytes] = []
-        self._kept_bytes = 0
-        self._member = bytearray()
-        self._dropping = False
-        # The string that a slice ended in, if any: how much of it has come (-1: none is open), how it begins, and where
-        # in the member its quote stands.
-        self._length = -1
-        self._head = b""
-        self._opened = 0
-        self._escaped = False
-        self._before = b""
-        """The short string before the next one, which may be its key."""
-        self._run = False
-        """The previous string was a payload, so the next item of its array is one too."""
+    failed: str = ""
+    """Why the rest wasn't scanned; empty if it was."""
+    size: int = 0
+    """Bytes received."""
+    payload: int = 0
+    """Bytes of base64 among them (see :func:`.prompt.size_chars`)."""
+    is_json: bool = True
+    """Whether the body begins as an object."""
+    _started: bool = False
+    _work: int = 0
+    _over: bool = False
+    _depth: int = 0
+    _tokens: int = 0
+    _kept: list[bytes] = field(default_factory=list)
+    _kept_bytes: int = 0
+    _member: bytearray = field(default_factory=bytearray)
+    _dropping: bool = False
+    # The string that a slice ended in, if any: how much of it has come (-1: none is open), how it begins, and where
+    # in the member its quote stands.
+    _length: int = -1
+    _head: bytes = b""
+    _opened: int = 0
+    _escaped: bool = False
+    _before: bytes = b""
+    """The short string before the next one, which may be its key."""
+    _run: bool = False
+    """The previous string was a payload, so the next item of its array is one too."""
 
     def look_at(self, pieces: Iterable[bytes]) -> Iterator[None]:
         """Scan a body, or the next part of one, in steps of about a millisecond."""

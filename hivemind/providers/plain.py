@@ -5,14 +5,16 @@ the size.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hivemind.providers import json_fields
-from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap
+from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
 from hivemind.providers.encoding import header
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.openai import OpenAI, openai_usage
 from hivemind.providers.prompt import size_chars
 from hivemind.providers.sse import fields
-from hivemind.providers.taps import BlindTap, Reader
+from hivemind.providers.taps import Reader
 from hivemind.scheduler.types import Usage
 
 BYTES_PER_CHAR = 250
@@ -50,31 +52,27 @@ class PlainReader(Reader):
         self.state.complete = True
 
 
+@dataclass(slots=True)
 class PlainTap:
-    """A tap whose reply begins with its first byte and whose errors aren't classified."""
+    """A tap whose reply begins with its first byte, is complete at any end, and whose errors aren't classified."""
 
-    __slots__ = ("_inner", "state")
-
-    def __init__(self, inner: Tap) -> None:
-        self._inner = inner
-        self.state = inner.state
+    _inner: Tap | None
+    """Reads the usage of a reply that may contain it."""
+    state: TapState
 
     def feed(self, data: bytes) -> Steps | None:
         self.state.content_started = True
-        return self._inner.feed(data)
+        return self._inner.feed(data) if self._inner else None
 
     def end(self) -> Steps | None:
-        rest = self._inner.end()
+        rest = self._inner.end() if self._inner else None
         if rest is not None:
             return self._ended(rest)
-        self._settle()
+        self.state.error, self.state.complete = None, True
         return None
 
     def _ended(self, rest: Steps) -> Steps:
         yield from rest
-        self._settle()
-
-    def _settle(self) -> None:
         self.state.error, self.state.complete = None, True
 
 
@@ -109,7 +107,8 @@ class Plain(OpenAI):
 
     def tap(self, headers: Headers, facts: Facts) -> Tap:
         media = header(headers, b"content-type").lower()
-        return PlainTap(super().tap(headers, facts)) if media.startswith(_TAPPED) else BlindTap()
+        inner = super().tap(headers, facts) if media.startswith(_TAPPED) else None
+        return PlainTap(inner, inner.state if inner else TapState())
 
 
 def _usage(reply: Members) -> Usage | None:

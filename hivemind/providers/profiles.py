@@ -14,16 +14,6 @@ _END = r"(?=[:/?#]|$)"
 _EDGE = frozenset({520, 521, 522, 523, 524, 525, 526})
 """Cloudflare's own statuses; it is in front of the hosted providers."""
 _HOSTED = frozenset({408, 429, 500, 502, 503, 504, 529}) | _EDGE
-_OPENAI_LIMITS = tuple(
-    f"x-ratelimit-{field}-{window}".encode()
-    for window in ("requests", "tokens")
-    for field in ("limit", "remaining", "reset")
-)
-_ANTHROPIC_LIMITS = tuple(
-    f"anthropic-ratelimit-{window}-{field}".encode()
-    for window in ("requests", "tokens", "input-tokens", "output-tokens")
-    for field in ("limit", "remaining", "reset")
-)
 
 ANTHROPIC = Profile(
     name="anthropic",
@@ -32,7 +22,6 @@ ANTHROPIC = Profile(
     tpm=80_000,
     max_concurrency=5,
     auth_headers=(b"x-api-key", b"authorization"),
-    limit_headers=_ANTHROPIC_LIMITS,
     retryable_statuses=_HOSTED,
     aimd=AimdConfig(latency_target_s=3.0),
     count_cache_reads=False,
@@ -44,7 +33,6 @@ OPENAI = Profile(
     tpm=150_000,
     max_concurrency=10,
     auth_headers=(b"authorization",),
-    limit_headers=_OPENAI_LIMITS,
     retryable_statuses=_HOSTED,
     reserve_max_tokens=True,
 )
@@ -55,7 +43,6 @@ AZURE = Profile(
     tpm=120_000,
     max_concurrency=10,
     auth_headers=(b"api-key", b"authorization"),
-    limit_headers=_OPENAI_LIMITS,
     aimd=AimdConfig(latency_target_s=3.0),
     reserve_max_tokens=True,
 )
@@ -86,7 +73,6 @@ GENERIC = Profile(
     max_concurrency=5,
     auth_headers=(b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization"),
     one_lane=True,
-    limit_headers=_OPENAI_LIMITS,
     retryable_statuses=_HOSTED,
 )
 

@@ -6,6 +6,8 @@ size; a larger one is dropped, and splitting resumes at the next.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 MAX_RECORD = 16 * 1024 * 1024
@@ -17,6 +19,9 @@ _COMMENTS = re.compile(rb"(?<=\n\n)(?::[^\n]*+\n\n)++")
 _MANY_COMMENTS = 4096
 """Shortest piece in bytes that is searched for them."""
 _BOM = b"\xef\xbb\xbf"
+_OUTSIDE = re.compile(rb'["{}]')
+_IN_STRING = re.compile(rb'["\\]')
+"""What a string in JSON is searched for; else :data:`_OUTSIDE`."""
 
 
 class Splitter(Protocol):
@@ -32,16 +37,14 @@ class Splitter(Protocol):
         """Return a last record without separator at the end of the stream."""
 
 
+@dataclass(slots=True)
 class _Buffer:
     """The incomplete end of a stream; no byte is searched twice for a separator."""
 
-    __slots__ = ("_data", "_dropping", "_seen", "_separator")
-
-    def __init__(self, separator: bytes) -> None:
-        self._separator = separator
-        self._data = bytearray()
-        self._seen = 0
-        self._dropping = False
+    _separator: bytes
+    _data: bytearray = field(default_factory=bytearray)
+    _seen: int = 0
+    _dropping: bool = False
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return records ended by the separator, without it."""
@@ -78,19 +81,17 @@ class _Buffer:
         return rest
 
 
+@dataclass(slots=True)
 class SseSplitter:
     """Splitter of an event stream into blocks: the lines of one event, joined by LF. Comments between events are
     blocks of their own, or omitted if there are many."""
 
-    __slots__ = ("_buffer", "_cr", "_head", "_started")
+    slice_bytes: int = 16 * 1024
 
-    slice_bytes = 16 * 1024
-
-    def __init__(self) -> None:
-        self._buffer = _Buffer(b"\n\n")
-        self._head = b""
-        self._started = False
-        self._cr = False
+    _buffer: _Buffer = field(default_factory=partial(_Buffer, b"\n\n"))
+    _head: bytes = b""
+    _started: bool = False
+    _cr: bool = False
 
     def feed(self, data: bytes) -> list[bytes]:
         if not self._started:
@@ -137,15 +138,13 @@ def fields(block: bytes) -> tuple[bytes, bytes]:
     return name, data[0] if len(data) == 1 else b"\n".join(data)
 
 
+@dataclass(slots=True)
 class LineSplitter:
     """Splitter of newline-delimited JSON into lines."""
 
-    __slots__ = ("_buffer",)
+    slice_bytes: int = 16 * 1024
 
-    slice_bytes = 16 * 1024
-
-    def __init__(self) -> None:
-        self._buffer = _Buffer(b"\n")
+    _buffer: _Buffer = field(default_factory=partial(_Buffer, b"\n"))
 
     def feed(self, data: bytes) -> list[bytes]:
         return [line for record in self._buffer.feed(data) if (line := record.strip())]
@@ -155,29 +154,24 @@ class LineSplitter:
         return [line] if line else []
 
 
+@dataclass(slots=True)
 class ArraySplitter:
     """Splitter of a JSON array into its objects; a bare object counts as an array of one."""
 
-    __slots__ = ("_depth", "_dropping", "_escaped", "_in_string", "_object")
+    slice_bytes: int = 4 * 1024
 
-    slice_bytes = 4 * 1024
-
-    _OUTSIDE = re.compile(rb'["{}]')
-    _INSIDE = re.compile(rb'["\\]')
-
-    def __init__(self) -> None:
-        self._object = bytearray()
-        self._depth = 0
-        self._in_string = False
-        self._escaped = False
-        self._dropping = False
+    _object: bytearray = field(default_factory=bytearray)
+    _depth: int = 0
+    _in_string: bool = False
+    _escaped: bool = False
+    _dropping: bool = False
 
     def feed(self, data: bytes) -> list[bytes]:
         records: list[bytes] = []
         start = 0
         at = 1 if self._escaped and data else 0
         self._escaped = self._escaped and not data
-        while found := (self._INSIDE if self._in_string else self._OUTSIDE).search(data, at):
+        while found := (_IN_STRING if self._in_string else _OUTSIDE).search(data, at):
             at = found.end()
             token = data[at - 1]
             if token == 0x22:

@@ -78,14 +78,7 @@ class StreamTap:
     def feed(self, data: bytes) -> Steps | None:
         if len(data) > self._direct:
             return self._indirectly(data)
-        records = self._splitter.feed(data)
-        if records and (len(records) > STEP_RECORDS or len(records[0]) > LONG_RECORD):
-            return self._rest(records, len(data))
-        for record in records:
-            self._reader.record(record)
-        if not self.state.content_started:
-            self._pass(len(data))
-        return None
+        return self._plain(data, len(data))
 
     def end(self) -> Steps | None:
         records = self._splitter.end()
@@ -96,18 +89,9 @@ class StreamTap:
         self._close()
         return None
 
-    def _indirectly(self, data: bytes) -> Steps | None:
-        """Read an encoded or long piece."""
-        if self._blind:
-            return None
-        if self._decoder is None:
-            return self._in_steps((data,), 0)
-        size = len(data)
-        plain = self._decoder.first(data)
-        if self._decoder.more or self._decoder.failed or len(plain) > self._slice:
-            return self._in_steps(chain((plain,), self._decoder.steps(b"")), size)
-        size += len(plain)
-        records = self._splitter.feed(plain)
+    def _plain(self, data: bytes, size: int) -> Steps | None:
+        """Read a short decoded piece; `size` is what it adds to the bytes that have passed."""
+        records = self._splitter.feed(data)
         if records and (len(records) > STEP_RECORDS or len(records[0]) > LONG_RECORD):
             return self._rest(records, size)
         for record in records:
@@ -115,6 +99,17 @@ class StreamTap:
         if not self.state.content_started:
             self._pass(size)
         return None
+
+    def _indirectly(self, data: bytes) -> Steps | None:
+        """Read an encoded or long piece."""
+        if self._blind:
+            return None
+        if self._decoder is None:
+            return self._in_steps((data,), 0)
+        plain = self._decoder.first(data)
+        if self._decoder.more or self._decoder.failed or len(plain) > self._slice:
+            return self._in_steps(chain((plain,), self._decoder.steps(b"")), len(data))
+        return self._plain(plain, len(data) + len(plain))
 
     def _in_steps(self, pieces: Iterable[bytes], size: int) -> Steps:
         """Read plain pieces; `size` is their encoded size, if they were encoded."""
@@ -267,23 +262,6 @@ class WholeTap:
         else:
             self._reader.whole(body)
             self.state.usage_final = self.state.usage is not None
-
-
-class BlindTap:
-    """A tap for replies of unknown format: they begin with the first byte and are complete at their end."""
-
-    __slots__ = ("state",)
-
-    def __init__(self) -> None:
-        self.state = TapState()
-
-    def feed(self, data: bytes) -> Steps | None:
-        self.state.content_started = True
-        return None
-
-    def end(self) -> Steps | None:
-        self.state.complete = True
-        return None
 
 
 def feed_through(tap: Tap, data: bytes) -> None:

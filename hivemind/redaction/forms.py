@@ -46,13 +46,7 @@ class Form(NamedTuple):
 FORMS: tuple[Form, ...] = (
     # --- Models ---------------------------------------------------------------------------------------------------
     # Many providers and gateways use `sk-`, with various lengths, so whatever follows it is taken for a key.
-    Form(
-        "OpenAI, DeepSeek, Moonshot, LiteLLM and others",
-        ("sk-",),
-        _URL64,
-        8,
-        "https://platform.openai.com/docs/api-reference/authentication",
-    ),
+    Form("OpenAI, DeepSeek, LiteLLM and others", ("sk-",), _URL64, 8, "https://platform.openai.com/docs"),
     Form("Anthropic", ("sk-ant-",), _URL64, 8, "https://docs.anthropic.com/en/api/getting-started"),
     Form("OpenAI", ("sk-proj-", "sk-svcacct-", "sk-admin-", "sk-service-"), _URL64, 8, "trufflehog openai"),
     Form("OpenRouter", ("sk-or-v1-",), _URL64, 8, "https://openrouter.ai/docs/api-reference/authentication"),
@@ -99,13 +93,7 @@ FORMS: tuple[Form, ...] = (
     Form("Slack", ("xapp-",), _URL64, 10, "https://api.slack.com/concepts/token-types"),
     Form("Slack", ("hooks.slack.com/services/",), _ALNUM + "/", 30, "https://api.slack.com/messaging/webhooks"),
     # --- Code and packages ----------------------------------------------------------------------------------------
-    Form(
-        "GitHub",
-        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-        _ALNUM,
-        20,
-        "https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/about-authentication-to-github",
-    ),
+    Form("GitHub", ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), _ALNUM, 20, "https://docs.github.com/en/authentication"),
     Form("GitHub", ("github_pat_",), _WORD, 20, "the same"),
     Form(
         "GitLab",
@@ -125,7 +113,7 @@ FORMS: tuple[Form, ...] = (
         ("AKIA", "ASIA", "ABIA", "ACCA"),
         _UPPER,
         16,
-        "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html",
+        "AWS, IAM user guide, identifiers",
     ),
     Form("Alibaba Cloud", ("LTAI",), _ALNUM, 12, "gitleaks alibaba-access-key-id"),
     Form("DigitalOcean", ("dop_v1_", "doo_v1_", "dor_v1_"), _HEX, 40, "https://docs.digitalocean.com/reference/api/"),
@@ -137,9 +125,7 @@ FORMS: tuple[Form, ...] = (
     Form("Fly.io", ("fo1_", "fm1r_", "fm1a_", "fm2_"), _BASE64 + "_-", 40, "gitleaks flyio-access-token"),
     Form("Heroku", ("HRKU-",), _URL64, 30, "gitleaks heroku-api-key-v2"),
     Form("HashiCorp Vault", ("hvs.", "hvb."), _URL64, 20, "https://developer.hashicorp.com/vault/docs/concepts/tokens"),
-    Form(
-        "Doppler", ("dp.pt.", "dp.st.", "dp.ct."), _ALNUM, 20, "https://docs.doppler.com/reference/auth-token-formats"
-    ),
+    Form("Doppler", ("dp.pt.", "dp.st.", "dp.ct."), _ALNUM, 20, "https://docs.doppler.com"),
     Form("1Password", ("ops_eyJ",), _BASE64 + "_-", 40, "https://developer.1password.com/docs/service-accounts/"),
     Form("Tailscale", ("tskey-",), _URL64, 16, "https://tailscale.com/kb/1085/auth-keys; trufflehog tailscale"),
     Form("Grafana", ("glsa_", "glc_"), _BASE64 + "_", 32, "https://grafana.com/docs; gitleaks grafana-*"),

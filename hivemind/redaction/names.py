@@ -87,28 +87,10 @@ SHOWN = frozenset(f"{_HTTP}{_EDGES}{_CLIENTS}{_PROVIDERS}".split())
 """Headers that are known to carry no credential. A credential that is put into one all the same is recognised by its
 form or its value."""
 
-SHOWN_PREFIXES = (
-    "access-control-",
-    "anthropic-fast-",
-    "anthropic-priority-",
-    "anthropic-ratelimit-",
-    "cerebras-",
-    "helicone-cache-",
-    "openai-beta",
-    "ratelimit-",
-    "sec-ch-",
-    "sec-fetch-",
-    "x-claude-",
-    "x-codex-",
-    "x-envoy-",
-    "x-goog-request-",
-    "x-hivemind-",
-    "x-kong-",
-    "x-litellm-",
-    "x-ms-rai-",
-    "x-openai-",
-    "x-opencode-",
-    "x-ratelimit-",
-    "x-stainless-",
-)
-"""Families of them. A name within one may still be a credential's, as `x-hivemind-token` is."""
+_FAMILIES = """
+    access-control- anthropic-fast- anthropic-priority- anthropic-ratelimit- cerebras- helicone-cache- openai-beta
+    ratelimit- sec-ch- sec-fetch- x-claude- x-codex- x-envoy- x-goog-request- x-hivemind- x-kong- x-litellm-
+    x-ms-rai- x-openai- x-opencode- x-ratelimit- x-stainless-
+"""
+SHOWN_PREFIXES = tuple(_FAMILIES.split())
+"""Prefixes of such headers. A name within one may still be a credential's, as `x-hivemind-token` is."""

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemind.providers.base import Limits, Profile
+from hivemind.providers.base import Limits
 from hivemind.providers.limits import read_limits
-from hivemind.providers.profiles import PROFILES
 from hivemind.scheduler.types import Utilisation, WindowKind, WindowReading
 
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
@@ -139,12 +138,12 @@ def test_a_plan_s_reset_in_the_year_9999_is_none() -> None:
     assert limits(**stated).plan == (Utilisation("7d", 0.5, 600_000.0, ""),)
 
 
-@pytest.mark.parametrize("profile", [p for p in PROFILES.values() if p.limit_headers], ids=lambda p: p.name)
-def test_the_headers_that_profiles_name_are_understood(profile: Profile) -> None:
-    """Each limit header that a profile lists makes a reading."""
-    names = [name for name in profile.limit_headers if b"limit" in name.replace(b"ratelimit", b"")]
-    assert names
-    assert all(read_limits([(name, b"5")], NOW).readings for name in names)
+@pytest.mark.parametrize("window", ["requests", "tokens", "input-tokens", "output-tokens"])
+def test_the_headers_that_providers_document_are_understood(window: str) -> None:
+    """Each limit header of Anthropic, OpenAI and Azure makes a reading."""
+    names = [f"anthropic-ratelimit-{window}-{field}" for field in ("limit", "remaining")]
+    names += [f"x-ratelimit-{field}-{window}" for field in ("limit", "remaining") if "put" not in window]
+    assert all(read_limits([(name.encode(), b"5")], NOW).readings for name in names)
 
 
 PIECES = [

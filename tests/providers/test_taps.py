@@ -318,7 +318,7 @@ def test_no_step_is_long(name: str, encoding: bytes, monkeypatch: pytest.MonkeyP
         for _ in steps or ():
             most_reads, most_splits = max(most_reads, reads), max(most_splits, splits)
             reads = splits = 0
-    assert 0 < most_splits <= 2 * SseSplitter.slice_bytes
+    assert 0 < most_splits <= 2 * SseSplitter().slice_bytes
     assert most_reads <= tapping.STEP_RECORDS
     assert not tap.state.gave_up
 
