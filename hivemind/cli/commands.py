@@ -45,7 +45,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "stop": ("operator.steer:stop", "cut an agent off, or let it ask again"),
     },
     "other": {
-        "completion": ("completion", "print what makes a shell complete these commands"),
+        "completion": ("main:completion", "print what makes a shell complete these commands"),
         "version": ("main:version", "print the version"),
     },
 }
@@ -78,6 +78,15 @@ def listing() -> dict[str, dict[str, str]]:
     groups = {title: {name: summary for name, (_, summary) in rows.items()} for title, rows in GROUPS.items()}
     groups["other"] |= {name: _summary(entry) for name, entry in _added().items()}
     return groups
+
+
+def is_loadable(name: str) -> bool:
+    """Return whether the command can be imported; one of a broken package can't."""
+    try:
+        command_named(name)
+    except UsageError:
+        return False
+    return True
 
 
 def _added() -> dict[str, EntryPoint]:

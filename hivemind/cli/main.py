@@ -1,4 +1,4 @@
-"""`hivemind`: one command with its arguments, and what its end means for the exit code."""
+"""`hivemind`: one command with its arguments, its exit code, and the completion of all commands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from hivemind import __version__
-from hivemind.cli.commands import command_named, listing
+from hivemind.cli.commands import command_named, is_loadable, listing
 from hivemind.cli.plugin import Command
 from hivemind.console import guarded_output
 from hivemind.errors import HiveMindError
-from hivemind.parser import Parser
+from hivemind.parser import COMPLETED_SHELLS, Parser, completion_of
 
 _DESCRIPTION = "A proxy that keeps many agents alive on one rate-limited LLM API."
 _EPILOG = """\
@@ -22,6 +22,17 @@ start it, then point an agent at it:
 
 `hivemind COMMAND --help` tells more; `hivemind proxy --help` lists all settings. `hivemind-tui` is the same proxy
 with a control room, and `hivemind-tui --attach http://127.0.0.1:8765` the control room of one that runs already."""
+
+
+_COMPLETION_EPILOG = """\
+where it goes:
+  bash        hivemind completion bash > ~/.local/share/bash-completion/completions/hivemind
+  zsh         hivemind completion zsh > ~/.zfunc/_hivemind, and fpath+=~/.zfunc before compinit in ~/.zshrc
+  fish        hivemind completion fish > ~/.config/fish/completions/hivemind.fish
+  tcsh        hivemind completion tcsh >> ~/.tcshrc
+  powershell  hivemind completion powershell >> $PROFILE
+
+`hivemind-tui --print-completion SHELL` and `hivemind-mock --print-completion SHELL` print theirs."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -67,6 +78,18 @@ def _print_version(_: argparse.Namespace) -> int:
     return 0
 
 
+def _configure_completion(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _COMPLETION_EPILOG
+    parser.add_argument("shell", metavar="|".join(COMPLETED_SHELLS), help="whose script to print")
+
+
+def _print_completion(namespace: argparse.Namespace) -> int:
+    names = [name for rows in listing().values() for name in rows if is_loadable(name)]
+    print(completion_of(build_parser(names), namespace.shell))
+    return 0
+
+
 def build_parser(names: Iterable[str]) -> Parser:
     """Return the parser of the program with these commands, each of which is imported.
 
@@ -97,3 +120,4 @@ def _commands() -> str:
 
 
 version = Command(lambda _: None, _print_version)
+completion = Command(_configure_completion, _print_completion)

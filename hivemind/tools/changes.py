@@ -18,8 +18,7 @@ from hivemind.text import amounts
 from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.headroom import budgets_of
 from hivemind.tools.inputs import BudgetInput, ConfigInput, PriorityInput
-from hivemind.tools.outputs import Budgets, Config, KnobRow, Prioritised
-from hivemind.tools.rows import LANES_SHOWN, budget_row, cut, known_as
+from hivemind.tools.outputs import LANES_SHOWN, Budgets, Config, KnobRow, Prioritised, budget_row, cut, known_as
 from hivemind.tools.tool import ToolError, tool, unknown
 from hivemind.world.snapshot import Snapshot
 

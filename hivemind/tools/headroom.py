@@ -10,8 +10,7 @@ from hivemind.api_types import About
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
 from hivemind.text.amounts import ceiling
-from hivemind.tools.outputs import Headroom
-from hivemind.tools.rows import budget_row
+from hivemind.tools.outputs import Headroom, budget_row
 from hivemind.world.snapshot import AgentView, Snapshot
 
 _OFTEN = 20

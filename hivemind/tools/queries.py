@@ -12,6 +12,7 @@ from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.headroom import headroom
 from hivemind.tools.inputs import MetricsInput, SetupInput, StatusInput
 from hivemind.tools.outputs import (
+    LANES_SHOWN,
     AgentUsage,
     ClientRow,
     LaneMetrics,
@@ -21,8 +22,14 @@ from hivemind.tools.outputs import (
     SnippetRow,
     Status,
     TotalsRow,
+    agent_row,
+    by_state,
+    cut,
+    in_order,
+    known_as,
+    lane_row,
+    task_row,
 )
-from hivemind.tools.rows import LANES_SHOWN, agent_row, by_state, cut, in_order, known_as, lane_row, task_row
 from hivemind.tools.tool import ToolError, tool, unknown
 from hivemind.world.snapshot import AgentView
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 
 from hivemind.cli.journals import open_named_journal, print_damage
 from hivemind.console import printable
@@ -17,48 +16,27 @@ from hivemind.journal.files import parse_moment
 from hivemind.journal.read.reader import FREQUENT, Journal
 from hivemind.scheduler.events import Event
 from hivemind.text.suggest import did_you_mean
-from hivemind.text.table import in_colour, styled
+from hivemind.text.table import styled
 
 _LOOK_EVERY_S = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which events are shown; moments are on the journal's clock."""
-
-    since: float | None = None
-    until: float | None = None
-    agents: Collection[str] = ()
-    kinds: Collection[type[Event]] = ()
-
-    def __call__(self, event: Event) -> bool:
-        """Whether this one is."""
-        if self.since is not None and event.at < self.since:
-            return False
-        if self.kinds and type(event) not in self.kinds:
-            return False
-        return not self.agents or getattr(event, "agent", None) in self.agents
-
-    def over(self, event: Event) -> bool:
-        """Nothing more is wanted, from this event on."""
-        return self.until is not None and event.at > self.until
 
 
 def run(namespace: argparse.Namespace) -> int:
     """Raises: UsageError."""
     kinds = {_kind(name) for name in namespace.event}
     journal = open_named_journal(namespace)
-    wanted = Wanted(
-        since=_at(journal, namespace.since),
-        until=_at(journal, namespace.until),
-        agents=frozenset(namespace.agent),
-        kinds=kinds,
-    )
+    since, until = _at(journal, namespace.since), _at(journal, namespace.until)
     events = journal.follow(_rest) if namespace.follow else journal.events(FREQUENT - kinds if kinds else frozenset())
     shown = _json(journal) if namespace.json else _text(journal)
-    count = 0
+    encoding, count = sys.stdout.encoding or "ascii", 0
     try:
-        count = _print(events, wanted, shown)
+        for event in events:
+            if until is not None and event.at > until:
+                break
+            if (since is None or event.at >= since) and _is_wanted(event, kinds, namespace.agent):
+                text = shown(event)
+                count += 1
+                sys.stdout.write(text if text.isascii() else text.encode(encoding, "replace").decode(encoding))
     finally:
         print_damage(journal)
     if not count:
@@ -66,18 +44,8 @@ def run(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _print(events: Iterable[Event], wanted: Wanted, shown: Callable[[Event], str]) -> int:
-    """Returns how many were."""
-    write, count = sys.stdout.write, 0
-    encoding = sys.stdout.encoding or "ascii"
-    for event in events:
-        if wanted.over(event):
-            break
-        if wanted(event):
-            text = shown(event)
-            count += 1
-            write(text if text.isascii() else text.encode(encoding, "replace").decode(encoding))
-    return count
+def _is_wanted(event: Event, kinds: Collection[type[Event]], agents: Collection[str]) -> bool:
+    return (not kinds or type(event) in kinds) and (not agents or getattr(event, "agent", None) in agents)
 
 
 def _at(journal: Journal, text: str | None) -> float | None:
@@ -103,7 +71,6 @@ def _rest() -> None:
 
 def _text(journal: Journal) -> Callable[[Event], str]:
     """Times of day; with the day, where the journal isn't known to be of one."""
-    styles = {"good": "good", "warn": "warn", "bad": "bad"} if in_colour() else {}
     day, time_of = "", clock()
 
     def shown(event: Event) -> str:
@@ -113,8 +80,7 @@ def _text(journal: Journal) -> Callable[[Event], str]:
         day, moment = time_of(journal.wall(event.at))
         head = "" if day in ("", before) else f"{day}\n"
         line = printable(f"{moment:12}  {tag:<9}  {who:<18}  {text}".rstrip())
-        style = styles.get(level, "")
-        return f"{styled(head, 'dim') if styles else head}{styled(line, style) if style else line}\n"
+        return f"{styled(head, 'dim')}{styled(line, level if level in ('good', 'warn', 'bad') else '')}\n"
 
     return shown
 
