@@ -31,6 +31,11 @@ def _shows(letter: str) -> bool:
     return letter.isprintable() or unicodedata.category(letter) == "Zs"  # blanks other than the one of ASCII
 
 
+def print_note(text: str) -> None:
+    """Print a line that isn't part of the output on standard error."""
+    print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
+
+
 def json_text(data: bytes) -> str:
     """JSON laid out for people, what isn't printable written as escapes, which mean the same."""
     import msgspec

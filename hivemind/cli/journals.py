@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hivemind.cli.address import folder_settings
+from hivemind.console import print_note
 from hivemind.errors import UsageError
 from hivemind.journal.files import find
 from hivemind.journal.read.reader import Journal, open_journal
@@ -49,7 +50,7 @@ def print_damage(journal: Journal) -> None:
     """Print what was found wrong while the journal was read, a line each."""
     sys.stdout.flush()
     for line in journal.damage.messages():
-        print(f"hivemind: {journal.path.name}: {line}", file=sys.stderr)
+        print_note(f"{journal.path.name}: {line}")
 
 
 def prices_at(wall: float | None = None) -> Price:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from hivemind import __version__
 from hivemind.cli.commands import command_named, is_loadable, listing
 from hivemind.cli.plugin import Command
-from hivemind.console import guarded_output
+from hivemind.console import guarded_output, print_note
 from hivemind.errors import HiveMindError
 from hivemind.parser import COMPLETED_SHELLS, Parser, completion_of
 
@@ -49,7 +49,7 @@ def _ended(args: list[str]) -> int:
         finally:
             sys.stdout.flush()  # here rather than at exit, so that a reader that has left is noticed below
     except HiveMindError as error:
-        print(f"hivemind: {error}", file=sys.stderr)
+        print_note(str(error))
         return error.exit_code
     except KeyboardInterrupt:
         return 130

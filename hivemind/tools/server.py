@@ -25,7 +25,7 @@ from pydantic import BaseModel, ValidationError
 from hivemind import __version__
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import Rejected
-from hivemind.tools import changes, queries, task_tools
+from hivemind.tools import proxy_tools, task_tools
 from hivemind.tools.access import Caller, ProxyAccess, Unavailable
 from hivemind.tools.http import BODY_LIMIT, CALLER
 from hivemind.tools.tool import PREFIX, Tool, ToolError, invalid_arguments, unknown
@@ -38,12 +38,12 @@ _DEFAULT_NAMES: NameStyle = "dots"
 TOOLS = (
     task_tools.submit,
     task_tools.batch,
-    queries.status,
-    changes.priority,
-    changes.budget,
-    queries.metrics,
-    changes.config,
-    queries.setup,
+    proxy_tools.status,
+    proxy_tools.priority,
+    proxy_tools.budget,
+    proxy_tools.metrics,
+    proxy_tools.config,
+    proxy_tools.setup,
 )
 INSTRUCTIONS = """\
 HiveMind is the proxy that this machine's agents send their LLM requests through. It queues, retries and paces them, so\

@@ -44,7 +44,7 @@ def test_the_command_line_does_not_load_it() -> None:
     """Nor does a command that isn't the server, not even to list what there is."""
     script = (
         "import sys; from hivemind.cli import main as cli; cli.main(['version'])\n"
-        "import hivemind.cli.mcp, hivemind.tools.http, hivemind.tools.queries\n"
+        "import hivemind.cli.mcp, hivemind.tools.http, hivemind.tools.proxy_tools\n"
         "print([name for name in sys.modules if name.partition('.')[0] == 'mcp'])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.cli.plugin import Command
+from hivemind.console import print_note
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import add_flags, from_flags, settings_file
 from hivemind.settings.options import given_flags
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 8
 """Tasks that run at once where neither the plan nor the settings say."""
-_STANDARD_OUTPUT = Path("-")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -68,7 +68,7 @@ def _run(namespace: argparse.Namespace) -> int:
         return _started(namespace, plan, settings)
     except PlanError as error:
         for line in error.lines:
-            print(f"hivemind: {line}", file=sys.stderr)
+            print_note(line)
         return error.exit_code
 
 
@@ -106,7 +106,7 @@ def _report_file(name: str | None) -> Path | None:
     """Raises: UsageError: nothing can be written there, which had better be known before."""
     if name is None:
         return None
-    path = _STANDARD_OUTPUT if name == "-" else Path(name)
+    path = Path(name)
     if name != "-" and (path.is_dir() or not os.access(path.absolute().parent, os.W_OK)):
         raise UsageError(f"--json {name}: can't be written")
     return path
@@ -187,7 +187,7 @@ def _tell(standing: BatchProgress, report: Path | None) -> None:
 
     if report is not None:
         text = json.dumps(as_json(standing), indent=2) + "\n"
-        if report == _STANDARD_OUTPUT:
+        if report == Path("-"):
             sys.stdout.write(text)
             return
         draft = report.with_name(f".{report.name}.{os.getpid()}")

@@ -16,11 +16,10 @@ import msgspec
 from hivemind.agents.transcript import printable, transcript
 from hivemind.cli.address import add_folder_flags, folder_settings
 from hivemind.cli.plugin import Command
-from hivemind.console import print_json
+from hivemind.console import print_json, print_note
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.redaction.text import redact
 from hivemind.store.checkpoints import (
-    Checkpoint,
     Found,
     TaskPlace,
     Unreadable,
@@ -79,7 +78,7 @@ def all_in(folder: Path) -> list[Found]:
     except OSError as error:
         raise NotKept(f"{folder}: can't be read ({error.strerror})") from None
     for line in wrong:
-        print(f"hivemind: {printable(line)}", file=sys.stderr)
+        print_note(line)
     return found
 
 
@@ -114,8 +113,10 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError("--conversation: goes with show, and without --json")
     folder = checkpoint_folder(folder_settings(namespace))
     found = all_in(folder)
+    if not what and namespace.json:
+        return print_json([msgspec.to_builtins(each.checkpoint) | {"bytes": each.size} for each in found])
     if not what:
-        _list(found, folder, as_json=namespace.json)
+        show(table(found, time.time(), width()) if found else [f"no checkpoints in {folder}"])
         return 0
     one = latest(found, what[1])
     if one is None:
@@ -124,15 +125,6 @@ def _run(namespace: argparse.Namespace) -> int:
         )
     _show(one, as_json=namespace.json, alone=namespace.conversation)
     return 0
-
-
-def _list(found: list[Found], folder: Path, *, as_json: bool) -> None:
-    if as_json:
-        print_json([msgspec.to_builtins(each.checkpoint) | {"bytes": each.size} for each in found])
-    elif not found:
-        print(f"no checkpoints in {folder}")
-    else:
-        show(table(found, time.time(), width()))
 
 
 def _show(one: Found, *, as_json: bool, alone: bool) -> None:
@@ -179,24 +171,32 @@ def _row(found: Found, now: float) -> list[Cell | str]:
 def facts(found: Found, now: float) -> list[str]:
     """Everything but the conversation, a fact a line."""
     kept = found.checkpoint
+    started_by = f", started by {printable(kept.parent)}" if kept.parent else ""
     rows = [
-        ("agent", printable(kept.agent) + (f", started by {printable(kept.parent)}" if kept.parent else "")),
+        ("agent", printable(kept.agent) + started_by),
         ("stopped", f"{moment(kept.at)}, {ago(now - kept.at)}"),
         ("why", printable(kept.why)),
-        ("used", _used(kept)),
+        ("used", f"{_used(kept.run)} in its last run; {_used(kept.ever)} in all"),
         *(("budget", f"{printable(owner(each))}: {how_used(each)}") for each in kept.budgets),
         *(("task", _task(each)) for each in kept.tasks),
-        *_process(kept),
-        *_request(found),
     ]
+    if kept.exit_code is not None:
+        code = kept.exit_code
+        rows.append(("process", f"ended with exit code {code}" if code >= 0 else f"ended by signal {-code}"))
+    if kept.command:
+        rows += [("command", printable(redact(shlex.join(kept.command)))), ("folder", printable(kept.cwd))]
+    if kept.request is not None:
+        asked = kept.request
+        who = " ".join(filter(None, (asked.client and f"by {asked.client}", asked.model and f"for {asked.model}")))
+        rows.append(("request", printable(f"{asked.method} {asked.path} to {asked.upstream} {who}".rstrip())))
+        rows.append(("asked", moment(asked.at)))
+    masked = f", {kept.masked} credential{'s' * (kept.masked > 1)} in it masked" if kept.masked else ""
+    body = f"{size(kept.conversation_bytes)}{masked}" if kept.conversation_bytes else f"not kept: {kept.left_out}"
+    rows.append(("conversation", body))
     return [kept.name, *(f"  {name:<13}{text}" for name, text in rows)]
 
 
-def _used(kept: Checkpoint) -> str:
-    return f"{_used_in(kept.run)} in its last run; {_used_in(kept.ever)} in all"
-
-
-def _used_in(used: Used) -> str:
+def _used(used: Used) -> str:
     return usage(used.tokens, used.dollars, used.unpriced)
 
 
@@ -209,32 +209,6 @@ def _task(task: TaskPlace) -> str:
     if task.waited_for_by:
         parts.append(f"{', '.join(task.waited_for_by)} wait{'' if len(task.waited_for_by) > 1 else 's'} for it")
     return printable("; ".join(parts))
-
-
-def _process(kept: Checkpoint) -> list[tuple[str, str]]:
-    rows = []
-    if kept.exit_code is not None:
-        code = kept.exit_code
-        rows.append(("process", f"ended with exit code {code}" if code >= 0 else f"ended by signal {-code}"))
-    if kept.command:
-        rows.append(("command", printable(redact(shlex.join(kept.command)))))
-        rows.append(("folder", printable(kept.cwd)))
-    return rows
-
-
-def _request(found: Found) -> list[tuple[str, str]]:
-    kept, rows = found.checkpoint, []
-    if kept.request is not None:
-        asked = kept.request
-        who = " ".join(filter(None, (asked.client and f"by {asked.client}", asked.model and f"for {asked.model}")))
-        rows.append(("request", printable(f"{asked.method} {asked.path} to {asked.upstream} {who}".rstrip())))
-        rows.append(("asked", moment(asked.at)))
-    if kept.conversation_bytes:
-        masked = f", {kept.masked} credential{'s' * (kept.masked > 1)} in it masked" if kept.masked else ""
-        rows.append(("conversation", size(kept.conversation_bytes) + masked))
-    else:
-        rows.append(("conversation", f"not kept: {kept.left_out}"))
-    return rows
 
 
 def ago(seconds: float) -> str:

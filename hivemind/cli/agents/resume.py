@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from hivemind.cli.agents.checkpoint import (
 from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.cli.proxy_client import ProxyClient, ProxyError
+from hivemind.console import print_note
 from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, find_token, parse_address
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import PauseAgent, Rejected
@@ -58,11 +58,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
     if namespace.name is None:
-        return client.send_command(
-            namespace, _proxy(namespace, settings), "all requests go on", "PauseAdmissions", paused=False
-        )
+        found = _proxy(namespace, settings)
+        return client.send_command(namespace, found, "all requests go on", "PauseAdmissions", paused=False)
     proxy = _proxy_if_any(namespace, settings)
-    kept = latest(found := all_in(checkpoint_folder(settings)), namespace.name)
+    checkpoints = all_in(checkpoint_folder(settings))
+    kept = latest(checkpoints, namespace.name)
     agent = namespace.name if kept is None else kept.checkpoint.agent
     stands = UNKNOWN
     if proxy is not None:
@@ -70,26 +70,27 @@ def _run(namespace: argparse.Namespace) -> int:
         agent = spelled_in((each.name for each in snapshot.agents), agent)
         stands = standing(agent, snapshot, proxy.get("/budgets", BudgetsPart))
     if kept is None and not stands.known:
-        raise UsageError(_unknown(namespace.name, proxy, found))
+        raise UsageError(_unknown(namespace.name, proxy, checkpoints))
     as_json = client.wants_json(namespace)
     if stands.used_up is not None and not as_json:
         raise CannotResume(how_to_raise(agent, stands.used_up))
     if proxy is not None and stands.held:
-        _release(proxy, agent)
+        proxy.command("StopAgent", agent=agent, stopped=False)
+        proxy.command("PauseAgent", agent=agent, paused=False)
     if as_json:
         return _hand_over(agent, kept)
     if stands.runs or stands.only_paused:
-        _print_line(f"{agent} goes on" if stands.held else f"{agent} runs, and nothing holds it")
+        print_note(f"{agent} goes on" if stands.held else f"{agent} runs, and nothing holds it")
         return 0
     if kept is not None and kept.checkpoint.name != namespace.name and stands.is_past(kept.checkpoint):
         raise CannotResume(f"{agent} ran again since, and ended well; its checkpoint is {kept.checkpoint.name}")
     if kept is None:
         if stands.held:
-            _print_line(f"{agent} may go on")
+            print_note(f"{agent} may go on")
             return 0
         raise CannotResume(f"{agent} is neither paused nor stopped, and there is no checkpoint of it")
     if not kept.checkpoint.command:
-        _print_line(f"{agent} wasn't started by hivemind run, so here is its conversation")
+        print_note(f"{agent} wasn't started by hivemind run, so here is its conversation")
         return _hand_over(agent, kept)
     return _start_again(namespace, settings, kept.checkpoint)
 
@@ -124,11 +125,6 @@ def _named(namespace: argparse.Namespace) -> str | None:
     return getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE) or None
 
 
-def _release(proxy: ProxyClient, agent: str) -> None:
-    proxy.command("StopAgent", agent=agent, stopped=False)
-    proxy.command("PauseAgent", agent=agent, paused=False)
-
-
 def _unknown(name: str, proxy: ProxyClient | None, found: list[Found]) -> str:
     agents = [] if proxy is None else [each.name for each in world(proxy).snapshot.agents]
     known = f"there are the agents {some_of(agents)}; " if agents else ""
@@ -158,11 +154,11 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: 
         if session.proxy is not None:
             _release_here(session.proxy, agent)
         async with taken_on(session, checkpoint.task) as taken:
-            taken.outcome = await run_agent(session, job, environ=os.environ, say=_print_line, foreground=foreground)
+            taken.outcome = await run_agent(session, job, environ=os.environ, say=print_note, foreground=foreground)
             return taken.outcome
 
     try:
-        return run_in_session(namespace, settings, job, run, environ=os.environ, log=_print_line)
+        return run_in_session(namespace, settings, job, run, environ=os.environ, log=print_note)
     except Rejected as error:
         raise CannotResume(printable(str(error))) from None
 
@@ -174,10 +170,6 @@ def _release_here(proxy: Proxy, agent: str) -> None:
         raise CannotResume(how_to_raise(agent, state))
     with contextlib.suppress(Rejected):  # it isn't known, so nothing holds it
         proxy.apply(PauseAgent(agent, False), "resume")
-
-
-def _print_line(text: str) -> None:
-    print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
 
 
 command = Command(_configure, _run)

@@ -15,7 +15,7 @@ from hivemind.agents.run import AgentCommand, CannotRun, Foreground, RunOutcome,
 from hivemind.agents.session import Say, Session, open_session
 from hivemind.cli.address import checked_agent
 from hivemind.cli.plugin import Command
-from hivemind.console import printable
+from hivemind.console import print_note
 from hivemind.control.client import ControlError
 from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.errors import HiveMindError, UsageError
@@ -55,7 +55,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(namespace: argparse.Namespace) -> int:
     job = _job(namespace, os.environ)
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
-    log = _silent if namespace.quiet else print_line
+    log: Say = (lambda _: None) if namespace.quiet else print_note
 
     async def run(session: Session, foreground: Foreground) -> RunOutcome:
         _check_unused(session, namespace)
@@ -110,7 +110,7 @@ def run_in_session(
         check_command(job.command, job.cwd, os.environ)
         return server.run_loop(served())
     except CannotRun as error:
-        print(f"hivemind: {error}", file=sys.stderr)
+        print_note(str(error))
         return error.code
 
 
@@ -173,7 +173,7 @@ def _check_unused(session: Session, namespace: argparse.Namespace) -> None:
     if unused:
         flags = ", ".join("--" + name.replace("_", "-") for name in unused)
         verb = "isn't" if len(unused) == 1 else "aren't"
-        print_line(f"the proxy at {session.way.url} keeps its own settings, so {flags} {verb} used")
+        print_note(f"the proxy at {session.way.url} keeps its own settings, so {flags} {verb} used")
 
 
 def _warn(session: Session) -> None:
@@ -227,16 +227,7 @@ def _write_report(file: Path, outcome: RunOutcome) -> None:
         file.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
     except OSError as error:
         # The command has run, and its exit code counts.
-        print(f"hivemind: --report {file}: can't be written ({error.strerror})", file=sys.stderr)
-
-
-def print_line(text: str) -> None:
-    """Print a line about the run on standard error."""
-    print(f"hivemind: {printable(text)}", file=sys.stderr, flush=True)
-
-
-def _silent(_: str) -> None:
-    """Say nothing, as `--quiet` asks for."""
+        print_note(f"--report {file}: can't be written ({error.strerror})")
 
 
 command = Command(_configure, _run)

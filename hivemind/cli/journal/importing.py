@@ -13,7 +13,7 @@ from pathlib import Path
 from hivemind import __version__
 from hivemind.agent_names import KnownNames
 from hivemind.cli.journals import state_folder
-from hivemind.console import printable
+from hivemind.console import print_note, printable
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import folder_in, part_path, parts_in
@@ -64,7 +64,7 @@ def run(namespace: argparse.Namespace) -> int:
     print(f"journal {name}: {plural(count, 'request')} of {plural(agents, 'agent')}, {plural(len(tries), 'attempt')}")
     if counts:
         sys.stdout.flush()
-        print(f"hivemind: {path.name}{_left_out(counts)}", file=sys.stderr)
+        print_note(f"{path.name}{_left_out(counts)}")
     return 0
 
 

@@ -7,7 +7,7 @@ import sys
 import time
 
 from hivemind.cli.journals import state_folder
-from hivemind.console import print_json, printable
+from hivemind.console import print_json, print_note, printable
 from hivemind.journal.files import folder_in
 from hivemind.journal.read.reader import Listed, listed
 from hivemind.text.humanise import duration, size
@@ -38,7 +38,7 @@ def run(namespace: argparse.Namespace) -> int:
         show(lines(_COLUMNS, [_row(each) for each in found], width()))
     sys.stdout.flush()
     for line in wrong:
-        print(f"hivemind: {printable(line)}", file=sys.stderr)
+        print_note(line)
     return 2 if wrong and not found else 0
 
 

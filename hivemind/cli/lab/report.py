@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from hivemind.cli.address import FILE_HELP, add_folder_flags
 from hivemind.cli.journals import find_journals, prices_at
 from hivemind.cli.plugin import Command
-from hivemind.console import printable
+from hivemind.console import print_note, printable
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.report import output
@@ -56,7 +56,7 @@ def _run(namespace: argparse.Namespace) -> int:
 
     run = read(path, prices_at(), _zone(path, utc=namespace.utc))
     for note in run.notes:
-        print(f"hivemind: {printable(path.name)}: {printable(note)}", file=sys.stderr)
+        print_note(f"{printable(path.name)}: {printable(note)}")
     text = _text(run, namespace)
     if out is None:
         sys.stdout.buffer.write(text.encode())
