@@ -53,8 +53,7 @@ def _agent(given: str | None, environ: Mapping[str, str]) -> str | None:
 async def _serve(url: str, token_file: Path | None, agent: str | None, environ: Mapping[str, str]) -> None:
     from hivemind.control.client import open_http
     from hivemind.control.discovery import parse_address
-    from hivemind.tools.access import Caller
-    from hivemind.tools.remote import RemoteAccess
+    from hivemind.tools.access import Caller, RemoteAccess
     from hivemind.tools.server import serve_stdio
 
     place = parse_address(url)

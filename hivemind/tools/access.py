@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import httpx
 
 from hivemind.api_types import About, TaskState
+from hivemind.control.client import ControlClient, ControlError
+from hivemind.control.discovery import ProxyAddress, Token, find_token
 from hivemind.control.guard import HasControlKey
 from hivemind.control.parsing import WHO_LENGTH, checked_who
+from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
 from hivemind.setup.reach import connectable
 from hivemind.world.snapshot import Snapshot
+
+T = TypeVar("T")
 
 ANONYMOUS = "mcp"
 """Name in the proxy's log if the calling agent isn't known."""
@@ -85,3 +94,68 @@ class LocalAccess:
         self._proxy.apply(command, who)
         if isinstance(command, TaskCommand):
             await self._proxy.settled()  # what the answer reports must survive a crash
+
+
+class RemoteAccess:
+    """A :class:`~.access.ProxyAccess`. The proxy needn't run yet, and may be restarted between calls."""
+
+    def __init__(
+        self, place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None, http: httpx.AsyncClient
+    ) -> None:
+        self._place = place
+        self._environ = environ
+        self._token_file = token_file
+        self._http = http
+        self._token: Token | None = None
+        self._known: tuple[str, float] | None = None
+        """Run and time of the last snapshot, so that only newer history is sent."""
+
+    async def about(self) -> About:
+        about = await self._request(ControlClient.about)
+        return replace(about, address=self._place.url)
+
+    async def world(self) -> Snapshot:
+        run, after = self._known or ("", None)
+        part = await self._request(lambda client: client.world(run, after))
+        self._known = (part.run, part.snapshot.at)
+        return part.snapshot
+
+    async def tasks(self, batch: str | None = None) -> tuple[TaskState, ...]:
+        return (await self._request(lambda client: client.tasks(batch))).tasks
+
+    async def apply(self, command: Command, who: str) -> None:
+        await self._request(lambda client: client.command(command, who), repeatable=False)
+
+    async def _request(self, send: Callable[[ControlClient], Awaitable[T]], *, repeatable: bool = True) -> T:
+        """Send a request, and repeat it with a new token if the proxy refused the old one, or if the request is
+        `repeatable` and was not answered. Raises: Unavailable, Rejected."""
+        if self._token is not None:
+            try:
+                return await send(ControlClient(self._place.url, self._token, self._http))
+            except ControlError as error:
+                self._token = None
+                if error.sent and not repeatable:
+                    raise Unavailable(self._lost(error)) from error
+        try:
+            found = find_token(self._place, self._environ, self._token_file)
+        except UsageError as error:
+            raise Unavailable(f"no HiveMind proxy can be reached: {error}{self._start()}") from None
+        try:
+            answer = await send(ControlClient(self._place.url, found, self._http))
+        except ControlError as error:
+            raise Unavailable(self._lost(error)) from error
+        self._token = found
+        return answer
+
+    def _lost(self, error: ControlError) -> str:
+        if error.sent:
+            return (
+                f"the HiveMind proxy at {self._place.url} didn't answer ({error}); the change may have been made"
+                " all the same, so check before you repeat it"
+            )
+        return f"the HiveMind proxy at {self._place.url} can't be reached: {error}{self._start()}"
+
+    def _start(self) -> str:
+        if not self._place.local:
+            return ""
+        return ". To start it: hivemind proxy --upstream https://api.anthropic.com (or hivemind-tui, with a screen)"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hivemind.cli.lab import tune_output
+from hivemind.cli.lab import tune
 from hivemind.journal.figures import Tally
 from hivemind.lab.comparison import Spread
 from hivemind.lab.simulate.overrides import Change
@@ -73,7 +73,7 @@ SEEN = "on 10 seeds not used in the search"
 )
 def test_verdict(result: TuningResult, text: str, style: str) -> None:
     """Good only where the whole interval is a gain, it is worth a change, and nobody pays for it."""
-    verdict = tune_output.verdict(result)
+    verdict = tune.verdict(result)
     assert (verdict.text, verdict.style) == (text, style)
 
 
@@ -88,4 +88,4 @@ def test_verdict(result: TuningResult, text: str, style: str) -> None:
 )
 def test_standing(progress: TuningProgress, text: str) -> None:
     """Where the search stands fits in a short line."""
-    assert tune_output.progress_text(progress, "wall_time") == text
+    assert tune.progress_text(progress, "wall_time") == text

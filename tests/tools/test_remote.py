@@ -11,8 +11,7 @@ from tools.kit import ABOUT
 from hivemind.api_types import CommandResult, Failure, TasksPart
 from hivemind.control.discovery import parse_address
 from hivemind.scheduler.commands import PauseAdmissions, Rejected
-from hivemind.tools.access import Caller, Unavailable
-from hivemind.tools.remote import RemoteAccess
+from hivemind.tools.access import Caller, RemoteAccess, Unavailable
 
 URL = "http://127.0.0.1:8765"
 

@@ -96,7 +96,6 @@ def _run(namespace: argparse.Namespace) -> int:
 
 
 def _proxy(namespace: argparse.Namespace, settings: Settings) -> ProxyClient:
-    """Raises: UsageError."""
     environ = dict(os.environ)
     if settings.control_token is not None:
         environ[TOKEN_VARIABLE] = settings.control_token.get_secret_value()

@@ -121,7 +121,6 @@ def _where_to_look(namespace: argparse.Namespace) -> Mapping[str, str]:
 
 
 def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentCommand:
-    """Raises: UsageError."""
     words = list(namespace.program)
     if words[:1] != ["--"] or len(words) < 2:
         raise UsageError(f"the command goes after --, as in {_EXAMPLE}")

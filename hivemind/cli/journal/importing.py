@@ -109,7 +109,6 @@ def _left_out(counts: Counter[str]) -> str:
 
 
 def _write(folder: Path, name: str, events: Iterable[Event]) -> None:
-    """Raises: UsageError."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         taken = name in parts_in(folder)

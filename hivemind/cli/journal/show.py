@@ -49,13 +49,11 @@ def _is_wanted(event: Event, kinds: Collection[type[Event]], agents: Collection[
 
 
 def _at(journal: Journal, text: str | None) -> float | None:
-    """Raises: UsageError."""
     began = journal.began
     return None if text is None else parse_moment(text, began.wall) - began.wall + began.at
 
 
 def _kind(name: str) -> type[Event]:
-    """Raises: UsageError."""
     by_name = {each.lower(): made for each, made in KINDS.items()}
     plain = name.lower().replace("-", "").replace("_", "")
     if plain not in by_name:

@@ -44,6 +44,7 @@ _STYLES: Mapping[Verdict, str] = {
     "worse": "bad",
     "unclear": "dim",
     "other work": "dim",
+    "same": "dim",
 }
 
 
@@ -70,10 +71,8 @@ def table(
     if changed:
         reference = recorded if len(replayed) == 1 and not foreign else None
         compared = compare_runs(replayed, changed, recorded=reference, also=[recorded])
-        rows = [
-            [*cells[:4], _amount(row.measure, changed), *_difference(row)]
-            for cells, row in zip(rows, compared, strict=True)
-        ]
+        for cells, row in zip(rows, compared, strict=True):
+            cells[4:] = [_amount(row.measure, changed), *_difference(row)]
     return lines(columns, rows, room)
 
 
@@ -94,11 +93,8 @@ def means(before: Sequence[Figures], after: Sequence[Figures], room: int | None,
 def accuracy(recorded: Figures, replayed: Sequence[Figures], *, drawn: bool) -> Cell:
     """Return in a sentence how well the model reproduces what was recorded, styled `warn` where it doesn't."""
     wall, wait = model_error(recorded, replayed)
-    errors = [
-        f"{name} by {_percent(share)}"
-        for name, share in (("wall time", wall), ("total wait", wait))
-        if share is not None
-    ]
+    named = (("wall time", wall), ("total wait", wait))
+    errors = [f"{name} by {_percent(share)}" for name, share in named if share is not None]
     if not errors:
         return Cell("Replayed with the recorded settings, nothing can be compared.", "dim")
     text = f"Replayed with the recorded settings, it is off in {' and in '.join(errors)}."
@@ -123,7 +119,6 @@ def amount(measure: Measure[Figures], value: float, unpriced: int = 0) -> str:
 
 
 def _difference(row: Row[Figures]) -> list[Cell | str]:
-    """Return the cells of the difference and of its verdict."""
     found = row.difference
     if found is None:
         return ["", ""]
@@ -134,7 +129,7 @@ def _difference(row: Row[Figures]) -> list[Cell | str]:
         text += f" ± {100 * found.half / abs(row.base):.1f}" if found.runs > 1 else ""
     else:
         text = f"{'+' if found.mean > 0 else '-'}{amount(row.measure, abs(found.mean))}"
-    style = "dim" if row.verdict == "same" else _STYLES.get(row.verdict, "")
+    style = _STYLES.get(row.verdict, "")
     return [Cell(text, style), "" if row.verdict == "same" else Cell(row.verdict, style)]
 
 

@@ -98,27 +98,20 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
 
 
 def _journal(recording: RecordingView) -> str:
-    written, path = size(recording.bytes), printable(recording.path)
-    parts = [path]
+    parts = [printable(recording.path)]
     if recording.lost:
         parts.append(f"{recording.lost:,} events are missing")
     if recording.failing:
         parts.append(f"can't be written now ({printable(recording.failing)})")
     level = "bad" if recording.failing else "warn" if recording.lost else ""
-    return f"{'journal':10}{written:>9}  {styled(', '.join(parts), level)}"
+    return f"{'journal':10}{size(recording.bytes):>9}  {styled(', '.join(parts), level)}"
 
 
 def _requests(world: Snapshot) -> str:
     totals = world.totals
+    ends = {"failed": totals.failed, "refused": totals.refused, "left": totals.abandoned, "retried OK": totals.rescued}
     parts = [f"{len(world.slots)} in flight", f"{world.queued:,} waiting", f"{totals.finished:,} finished"]
-    for number, word in (
-        (totals.failed, "failed"),
-        (totals.refused, "refused"),
-        (totals.abandoned, "left"),
-        (totals.rescued, "retried OK"),
-    ):
-        parts += [f"{number:,} {word}"] if number else []
-    return ", ".join(parts)
+    return ", ".join([*parts, *(f"{number:,} {word}" for word, number in ends.items() if number)])
 
 
 def _by_state(states: Iterable[str], order: Iterable[str] = ()) -> str:

@@ -69,26 +69,24 @@ def _set(namespace: argparse.Namespace) -> int:
     if len(namespace.values) != 1:
         raise UsageError(f"say one value, as in hivemind set {knob.name} {max(knob.lowest, 1):g}")
     value = _number(knob, namespace.values[0])
+    proxy, upstream = client.find_proxy(namespace), namespace.upstream
     shown = "no limit" if knob.zero_is_none and not value else f"{value:g}"
-    done = f"{knob.name} is {shown}" + (f" for {namespace.upstream}" if namespace.upstream else "")
-    given = {"knob": knob.name, "value": value, "upstream": namespace.upstream}
-    return client.send_command(namespace, client.find_proxy(namespace), done, "Tune", **given)
+    done = f"{knob.name} is {shown} for {upstream}" if upstream else f"{knob.name} is {shown}"
+    return client.send_command(namespace, proxy, done, "Tune", knob=knob.name, value=value, upstream=upstream)
 
 
 def _set_priority(namespace: argparse.Namespace) -> int:
-    names = [each.name.lower() for each in Priority]
     if len(namespace.values) != 2:
         raise UsageError("say who and which, as in hivemind set priority alice high")
     agent, priority = namespace.values
-    if priority.lower() not in names:
+    name, names = priority.lower(), [each.name.lower() for each in Priority]
+    if name not in names:
         raise UsageError(f"priority {priority[:40]}: must be {', '.join(names[:-1])} or {names[-1]}")
-    done = f"{agent} has priority {priority.lower()}"
-    given = {"agent": agent, "priority": priority.lower()}
-    return client.send_command(namespace, client.find_proxy(namespace), done, "SetPriority", **given)
+    proxy, done = client.find_proxy(namespace), f"{agent} has priority {name}"
+    return client.send_command(namespace, proxy, done, "SetPriority", agent=agent, priority=name)
 
 
 def _knob(name: str) -> Knob:
-    """Raises: UsageError."""
     found = KNOBS.get(name.replace("-", "_"))
     if found is None:
         hint = did_you_mean(name, [*KNOBS, "priority"]) or f"; there are {', '.join(KNOBS)}, and priority"
@@ -97,7 +95,6 @@ def _knob(name: str) -> Knob:
 
 
 def _number(knob: Knob, text: str) -> float:
-    """Raises: UsageError."""
     if knob.zero_is_none and text.lower() in _NO_LIMIT:
         return 0.0
     try:

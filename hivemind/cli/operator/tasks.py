@@ -131,7 +131,6 @@ def _in(batch: str, name: str) -> str:
 
 
 def _tokens(text: str) -> int:
-    """Raises: UsageError."""
     try:
         wanted = WantedBudget(0, None, None) if text == "0" else parse_budget(text)
     except ValueError:
