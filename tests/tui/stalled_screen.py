@@ -13,12 +13,14 @@ import time
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import cast
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tui.worlds import FakeSource, world
 
 from hivemind.console import Console
+from hivemind.host.proxy import Proxy
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.loop.lossy_driver import TerminalBack, driver_class
 from hivemind_tui.program.supervisor import Supervisor, stop_on_signals
@@ -79,7 +81,7 @@ async def main() -> bool:
         supervisor = Supervisor(console, stop)
         beating = asyncio.create_task(beat(screens))
         await supervisor.watch(host, make)
-        await supervisor.drain(host, 7.0)
+        await supervisor.drain(cast(Proxy, host), 7.0)
         beating.cancel()
         await asyncio.wait([beating])
     return not console.close() or supervisor.stuck

@@ -12,7 +12,7 @@ from tui.worlds import world
 from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority, Tune
 from hivemind.scheduler.types import Priority
-from hivemind_tui.commands import apply_whatif
+from hivemind_tui.commands import whatif
 from hivemind_tui.whatif.state import WhatIf
 
 ALICE = Change("agent.alice b.priority", "high")
@@ -25,13 +25,13 @@ def made(*changes: Change) -> WhatIf:
 
 def test_knobs_and_agents_are_commands() -> None:
     """For every upstream; what no running proxy takes is left out."""
-    assert apply_whatif.commands(made(BETA, PATIENCE, ALICE, POOR)) == [
+    assert whatif.live_commands(made(BETA, PATIENCE, ALICE, POOR)) == [
         Tune("aimd.beta", 0.7),
         SetPriority("alice b", Priority.HIGH),
         SetBudget("bob", 50_000),
     ]
     with pytest.raises(Rejected, match=r"hivemind\.toml"):
-        apply_whatif.commands(made(PATIENCE))
+        whatif.live_commands(made(PATIENCE))
 
 
 def test_what_is_left_is_toml() -> None:
@@ -39,7 +39,7 @@ def test_what_is_left_is_toml() -> None:
     refuse = Change("circuit.when_open", "refuse")
     off = Change("features.admission", False)
     alone = Change("max_agents", 4)
-    text = "\n".join(apply_whatif.for_the_file([PATIENCE, off, refuse, alone, ALICE, Change("budget.tokens", None)]))
+    text = "\n".join(whatif.file_lines([PATIENCE, off, refuse, alone, ALICE, Change("budget.tokens", None)]))
     assert tomllib.loads(text) == {
         "max_agents": 4,
         "budget": {},
@@ -51,7 +51,7 @@ def test_what_is_left_is_toml() -> None:
 
 def test_lines_for_a_shell_are_understood_there() -> None:
     """Names with blanks are quoted, numbers have no commas, and no limit is `none`."""
-    lines = apply_whatif.shell_lines(made(BETA, Change("tpm", 1_500_000.0), Change("rpm", 0.0), ALICE, POOR))
+    lines = whatif.shell_lines(made(BETA, Change("tpm", 1_500_000.0), Change("rpm", 0.0), ALICE, POOR))
     assert [shlex.split(line)[1:] for line in lines] == [
         ["set", "aimd.beta", "0.7"],
         ["set", "tpm", "1500000"],
@@ -64,7 +64,7 @@ def test_lines_for_a_shell_are_understood_there() -> None:
 def test_the_same_question_as_a_command() -> None:
     """Its changes are parsed to the same ones."""
     changes = (CEILING, Change("tpm", 1_500_000.0), Change("features.admission", False), ALICE)
-    words = shlex.split(apply_whatif.what_if_line(made(*changes)))
+    words = shlex.split(whatif.what_if_line(made(*changes)))
     assert words[:3] == ["hivemind", "what-if", "/tmp/my journals/20261121.jsonl"]
     assert words[3::2] == ["--set"] * len(changes)
     assert parse_changes(words[4::2]) == changes
@@ -72,6 +72,6 @@ def test_the_same_question_as_a_command() -> None:
 
 def test_the_difference_is_to_the_proxy_that_runs() -> None:
     """Not to what was recorded."""
-    rows = apply_whatif.difference(made(CEILING, ALICE), world())
+    rows = whatif.difference(made(CEILING, ALICE), world())
     text = ["".join(part for part, _ in row) for row in rows]
     assert [" ".join(line.split()) for line in text] == ["max_concurrency 12 → 8", "agent.alice b.priority high"]

@@ -17,7 +17,7 @@ from tui.worlds import FakeSource, world
 from hivemind.lab.simulate.overrides import Change
 from hivemind.text.shells import Shell
 from hivemind_tui.commands.actions import text_to_copy
-from hivemind_tui.commands.apply_whatif import shell_lines, what_if_line
+from hivemind_tui.commands.whatif import shell_lines, what_if_line
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.state import WhatIf
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import queue
 import select
 import signal
 import subprocess
@@ -151,3 +153,102 @@ def test_another_textual_gets_its_ordinary_driver(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(_writer_thread, "WriterThread", Other)
     assert driver.driver_class() is None
+
+
+class Writer(threading.Thread):
+    """A writer with room for two frames, which ends when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._queue: queue.Queue[str | None] = queue.Queue(2)
+        self.ends = threading.Event()
+
+    def run(self) -> None:
+        self.ends.wait(PATIENCE_S)
+
+
+class Ordinary:
+    """What Textual's driver has, without a terminal."""
+
+    def __init__(self, app: object) -> None:
+        self._app = app
+        self._file: object = sys.__stderr__
+        self._key_thread: threading.Thread | None = threading.Thread(target=lambda: None)
+        self._key_thread.start()
+        self._writer_thread: Writer | None = Writer()
+        self.fileno = -1
+        self.left: list[str] = []
+
+    def disable_input(self) -> None:
+        self.left.append("input")
+
+    def stop_application_mode(self) -> None:
+        self.left.append("screen")
+
+
+class Lossy(driver._Lossy, Ordinary):
+    """The driver under test."""
+
+
+class App:
+    """Notes the messages that it gets."""
+
+    def __init__(self) -> None:
+        self.got: list[driver.TerminalBack] = []
+        self._driver = Lossy(self)
+
+    def post_message(self, message: driver.TerminalBack) -> None:
+        self.got.append(message)
+
+
+async def test_frames_are_dropped_until_the_terminal_has_read_all() -> None:
+    """Those that fit are queued; once the queue is empty, the app is told and frames are written again."""
+    app = App()
+    lossy = app._driver
+    written = lossy._writer_thread._queue
+    for number in range(5):
+        lossy.write(str(number))
+    assert (written.qsize(), lossy.dropped) == (2, 3)
+    await asyncio.sleep(0)
+    lossy._look()
+    assert app.got == []
+    assert [written.get_nowait(), written.get_nowait()] == ["0", "1"]
+    lossy._look()
+    assert app.got[0].dropped == 3
+    lossy.write("5")
+    assert written.get_nowait() == "5"
+
+
+async def test_leaving_a_stalled_screen_makes_room_for_what_restores_the_terminal() -> None:
+    """Queued frames are thrown away, later writes aren't; nothing is written once there is no writer."""
+    lossy = App()._driver
+    written = lossy._writer_thread._queue
+    for number in range(3):
+        lossy.write(str(number))
+    lossy.disable_input()
+    lossy.exit_event.set()
+    lossy.exit_event.clear()
+    assert lossy.exit_event.is_set()
+    lossy.stop_application_mode()
+    assert lossy.left == ["input", "screen"]
+    lossy.write("restore")
+    lossy.close()
+    assert [written.get_nowait(), written.get_nowait()] == ["restore", None]
+    lossy._writer_thread = None
+    lossy.write("nothing")
+    lossy.close()
+
+
+async def test_an_app_is_closed_once_its_threads_have_ended() -> None:
+    """A terminal that is stuck is told apart, also after what it didn't read was thrown away."""
+    app = App()
+    lossy = app._driver
+    lossy.disable_input()
+    lossy._writer_thread.start()
+    assert not await driver.closed(app, 0.0)  # type: ignore[arg-type]
+    assert not await driver.freed(app, 0.0)  # type: ignore[arg-type]
+    lossy._writer_thread.ends.set()
+    assert await driver.closed(app, PATIENCE_S)  # type: ignore[arg-type]
+    assert await driver.freed(app, PATIENCE_S)  # type: ignore[arg-type]
+    lossy._writer_thread = None
+    assert await driver.freed(app, 0.0)  # type: ignore[arg-type]

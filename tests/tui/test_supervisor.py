@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -140,7 +140,7 @@ async def test_quitting_the_screen_stops_and_drains() -> None:
     watching = asyncio.create_task(stage.supervisor.watch(stage.source, stage.make))
     (await stage.screen(1)).exit("quit")
     await watching
-    await stage.supervisor.drain(host, 5.0)
+    await stage.supervisor.drain(cast(Proxy, host), 5.0)
     assert host.drained == 5.0
     assert not stage.supervisor.stuck
     assert "draining: 6 requests in flight, at most 5 s" in stage.text()
@@ -150,7 +150,7 @@ async def test_a_drain_that_is_done_at_once_is_not_talked_about() -> None:
     """Who quits when everybody has left already reads nothing of waiting."""
     host = Host(world())
     stage = Stage(host)
-    await stage.supervisor.drain(host, 5.0)
+    await stage.supervisor.drain(cast(Proxy, host), 5.0)
     assert stage.text() == ""
 
 

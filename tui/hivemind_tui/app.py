@@ -112,7 +112,6 @@ class ControlRoom(ModalApp, Actions):
         return self._source
 
     def compose(self) -> ComposeResult:
-        """Yield the board and the boxes that may lie over it."""
         yield self._board
         yield self.overlay
         yield self.palette

@@ -125,7 +125,6 @@ class Board(Vertical):
         self._view: View | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield header, pages of which one is shown, and bottom row."""
         yield self._header
         yield from self._pages.values()
         yield self._inside

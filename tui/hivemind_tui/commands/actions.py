@@ -7,9 +7,8 @@ from dataclasses import replace
 from hivemind.setup.clients import agent_line, quick_lines
 from hivemind.setup.model import Target
 from hivemind.text.shells import word
-from hivemind_tui.commands.apply_whatif import what_if_line
 from hivemind_tui.commands.navigation import NavigationActions, into
-from hivemind_tui.commands.whatif import WhatIfActions
+from hivemind_tui.commands.whatif import WhatIfActions, what_if_line
 from hivemind_tui.keys.keymap import parsed
 from hivemind_tui.render.format import clean
 from hivemind_tui.state.lists import line_fields, matching
@@ -25,7 +24,6 @@ class Actions(NavigationActions, WhatIfActions):
         getattr(self, f"action_{name}")(*arguments)
 
     def action_open(self) -> None:
-        """Open what is selected, ask for the knob's value, or simulate."""
         if self.view.page == "tuning":
             self.ask_knob(self.view.knob)
         elif self.view.page == "whatif":
@@ -34,7 +32,6 @@ class Actions(NavigationActions, WhatIfActions):
             self.go(into(self.view))
 
     def action_out(self) -> None:
-        """Go back by one layer."""
         if self.view.page != "whatif" or not self.leave_whatif():
             super().action_out()
 
@@ -51,15 +48,12 @@ class Actions(NavigationActions, WhatIfActions):
         self.action_copy()
 
     def action_copy(self) -> None:
-        """Copy what the page offers."""
         self.copy(text_to_copy(self.view))
 
     def action_theme(self) -> None:
-        """Change to the next theme."""
         self.use_theme(self.themes[(self.themes.index(self.theme_name) + 1) % len(self.themes)])
 
     def action_freeze(self) -> None:
-        """Freeze the view, or let it follow the traffic again."""
         self.go(replace(self.view, frozen=not self.view.frozen))
 
 

@@ -20,13 +20,9 @@ from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.state.view import View
 
 Rows = list[list[Span]]
+CircuitMode = Literal["auto", "open", "closed", "probe"]
 
-CIRCUIT_MODES: Mapping[str, Literal["auto", "open", "closed", "probe"]] = {
-    "a": "auto",
-    "o": "open",
-    "c": "closed",
-    "h": "probe",
-}
+CIRCUIT_MODES: Mapping[str, CircuitMode] = {"a": "auto", "o": "open", "c": "closed", "h": "probe"}
 """Keys of the circuit menu."""
 _TWO_COLUMNS = 156
 """Cells that two columns of the help take, with the box around them."""

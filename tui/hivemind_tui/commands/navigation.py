@@ -269,7 +269,6 @@ class NavigationActions(Room):
         self.ask_line("filter", now.filter, hint=hint, typed=changed)
 
     def action_lane(self, step: int) -> None:
-        """Show the next lane or the one before."""
         self.go(replace(self.view, lane_index=self.view.lane_index + step))
 
     def action_pick_agent(self, name: str) -> None:

@@ -94,7 +94,7 @@ def _knob(room: Actions, knob: str) -> Choice:
     now = room.view.what_if.value(knob) if simulated else lane.state.knobs.get(knob) if lane is not None else None
     value = "" if now is None else shown_value(knob, now)
     called = " ".join(word for word, name in _KNOBS_TOO.items() if name == knob)
-    ask = partial(room.ask_setting if simulated else room.ask_knob, knob)
+    ask = partial(room.action_other if simulated else room.ask_knob, knob)
     return Choice(knob, f"{dial.label}: {dial.meaning}", value, ask, f"knob {called} {dial.symbol}")
 
 

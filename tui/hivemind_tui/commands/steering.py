@@ -26,7 +26,6 @@ class SteeringActions(Room):
         self.steer(lambda view: intents.INTENTS[intent](view, *arguments))
 
     def action_undo(self) -> None:
-        """Undo the last change."""
         self.queue.undo(self.source)
 
     def action_budget(self) -> None:
@@ -72,7 +71,6 @@ class SteeringActions(Room):
         self.ask_line(knob, hint=hint, done=done)
 
     def action_stop(self) -> None:
-        """Stop agents after a question; allow them again without one."""
         if not (targets := self._targets()):
             return
         stopping = [agent for agent in targets if not agent.stopped]
@@ -84,7 +82,6 @@ class SteeringActions(Room):
         self.ask(f"Stop {named(stopping)}?", rows, {"y": partial(self.steer, stop)})
 
     def action_cancel(self) -> None:
-        """Cancel a task after a question."""
         self.attempt(self._ask_cancel)
 
     def _ask_cancel(self) -> None:
@@ -94,14 +91,12 @@ class SteeringActions(Room):
         self.ask(f"Cancel {clean(task.id)}?", dialogs.cancel_question(self.view, task), {"y": cancel})
 
     def action_drain(self) -> None:
-        """Drain after a question; take requests again without one."""
         if self.view.snapshot.mode == "draining":
             self._send(Drain(False))
         else:
             self.ask("Drain?", dialogs.drain_question(self.view), {"y": partial(self._send, Drain(True))})
 
     def action_circuit(self) -> None:
-        """Open the menu of the circuit's modes."""
         lane = self.view.lane.state.lane if self.view.lane else None
         title, rows = dialogs.circuit_menu(self.view)
         modes = dialogs.CIRCUIT_MODES.items()
@@ -117,7 +112,6 @@ class SteeringActions(Room):
         self.ask("Quit?", rows, dict.fromkeys(("y", "ctrl+c", "ctrl+q"), self.leave))
 
     def action_write(self) -> None:
-        """Write to the settings file what was tuned, on the what-if page what is changed there."""
         self.queue.then(self._write_tuned)
 
     async def _write_tuned(self) -> None:

@@ -1,15 +1,22 @@
-"""The actions of the what-if page: choose settings, simulate them, apply them to the proxy."""
+"""The what-if page: choosing settings, simulating them, and applying them to a running proxy or to its file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from hivemind.scheduler.commands import Rejected
-from hivemind_tui.commands import apply_whatif
+from hivemind.lab.simulate.overrides import Change, agent_commands, value_text
+from hivemind.scheduler.commands import Command, Rejected, Tune
+from hivemind.setup.snippets import toml_text
+from hivemind.text.humanise import NOTHING
+from hivemind.text.shells import command_line, word
+from hivemind.world.snapshot import Snapshot
 from hivemind_tui.commands.dialogs import Rows, choice, question
 from hivemind_tui.commands.steering import SteeringActions
+from hivemind_tui.render.dials import number, shown_value
+from hivemind_tui.render.format import clean
 from hivemind_tui.whatif import state as what_if
 from hivemind_tui.whatif.process import recording_of
 from hivemind_tui.whatif.protocol import Message, Progress, Question, ReadRecording, Simulate, WhatIfResult
@@ -17,6 +24,8 @@ from hivemind_tui.whatif.state import WhatIf
 
 _GROUP = "what if"
 _PAGE = "whatif"
+_NAME = 24
+"""Cells of a setting's name."""
 
 
 class WhatIfActions(SteeringActions):
@@ -30,7 +39,7 @@ class WhatIfActions(SteeringActions):
         path = str(recording_of(self.source, self.view.snapshot))
         view, known = self.view, self.view.what_if
         if path != known.path:
-            self._stop_simulation()
+            self.cancel_tasks(_GROUP)
             known = WhatIf(path=path)
         if view.lane is not None:
             known = replace(known, upstream=view.lane.state.upstream, at_hand=view.lane.state.knobs)
@@ -62,7 +71,7 @@ class WhatIfActions(SteeringActions):
         """Cancel the simulation, or show the settings again where the outcome hides them; return False for neither."""
         now = self.view.what_if
         if now.trying:
-            self._stop_simulation()
+            self.cancel_tasks(_GROUP)
             self._show_sheet(replace(self.view.what_if, stage=None, trying=False, choosing=True))
             self.inform("cancelled")
             return True
@@ -73,11 +82,10 @@ class WhatIfActions(SteeringActions):
 
     async def close_whatif(self) -> None:
         """End the simulating process with the screen."""
-        self._stop_simulation()
+        self.cancel_tasks(_GROUP)
         await self.simulation.aclose()
 
     def action_vary(self, steps: int) -> None:
-        """Step the setting under the cursor."""
         self._change_sheet(lambda now: what_if.turn(now, steps))
 
     def set_setting(self, text: str) -> None:
@@ -85,19 +93,14 @@ class WhatIfActions(SteeringActions):
         if text.strip():
             self._change_sheet(lambda now: what_if.typed_in(now, text))
 
-    def ask_setting(self, name: str = "") -> None:
-        """Ask for the value of a setting; of the one under the cursor where none is named."""
+    def action_other(self, name: str = "") -> None:
+        """Ask for the value of a setting, by default of the one under the cursor."""
         if name:
             self._show_sheet(replace(self.view.what_if, name=name))
         hint = "a value; or another setting: queue.max_wait_s=60"
         self.ask_line(self.view.what_if.name, hint=hint, done=self.set_setting)
 
-    def action_other(self) -> None:
-        """Ask for the value under the cursor, or for any other setting."""
-        self.ask_setting()
-
     def action_as_recorded(self) -> None:
-        """Set the setting under the cursor back to its recorded value."""
         if self.view.what_if.changes:
             self._change_sheet(lambda now: what_if.without(now, now.name))
         else:
@@ -106,12 +109,11 @@ class WhatIfActions(SteeringActions):
     def action_pick_setting(self, name: str) -> None:
         """Select a setting on a click, and ask for its value on a second one."""
         if self.view.what_if.name == name:
-            self.ask_setting()
+            self.action_other()
         else:
             self._show_sheet(replace(self.view.what_if, name=name, choosing=True))
 
     def action_apply(self) -> None:
-        """Show what would change in the running proxy, and change it if the operator agrees."""
         now = self.view.what_if
         if not now.changes:
             self.complain("no setting is changed here, so there is nothing to apply")
@@ -120,9 +122,9 @@ class WhatIfActions(SteeringActions):
             self._show_how(now)
             return
         try:
-            commands = apply_whatif.commands(now)
+            commands = live_commands(now)
         except Rejected as rejected:
-            self.ask("Only after a restart", [[(str(rejected), "text")], *apply_whatif.left_over(now)], {})
+            self.ask("Only after a restart", [[(str(rejected), "text")], *left_over(now)], {})
             return
         steer = partial(self.steer, lambda _: commands)
         rows = [choice("y", "apply", "now, to every upstream; u undoes it")]
@@ -130,7 +132,7 @@ class WhatIfActions(SteeringActions):
         if now.knobs:
             rows.append(choice("w", "apply and write", "to hivemind.toml too, after showing the difference"))
             choices["w"] = partial(self._apply_and_write, steer)
-        changes = [*apply_whatif.difference(now, self.view.snapshot), *apply_whatif.left_over(now)]
+        changes = [*difference(now, self.view.snapshot), *left_over(now)]
         self.ask("Apply to the running proxy?", question(changes, *rows), choices)
 
     def _apply_and_write(self, steer: Callable[[], object]) -> None:
@@ -138,21 +140,18 @@ class WhatIfActions(SteeringActions):
         self.queue.then(partial(self.offer_to_write, dict(self.view.what_if.knobs)))
 
     def _show_how(self, now: WhatIf) -> None:
-        lines = apply_whatif.shell_lines(now)
+        lines = shell_lines(now)
         rows: Rows = [[("This is a recording. On the machine of a running proxy, type:", "dim")]] if lines else []
         rows += [[(f"  {line}", "strong")] for line in lines]
-        rows += apply_whatif.left_over(now)
+        rows += left_over(now)
         rows = question(rows, choice("y", "copy", "these lines"), otherwise="any other key closes this")
         # All lines are pasted into a shell, which must not run those meant for the file.
         mark = "# " if lines else ""
-        text = "\n".join([*lines, *(f"{mark}{line}" for line in apply_whatif.for_the_file(now.others))])
+        text = "\n".join([*lines, *(f"{mark}{line}" for line in file_lines(now.others))])
         self.ask("How to apply it", rows, {"y": partial(self.copy, text)})
 
     def _ask_simulation(self, question: Question) -> None:
         self.run_task(self.simulation.ask(question, self._show_message), _GROUP)
-
-    def _stop_simulation(self) -> None:
-        self.cancel_tasks(_GROUP)
 
     def _show_message(self, message: Message) -> None:
         self._show_sheet(what_if.told(self.view.what_if, message))
@@ -167,3 +166,96 @@ class WhatIfActions(SteeringActions):
 
     def _show_sheet(self, now: WhatIf) -> None:
         self.go(replace(self.view, what_if=now))
+
+
+def live_commands(wanted: WhatIf) -> list[Command]:
+    """Return the commands for a running proxy. Raises: Rejected: only a restart applies the changes."""
+    found: list[Command] = [Tune(name, value) for name, value in wanted.knobs.items()]
+    found += agent_commands(wanted.others)
+    if not found:
+        raise Rejected(
+            "none of these can be changed while a proxy runs; write them into hivemind.toml and start it anew"
+        )
+    return found
+
+
+def file_lines(changes: Sequence[Change]) -> list[str]:
+    """Return lines of a settings file for changes that need a restart."""
+    lines: list[str] = []
+    table = ""
+    for change in sorted((each for each in changes if not each.name.startswith("agent.")), key=_section):
+        section, _, key = change.name.rpartition(".")
+        if section != table:
+            lines.append(f"[{section}]")
+            table = section
+        lines.append(f"# {key}: take it out" if change.value is None else f"{key} = {_toml(change.value)}")
+    return lines
+
+
+def _section(change: Change) -> tuple[str, str]:
+    """Return table and key; settings outside any table come first in a file."""
+    section, _, key = change.name.rpartition(".")
+    return section, key
+
+
+def shell_lines(wanted: WhatIf) -> list[str]:
+    """Return the commands to type on the machine of a running proxy."""
+    lines = [f"hivemind set {name} {'none' if not value else _plain(value)}" for name, value in wanted.knobs.items()]
+    for change in wanted.others:
+        kind, _, rest = change.name.partition(".")
+        if kind == "agent":
+            name, _, what = rest.rpartition(".")
+            program = "hivemind set priority" if what == "priority" else "hivemind budget"
+            lines.append(command_line(program, name, str(change.value)))
+    return lines
+
+
+def what_if_line(wanted: WhatIf) -> str:
+    """Return the command that simulates the same."""
+    sets = [f"--set {word('bash', f'{each.name}={_value(each)}')}" for each in wanted.changes]
+    # A path that begins with a hyphen would be a flag, and flags behind `--` would be paths.
+    path = f"./{wanted.path}" if wanted.path.startswith("-") else wanted.path
+    return " ".join(["hivemind what-if", word("bash", path), *sets])
+
+
+def difference(wanted: WhatIf, snapshot: Snapshot) -> Rows:
+    """Return rows with each changed knob, its present values in the proxy, and the new one."""
+    rows: Rows = []
+    for name, value in wanted.knobs.items():
+        now = {lane.state.upstream: lane.state.knobs[name] for lane in snapshot.lanes if name in lane.state.knobs}
+        stands = sorted(set(now.values()))
+        before = ", ".join(shown_value(name, each) for each in stands) if stands else NOTHING
+        rows.append([(f"{name:<{_NAME}} ", "text"), (before, "dim"), (f" → {shown_value(name, value)}", "accent")])
+    for change in wanted.others:
+        if change.name.startswith("agent."):
+            rows.append([(f"{clean(change.name):<{_NAME}} ", "text"), (value_text(change.value), "accent")])
+    return rows
+
+
+def left_over(wanted: WhatIf) -> Rows:
+    """Return rows with the changes that need a restart, as lines of the settings file."""
+    lines = file_lines(wanted.others)
+    if not lines:
+        return []
+    return [
+        [],
+        [("Only from the next start on, in hivemind.toml:", "dim")],
+        *([(f"  {line}", "text")] for line in lines),
+    ]
+
+
+def _value(change: Change) -> str:
+    return _plain(change.value) if isinstance(change.value, float) else value_text(change.value)
+
+
+def _plain(value: float) -> str:
+    """Return the number without commas, which no command accepts."""
+    return number(value).replace(",", "")
+
+
+def _toml(value: float | bool | str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return toml_text(value)
+    return _plain(value) if math.isfinite(value) else "0"

@@ -209,7 +209,6 @@ class Monitor:
             gc.callbacks.remove(self._on_gc)
 
     def _ended(self, where: str, began_s: float, cpu_began_s: float, gc_before_s: float) -> None:
-        """Count a step that ended."""
         ended_s = self._clock()
         wall_s = ended_s - began_s
         self._busy_s += wall_s

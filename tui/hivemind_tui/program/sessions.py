@@ -102,7 +102,6 @@ async def _attach(remote: RemoteProxy, supervisor: Supervisor, screens: Screens 
 
 
 async def _replay(path: Path, console: Console, supervisor: Supervisor, screens: Screens) -> None:
-    """Show a recording."""
     from hivemind.journal.index.player import Player
     from hivemind_tui.sources.replay import ReplaySource
 
@@ -155,7 +154,6 @@ class _ProxySession:
             print(closing_table(snapshot), flush=True)
 
     async def _start_demo(self) -> Local:
-        """Start the demo and a proxy for it, on a port of its own."""
         world = await self.stack.enter_async_context(DemoWorld(Demo()))
         proxy, served, _ = await self._serve(self.options.settings.model_copy(update={"port": 0}), world)
         await self._begin(world, proxy, served.url)

@@ -12,15 +12,15 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hivemind.console import Console
 from hivemind.text.humanise import short_plural
-from hivemind.world.snapshot import Snapshot
 from hivemind_tui.program.headless import follow
 from hivemind_tui.sources.base import Source
 
 if TYPE_CHECKING:
+    from hivemind.host.proxy import Proxy
     from hivemind_tui.app import ControlRoom
 
 _log = logging.getLogger(__name__)
@@ -75,16 +75,6 @@ def stop_on_signals() -> Iterator[Stop]:
             loop.remove_signal_handler(number)
 
 
-class Drainable(Protocol):
-    """A proxy, as far as draining needs it."""
-
-    def snapshot(self) -> Snapshot:
-        """Return the world now."""
-
-    async def drain(self, timeout_s: float) -> None:
-        """Grant no request and let those in flight finish, for at most this long."""
-
-
 class Supervisor:
     """Shows a source until it is asked to stop."""
 
@@ -121,7 +111,7 @@ class Supervisor:
         self._console.release()
         return self._stop.is_set()
 
-    async def drain(self, proxy: Drainable, timeout_s: float) -> None:
+    async def drain(self, proxy: Proxy, timeout_s: float) -> None:
         """Drain a proxy, and report that it drains where this takes a while."""
         draining = asyncio.create_task(proxy.drain(timeout_s), name="hivemind-drain")
         await asyncio.wait([draining], timeout=_REPORT_AFTER_S)

@@ -15,9 +15,7 @@ from hivemind_tui.render.glyphs import PRIORITIES, sign, task_sign
 T = TypeVar("T")
 ENDED = frozenset(TASK_STATES) - OPEN
 """States of tasks that have ended."""
-ASCENDING = frozenset(
-    {"name", "agent", "task", "state", "prio", "own", "budget", "client", "model", "lane"},
-)
+ASCENDING = frozenset({"name", "agent", "task", "state", "prio", "own", "budget", "client", "model", "lane"})
 """Columns that are sorted from the smallest; the others begin with the largest number."""
 _LAST = 1e12
 _BY_IMPORTANCE = ("running", "ready", "waiting", "blocked", "failed", "cancelled", "skipped", "done")

@@ -111,7 +111,6 @@ def _place_hidden(
 
 
 def _together(agent: AgentView, below: Sequence[AgentView]) -> AgentView:
-    """Return the agent with the sums over itself and those below."""
     every = (agent, *below)
     usage = sum((each.usage for each in every), Usage())
     return replace(agent, usage=usage, **{name: sum(getattr(each, name) for each in every) for name in _SUMMED})
