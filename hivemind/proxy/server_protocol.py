@@ -261,7 +261,6 @@ class ClientProtocol(HttpToolsProtocol):
         self._begins_chunk = False
         self._head_size = self._head_slack = 0
         """Bytes of the head so far, and how many of these may have been the end of the message before it."""
-        self._framing: Headers = []
         self._body_size = 0
         """Bytes of all bodies."""
         self._excess = 0
@@ -379,7 +378,6 @@ class ClientProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self.url = b""
-        self.expect_100_continue = False
         headers = self.headers = []
         notifier = self._disconnect
         if notifier is None:
@@ -400,7 +398,6 @@ class ClientProtocol(HttpToolsProtocol):
         self._head_size = self._chunk
         self._head_slack = 0 if self._begins_chunk else self._chunk
         self._begins_chunk = False
-        self._framing = []
 
     def on_url(self, url: bytes) -> None:
         self.url += url
@@ -408,13 +405,8 @@ class ClientProtocol(HttpToolsProtocol):
             raise target_too_long()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        name, headers = name.lower(), self.headers
-        headers.append((name, value))
-        if name in FRAMING:
-            self._framing.append((name, value))
-            if name == b"expect" and value.lower() == b"100-continue":
-                self.expect_100_continue = True
-        if len(headers) > MAX_LINES:
+        self.headers.append((name.lower(), value))
+        if len(self.headers) > MAX_LINES:
             raise too_many_lines()
 
     def on_headers_complete(self) -> None:
@@ -422,7 +414,8 @@ class ClientProtocol(HttpToolsProtocol):
             raise head_too_large()
         parser = self.parser
         method, version = parser.get_method(), parser.get_http_version()
-        check(method, self.url, version, self._framing)
+        framing = [pair for pair in self.headers if pair[0] in FRAMING]
+        check(method, self.url, version, framing)
         if len(self.pipeline) >= MAX_PIPELINED:
             raise _too_far_ahead()
         if parser.should_upgrade():
@@ -448,7 +441,7 @@ class ClientProtocol(HttpToolsProtocol):
             access_log=False,
             default_headers=[],
             message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue and version == "1.1",
+            expect_100_continue=version == "1.1" and any(map(_expects_continue, framing)),
             keep_alive=version != "1.0" and parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
@@ -616,6 +609,10 @@ class ClientProtocol(HttpToolsProtocol):
     def _write_stalled(self) -> None:
         _log.info("a client took nothing of its answer for %g s, so its connection was closed", WRITE_STALL_S)
         self.transport.abort()
+
+
+def _expects_continue(header: tuple[bytes, bytes]) -> bool:
+    return header[0] == b"expect" and header[1].lower() == b"100-continue"
 
 
 def _too_far_ahead() -> RequestRefused:

@@ -18,6 +18,8 @@ MAX_HEAD = 256 * 1024
 """Bytes of a response head (interim ones included) that are read before it counts as malformed."""
 MAX_HEAD_LINES = 1000
 """Most header lines of a response; each of tens of thousands would be checked a dozen times."""
+FRESH_S = 0.05
+"""A connection that was idle no longer is usually open; asking the system costs a third of sending a request."""
 IDLE_AGE_S = 50.0
 """A connection that was idle longer is closed; common load balancers close theirs after 60 s."""
 
@@ -89,9 +91,12 @@ class Connection(asyncio.Protocol):
 
     # --- Client ---------------------------------------------------------------------------------------------------
 
-    def is_usable(self) -> bool:
-        """Return whether a request may be written: it is open, and no input waits that the loop hasn't read."""
-        return not self.closed and not self._poll.poll(0)
+    def is_usable(self, *, surely: bool) -> bool:
+        """Return whether a request may be written: it is open, and no input waits that the loop hasn't read; one that
+        has just been used is only asked for that if it must `surely` be open."""
+        if self.closed:
+            return False
+        return (not surely and self._loop.time() - self.idle_since < FRESH_S) or not self._poll.poll(0)
 
     def start(self, method: bytes, head: bytes, body: bytes) -> NativeResponse:
         """Write a request. Return its response, which is filled as it comes."""

@@ -53,7 +53,7 @@ class Pool:
         """Return an open connection that became idle after `since` (by the loop's clock), or None."""
         while self._idle:
             connection, _ = self._idle.popitem()
-            if not connection.is_usable():
+            if not connection.is_usable(surely=since > 0.0):
                 connection.abort()
             elif connection.idle_since < since:
                 self._idle[connection] = None
