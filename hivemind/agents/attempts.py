@@ -1,7 +1,7 @@
-"""Attempts at a command that outlive whoever started them: started, waited for, adopted, stopped.
+"""Attempts at a command that outlive the runner that started them.
 
-Each has a folder of its own, which its shim (:mod:`.shim`) takes before it starts the command, and in which it writes
-down how the command ended. So a runner that begins anew finds out what became of an attempt, or goes on waiting for it.
+Each has a folder, which its shim (:mod:`.shim`) takes before it starts the command, and in which the shim notes how the
+command ended. So a restarted runner knows the result of an attempt, or continues to wait for it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pathlib import Path
 from hivemind.agents import shim
 
 _LOOK_EVERY_S = 0.1
-"""Where the system doesn't say when a process ends."""
+"""Polling interval on systems without pidfd."""
 _SHIM = (sys.executable, "-I", "-S", shim.__file__)
-"""Without site-packages: it needs none, and is there in a fortieth of a second."""
+"""Without site-packages, which it doesn't need: so it starts in 25 ms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,16 @@ class Ended:
     """How an attempt ended."""
 
     exit_code: int | None
-    """Negative: the number of the signal that ended it; None: it never ran, or nobody saw its end."""
+    """Negative: the number of the signal that ended it; None: unknown, or it never ran."""
     began: float = 0.0
-    """Time of day, in seconds since the epoch; 0 where nobody knows."""
+    """Seconds since the epoch; 0: unknown."""
     ended: float = 0.0
-    """Likewise."""
+    """Seconds since the epoch; 0: unknown."""
 
 
 class TaskProcess:
-    """One of them. Made by :func:`start` and :func:`adopt`."""
+    """An attempt, started by this runner (:func:`start`) or, without `process`, by an earlier one. If the shim hasn't
+    taken the folder by then, it won't start the command."""
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes] | None = None) -> None:
         self.folder = folder
@@ -46,7 +47,7 @@ class TaskProcess:
         self._ended: Ended | None = None
 
     def look(self) -> Ended | None:
-        """How it ended; None while it runs. What a shim that was killed has left running is killed.
+        """Return how it ended; None while it runs. If its shim was killed, the command is killed too.
 
         Raises: OSError: the folder can't be read.
         """
@@ -61,12 +62,12 @@ class TaskProcess:
         return found
 
     def stop(self, *, hard: bool = False) -> None:
-        """Ask the command and all in its process group to end (SIGTERM), or end them (`hard`: SIGKILL)."""
+        """Send SIGTERM, or (`hard`) SIGKILL, to the command's process group."""
         number = signal.SIGUSR1 if hard else signal.SIGTERM
         if self._process is not None:
-            self._process.send_signal(number)  # which looks first whether it is still the same process
+            self._process.send_signal(number)  # checks that it is still the same process
             return
-        pid = self._shim()
+        pid = self._noted(0)[0]
         if pid is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -75,7 +76,7 @@ class TaskProcess:
                 return
             handle = os.pidfd_open(pid)
             try:
-                if self._locked():  # so the process that we hold is the shim, and no later one of its number
+                if self._locked():  # then the process is the shim, and not a later one with its number
                     signal.pidfd_send_signal(handle, number)
             finally:
                 os.close(handle)
@@ -88,7 +89,7 @@ class TaskProcess:
         if (found := self._result()) is not None:
             return found
         if not (self.folder / shim.TAKEN).exists():
-            # Its shim hasn't come so far, and won't run anything if it still does.
+            # The shim hasn't come so far. Once the folder is taken, it won't start the command.
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = shim.take(str(self.folder), "")
             if lock is not None:
@@ -105,11 +106,11 @@ class TaskProcess:
         return Ended(int(code), float(began), float(ended))
 
     def _lost(self) -> Ended:
-        """Its shim is gone and has left no result, so what it started must not go on beside the next attempt."""
+        """Kill the command of a shim that is gone without a result: it must not run beside the next attempt."""
         pid, was_started = self._noted(1)
-        if pid and was_started and shim.started(int(pid)) == was_started:
+        if pid is not None and was_started and shim.started(pid) == was_started:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(int(pid), signal.SIGKILL)
+                os.killpg(pid, signal.SIGKILL)
         return Ended(None)
 
     def _locked(self) -> bool:
@@ -125,23 +126,18 @@ class TaskProcess:
             os.close(file)
         return False
 
-    def _shim(self) -> int | None:
-        """Its process; None where none has taken the folder."""
-        pid, _ = self._noted(0)
-        return int(pid) if pid else None
-
-    def _noted(self, line: int) -> tuple[str, str]:
-        """A process and when it was started, as far as they are noted."""
+    def _noted(self, line: int) -> tuple[int | None, str]:
+        """Return the process of the shim (line 0) or the command (1) and when it was started, if they are noted."""
         try:
             lines = (self.folder / shim.TAKEN).read_text("ascii").splitlines()
         except FileNotFoundError:
-            return "", ""
+            return None, ""
         pid, _, when = (lines[line] if line < len(lines) else "").partition(" ")
-        return pid, when
+        return int(pid) if pid else None, when
 
     async def _change(self) -> None:
-        """Until its shim may have ended."""
-        pid = self._process.pid if self._process is not None else self._shim()
+        """Wait until the shim may have ended."""
+        pid = self._process.pid if self._process is not None else self._noted(0)[0]
         try:
             handle = None if pid is None or not hasattr(os, "pidfd_open") else os.pidfd_open(pid)
         except ProcessLookupError:
@@ -159,10 +155,10 @@ class TaskProcess:
 
 
 def start(folder: Path, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], log: Path) -> TaskProcess:
-    """Start a command, in a session of its own, with the end of `log` for its output and nothing to read.
+    """Start a command in a session of its own. Its output is appended to `log`, its input is empty.
 
-    The folder is made for it. A command that can't be started ends with 127 or 126, as in a shell, and its log says
-    why. Raises: OSError: the folder is there already (FileExistsError), or something else can't be made or opened.
+    The folder is created. A command that can't be started ends with 127 or 126, as in a shell, and its log says why.
+    Raises: OSError: the folder exists already (FileExistsError), or a file can't be created or opened.
     """
     folder.mkdir(mode=0o700, parents=True)
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
@@ -176,11 +172,3 @@ def start(folder: Path, command: Sequence[str], *, cwd: Path, environ: Mapping[s
             start_new_session=True,
         )
     return TaskProcess(folder, process)
-
-
-def adopt(folder: Path) -> TaskProcess:
-    """The attempt that an earlier runner started in that folder.
-
-    One whose shim hasn't come so far will not run any more.
-    """
-    return TaskProcess(folder)

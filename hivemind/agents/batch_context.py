@@ -1,4 +1,16 @@
-"""What everybody who works on a batch shares: the proxy, the plan, the folder, the lines, and the word to stop."""
+"""What the parts of a batch's runner share: the proxy, the plan, the output, the stop, and the batch's files.
+
+::
+
+    batches/NAME/lock                     held by the runner for as long as it lives
+    batches/NAME/3/                       the third fresh start
+        runners/CLAIM                     a file for each runner that worked on it
+        budgets.json                      the budgets that were set, so that an operator's changes since are kept
+        logs/TASK.log
+        attempts/TASK/CLAIM/              a folder for each claim, in the order of their names
+            run/                          written by the attempt itself, see hivemind.agents.shim
+            outcome.json                  its result
+"""
 
 from __future__ import annotations
 
@@ -9,7 +21,7 @@ import os
 import re
 import shutil
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -21,22 +33,25 @@ from hivemind.agents.session import Ask, Session
 from hivemind.api_types import PlaceRelease, PlaceRequest, RunUsage, TaskState
 from hivemind.control.client import ControlError
 from hivemind.control.discovery import AGENT_VARIABLE
-from hivemind.scheduler.commands import FinishTask, Rejected, SetBudget
+from hivemind.scheduler.commands import Command, FinishTask, Rejected, SetBudget
 from hivemind.text.amounts import WantedBudget
 
 T = TypeVar("T")
 
 WHO = "batch"
-"""Signs what a runner orders."""
+"""Author of a runner's commands."""
 LAST_WORDS_S = 10.0
-"""How long a proxy that is away is waited for once the runner is to stop."""
+"""How long a runner that is to stop waits for a proxy that is away."""
 _LAST_WORD_S = 1.0
-"""And once it is to stop at once."""
+"""How long if it is to stop at once."""
+_CLAIM = re.compile(r"[0-9A-Za-z]+-[0-9]+-[0-9]+")
+_KEPT = 5
+"""Earlier starts whose files are kept."""
 
 
 @dataclass
 class BatchContext:
-    """What a batch's runner works with: proxy, plan, folder and output."""
+    """What a batch's runner works with."""
 
     session: Session
     plan: Plan
@@ -46,13 +61,13 @@ class BatchContext:
     """Takes a line and its tone."""
     wall: Callable[[], float]
     stop: asyncio.Event = field(default_factory=asyncio.Event)
-    """Start nothing more, and end what runs."""
+    """Set to start nothing more, and end what runs."""
     at_once: asyncio.Event = field(default_factory=asyncio.Event)
-    """End it the hard way."""
+    """Set to kill what runs."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     notice: str = ""
-    """What keeps everything from going on."""
-    _agents: dict[str, asyncio.Lock] = field(default_factory=dict)
+    """What keeps the batch from continuing."""
+    _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     @property
     def batch(self) -> str:
@@ -61,7 +76,7 @@ class BatchContext:
 
     @property
     def place(self) -> PlaceRequest:
-        """The batch's own: it is the parent of its agents, which costs no place, and counts what they use."""
+        """The batch's own place: as the parent of its agents, which costs no slot, and counts what they use."""
         return PlaceRequest(
             self.batch,
             self.environ.get(AGENT_VARIABLE) or None,
@@ -70,10 +85,6 @@ class BatchContext:
             runner=f"{socket.gethostname()}:{self.folder.root}",
             who=WHO,
         )
-
-    async def keep(self, place: PlaceRequest) -> None:
-        """Keep a place in the proxy for the runner. Raises: NoAnswer, Rejected."""
-        await self.session.ask(lambda client: client.place(place))
 
     def planned(self, state: TaskState) -> PlannedTask:
         """Return a task as the plan has it; one that isn't in the plan, as the graph has it."""
@@ -91,16 +102,14 @@ class BatchContext:
         """Return a task's name without the batch's before it."""
         return text.removeprefix(f"{self.batch}.")
 
-    @contextlib.asynccontextmanager
-    async def alone(self, agent: str) -> AsyncIterator[None]:
-        """One process at a time is called that."""
-        async with self._agents.setdefault(agent, asyncio.Lock()):
-            yield
+    def lock(self, agent: str) -> asyncio.Lock:
+        """Return the lock to hold while a process of that agent runs."""
+        return self._locks.setdefault(agent, asyncio.Lock())
 
     async def ask(self, ask: Ask[T]) -> T:
-        """Ask the proxy, and wait for it where it is away; not for ever once the runner is to stop.
+        """Ask the proxy, and wait for it if it is away; not for ever once the runner is to stop.
 
-        Raises: Rejected; NoAnswer.
+        Raises: Rejected; ControlError.
         """
         patient = asyncio.create_task(self.session.patiently(ask, away=self.away, back=self.back))
         stop, hard = asyncio.create_task(self.stop.wait()), asyncio.create_task(self.at_once.wait())
@@ -117,12 +126,18 @@ class BatchContext:
                 task.cancel()
             await asyncio.wait((patient, stop, hard))
 
+    async def order(self, command: Command) -> None:
+        """Have a command executed. Raises: Rejected; ControlError."""
+        await self.ask(lambda client: client.command(command, WHO))
+
+    async def tasks(self) -> tuple[TaskState, ...]:
+        """Return the batch's tasks. Raises: ControlError."""
+        return (await self.ask(lambda client: client.tasks(self.batch))).tasks
+
     def away(self, why: str) -> None:
-        """The proxy doesn't answer."""
+        """Note that the proxy doesn't answer."""
         if not self.notice:
-            self.notice = (
-                f"the proxy is away ({why}); running tasks go on, and what becomes of them is told when it is back"
-            )
+            self.notice = f"the proxy is away ({why}); running tasks continue and are reported when it is back"
             self.say(self.notice, "warn")
 
     def back(self) -> None:
@@ -131,55 +146,47 @@ class BatchContext:
             self.notice = ""
             self.say("the proxy is back", "good")
 
-    async def state_of(self, task: str) -> TaskState | None:
-        """A task as the graph has it. Raises: NoAnswer."""
-        found = await self.ask(lambda client: client.tasks(self.batch))
-        return next((each for each in found.tasks if each.spec.id == task), None)
-
     async def finish(self, state: TaskState, *, ok: bool, note: str, again: bool) -> None:
-        """Tell the graph how an attempt ended, once. Raises: NoAnswer."""
-        order, task, heard = FinishTask(state.spec.id, ok, note, again), state.spec.id, False
+        """Report the end of an attempt, once. Raises: ControlError."""
+        order, task, sent = FinishTask(state.spec.id, ok, note, again), state.spec.id, False
         while True:
-            if heard:
-                # It may have been carried out before its answer was lost, and the task be at its next attempt.
-                now = await self.state_of(task)
+            if sent:
+                # It may have been executed before its answer was lost, and the task be at its next attempt.
+                now = next((each for each in await self.tasks() if each.spec.id == task), None)
                 if now is None or now.state != "running" or now.runner != state.runner:
                     return
             try:
-                await self.session.ask(lambda client: client.command(order, WHO))
-                return
+                return await self.session.order(order, WHO)
             except Rejected as error:
                 self.say(f"{self.short(task)}: how it ended isn't noted: {error}", "warn")
                 return
             except ControlError as error:
-                heard = heard or error.sent
+                sent = sent or error.sent
                 await self.ask(lambda client: client.about())
 
     async def leave(self, agent: str, claim: str, exit_code: int | None) -> RunUsage:
-        """An agent's process has ended. Raises: NoAnswer."""
+        """Report the end of an agent's process. Raises: ControlError."""
         return await self.ask(lambda client: client.leave(PlaceRelease(agent, exit_code, claim, WHO)))
 
     async def budget(self, agent: str, wanted: WantedBudget | None) -> None:
-        """Order an agent's budget, with all that it starts, unless that was done; what an operator made of it since
-        holds. Raises: NoAnswer, Rejected."""
-        if not wanted or self.folder.ordered(agent) == repr(wanted):
-            return
-        order = SetBudget(agent, wanted.tokens, wanted.dollars, wanted.per, "subtree")
-        await self.ask(lambda client: client.command(order, WHO))
-        self.folder.order(agent, repr(wanted))
+        """Set the budget of an agent and all that it starts, unless that was done: an operator's change since holds.
+
+        Raises: ControlError, Rejected.
+        """
+        if wanted and self.folder.budgets().get(agent) != repr(wanted):
+            await self.order(SetBudget(agent, wanted.tokens, wanted.dollars, wanted.per, "subtree"))
+            self.folder.note_budget(agent, repr(wanted))
 
 
-_CLAIM = re.compile(r"[0-9A-Za-z]+-[0-9]+-[0-9]+")
-_KEPT = 5
-"""Earlier times of which logs are kept."""
+# --- Files ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What an attempt came to."""
+    """The result of an attempt."""
 
     how: str
-    """`done`, `failed`, `stopped` by whoever ended the runner, or `lost`."""
+    """`done`, `failed`, `stopped` with the runner, or `lost`."""
     exit_code: int | None
     seconds: float
     tokens: int
@@ -195,7 +202,7 @@ class RunnerNote:
     hosted: bool
     """It served the proxy too, which ended with it."""
     plan: str
-    """The file."""
+    """The plan's file."""
 
 
 class Busy(Exception):
@@ -203,7 +210,7 @@ class Busy(Exception):
 
 
 class BatchFolder:
-    """Of one batch. Raises: OSError, from every method."""
+    """The files of one batch. Raises: OSError, from every method."""
 
     def __init__(self, state: Path, batch: str) -> None:
         self.root = state / "batches" / batch
@@ -212,7 +219,7 @@ class BatchFolder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other runners away; a runner that was killed holds nothing. Raises: Busy."""
+        """Exclude other runners until this process ends. Raises: Busy."""
         with open(os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -221,15 +228,15 @@ class BatchFolder:
             yield
 
     def begun(self) -> bool:
-        """Go on with the latest time; False where it never was begun."""
-        found = self._times()
+        """Continue with the latest start; return False if there is none."""
+        found = self._starts()
         if found:
             self._path = self.root / str(found[-1])
         return bool(found)
 
     def begin(self) -> None:
-        """Empty the folder for a new run of the batch."""
-        found = self._times()
+        """Make the folders of a fresh start."""
+        found = self._starts()
         for old in found[: max(0, len(found) - _KEPT + 1)]:
             shutil.rmtree(self.root / str(old))
         self._path = self.root / str(found[-1] + 1 if found else 1)
@@ -238,7 +245,7 @@ class BatchFolder:
 
     @property
     def logs(self) -> Path:
-        """A file a task."""
+        """The folder of the tasks' logs."""
         return self._path / "logs"
 
     def log(self, task: str) -> Path:
@@ -246,60 +253,57 @@ class BatchFolder:
         return self.logs / f"{task}.log"
 
     def enlist(self, runner: str, note: RunnerNote) -> None:
-        """Somebody works on it from now on."""
+        """Note that a runner works on the batch."""
         _write(self._path / "runners" / runner, note)
 
     def plans(self) -> set[str]:
-        """The files that the batch was run from."""
+        """Return the plan files of all runners."""
         found = [_read(path, RunnerNote) for path in (self._path / "runners").iterdir()]
         return {note.plan for note in found if note is not None}
 
     def runner(self, claim: str) -> RunnerNote | None:
-        """Who made that claim; None: nobody who worked on it from here."""
+        """Return the runner that made that claim; None if it isn't one of this folder's."""
         if not _CLAIM.fullmatch(claim):
-            return None  # somebody else's, and perhaps no name for a file
+            return None  # perhaps no valid name of a file
         return _read(self._path / "runners" / claim.rpartition("-")[0], RunnerNote)
 
     def attempt(self, task: str, claim: str) -> Path:
-        """The folder of an attempt's own, which is its to make; what it is in is there afterwards."""
+        """Return the folder for an attempt's process, which makes it; its parent exists afterwards."""
         folder = self._path / "attempts" / task / claim
         _make(folder)
         return folder / "run"
 
     def conclude(self, task: str, claim: str, outcome: TaskOutcome) -> None:
-        """Remember what an attempt came to."""
+        """Keep the result of an attempt."""
         _write(self.attempt(task, claim).with_name("outcome.json"), outcome)
 
     def outcomes(self, task: str) -> list[TaskOutcome | None]:
-        """What the task's attempts came to, as far as it is known, oldest first."""
+        """Return the results of the task's attempts, oldest first; None if one is unknown."""
         folder = self._path / "attempts" / task
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
         return [_read(folder / name / "outcome.json", TaskOutcome) for name in names]
 
-    def ordered(self, agent: str) -> str | None:
-        """The budget that was ordered for an agent last."""
-        return self._ordered().get(agent)
-
-    def order(self, agent: str, budget: str) -> None:
-        """Note that a stop was asked for."""
-        _write(self._path / "budgets.json", self._ordered() | {agent: budget})
-
-    def _ordered(self) -> dict[str, str]:
+    def budgets(self) -> dict[str, str]:
+        """Return the budgets that were set last, by agent."""
         return _read(self._path / "budgets.json", dict[str, str]) or {}
 
-    def _times(self) -> list[int]:
+    def note_budget(self, agent: str, budget: str) -> None:
+        """Note the budget that was set for an agent."""
+        _write(self._path / "budgets.json", self.budgets() | {agent: budget})
+
+    def _starts(self) -> list[int]:
         return sorted(int(name) for name in os.listdir(self.root) if name.isdigit())
 
 
 def _make(folder: Path) -> None:
-    """With all above it that isn't there, for the user alone."""
+    """Make a folder and its missing parents, all for the user alone."""
     if not folder.is_dir():
         _make(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _write(path: Path, value: object) -> None:
-    """Whole or not at all."""
+    """Write a file, whole or not at all."""
     draft = path.with_name(f".{path.name}")
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         file.write(msgspec.json.encode(value))
@@ -307,7 +311,6 @@ def _write(path: Path, value: object) -> None:
 
 
 def _read(path: Path, kind: type[T]) -> T | None:
-    """None: there is none, or it was cut off."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except (FileNotFoundError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""One claimed task of a batch, seen through: a place, its process, and what the graph is told of its end."""
+"""One claimed task of a batch: its place, its process, and the report of its end."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from hivemind.agents.attempts import Ended, TaskProcess, adopt, start
+from hivemind.agents.attempts import Ended, TaskProcess, start
 from hivemind.agents.batch_context import WHO, BatchContext, TaskOutcome
 from hivemind.agents.environment import command_for, environment_for
-from hivemind.agents.run import CannotRun, check_command
+from hivemind.agents.run import CannotRun, check_command, exit_text
 from hivemind.agents.shim import NOT_STARTED
 from hivemind.api_types import PlaceRequest, RunUsage, TaskState
 from hivemind.control.client import ControlError
@@ -21,64 +20,58 @@ from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.text.amounts import raise_command
 from hivemind.text.humanise import short_duration, usage
 
-if TYPE_CHECKING:
-    from hivemind.agents.plan import PlannedTask
-
 GRACE_S = 10.0
-"""From being asked to end to being ended."""
+"""From SIGTERM to SIGKILL."""
 LOST_LIMIT = 3
-"""An attempt that vanished without a result is made again; after so many in a row the task has failed."""
+"""An attempt that vanished without a result is repeated; after so many in a row the task has failed."""
 _TIMED_OUT = "timed out"
-_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _NEXT_ASKS_EVERY_S = 0.25
-"""For a place, when it is the next to get one."""
+"""Interval of requests for a place at the head of the queue."""
 _LOOK_EVERY_S = 0.25
-"""At whether its end is wanted; its end itself is noticed at once."""
+"""Interval of checks whether the process should end; its end is noticed at once."""
 
 
 class TaskRun:
-    """From the claim to the end."""
+    """A task from the claim to the end."""
 
-    def __init__(self, desk: BatchContext, state: TaskState, *, taken_over: bool = False) -> None:
-        self._desk = desk
+    def __init__(self, context: BatchContext, state: TaskState, *, taken_over: bool = False) -> None:
+        """`taken_over`: an earlier runner claimed it."""
+        self._context = context
         self.state = state
-        self.planned: PlannedTask = desk.planned(state)
+        self.planned = context.planned(state)
+        self.name = self.planned.name
+        """Its name in the plan."""
         self.agent = state.spec.agent or state.spec.id
         self.phase = "queued"
         """`queued` for a place, `running`, `stopping`, `delayed` before it starts again, or `over`."""
         self.ahead: int | None = None
-        """How many queue before it; None: it doesn't."""
+        """Its position in the queue; None: it isn't queued."""
         self.unwanted = False
-        """Somebody else ended the task in the graph."""
+        """Another client ended the task in the graph."""
         self.began: float | None = None
         """Wall clock."""
         self._taken_over = taken_over
-        self._folder = desk.folder.attempt(self.planned.name, state.runner)
+        self._folder = context.folder.attempt(self.name, state.runner)
         self._spared = False
-        """It ended while its proxy was gone with the runner, so it isn't to blame if it failed."""
+        """It ended without a proxy, so a failure isn't its own."""
         self._place = asyncio.Lock()
         self._left = False
         self._token = ""
-        """What its process shows as an agent; empty: what all agents show."""
+        """The token of its process; empty: the token of all agents."""
         self._reason = ""
-        """Why we ended it."""
-
-    @property
-    def name(self) -> str:
-        """As the plan has it."""
-        return self.planned.name
+        """Why this runner ended it."""
 
     @property
     def place(self) -> PlaceRequest:
-        """What it asks for."""
+        """The request for its place."""
         planned, state = self.planned, self.state
         return PlaceRequest(
             self.agent,
-            self._desk.batch,
+            self._context.batch,
             state.spec.id,
             state.priority,
             running=self.phase in ("running", "stopping"),
-            resumed=any(self._earlier()),
+            resumed=any(self._outcomes()[:-1]),
             command=planned.command,
             cwd=str(planned.cwd),
             runner=state.runner,
@@ -87,135 +80,130 @@ class TaskRun:
         )
 
     async def run(self) -> None:
-        """See it through; what couldn't be told to the proxy is found by a later runner."""
+        """Run it to its end. An end that can't be reported is found by a later runner."""
         try:
-            async with self._desk.alone(self.agent):
+            async with self._context.lock(self.agent):
                 attempt = await (self._found() if self._taken_over else self._begun())
                 if attempt is not None:
                     await self._conclude(await self._watched(attempt))
         except ControlError as error:
-            self._desk.say(f"{self.name}: the proxy isn't told how it stands ({error}); --resume will", "warn")
+            self._context.say(f"{self.name}: the proxy isn't told how it stands ({error}); --resume will", "warn")
         finally:
             self.phase = "over"
-            self._desk.changed.set()
+            self._context.changed.set()
 
     async def keep(self) -> None:
-        """Keep its place, if it has one. Raises: NoAnswer."""
+        """Renew its place, if it has one. Raises: ControlError."""
         async with self._place:
             if self.phase in ("running", "stopping") and not self._left:
-                with contextlib.suppress(Rejected):  # somebody has the name; the process runs all the same
-                    await self._desk.keep(self.place)
+                with contextlib.suppress(Rejected):  # another agent has the name; the process runs all the same
+                    await self._context.session.ask(lambda client: client.place(self.place))
 
     async def _leave(self, exit_code: int | None) -> RunUsage:
-        async with self._place:  # asked for after it was given back, it would be taken for a while
+        async with self._place:  # a renewal after the release would take the place again
             self._left = True
-            return await self._desk.leave(self.agent, self.state.runner, exit_code)
+            return await self._context.leave(self.agent, self.state.runner, exit_code)
 
     # --- Beginning ------------------------------------------------------------------------------------------------
 
     async def _found(self) -> TaskProcess | None:
-        """What an earlier runner left of it; None: nothing."""
+        """Return the attempt of an earlier runner; None if it wasn't started."""
         if not self._folder.exists():
-            self._desk.say(f"{self.name} hadn't been started yet; it goes back", "warn")
+            self._context.say(f"{self.name} hadn't been started yet; it goes back", "warn")
             await self._leave(None)
-            await self._tell(ok=False, note="lost before it was started", again=True)
+            await self._finish(ok=False, note="lost before it was started", again=True)
             return None
-        attempt = adopt(self._folder)
+        attempt = TaskProcess(self._folder)
         self.phase, self.began = "running", self._folder.stat().st_mtime
-        runner = self._desk.folder.runner(self.state.runner)
+        runner = self._context.folder.runner(self.state.runner)
         if attempt.look() is not None:
             self._spared = runner is not None and runner.hosted
         else:
-            self._desk.say(f"{self.name} still runs", "")
+            self._context.say(f"{self.name} still runs", "")
         return attempt
 
     async def _begun(self) -> TaskProcess | None:
-        """None: it isn't to be started any more, or couldn't be."""
-        desk, planned, way = self._desk, self.planned, self._desk.session.way
+        """Start the process; return None if it shouldn't be started any more, or can't be."""
+        context, planned = self._context, self.planned
         if not await self._placed():
-            await self._tell(ok=False, note="stopped", again=True)
+            await self._finish(ok=False, note="stopped", again=True)
             return None
         try:
-            await desk.budget(self.agent, planned.budget)
+            await context.budget(self.agent, planned.budget)
         except Rejected as error:
-            desk.say(f"{self.name}: its budget isn't set: {error}", "warn")
-        given = {**desk.environ, **planned.env}
-        way = way.with_token(self._token)
-        environ = environment_for(way, self.agent, given, program=planned.command[0], task=self.state.spec.id)
-        command, log = command_for(way, self.agent, planned.command), desk.folder.log(self.name)
-        self.phase, self.began = "running", desk.wall()
+            context.say(f"{self.name}: its budget isn't set: {error}", "warn")
+        route = context.session.way.with_token(self._token)
+        given = {**context.environ, **planned.env}
+        environ = environment_for(route, self.agent, given, program=planned.command[0], task=self.state.spec.id)
+        command, log = command_for(route, self.agent, planned.command), context.folder.log(self.name)
+        self.phase, self.began = "running", context.wall()
         try:
             check_command(command, planned.cwd, environ)
-            self._head(log)
+            if log.exists():
+                stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.began))
+                _append(log, f"--- try {self.state.attempt}, {stamp} ---")
             attempt = start(self._folder, command, cwd=planned.cwd, environ=environ, log=log)
         except CannotRun as error:
-            _explain(log, str(error))
+            _append(log, str(error))
             await self._conclude(Ended(error.code), str(error))
             return None
         except OSError as error:
             await self._conclude(Ended(NOT_STARTED), f"{error.filename or log}: {error.strerror}")
             return None
-        desk.say(f"{self.name} started" + (f" (try {self.state.attempt})" if self.state.attempt > 1 else ""), "start")
+        again = f" (try {self.state.attempt})" if self.state.attempt > 1 else ""
+        context.say(f"{self.name} started{again}", "start")
         return attempt
 
     async def _placed(self) -> bool:
-        """Get a place. Returns False where the runner is to stop first."""
-        told = False
-        while not (self._desk.stop.is_set() or self.unwanted):
+        """Wait for a place. Return False if the runner is to stop first."""
+        waits = False
+        while not (self._context.stop.is_set() or self.unwanted):
             try:
-                given = await self._desk.ask(lambda client: client.place(self.place))
+                given = await self._context.ask(lambda client: client.place(self.place))
             except Rejected as error:
                 self.ahead = None
-                if not told:
-                    self._desk.say(f"{self.name} waits: {error}", "warn")
-                told = True
+                if not waits:
+                    self._context.say(f"{self.name} waits: {error}", "warn")
+                waits = True
             else:
                 if given.granted:
                     self.ahead, self._token = None, given.token
                     return True
                 self.ahead = given.ahead
+            pause_s = _NEXT_ASKS_EVERY_S if self.ahead == 0 else ASK_EVERY_S
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._desk.stop.wait(), _NEXT_ASKS_EVERY_S if self.ahead == 0 else ASK_EVERY_S)
+                await asyncio.wait_for(self._context.stop.wait(), pause_s)
         if self.ahead is not None:
             await self._leave(None)
         return False
 
-    def _head(self, log: Path) -> None:
-        """Tell the attempts of a task apart."""
-        if log.exists() and self.began is not None:
-            stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.began))
-            with log.open("a", encoding="utf-8") as file:
-                file.write(f"--- try {self.state.attempt}, {stamp} ---\n")
-
-    # --- While it runs --------------------------------------------------------------------------------------------
+    # --- Running and ending ---------------------------------------------------------------------------------------
 
     async def _watched(self, attempt: TaskProcess) -> Ended:
-        """Until the process has ended, by itself or because we want it to."""
+        """Wait for the end of the process, and end it if there is a reason."""
         loop, kill_at = asyncio.get_running_loop(), float("inf")
         end = asyncio.create_task(attempt.ended())
         try:
             while not end.done():
-                if not self._reason and (reason := self._why_end()):
+                if not self._reason and (reason := self._reason_to_end()):
                     self._reason, self.phase, kill_at = reason, "stopping", loop.time() + GRACE_S
                     attempt.stop()
-                if self._reason and (loop.time() > kill_at or self._desk.at_once.is_set()):
+                if self._reason and (loop.time() > kill_at or self._context.at_once.is_set()):
                     attempt.stop(hard=True)
                 await asyncio.wait((end,), timeout=_LOOK_EVERY_S)
             return end.result()
         finally:
             end.cancel()
 
-    def _why_end(self) -> str:
+    def _reason_to_end(self) -> str:
         limit_s = self.planned.timeout
         if self.unwanted:
             return "cancelled"
-        if self._desk.stop.is_set():
+        if self._context.stop.is_set():
             return "stopped"
-        if limit_s is not None and self.began is not None and self._desk.wall() - self.began > limit_s:
+        if limit_s is not None and self.began is not None and self._context.wall() - self.began > limit_s:
             return f"{_TIMED_OUT} after {short_duration(limit_s)}"
         return ""
-
-    # --- The end --------------------------------------------------------------------------------------------------
 
     async def _conclude(self, ended: Ended, problem: str = "") -> None:
         """Record and report how the process ended."""
@@ -223,20 +211,23 @@ class TaskRun:
         used = await self._leave(-9 if code is None else code)
         how, note = self._verdict(code, problem)
         outcome = TaskOutcome(how, code, took, used.tokens, used.dollars, used.unpriced)
-        self._desk.folder.conclude(self.name, self.state.runner, outcome)
+        self._context.folder.conclude(self.name, self.state.runner, outcome)
+        after = f"after {short_duration(took)}"
+        if used.tokens:
+            after += f", {usage(used.tokens, used.dollars, used.unpriced)}"
         if how == "cancelled":
-            self._desk.say(f"{self.name} was ended, because somebody else ended its task", "warn")
+            self._context.say(f"{self.name} was ended, because somebody else ended its task", "warn")
         elif how == "done":
-            self._desk.say(f"{self.name} is done after {short_duration(took)}{_used(used)}", "good")
-            await self._tell(ok=True, note="", again=False)
+            self._context.say(f"{self.name} is done {after}", "good")
+            await self._finish(ok=True, note="", again=False)
         elif how == "failed":
-            await self._failed(note, took, used)
+            await self._failed(note, after, used)
         else:
-            self._desk.say(f"{self.name}: {note}; it goes back", "warn")
-            await self._tell(ok=False, note=note, again=True)
+            self._context.say(f"{self.name}: {note}; it goes back", "warn")
+            await self._finish(ok=False, note=note, again=True)
 
     def _verdict(self, code: int | None, problem: str) -> tuple[str, str]:
-        """What it comes to, and why."""
+        """Return the outcome, and the reason for it."""
         if self._reason == "cancelled":
             return "cancelled", ""
         if code == 0 and not self._reason.startswith(_TIMED_OUT):
@@ -244,56 +235,46 @@ class TaskRun:
         if self._reason == "stopped":
             return "stopped", "stopped"
         if code is None:
-            lost = self._recent("lost") + 1
+            lost = self._count("lost") + 1
             return ("lost", "lost without a result") if lost < LOST_LIMIT else ("failed", f"lost {lost} times")
         if self._spared and not self._reason:
-            return "stopped", f"{_ending(code)} while no proxy ran"
-        return "failed", problem or self._reason or _ending(code)
+            return "stopped", f"{exit_text(code)} while no proxy ran"
+        return "failed", problem or self._reason or exit_text(code)
 
-    async def _failed(self, note: str, took: float, used: RunUsage) -> None:
-        failures, planned = self._recent("failed"), self.planned
+    async def _failed(self, note: str, after: str, used: RunUsage) -> None:
+        failures, planned = self._count("failed"), self.planned
         if used.stopped:
             note += ", stopped by an operator"
         elif used.used_up is not None:
             note += ", budget used up"
-        said = f"{self.name} failed ({note}) after {short_duration(took)}{_used(used)}"
+        text = f"{self.name} failed ({note}) {after}"
         again = failures <= planned.restarts and used.used_up is None and not used.stopped
-        if not again:
-            if used.used_up is not None:
-                said += f"; raise it with {raise_command(used.used_up)}, then --retry-failed"
-            self._desk.say(said, "bad")
-        else:
+        if again:
             delay_s = planned.restart_delay
             when = f"in {short_duration(delay_s)}" if delay_s else "at once"
-            self._desk.say(f"{said}; it starts again {when} ({failures} of {planned.restarts})", "warn")
+            self._context.say(f"{text}; it starts again {when} ({failures} of {planned.restarts})", "warn")
             self.phase = "delayed"
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._desk.stop.wait(), delay_s)
-        await self._tell(ok=False, note=note, again=again)
+                await asyncio.wait_for(self._context.stop.wait(), delay_s)
+        else:
+            if used.used_up is not None:
+                text += f"; raise it with {raise_command(used.used_up)}, then --retry-failed"
+            self._context.say(text, "bad")
+        await self._finish(ok=False, note=note, again=again)
 
-    async def _tell(self, *, ok: bool, note: str, again: bool) -> None:
+    async def _finish(self, *, ok: bool, note: str, again: bool) -> None:
         if not self.unwanted:
-            await self._desk.finish(self.state, ok=ok, note=note, again=again)
+            await self._context.finish(self.state, ok=ok, note=note, again=again)
 
-    def _recent(self, how: str) -> int:
-        """Attempts that came to that, since the task was tried anew."""
-        return sum(each.how == how for each in self._earlier(this_one=True))
+    def _count(self, how: str) -> int:
+        return sum(each is not None and each.how == how for each in self._outcomes())
 
-    def _earlier(self, *, this_one: bool = False) -> list[TaskOutcome]:
-        """What came of its attempts since the task was tried anew."""
-        outcomes = self._desk.folder.outcomes(self.name)[-max(1, self.state.attempt) :]
-        return [each for each in (outcomes if this_one else outcomes[:-1]) if each is not None]
+    def _outcomes(self) -> list[TaskOutcome | None]:
+        """Return the results of its attempts since the task was retried by hand, the present one's included."""
+        return self._context.folder.outcomes(self.name)[-max(1, self.state.attempt) :]
 
 
-def _explain(log: Path, text: str) -> None:
-    """Of a command that can't be started, where people look for what it said."""
-    with contextlib.suppress(OSError), open(os.open(log, _APPEND, 0o600), "a", encoding="utf-8") as file:
-        file.write(f"{text}\n")
-
-
-def _ending(code: int) -> str:
-    return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
-
-
-def _used(used: RunUsage) -> str:
-    return f", {usage(used.tokens, used.dollars, used.unpriced)}" if used.tokens else ""
+def _append(log: Path, line: str) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    with contextlib.suppress(OSError), open(os.open(log, flags, 0o600), "a", encoding="utf-8") as file:
+        file.write(f"{line}\n")

@@ -1,4 +1,4 @@
-"""What an agent's process is told: where the proxy is, in every variable that an SDK or client reads, and who it is."""
+"""The environment of an agent's process: the proxy's address in every variable that an SDK reads, and its own name."""
 
 from __future__ import annotations
 
@@ -26,42 +26,37 @@ _GEMINI_DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
 
 @dataclass(frozen=True, slots=True)
 class ProxyRoute:
-    """From agents' processes to the proxy."""
+    """The route from agents' processes to the proxy."""
 
     url: str
     """Its base URL, without a slash at the end."""
     token: str | None = field(default=None, repr=False)
-    """What agents must show, where they must."""
+    """The token that agents need, if they need one."""
     upstreams: tuple[tuple[str, str], ...] = ()
     """Name and URL of each."""
     to: str | None = None
     """The upstream that every request goes to; None: by the path."""
     state_dir: Path | None = None
-    """Where its note is found, and files of ours may lie; None: nowhere."""
+    """The folder of the proxy's note, also for files of ours; None: there is none."""
 
     def with_token(self, token: str) -> ProxyRoute:
-        """The same, by a token of one agent's own; with none as it is."""
+        """Return the route with an agent's own token, if there is one."""
         return replace(self, token=token) if token else self
 
     def base(self, agent: str) -> str:
-        """The address that belongs to the agent."""
-        return self._filled(self._target(agent).base)
+        """Return the agent's base URL."""
+        return self.target(agent).base.replace(TOKEN, quote(self.token or "", safe=""), 1)
 
-    def _target(self, agent: str) -> Target:
+    def target(self, agent: str) -> Target:
+        """Return the agent's target, without the token."""
         url = self.url if self.to is None else f"{self.url}/to/{self.to}"
         return Target(url, agent, token=self.token is not None)
-
-    def _filled(self, text: str) -> str:
-        return text.replace(TOKEN, quote(self.token or "", safe=""), 1)
 
 
 def environment_for(
     way: ProxyRoute, agent: str, environ: Mapping[str, str], *, program: str = "", task: str | None = None
 ) -> dict[str, str]:
-    """The environment of an agent's process: `environ`, and all that leads to the proxy.
-
-    `program` is what is started, since some need more than others; `task` is what the agent works on.
-    """
+    """Return `environ` with the variables that lead an agent's process to the proxy; some depend on the program."""
     made = {key: value for key, value in environ.items() if key != TASK_VARIABLE}
     made |= {AGENT_VARIABLE: agent, URL_VARIABLE: way.url}
     if task is not None:
@@ -83,10 +78,10 @@ def environment_for(
 
 
 def command_for(way: ProxyRoute, agent: str, command: tuple[str, ...]) -> tuple[str, ...]:
-    """The command as it is started: Codex reads no variable for its base URL, so it gets a flag."""
+    """Return the command to start: Codex reads no variable for its base URL, so it gets a flag."""
     if PurePath(command[0]).name != "codex":
         return command
-    # Before the flags of the user, whose own word for it comes last and holds.
+    # Before the user's flags, because the last one holds.
     return (command[0], "-c", codex_setting(way.base(agent)), *command[1:])
 
 
@@ -95,25 +90,25 @@ def _at_azure(way: ProxyRoute) -> bool:
 
 
 def _opencode(way: ProxyRoute, agent: str, given: str) -> str:
-    """Its configuration as one variable, joined with what the user has there."""
-    url = way._target(agent).base.replace(TOKEN, INLINE_TOKEN) + "/v1"
+    """Return opencode's configuration, merged into the user's."""
+    url = way.target(agent).base.replace(TOKEN, INLINE_TOKEN) + "/v1"
     try:
         config: Any = json.loads(given or "{}")
-        return json.dumps(_over(config, {"provider": opencode_providers(url)}))
+        return json.dumps(_merged(config, {"provider": opencode_providers(url)}))
     except (json.JSONDecodeError, TypeError):
         return given  # opencode itself says what is wrong with it
 
 
-def _over(given: Any, ours: dict[str, Any]) -> dict[str, Any]:
-    """Both, and ours where they differ. Raises: TypeError: what is given isn't an object."""
+def _merged(given: Any, ours: dict[str, Any]) -> dict[str, Any]:
+    """Return both, ours where they differ. Raises: TypeError: `given` isn't an object."""
     merged = {**given}
     for key, value in ours.items():
-        merged[key] = _over(given.get(key, {}), value) if isinstance(value, dict) else value
+        merged[key] = _merged(given.get(key, {}), value) if isinstance(value, dict) else value
     return merged
 
 
 def _no_proxy(way: ProxyRoute, environ: Mapping[str, str]) -> dict[str, str]:
-    """What is on this machine isn't reached through somebody else's proxy."""
+    """Return the variables that exempt this machine from an HTTP proxy."""
     host = urlsplit(way.url).hostname or ""
     given = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
     if not is_loopback(way.url) or given.strip() == "*":
@@ -124,22 +119,20 @@ def _no_proxy(way: ProxyRoute, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _copilot(base: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Only models of the user's own key go through: https://docs.github.com/en/copilot/how-tos/copilot-cli"""
+    """Only models with the user's own key can be redirected: https://docs.github.com/en/copilot/how-tos/copilot-cli"""
     kind = environ.get("COPILOT_PROVIDER_TYPE") or ("anthropic" if environ.get("ANTHROPIC_API_KEY") else "")
     if kind == "anthropic":
         yield "COPILOT_PROVIDER_TYPE", kind
         yield "COPILOT_PROVIDER_BASE_URL", base
-        yield (
-            "COPILOT_PROVIDER_API_KEY",
-            environ.get("COPILOT_PROVIDER_API_KEY") or environ.get("ANTHROPIC_API_KEY", ""),
-        )
+        key = environ.get("COPILOT_PROVIDER_API_KEY") or environ.get("ANTHROPIC_API_KEY", "")
+        yield "COPILOT_PROVIDER_API_KEY", key
         yield "COPILOT_MODEL", environ.get("COPILOT_MODEL") or COPILOT_MODEL
     elif kind == "openai" or environ.get("COPILOT_PROVIDER_BASE_URL"):
         yield "COPILOT_PROVIDER_BASE_URL", f"{base}/v1"
 
 
 def _gemini(way: ProxyRoute, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """It doesn't start without a terminal unless its settings say how it logs in; what the user's say counts."""
+    """Without a terminal Gemini starts only if settings name a login; the user's settings take precedence."""
     if way.state_dir is None or not environ.get("GEMINI_API_KEY") or environ.get(_GEMINI_DEFAULTS):
         return
     path = way.state_dir / "gemini-defaults.json"
@@ -147,5 +140,5 @@ def _gemini(way: ProxyRoute, environ: Mapping[str, str]) -> Iterator[tuple[str, 
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_text(json.dumps(GEMINI_SETTINGS) + "\n", "utf-8")
     except OSError:
-        return  # then it says itself how it wants to be told
+        return  # Gemini itself reports the missing login
     yield _GEMINI_DEFAULTS, str(path)

@@ -21,14 +21,14 @@ from hivemind.text.suggest import did_you_mean
 
 
 class TaskSettings(BaseModel):
-    """What a plan says for all of its tasks, and each may say otherwise."""
+    """Settings of a plan for all of its tasks, each of which may override them."""
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
 
     priority: fields.PriorityName = Priority.NORMAL
     timeout: fields.Seconds = None
     restarts: Annotated[int, fields.whole(0, 1_000)] = 0
-    """Times it is started again after it failed."""
+    """Restarts after a failure."""
     restart_delay: fields.Delay = 0.0
     on_failure: fields.OnFailure = "block"
     cwd: fields.Folder = Path()
@@ -36,13 +36,13 @@ class TaskSettings(BaseModel):
 
 
 class PlannedTask(TaskSettings):
-    """One task of a plan, with the plan's settings where it has none of its own."""
+    """A task of a plan, with the plan's settings as defaults."""
 
     name: fields.Text = ""
     command: fields.Command
     after: fields.Texts = ()
     agent: fields.AgentName = ""
-    """Empty: one of the task's own name."""
+    """Empty: an agent of the task's own name."""
     estimate: fields.Tokens = 0
     budget: fields.Budget = None
     _line: int = PrivateAttr(0)
@@ -54,11 +54,11 @@ class PlannedTask(TaskSettings):
 
     @property
     def line(self) -> int:
-        """Where it stands in the file."""
+        """Its line in the file."""
         return self._line
 
     def spec(self, batch: str) -> TaskSpec:
-        """Return it as the graph knows it."""
+        """Return the task for the graph."""
         return TaskSpec(
             id=f"{batch}.{self.name}",
             priority=self.priority,
@@ -81,27 +81,26 @@ class _PlanModel(TaskSettings):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole of it, checked."""
+    """A plan without mistakes."""
 
     name: str
     file: str
-    """As the user wrote it."""
+    """The file's name as the user wrote it."""
     path: str
-    """Of the file, absolute."""
+    """The file's absolute path."""
     env: Mapping[str, str] = field(repr=False)
-    """Of all tasks."""
     max_agents: int | None
     budget: WantedBudget | None
-    """Of the batch."""
+    """The budget of the batch."""
     tasks: Mapping[str, PlannedTask]
     """By name, in the order of the file."""
 
     def specs(self) -> list[TaskSpec]:
-        """As the graph knows them."""
+        """Return the tasks for the graph."""
         return [task.spec(self.name) for task in self.tasks.values()]
 
     def order(self) -> list[PlannedTask]:
-        """In which they would run one at a time, all going well."""
+        """Return the tasks in the order in which they would run one at a time."""
         graph, found = Tasks(), []
         graph.submit(self.specs())
         while ready := graph.eligible():
@@ -115,7 +114,7 @@ class Plan:
 def read_plan(path: Path, shown: str) -> Plan:
     """Read and check a plan; `shown` is its name as the user wrote it.
 
-    Raises: PlanError: with a line for every mistake.
+    Raises: PlanError: with a line for each mistake.
     """
     document = read_document(path, shown)
     name = _name(document, path)
@@ -145,12 +144,13 @@ def read_plan(path: Path, shown: str) -> Plan:
 def _name(document: Document, path: Path) -> str:
     data = document.data if isinstance(document.data, dict) else {}
     name = data.get("name", path.stem)
-    if not isinstance(name, str) or not name or fields.is_name(name):
-        return name if isinstance(name, str) and name else "plan"  # the model says what is wrong with another one
+    if not isinstance(name, str) or not name:
+        return "plan"  # the model reports the mistake
+    if fields.is_name(name):
+        return name
     hint = "" if "name" in data else ", and the file's name isn't such a one; give the plan a name"
-    document.wrong(
-        document.line(("name",)), f"name {name[:40]!r}: must be letters, digits, . _ and -, up to 80 of them{hint}"
-    )
+    what = f"name {name[:40]!r}: must be letters, digits, . _ and -, up to 80 of them{hint}"
+    document.wrong(document.line(("name",)), what)
     return "plan"
 
 
@@ -166,8 +166,8 @@ def _tasks(document: Document, batch: str) -> dict[str, int]:
     lines = {name: document.line(("tasks", name), key=True) for name in found}
     for name, line in lines.items():
         if not fields.is_name(f"{batch}.{name}"):
-            what = f"task {name[:40]!r}: a name is letters, digits, . _ and -, and with the plan's before it at most"
-            document.wrong(line, f"{what} 80 of them")
+            what = "a name is letters, digits, . _ and -, and with the plan's before it at most 80 of them"
+            document.wrong(line, f"task {name[:40]!r}: {what}")
         elif holds_key(f"{batch}.{name}"):
             document.wrong(line, "a task's name would be shown, and this one looks like a key; choose another")
         elif isinstance(found[name], dict) and found[name].get("name", name) != name:
@@ -186,20 +186,19 @@ def _by_name(document: Document, tasks: list[Any]) -> dict[str, Any]:
     for place, task in enumerate(tasks):
         here = ("tasks", place)
         if not isinstance(task, dict):
-            line = document.line(here)
-            document.wrong(line, "a task of a list must be a mapping with a name and a command")
+            document.wrong(document.line(here), "a task of a list must be a mapping with a name and a command")
             continue
         if "name" not in task:
             document.wrong(document.line(here), "the task has no name")
             continue
+        line = document.line((*here, "name"))
         try:
             name = fields.text(task["name"])
         except ValueError as error:
-            document.wrong(document.line((*here, "name")), f"a task's name {error}")
+            document.wrong(line, f"a task's name {error}")
             continue
         if name in found:
             first = document.line(("tasks", name), key=True)
-            line = document.line((*here, "name"))
             document.wrong(line, f"task {name} is there twice, first in line {first}")
             continue
         found[name] = task
@@ -232,7 +231,6 @@ def _check_graph(document: Document, plan: Plan) -> None:
     try:
         TopologicalSorter({task.name: task.after for task in plan.tasks.values()}).prepare()
     except CycleError as error:
-        # As graphlib gives it, each one is waited for by the next.
-        circle = list(reversed(error.args[1]))
+        circle = list(reversed(error.args[1]))  # graphlib lists the awaited one first
         line = plan.tasks[circle[0]].line if circle[0] in plan.tasks else 1
         document.wrong(line, f"tasks wait for each other: {' -> '.join(circle)}")

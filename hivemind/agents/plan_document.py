@@ -1,4 +1,4 @@
-"""A plan's text as plain data, of which each value knows its line, so that a mistake is reported where it stands."""
+"""A plan's text as plain data, with the line of each value for error messages."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Location = tuple[str | int, ...]
 """Keys and indexes that lead to a value."""
 MOST_BYTES = 1 << 20
 _MOST_STEPS = 200_000
-"""A page of aliases of aliases would be read for ever."""
+"""Bounds the expansion of aliases of aliases."""
 _MERGE = "tag:yaml.org,2002:merge"
 _NULL = "tag:yaml.org,2002:null"
 
 
 class PlanError(UsageError):
-    """A plan that can't be run; one line a mistake."""
+    """A plan that can't be run, with a line for each mistake."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = tuple(lines)
@@ -31,19 +31,19 @@ class PlanError(UsageError):
 
 @dataclass(slots=True)
 class Document:
-    """One plan being read: its mistakes are collected, so that all are reported at once."""
+    """A plan that is being read. Its mistakes are collected and reported together."""
 
     name: str
-    """Of the file, as the user wrote it."""
+    """The file's name as the user wrote it."""
     data: Any = None
-    """Dictionaries, lists, None and text: `on`, `1.10` and `007` stay as they are written."""
+    """Dictionaries, lists, None and text: `on`, `1.10` and `007` are text."""
     mistakes: list[tuple[int, str]] = field(default_factory=list)
     key_lines: dict[Location, int] = field(default_factory=dict)
     value_lines: dict[Location, int] = field(default_factory=dict)
     _steps: int = 0
 
     def line(self, path: Location, *, key: bool = False) -> int:
-        """Return the line of a value, or of its key; where it isn't there, of what it would be in."""
+        """Return the line of a value, or of its key; if it doesn't exist, of its container."""
         lines = self.key_lines if key else self.value_lines
         return lines[path] if path in lines else self.line(path[:-1]) if path else 1
 
@@ -57,7 +57,7 @@ class Document:
             raise PlanError(f"{self.name}:{line}: {text}" for line, text in sorted(set(self.mistakes)))
 
     def move(self, old: Location, new: Location) -> None:
-        """Note that a value, which has a name in itself, is found by that from now on."""
+        """Note the lines of an item of a list also under its name."""
         self.key_lines[new] = self.line((*old, "name"))
         for lines in (self.key_lines, self.value_lines):
             lines.update({(*new, *path[len(old) :]): line for path, line in lines.items() if path[: len(old)] == old})
@@ -92,10 +92,9 @@ class Document:
             if not isinstance(key, yaml.ScalarNode) or key.tag == _NULL or not name or "\0" in name:
                 self.wrong(_line(key), f"a key of {described(path)} must be text")
             elif name in found:
-                self.wrong(
-                    _line(key), f"{described(path)} has {name} twice, first in line {self.key_lines[*path, name]}"
-                )
-            elif not (holds_anchors and name.startswith("x-")):  # those are for anchors that several tasks refer to
+                first = self.key_lines[*path, name]
+                self.wrong(_line(key), f"{described(path)} has {name} twice, first in line {first}")
+            elif not (holds_anchors and name.startswith("x-")):  # x- keys only define anchors
                 found[name] = self.read(value, (*path, name))
                 self.key_lines[*path, name] = _line(key)
         self.value_lines[path] = _line(node)
@@ -127,9 +126,8 @@ def described(path: Location) -> str:
 
 
 def kind_of(value: object) -> str:
-    """Return what sort of value it is, for a message."""
-    kinds = {list: "a list", dict: "a mapping", str: "text", type(None): "nothing"}
-    return kinds.get(type(value), "something else")
+    """Return the kind of a value, for a message."""
+    return {list: "a list", dict: "a mapping", str: "text", type(None): "nothing"}.get(type(value), "something else")
 
 
 def read_document(path: Path, name: str) -> Document:
@@ -167,7 +165,7 @@ def _line(node: yaml.Node) -> int:
 
 def _decoded(path: Path, name: str) -> str:
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe without a writer must not hold us
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe without a writer must not block
             data = file.read(MOST_BYTES + 1) or b""
     except OSError as error:
         raise PlanError([f"{name}: can't be read ({error.strerror})"]) from None
@@ -178,10 +176,10 @@ def _decoded(path: Path, name: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise PlanError([f"{name}:{line}: it isn't UTF-8 text"]) from None
-    # Between the values of JSON tabs are blanks, which YAML doesn't know; within them JSON has none.
+    # JSON allows tabs between values, and only there; YAML doesn't.
     return text.replace("\t", " ") if path.suffix == ".json" else text
 
 
 def _joined_halves(text: str) -> str:
-    """JSON writes some characters as two halves."""
+    """Join surrogate pairs, as JSON writes some characters."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

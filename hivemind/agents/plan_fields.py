@@ -28,17 +28,17 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _LONGEST_S = 365 * 86400.0
 _ARGUMENT = 128 << 10
-"""Bytes that Linux hands to a program in one argument, the zero at its end included."""
+"""Linux's limit of an argument in bytes, its final zero included."""
 _SHELL_SIGNS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "<<", "2>", "2>&1", "&>"})
 
 
 def is_name(text: str) -> bool:
-    """Return whether a task of the graph may be called that."""
+    """Return whether this is a valid name of a task in the graph."""
     return _NAME.fullmatch(text) is not None
 
 
 def parse_seconds(text: str) -> float | None:
-    """Return the length of `30m`, `1h30m`, `2.5s`; a bare number is seconds; None where it is no span of time."""
+    """Return the seconds of `30m`, `1h30m`, `2.5s` or a bare number; None if it is no span of time."""
     given = text.strip().lower()
     if _NUMBER.fullmatch(given):
         return float(given)
@@ -75,16 +75,15 @@ def _split(value: object) -> list[object]:
         if not value:
             raise ValueError("is empty")
         return value
+    line = text(value)
     try:
-        parts = shlex.split(line := text(value))
+        parts = shlex.split(line)
     except ValueError as error:
-        if not isinstance(value, str) or not value or "\0" in value:
-            raise
         raise ValueError(f"can't be taken apart ({str(error).lower()}); mend it, or write it as a list") from None
     sign = next((part for part in parts if part in _SHELL_SIGNS), None)
     if sign is not None:
         raise ValueError(f"has {sign}, but no shell reads it; write it as [sh, -c, '...']")
-    return [*parts] if line else []
+    return [*parts]
 
 
 def _runnable(command: tuple[str, ...]) -> tuple[str, ...]:

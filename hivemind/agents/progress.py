@@ -1,15 +1,18 @@
-"""A batch's progress as lines for people: while it runs, and at its end. Pure; widths are terminal cells."""
+"""A batch's progress in a terminal: lines while it runs, updated in place, and a table at its end.
+
+Widths are terminal cells.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TextIO
 
-from hivemind.console import Console
+from hivemind.console import Console, printable
 from hivemind.text.humanise import dollars, plural, short_count, short_duration, usage
 
 NOTHING = "-"
@@ -31,7 +34,7 @@ class TaskRow:
     task: str
     agent: str
     state: str
-    """As in the graph; `queued` for a place, `delayed` before it starts again, `stopped` with the runner."""
+    """A state of the graph, or `queued` for a place, `delayed` before it starts again, `stopped` with the runner."""
     attempts: int = 0
     exit_code: int | None = None
     """Of the last attempt; negative: the signal that ended it."""
@@ -41,7 +44,7 @@ class TaskRow:
     tokens: int = 0
     dollars: float = 0.0
     unpriced: int = 0
-    """Of the tokens those whose price isn't known."""
+    """Tokens without a known price."""
     log: Path | None = None
 
 
@@ -54,8 +57,8 @@ class BatchProgress:
     elapsed_s: float
     logs: Path
     notice: str = ""
-    """What keeps it from going on."""
-    next: Sequence[str] = field(default=())
+    """What keeps it from continuing."""
+    next: Sequence[str] = ()
     """Tasks that are ready, best first."""
 
     @property
@@ -76,13 +79,13 @@ class Ink:
         self._on = on
 
     def __call__(self, text: str, tone: str) -> str:
-        """The text in one of the tones."""
+        """Return the text in one of the tones."""
         sign = _SIGNS.get(tone)
         return f"\x1b[{sign}m{text}\x1b[0m" if self._on and sign and text.strip() else text
 
 
 def live(standing: BatchProgress, width: int, height: int, ink: Ink) -> list[str]:
-    """The part of the terminal that changes in place, at most `height` lines of at most `width` cells."""
+    """Return the lines that change in place, at most `height` of at most `width` cells."""
     counts, rows = standing.counts, standing.rows
     lines = [_headline(standing, width, ink), ink(fit(_states(counts), width), "dim")]
     if any(row.tokens for row in rows):
@@ -119,7 +122,7 @@ def _states(counts: Mapping[str, int]) -> str:
 
 
 def _running(rows: Sequence[TaskRow], longest: int, width: int, ink: Ink) -> Iterator[str]:
-    """What is at work, with as many columns as there is room for; `longest`: of all names, so that nothing jumps."""
+    """Yield the table of tasks at work; `longest` is the length of all tasks' longest name, so that columns stay."""
     odd = any(row.state != "running" for row in rows) and width >= 48
     columns = [column for column, least in (("try", 0), ("time", 0), ("tokens", 40), ("cost", 56)) if width >= least]
     room = sum(_WIDTHS[column] + 1 for column in columns) + (10 if odd else 0)
@@ -127,10 +130,7 @@ def _running(rows: Sequence[TaskRow], longest: int, width: int, ink: Ink) -> Ite
     head = " ".join(f"{column:>{_WIDTHS[column]}}" for column in columns)
     yield ink(fit(f"  {'running':<{name}} {' ' * 10 if odd else ''}{head}", width), "dim")
     for row in rows:
-        cells = {
-            "try": str(row.attempts) if row.attempts > 1 else "",
-            "time": NOTHING if row.seconds is None else short_duration(row.seconds),
-        }
+        cells = {"try": str(row.attempts) if row.attempts > 1 else "", "time": _time(row)}
         cells |= {"tokens": _tokens(row), "cost": _cost(row)}
         state = f"{'' if row.state == 'running' else row.state:<9} " if odd else ""
         text = " ".join(f"{cells[column]:>{_WIDTHS[column]}}" for column in columns)
@@ -139,7 +139,7 @@ def _running(rows: Sequence[TaskRow], longest: int, width: int, ink: Ink) -> Ite
 
 
 def closing(standing: BatchProgress, width: int, ink: Ink) -> list[str]:
-    """The table at the end, and what it comes to."""
+    """Return the table at the end, and the totals."""
     rows = standing.rows
     used = any(row.tokens for row in rows)
     fixed = 29 + (16 if used else 0)
@@ -149,25 +149,22 @@ def closing(standing: BatchProgress, width: int, ink: Ink) -> list[str]:
     head = f"{'task':<{name}} {'state':<9} {'try':>3} {'exit':>4} {'time':>6}"
     lines = [ink(fit(head + (f" {'tokens':>6} {'cost':>8}" if used else "") + "  why", width), "dim")]
     for row in rows:
-        time = NOTHING if row.seconds is None else short_duration(row.seconds)
-        code = NOTHING if row.exit_code is None else str(row.exit_code)
-        usage_of_it = f" {_tokens(row):>6} {_cost(row):>8}" if used else ""
-        lines.append(
-            f"{fit(row.task, name):<{name}} {ink(f'{row.state:<9}', _TONES.get(row.state, ''))}"
-            f" {row.attempts or NOTHING:>3} {code:>4} {time:>6}{usage_of_it}"
-            f"  {fit(_why(row), room)}".rstrip()
-        )
-    lines += ["", _sum(standing, ink)]
+        state = ink(f"{row.state:<9}", _TONES.get(row.state, ""))
+        code = NOTHING if row.exit_code is None else row.exit_code
+        cells = f" {row.attempts or NOTHING:>3} {code:>4} {_time(row):>6}"
+        cells += f" {_tokens(row):>6} {_cost(row):>8}" if used else ""
+        lines.append(f"{fit(row.task, name):<{name}} {state}{cells}  {fit(_why(row), room)}".rstrip())
+    lines += ["", _totals(standing, ink)]
     failed = [row for row in rows if row.state == "failed" and row.log is not None]
     lines += [f"{ink('failed', 'bad')}: {row.task} ({row.note}), {row.log}" for row in failed[:_LISTED]]
     if len(failed) > _LISTED:
         lines.append(f"and {len(failed) - _LISTED} more that failed")
-    lines.append(f"logs: {standing.logs}{'/'}TASK.log")
+    lines.append(f"logs: {standing.logs}/TASK.log")
     return lines
 
 
 def as_json(standing: BatchProgress) -> dict[str, object]:
-    """The same for programs."""
+    """Return the progress for programs."""
     return {
         "batch": standing.batch,
         "complete": standing.complete,
@@ -176,34 +173,26 @@ def as_json(standing: BatchProgress) -> dict[str, object]:
         "dollars": sum(row.dollars for row in standing.rows),
         "unpriced_tokens": sum(row.unpriced for row in standing.rows),
         "counts": dict(standing.counts),
-        "tasks": [
-            {
-                "task": row.task,
-                "agent": row.agent,
-                "state": row.state,
-                "note": row.note,
-                "attempts": row.attempts,
-                "exit_code": row.exit_code,
-                "seconds": None if row.seconds is None else round(row.seconds, 3),
-                "tokens": row.tokens,
-                "dollars": row.dollars,
-                "unpriced_tokens": row.unpriced,
-                "log": None if row.log is None else str(row.log),
-            }
-            for row in standing.rows
-        ],
+        "tasks": [_task_json(row) for row in standing.rows],
     }
 
 
+def _task_json(row: TaskRow) -> dict[str, object]:
+    values = asdict(row)
+    values["unpriced_tokens"] = values.pop("unpriced")
+    seconds = None if row.seconds is None else round(row.seconds, 3)
+    return values | {"seconds": seconds, "log": None if row.log is None else str(row.log)}
+
+
 def fit(text: str, width: int) -> str:
-    """The text in at most so many cells, without anything that a terminal would obey."""
+    """Return the text in at most so many cells, without control characters."""
     text = clean(text)
     return text if len(text) <= width else text[: max(0, width - 1)] + "…" if width > 0 else ""
 
 
 def clean(text: str) -> str:
-    """The text on one line, without control characters."""
-    return text if text.isprintable() else "".join(each if each.isprintable() else " " for each in text)
+    """Return the text on one line, without control characters."""
+    return printable(text, " ")
 
 
 def _why(row: TaskRow) -> str:
@@ -215,35 +204,32 @@ def _tokens(row: TaskRow) -> str:
 
 
 def _cost(row: TaskRow) -> str:
-    if not row.tokens:
-        return NOTHING
-    return dollars(row.dollars, row.unpriced)
+    return dollars(row.dollars, row.unpriced) if row.tokens else NOTHING
+
+
+def _time(row: TaskRow) -> str:
+    return NOTHING if row.seconds is None else short_duration(row.seconds)
 
 
 def _used(rows: Sequence[TaskRow]) -> str:
     return usage(sum(r.tokens for r in rows), sum(r.dollars for r in rows), sum(r.unpriced for r in rows))
 
 
-def _sum(standing: BatchProgress, ink: Ink) -> str:
+def _totals(standing: BatchProgress, ink: Ink) -> str:
     counts = standing.counts
     states = [*ENDS, *(state for state in counts if state not in ENDS)]
     parts = [ink(f"{counts[state]} {state}", _TONES.get(state, "")) for state in states if counts.get(state)]
-    total = len(standing.rows)
-    return (
-        f"{standing.batch}: {plural(total, 'task')}, {', '.join(parts)};"
-        f" {short_duration(standing.elapsed_s)}, {_used(standing.rows)}"
-    )
+    tasks = f"{plural(len(standing.rows), 'task')}, {', '.join(parts)}"
+    return f"{standing.batch}: {tasks}; {short_duration(standing.elapsed_s)}, {_used(standing.rows)}"
 
 
 _MOST_LINES = 16
-"""In place; what happened is to be seen too."""
+"""Lines that change in place, so that some of the log is visible."""
 
 
 class Screen:
-    """Lines on a stream. Written by a thread of its own, so that a terminal that stands still holds nobody up.
-
-    Has `write` and `flush`, so that log lines can go through it and don't tear what is shown.
-    """
+    """Lines on a stream, the last ones of a terminal updated in place. A thread writes them, because a terminal may
+    block. With `write` and `flush`, so that a log handler can use it."""
 
     def __init__(self, stream: TextIO, environ: Mapping[str, str], size: Callable[[], tuple[int, int]]) -> None:
         terminal = stream.isatty() and environ.get("TERM", "dumb") != "dumb"
@@ -256,14 +242,14 @@ class Screen:
         self._shown: list[str] = []
 
     def say(self, text: str, tone: str = "") -> None:
-        """A line that stays; that something starts (`start`) is seen anyway where there is more than lines."""
+        """Write a line that stays. Lines of tone `start` are left out on a terminal, which shows what runs."""
         if self._closed:
             print(clean(text), file=self._stream, flush=True)
         elif tone != "start" or not self.live:
             self._put([self.ink(clean(text), tone)], self._shown)
 
     def show(self, standing: BatchProgress | None) -> None:
-        """What is to be seen now, in place of what was; nothing where that can't be done, or (None) any more."""
+        """Replace the lines that change in place; None removes them."""
         if standing is None:
             self._put([], [])
         elif self.live:
@@ -271,30 +257,30 @@ class Screen:
             self._put([], live(standing, max(20, width - 1), max(3, min(_MOST_LINES, height - 2)), self.ink))
 
     def close(self) -> None:
-        """Take away what was only for the moment, and see that all is written."""
+        """Remove the lines that change in place, and wait until all is written."""
         self._put([], [])
         self._console.close()
         self._closed = True
 
     def write(self, text: str) -> int:
-        """Whole lines of somebody else's."""
+        """Write whole lines that stay."""
         self._put(text.splitlines(), self._shown)
         return len(text)
 
     def flush(self) -> None:
-        """The thread does that."""
+        """Do nothing: the thread flushes."""
 
     def _put(self, stay: list[str], shown: list[str]) -> None:
         if not stay and shown == self._shown:
             return
-        # Back to where the old lines begin, and everything from there on is cleared.
+        # Move the cursor to the first of the old lines, and clear from there.
         back = f"\x1b[{len(self._shown)}F\x1b[J" if self._shown else ""
         self._shown = shown
         self._console.write(back + "".join(f"{line}\n" for line in [*stay, *shown]))
 
 
 def size_of(stream: TextIO) -> Callable[[], tuple[int, int]]:
-    """What tells how wide and how high a terminal is, each time anew."""
+    """Return a function that returns a terminal's present width and height."""
 
     def size() -> tuple[int, int]:
         try:

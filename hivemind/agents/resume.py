@@ -1,4 +1,4 @@
-"""What keeps an agent from going on, and what letting it go on takes. Pure."""
+"""Resuming an agent: what prevents it from continuing, and its task."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from hivemind.agents.run import TOLD_WITHIN_S, RunOutcome
-from hivemind.agents.session import Ask, Session
+from hivemind.agents.run import TOLD_WITHIN_S, RunOutcome, exit_text
+from hivemind.agents.session import Session
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.control.client import ControlError
-from hivemind.scheduler.commands import ClaimTask, Command, FinishTask, Rejected, RetryTask
+from hivemind.scheduler.commands import ClaimTask, FinishTask, Rejected, RetryTask
 from hivemind.scheduler.events import BudgetState
 from hivemind.store.checkpoints import Checkpoint
 from hivemind.text.amounts import how_used, owner, raise_command
@@ -27,25 +27,25 @@ class AgentStatus:
     view: AgentView | None
     """None: it was seen in an earlier run of the proxy only, or never."""
     used_up: BudgetState | None
-    """A budget of which nothing is left, and without which the agent gets no answer."""
+    """An exhausted budget that covers the agent."""
 
     @property
     def held(self) -> bool:
-        """Somebody paused or stopped it, as far as that is known."""
+        """Whether it is paused or stopped, or that isn't known."""
         return self.known and (self.view is None or self.view.paused or self.view.stopped)
 
     @property
     def only_paused(self) -> bool:
-        """It was held, and never cut off, so it goes on by itself."""
+        """Whether it was paused and not stopped, so that it continues by itself."""
         return self.view is not None and self.view.paused and not self.view.stopped
 
     @property
     def runs(self) -> bool:
-        """The process that the runner started does."""
+        """Whether the process that a runner started is running."""
         return self.view is not None and self.view.running is True
 
     def is_past(self, checkpoint: Checkpoint) -> bool:
-        """The agent ran again since that was kept, and ended well."""
+        """Whether the agent ran again since the checkpoint, and succeeded."""
         view = self.view
         ended_well = view is not None and view.running is False and view.exit_code == 0
         return ended_well and checkpoint.exit_code != 0 and not self.held
@@ -55,14 +55,14 @@ UNKNOWN = AgentStatus(False, None, None)
 
 
 def standing(agent: str, world: Snapshot, books: BudgetsPart) -> AgentStatus:
-    """How an agent stands, of everything that a proxy tells."""
+    """Return the status of an agent in a proxy's responses."""
     view = next((each for each in world.agents if each.name == agent), None)
     known = view is not None or any(each.agent == agent for each in books.agents)
     return AgentStatus(known, view, used_up(agent, books))
 
 
 def used_up(agent: str, books: BudgetsPart) -> BudgetState | None:
-    """The first budget of which nothing is left: its own, one that covers it too, or everybody's."""
+    """Return the first exhausted budget: its own, an ancestor's that covers it, or the pool."""
     by_name = {each.agent: each for each in books.agents}
     found: AgentBudget | None = by_name.pop(agent, None)
     states = [] if found is None else [found.budget]
@@ -85,7 +85,7 @@ _WHO = "resume"
 
 @dataclass
 class Taken:
-    """What becomes of the task."""
+    """The outcome of the task, to be set by the caller."""
 
     outcome: RunOutcome | None = None
     """How the command ended; None: it wasn't started."""
@@ -93,36 +93,29 @@ class Taken:
 
 @contextlib.asynccontextmanager
 async def taken_on(session: Session, task: str | None) -> AsyncIterator[Taken]:
-    """Of a task that failed, or was stopped, this is another attempt; then nobody else runs it meanwhile, and whatever
-    waits for it goes on once it is done. Of any other, as of none, nothing is told.
+    """Claim the task of an agent that is resumed while its command runs, and report how that ended.
 
-    Raises: Rejected: somebody else has begun it, or it couldn't succeed; NoAnswer.
+    For a task that failed or was stopped this is another attempt: no other runner starts it meanwhile, and its
+    dependents continue once it is done. Any other task isn't changed.
+
+    Raises: Rejected: another runner has started it, or it couldn't succeed; ControlError.
     """
-    found = await session.ask(lambda client: client.tasks()) if task is not None else None
-    state = next((each for each in found.tasks if each.spec.id == task), None) if found is not None else None
+    found = (await session.ask(lambda client: client.tasks())).tasks if task is not None else ()
+    state = next((each for each in found if each.spec.id == task), None)
     if state is None or state.state not in ("failed", "ready"):
         yield Taken()
         return
-    name, note = state.spec.id, state.note
+    name = state.spec.id
     if state.state == "failed":
-        await session.ask(_ordering(RetryTask(name)))
-    await session.ask(_ordering(ClaimTask(name, f"resume-{os.getpid()}-{secrets.token_hex(4)}")))
+        await session.order(RetryTask(name), _WHO)
+    await session.order(ClaimTask(name, f"resume-{os.getpid()}-{secrets.token_hex(4)}"), _WHO)
     taken = Taken()
     try:
         yield taken
     finally:
-        end = FinishTask(name, False, note, again=state.state == "ready")
+        end = FinishTask(name, False, state.note, again=state.state == "ready")
         if taken.outcome is not None:
-            end = FinishTask(name, taken.outcome.exit_code == 0, _ending(taken.outcome.exit_code))
-        with contextlib.suppress(Rejected, ControlError):  # somebody else has ended it, or nobody is there to be told
-            await session.patiently(_ordering(end), within_s=TOLD_WITHIN_S)
-
-
-def _ordering(command: Command) -> Ask[object]:
-    return lambda client: client.command(command, _WHO)
-
-
-def _ending(code: int) -> str:
-    if not code:
-        return ""
-    return f"exit code {code}" if code > 0 else f"killed by signal {-code}"
+            code = taken.outcome.exit_code
+            end = FinishTask(name, code == 0, exit_text(code) if code else "")
+        with contextlib.suppress(Rejected, ControlError):  # another client has ended it, or the proxy is gone
+            await session.order(end, _WHO, within_s=TOLD_WITHIN_S)

@@ -75,6 +75,11 @@ class RunOutcome:
     """None: the proxy was away."""
 
 
+def exit_text(code: int) -> str:
+    """Return `exit code 3`, or for a negative code the signal that ended the process."""
+    return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
+
+
 def check_command(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> None:
     """Check that a command can be started. Raises: CannotRun."""
     name = command[0]

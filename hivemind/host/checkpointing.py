@@ -22,7 +22,6 @@ from hivemind.proxy.engine import Engine
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.tasks.graph import OPEN, Task
-from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
 from hivemind.store.checkpoints import Asked, Checkpoint, Reason, TaskPlace, Used, checkpoint_name, write
 from hivemind.text import humanise
@@ -33,6 +32,10 @@ from hivemind.wire.call import Call, path_of, with_conversation
 _log = logging.getLogger(__name__)
 
 STOPS_KNOWN = 4096
+TOTAL_LIMIT = 256 << 20
+"""Bytes of all bodies together; beyond it the bodies of the least recently active agents are dropped."""
+AGENTS_LIMIT = 4096
+_END = 64 << 10
 ANSWER_WITHIN_S = 4.0
 """Longest wait of a runner that reports the end of a process, for its checkpoint."""
 
@@ -104,13 +107,13 @@ class Checkpointer:
 
     # --- Events ---------------------------------------------------------------------------------------------------
 
-    def _watched(self) -> Mapping[type[ev.Event], Callable[[Any], None]]:
+    def _watched(self) -> Mapping[type[ev.Event], Callable[[Any], object]]:
         return {
             ev.BudgetWarned: self._warned,
             ev.Commanded: self._commanded,
             ev.AgentBegan: self._began,
             ev.AgentEnded: self._ended,
-            ev.Granted: self._granted,
+            ev.Granted: lambda event: self._stops.pop(event.agent, None),
             ev.Refused: self._refused,
             ev.Finished: self._released,
             ev.Abandoned: self._released,
@@ -152,9 +155,6 @@ class Checkpointer:
         elif code and self._has_state(agent):
             self._stop(agent, "crash", _exit_reason(code))
             self._stops[agent].exit_code = code
-
-    def _granted(self, event: ev.Granted) -> None:
-        self._stops.pop(event.agent, None)
 
     def _refused(self, event: ev.Refused) -> None:
         """A stopped agent sent another request, so its conversation may be newer than the one that was written."""
@@ -213,74 +213,53 @@ class Checkpointer:
             try:
                 await asyncio.to_thread(self._write, self._facts(stop, newest), newest)
             except OSError as error:
-                self._failed(error)
+                if not self._failing:
+                    what = "so the state of stopped agents isn't kept until that is fixed"
+                    _log.warning("checkpoints can't be written (%s: %s), %s", self._folder, error.strerror, what)
+                self._failing = True
             else:
-                self._wrote(stop)
+                if not stop.written:
+                    again = command_line("hivemind checkpoints show", stop.name)
+                    _log.info("%s is stopped; its checkpoint: %s", stop.agent, again)
+                self._failing, stop.written = False, True
             if stop.name not in self._due:
                 stop.settled.set()
 
     def _write(self, checkpoint: Checkpoint, conversation: Conversation | None) -> None:
-        """Write a checkpoint, in a thread."""
         body = None
         if conversation is not None and not checkpoint.left_out:
             checkpoint, body = with_conversation(checkpoint, conversation.call, self._max_bytes, self._secrets)
         write(self._folder, checkpoint, body, self._keep)
 
-    def _wrote(self, stop: _Stop) -> None:
-        self._failing = False
-        if not stop.written:
-            stop.written = True
-            again = command_line("hivemind checkpoints show", stop.name)
-            _log.info("%s is stopped; its checkpoint: %s", stop.agent, again)
-
-    def _failed(self, error: OSError) -> None:
-        if not self._failing:
-            self._failing = True
-            _log.warning(
-                "checkpoints can't be written (%s: %s), so the state of stopped agents isn't kept until that is fixed",
-                self._folder,
-                error.strerror,
-            )
-
     def _facts(self, stop: _Stop, newest: Conversation | None) -> Checkpoint:
         """Return the checkpoint as far as its agent is known now."""
         agent, process = self._engine.agent(stop.agent), self._process(stop.agent)
-        return Checkpoint(
-            stop.name,
-            stop.agent,
-            stop.reason,
-            stop.why,
-            stop.at,
-            parent=None if agent is None or agent.parent is None else agent.parent.name,
-            exit_code=stop.exit_code,
-            run=Used() if agent is None else _used(agent.own.used("run")),
-            ever=Used() if agent is None else _used(agent.own.used("ever")),
-            budgets=() if agent is None else tuple(account.state() for account in agent.limits),
-            tasks=self._tasks(agent),
-            task=None if process is None else process.task,
-            command=() if process is None else process.command,
-            cwd="" if process is None else process.cwd,
-            request=None if newest is None else self._request(newest),
-            left_out="it sent no request" if newest is None else newest.left_out,
-        )
-
-    def _request(self, conversation: Conversation) -> Asked:
-        call = conversation.call
-        return Asked(
-            call.head.method.decode("latin-1"),
+        made = Checkpoint(stop.name, stop.agent, stop.reason, stop.why, stop.at, exit_code=stop.exit_code)
+        if agent is not None:
+            tasks = self._engine.tasks.of_agent(agent.name)
+            made = replace(
+                made,
+                parent=None if agent.parent is None else agent.parent.name,
+                run=_used(agent.own.used("run")),
+                ever=_used(agent.own.used("ever")),
+                budgets=tuple(account.state() for account in agent.limits),
+                tasks=tuple(_place(task) for task in tasks if task.state in OPEN or task.state == "failed"),
+            )
+        if process is not None:
+            made = replace(made, task=process.task, command=process.command, cwd=process.cwd)
+        if newest is None:
+            return replace(made, left_out="it sent no request")
+        call, head = newest.call, newest.call.head
+        request = Asked(
+            head.method.decode("latin-1"),
             path_of(call, self._secrets),
-            call.head.route.origin.name,
-            call.head.client.name,
-            call.head.dialect.name,
+            head.route.origin.name,
+            head.client.name,
+            head.dialect.name,
             call.facts.model,
-            conversation.at,
+            newest.at,
         )
-
-    def _tasks(self, agent: Agent | None) -> tuple[TaskPlace, ...]:
-        if agent is None:
-            return ()
-        mine = self._engine.tasks.of_agent(agent.name)
-        return tuple(_place(task) for task in mine if task.state in OPEN or task.state == "failed")
+        return replace(made, request=request, left_out=newest.left_out)
 
 
 def _place(task: Task) -> TaskPlace:
@@ -313,12 +292,6 @@ def _exit_reason(code: int) -> str:
         return f"its process was ended by signal {-code}"
 
 
-TOTAL_LIMIT = 256 << 20
-"""Bytes of all bodies together; beyond it the bodies of the least recently active agents are dropped."""
-AGENTS_LIMIT = 4096
-_END = 64 << 10
-
-
 @dataclass(slots=True)
 class Conversation:
     """An agent's newest request."""
@@ -339,7 +312,8 @@ class Conversation:
 
 
 class Conversations:
-    """Newest requests by agent, the least recently active agent first. Bodies longer than `limit` bytes aren't kept."""
+    """The newest request of each agent that calls a model, the least recently active agent first: its body is the
+    conversation so far. On the path of a request only a reference is kept; no bodies longer than `limit` bytes."""
 
     def __init__(self, limit: int, total: int = TOTAL_LIMIT, agents: int = AGENTS_LIMIT) -> None:
         self._limit = limit
@@ -362,7 +336,11 @@ class Conversations:
             self._bodies[agent] = size
             self._held += size
             while self._held > self._total:
-                self._drop_body(next(iter(self._bodies)))
+                oldest, length = self._bodies.popitem(last=False)
+                self._held -= length
+                held = self._newest[oldest]
+                held.call = replace(held.call, body=b"")
+                held.left_out = "others sent so much since that it wasn't held in memory any longer"
         self._newest.move_to_end(agent)
         if len(self._newest) > self._agents:
             self.forget(next(iter(self._newest)))
@@ -375,9 +353,3 @@ class Conversations:
         """Drop an agent's request."""
         self._newest.pop(agent, None)
         self._held -= self._bodies.pop(agent, 0)
-
-    def _drop_body(self, agent: str) -> None:
-        self._held -= self._bodies.pop(agent)
-        held = self._newest[agent]
-        held.call = replace(held.call, body=b"")
-        held.left_out = "others sent so much since that it wasn't held in memory any longer"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import random
 import time
@@ -11,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from hivemind import __version__
 from hivemind.api_types import (
@@ -26,11 +28,13 @@ from hivemind.api_types import (
     TaskState,
 )
 from hivemind.host.checkpointing import Checkpointer
-from hivemind.host.journal import begin_recording
 from hivemind.host.local_apps import LocalApps
 from hivemind.host.processes import Processes
+from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.bodies import Bodies
-from hivemind.journal.write.recorder import Recorder
+from hivemind.journal.write.recorder import WAITING_MOST, Limits, Recorder
+from hivemind.journal.write.segment import Retention, begin, prune
+from hivemind.journal.write.writer import Writer
 from hivemind.prices import Prices
 from hivemind.proxy.data_plane import DataPlane
 from hivemind.proxy.engine import Engine
@@ -50,6 +54,14 @@ from hivemind.world.world import World
 
 if TYPE_CHECKING:
     import httpx
+
+_log = logging.getLogger(__name__)
+
+DELAY_S = 1.0
+"""Delay of loading the prices, since the start has more urgent things to load; earlier usage is priced afterwards."""
+_HOUR_S = 3600.0
+_WAITING_WITH_BODIES = 64 << 20
+"""Bytes that may wait for the disk if bodies are recorded."""
 
 
 class Proxy:
@@ -98,7 +110,8 @@ class Proxy:
         self._wall = wall
         self._secrets = settings.own_credentials()
         self._prices = prices
-        self._pricing: Pricing | None = None
+        self._pricing: asyncio.Task[None] | None = None
+        self._prices_needed = asyncio.Event()
         self._checkpointer: Checkpointer | None = None
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._local_apps = LocalApps(self, token=self._token, tools_enabled=settings.mcp.enabled)
@@ -112,9 +125,7 @@ class Proxy:
         self.engine = engine = Engine(settings.scheduler_config(), self._rng, self._world, self._wall, self.store)
         bodies = None
         if self.record_in is not None:
-            self.journal = begin_recording(
-                self.record_in, settings, engine, self.address, self._routes.names, self._wall
-            )
+            self.journal = self._begin_recording(self.record_in)
             if self.journal is not None and settings.journal.bodies:
                 bodies = Bodies(self.journal, engine.now, self._secrets)
         claims = Claims(engine.names, settings.agents, self._token)
@@ -134,9 +145,9 @@ class Proxy:
             wall=self._wall,
         )
         if self._prices is not None:
-            self._pricing = Pricing(engine, self._prices)
+            self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
             if engine.counts_dollars:
-                await self._pricing.loaded()  # before anything is used whose cost would be missed
+                await self._priced()  # before anything is used whose cost would be missed
 
     async def drain(self, timeout_s: float) -> None:
         """Grant nothing more, and wait until nothing is in flight, but no longer than this."""
@@ -151,7 +162,8 @@ class Proxy:
         if self._checkpointer is not None:
             await self._checkpointer.aclose()
         if self._pricing is not None:
-            await self._pricing.aclose()
+            self._pricing.cancel()
+            await asyncio.wait((self._pricing,))
         self.processes.close()
         self.engine.close()
         if self.journal is not None:
@@ -163,6 +175,55 @@ class Proxy:
         world = World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
         world.on_line = self.tell or world.on_line
         return world
+
+    async def _priced(self) -> None:
+        """Wait until the prices are loaded, or loading failed. From then on all usage is priced."""
+        if self._pricing is not None:
+            self._prices_needed.set()
+            await asyncio.wait((self._pricing,))
+
+    async def _load(self, prices: Prices) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._prices_needed.wait(), DELAY_S)
+        try:
+            await asyncio.to_thread(prices.load)
+        except Exception as error:  # a library's data, read by a library: traffic continues whatever it raises
+            _log.error("no prices are known, so dollars aren't counted: %s", error)
+        else:
+            self.engine.price_by(prices.cost)
+
+    def _begin_recording(self, folder: Path) -> Recorder | None:
+        """Begin a journal in that folder; None if it can't be created, which is logged."""
+        settings, given, engine, wall = self.settings, self.settings.journal, self.engine, self._wall
+        try:
+            name, part = begin(folder, wall(), urlsplit(self.address).port or settings.port)
+        except OSError as error:
+            what = "so this run can't be looked at later; choose another folder with --state-dir"
+            _log.warning("no journal can be written (%s: %s), %s", error.filename or folder, error.strerror, what)
+            return None
+        keeping = Retention(given.keep_days * 24 * _HOUR_S, given.keep_mb << 20)
+        began = JournalBegan(
+            engine.now(),
+            wall(),
+            name,
+            1,
+            f"hivemind {__version__}",
+            self.address,
+            self._routes.names,
+            settings.scheduler_config(),
+            given.bodies,
+        )
+        waiting = _WAITING_WITH_BODIES if given.bodies else WAITING_MOST
+        recorder = Recorder(
+            Writer(part, tidy=functools.partial(prune, keeping=keeping, wall=wall)),
+            began,
+            Limits(given.max_mb << 20, given.max_hours * _HOUR_S, waiting),
+            take=engine.world.take,
+            tell=engine.publish,
+            wall=wall,
+        )
+        engine.record = recorder.record
+        return recorder
 
     # --- Operation ------------------------------------------------------------------------------------------------
 
@@ -246,8 +307,7 @@ class Proxy:
 
     async def leave(self, ended: PlaceRelease, who: str) -> RunUsage:
         """Note that an agent's process has ended, and return what it used. Raises: Rejected."""
-        if self._pricing is not None:
-            await self._pricing.loaded()
+        await self._priced()
         used = self.processes.leave(ended, who)
         if self._checkpointer is None:
             return used
@@ -264,39 +324,3 @@ def _budget(agent: Agent | None, account: Account) -> AgentBudget:
         account.used("day"),
         account.used("ever"),
     )
-
-
-_log = logging.getLogger(__name__)
-
-DELAY_S = 1.0
-"""The start has more urgent things to load; what is used until then is priced afterwards."""
-
-
-class Pricing:
-    """Loads one proxy's prices, on the running loop."""
-
-    def __init__(self, engine: Engine, prices: Prices) -> None:
-        self._engine = engine
-        self._prices = prices
-        self._needed = asyncio.Event()
-        self._task = asyncio.create_task(self._load(), name="load the prices")
-
-    async def loaded(self) -> None:
-        """Wait until the prices are loaded, or loading failed. From then on everything that was used is priced."""
-        self._needed.set()
-        await asyncio.wait((self._task,))
-
-    async def aclose(self) -> None:
-        """Stop loading."""
-        self._task.cancel()
-        await asyncio.wait((self._task,))
-
-    async def _load(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._needed.wait(), DELAY_S)
-        try:
-            await asyncio.to_thread(self._prices.load)
-        except Exception as error:  # a library's data, read by a library: traffic continues whatever it raises
-            _log.error("no prices are known, so dollars aren't counted: %s", error)
-        else:
-            self._engine.price_by(self._prices.cost)

@@ -27,13 +27,12 @@ from hivemind.text.shells import word
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
     from hivemind.settings import Settings
-    from hivemind.store.store import Store
 
 _BACKLOG = 2048
 _GC_THRESHOLDS = (20_000, 10, 10)
 """Traffic creates few cycles and many objects that live for a request; a full collection delays every stream."""
 _KEEP_ALIVE_S = 75
-"""Longer than agents' clients keep an idle connection, so that they close it, and no request hits a closing one."""
+"""Longer than clients keep idle connections, so that they close them, and no request hits a closing one."""
 _PROBE_AFTER_S = 60
 """Silence after which the kernel probes a client; one that lost its power never closes its connection."""
 _STOP_S = 1
@@ -55,7 +54,8 @@ class EmbeddedServer(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
-        self._begun = asyncio.Event()
+        self.begun = asyncio.Event()
+        """Set once it accepts connections, or failed to."""
         self._stop = asyncio.Event()
 
     @contextlib.contextmanager
@@ -67,19 +67,15 @@ class EmbeddedServer(uvicorn.Server):
         try:
             await super().serve(sockets)
         finally:
-            self._begun.set()
+            self.begun.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._begun.set()
+        self.begun.set()
 
     async def main_loop(self) -> None:
         await self.on_tick(0)
         await self._stop.wait()
-
-    async def started_or_failed(self) -> None:
-        """Wait until it accepts connections, or failed to."""
-        await self._begun.wait()
 
     def stop(self) -> None:
         """Accept nothing more and end :meth:`serve`."""
@@ -155,6 +151,8 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
 
     Raises: BindError; UsageError: the kept state can't be used.
     """
+    from hivemind.store.opening import opened  # imported late, so that a wrong setting is reported sooner
+
     logs.quiet_uvicorn()
     file_limit.raise_limit()
     file_limit.log_refused_accepts_briefly()
@@ -162,7 +160,8 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
     try:
         port = sockets[0].getsockname()[1]
         proxy.address = f"http://{_shown(settings.host)}:{port}"
-        with _store(settings) if durable else contextlib.nullcontext() as proxy.store:
+        kept = opened(settings.state_dir, settings.port, time.time()) if durable else contextlib.nullcontext()
+        with kept as proxy.store:
             if durable and settings.journal.enabled:
                 proxy.record_in = _journals(settings)
             await proxy.start()
@@ -176,12 +175,6 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
     finally:
         for sock in sockets:
             sock.close()
-
-
-def _store(settings: Settings) -> contextlib.AbstractContextManager[Store | None]:
-    from hivemind.store.opening import opened  # imported late, so that a wrong setting is reported sooner
-
-    return opened(settings.state_dir, settings.port, time.time())
 
 
 def _journals(settings: Settings) -> Path | None:
@@ -198,7 +191,7 @@ def _journals(settings: Settings) -> Path | None:
 async def _listening(server: EmbeddedServer, sockets: list[socket.socket]) -> AsyncIterator[None]:
     task = asyncio.create_task(server.serve(sockets), name="hivemind-server")
     try:
-        await server.started_or_failed()
+        await server.begun.wait()
         if server.started:
             yield
     finally:

@@ -51,7 +51,7 @@ class Engine:
         self._time = self._loop.time
         self._scheduler = Scheduler(config, rng.random)
         self.world = world(self._time())
-        self.watched: dict[type[Event], Callable[[Any], None]] = {}
+        self.watched: dict[type[Event], Callable[[Any], object]] = {}
         """Callbacks by event type, called after the world has applied the event; they may read, but change nothing."""
         self.record: Callable[[Sequence[Event]], object] | None = None
         """Called with each step's events, before the world applies them, for a journal."""

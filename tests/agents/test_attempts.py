@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from hivemind.agents import shim
-from hivemind.agents.attempts import Ended, TaskProcess, adopt, start
+from hivemind.agents.attempts import Ended, TaskProcess, start
 
 HANGS_S = 20
 
@@ -109,11 +109,11 @@ def test_runs_once(folder: Path, tmp_path: Path) -> None:
 def test_a_killed_runner_leaves_it_running(folder: Path, tmp_path: Path) -> None:
     """Whoever comes after kill -9 of a runner adopts what runs, and learns how it ends."""
     killed_runner(folder, "while [ ! -e go ]; do sleep 0.01; done; exit 5")
-    attempt = adopt(folder)
+    attempt = TaskProcess(folder)
     assert attempt.look() is None
     (tmp_path / "go").touch()
     assert (end_of(attempt)).exit_code == 5
-    assert (end_of(adopt(folder))).exit_code == 5
+    assert (end_of(TaskProcess(folder))).exit_code == 5
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -121,7 +121,7 @@ def test_stops_what_it_adopted(folder: Path, hard: bool) -> None:
     """Adopted or not, SIGTERM reaches the command and its children, and so does SIGKILL."""
     killed_runner(folder, "sleep 60 & echo up; wait")
     until_it_says(folder, "up")
-    attempt = adopt(folder)
+    attempt = TaskProcess(folder)
     attempt.stop(hard=hard)
     assert (end_of(attempt)).exit_code == (-signal.SIGKILL if hard else -signal.SIGTERM)
     attempt.stop()
@@ -138,8 +138,8 @@ def test_stops_its_own(folder: Path) -> None:
 def test_a_shim_that_never_came(folder: Path, tmp_path: Path) -> None:
     """An attempt whose shim hasn't taken the folder is over when it is adopted, and the shim runs nothing later."""
     folder.mkdir(parents=True)
-    assert adopt(folder).look() == Ended(None)
-    assert adopt(folder).look() == Ended(None)
+    assert TaskProcess(folder).look() == Ended(None)
+    assert TaskProcess(folder).look() == Ended(None)
     late = [sys.executable, "-I", "-S", shim.__file__, str(folder), "--", "touch", "ran"]
     assert subprocess.run(late, cwd=tmp_path, timeout=HANGS_S, check=False).returncode == 3
     assert not (tmp_path / "ran").exists()
@@ -147,7 +147,7 @@ def test_a_shim_that_never_came(folder: Path, tmp_path: Path) -> None:
 
 def test_a_folder_that_was_never_made(folder: Path) -> None:
     """So is one that was only planned; it can't be started any more either."""
-    assert adopt(folder).look() == Ended(None)
+    assert TaskProcess(folder).look() == Ended(None)
     with pytest.raises(FileExistsError):
         begin(folder, "true")
 

@@ -54,10 +54,10 @@ def test_runners(tmp_path: Path) -> None:
 def test_budgets(tmp_path: Path) -> None:
     """What was ordered for each agent is remembered."""
     made = folder(tmp_path)
-    made.order("a", "one")
-    made.order("b", "two")
-    made.order("a", "three")
-    assert [made.ordered(agent) for agent in "abc"] == ["three", "two", None]
+    made.note_budget("a", "one")
+    made.note_budget("b", "two")
+    made.note_budget("a", "three")
+    assert [made.budgets().get(agent) for agent in "abc"] == ["three", "two", None]
 
 
 def test_begun_anew(tmp_path: Path) -> None:

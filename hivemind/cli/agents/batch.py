@@ -135,18 +135,18 @@ async def _served(
             settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
             to=namespace.to,
         ) as session:
-            desk = BatchContext(session, plan, folder, os.environ, screen.say, time.time)
-            with _stopping_on_signals(desk, screen) as told:
+            context = BatchContext(session, plan, folder, os.environ, screen.say, time.time)
+            with _stopping_on_signals(context, screen) as told:
                 try:
-                    left = await begin(desk, runner, how)
+                    left = await begin(context, runner, how)
                     given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
                     most = given or plan.max_agents or session.about.max_agents or _AT_ONCE
-                    batch = BatchRunner(desk, runner, most, asyncio.get_running_loop().time, watched=screen.live)
+                    batch = BatchRunner(context, runner, most, asyncio.get_running_loop().time, watched=screen.live)
                     screen.say(f"{plan.name}: {most} at once, logs in {folder.logs}", "")
                     standing = await batch.run(left, screen.show)
                 finally:
                     with contextlib.suppress(ControlError):
-                        await desk.leave(plan.name, desk.place.runner, 0)
+                        await context.leave(plan.name, context.place.runner, 0)
             await asyncio.to_thread(screen.close)
             _tell(standing, report)
             if told:
@@ -157,7 +157,7 @@ async def _served(
 
 
 @contextlib.contextmanager
-def _stopping_on_signals(desk: BatchContext, screen: Screen) -> Iterator[list[int]]:
+def _stopping_on_signals(context: BatchContext, screen: Screen) -> Iterator[list[int]]:
     """The first signal ends everything in good order, the second at once. Gives the signals that came."""
     loop = asyncio.get_running_loop()
     told: list[int] = []
@@ -166,10 +166,10 @@ def _stopping_on_signals(desk: BatchContext, screen: Screen) -> Iterator[list[in
         if not told:
             screen.say(f"{signal.Signals(number).name}: what runs is told to end; once more ends it at once", "warn")
         else:
-            desk.at_once.set()
+            context.at_once.set()
         told.append(number)
-        desk.stop.set()
-        desk.changed.set()
+        context.stop.set()
+        context.changed.set()
 
     heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # as nohup wants it
     for number in heeded:
