@@ -74,7 +74,8 @@ class BatchRunner:
         context = self._context
         planned_first = dict.fromkeys([*context.plan.tasks, *map(context.short, self._states)])
         rows = [self._row(name) for name in planned_first]
-        ready = sorted((state for state in self._states.values() if state.state == "ready"), key=_turn)
+        ready = [state for state in self._states.values() if state.state == "ready"]
+        ready.sort(key=lambda state: (state.priority, state.spec.estimated_tokens or float("inf")))
         names = [name for state in ready if (name := context.short(state.spec.id)) not in self._jobs]
         more = [f"{len(names) - _NEXT_SHOWN} more"] if len(names) > _NEXT_SHOWN else []
         elapsed_s = self._clock() - self._began
@@ -216,7 +217,3 @@ class BatchRunner:
             if view is not None and view.tokens > row.tokens:
                 row.tokens, row.dollars = view.tokens, view.dollars
         return row
-
-
-def _turn(state: TaskState) -> tuple[int, float]:
-    return state.priority, state.spec.estimated_tokens or float("inf")

@@ -66,7 +66,8 @@ def environment_for(
     if way.state_dir is not None:
         made[STATE_VARIABLE] = str(way.state_dir.expanduser().absolute())
     base = way.base(agent)
-    made |= {name: value_of(name, base) for name in SUFFIXES if name != "AZURE_OPENAI_ENDPOINT" or _at_azure(way)}
+    azure = any(profile_for(url).name == "azure" for name, url in way.upstreams if way.to in (None, name))
+    made |= {name: value_of(name, base) for name in SUFFIXES if name != "AZURE_OPENAI_ENDPOINT" or azure}
     made[_OPENCODE] = _opencode(way, agent, environ.get(_OPENCODE, ""))
     made |= _no_proxy(way, environ)
     match PurePath(program).name:
@@ -83,10 +84,6 @@ def command_for(way: ProxyRoute, agent: str, command: tuple[str, ...]) -> tuple[
         return command
     # Before the user's flags, because the last one holds.
     return (command[0], "-c", codex_setting(way.base(agent)), *command[1:])
-
-
-def _at_azure(way: ProxyRoute) -> bool:
-    return any(profile_for(url).name == "azure" for name, url in way.upstreams if way.to in (None, name))
 
 
 def _opencode(way: ProxyRoute, agent: str, given: str) -> str:

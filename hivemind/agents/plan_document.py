@@ -73,7 +73,7 @@ class Document:
             return [self.read(each, (*path, place)) for place, each in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
-        return None if node.tag == _NULL else _joined_halves(node.value)
+        return None if node.tag == _NULL else _joined_surrogates(node.value)
 
     def _mapping(self, node: yaml.MappingNode, path: Location) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -180,6 +180,6 @@ def _decoded(path: Path, name: str) -> str:
     return text.replace("\t", " ") if path.suffix == ".json" else text
 
 
-def _joined_halves(text: str) -> str:
+def _joined_surrogates(text: str) -> str:
     """Join surrogate pairs, as JSON writes some characters."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -18,6 +18,7 @@ from hivemind.text.humanise import dollars, plural, short_count, short_duration,
 NOTHING = "-"
 ENDS = ("done", "failed", "cancelled", "skipped", "blocked")
 _AT_WORK = ("running", "queued", "delayed", "stopping")
+_STATES = (*_AT_WORK, "ready", "stopped", "waiting", *ENDS[1:])
 _WIDTHS = {"try": 3, "time": 6, "tokens": 6, "cost": 8}
 _LEAST_WHY = 18
 _LONGEST_NAME = 48
@@ -87,7 +88,8 @@ class Ink:
 def live(standing: BatchProgress, width: int, height: int, ink: Ink) -> list[str]:
     """Return the lines that change in place, at most `height` of at most `width` cells."""
     counts, rows = standing.counts, standing.rows
-    lines = [_headline(standing, width, ink), ink(fit(_states(counts), width), "dim")]
+    states = [f"{counts[state]} {state}" for state in _STATES if counts.get(state)]
+    lines = [_headline(standing, width, ink), ink(fit(", ".join(states) or "nothing left", width), "dim")]
     if any(row.tokens for row in rows):
         lines.append(ink(fit(_used(rows), width), "dim"))
     if standing.notice:
@@ -114,11 +116,6 @@ def _headline(standing: BatchProgress, width: int, ink: Ink) -> str:
     spoiled = min(cells - full, -(-bad * cells // total))
     bar = ink("━" * full, "good") + ink("━" * spoiled, "bad") + ink("─" * (cells - full - spoiled), "dim")
     return f"{ink(standing.batch, 'bold')}  {bar}{right}"
-
-
-def _states(counts: Mapping[str, int]) -> str:
-    states = (*_AT_WORK, "ready", "stopped", "waiting", *ENDS[1:])
-    return ", ".join(f"{counts[state]} {state}" for state in states if counts.get(state)) or "nothing left"
 
 
 def _running(rows: Sequence[TaskRow], longest: int, width: int, ink: Ink) -> Iterator[str]:

@@ -110,7 +110,7 @@ async def run_agent(
         loop = asyncio.get_running_loop()
         made = environment_for(route, wanted.agent, environ, program=job.command[0], task=job.task)
         began = loop.time()
-        process = _started(command_for(route, wanted.agent, job.command), job.cwd, made)
+        process = _start(command_for(route, wanted.agent, job.command), job.cwd, made)
         with foreground.given_to(process):
             keeping = asyncio.create_task(_keep(session, wanted), name="keep the place")
             try:
@@ -125,7 +125,7 @@ async def run_agent(
             await _leave(session, wanted, None)
 
 
-def _started(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Raises: CannotRun."""
     try:
         return subprocess.Popen(command, cwd=cwd, env=dict(environ))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ssl
 from collections.abc import Callable, Mapping
@@ -151,7 +152,9 @@ class ControlClient:
         raise self._refused(answer)
 
     def _refused(self, answer: httpx.Response) -> Exception:
-        status, text = answer.status_code, _error_in(answer)
+        status, text = answer.status_code, ""
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # then the response isn't the proxy's
+            text = msgspec.json.decode(answer.content, type=Failure).error
         if not text and status >= 500:
             return ControlError(f"it fails (status {status}); its log may say why", sent=True)
         if not text:
@@ -165,14 +168,6 @@ class ControlClient:
 
 class _Unknown(Exception):
     """The request isn't known."""
-
-
-def _error_in(answer: httpx.Response) -> str:
-    """Return the proxy's error; empty if the response isn't the proxy's."""
-    try:
-        return msgspec.json.decode(answer.content, type=Failure).error
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return ""
 
 
 def _decoder(gives: type[T]) -> Decode[T]:

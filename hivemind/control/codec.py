@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,15 +40,11 @@ def snapshot_part(snapshot: Snapshot, run: str, after: float | None) -> Snapshot
     if after is not None:
         # Lines of the same instant may be newer: the loop's clock doesn't advance within a callback.
         fresh = next((n for n, line in enumerate(snapshot.lines) if line.at >= after), lines)
-        lanes = tuple(LaneView(lane.state, _fresh(lane.curve, after)) for lane in snapshot.lanes)
+        # The point before may have changed too: the last point of a curve does.
+        known = [max(0, bisect_right(lane.curve, after, key=attrgetter("at")) - 1) for lane in snapshot.lanes]
+        lanes = tuple(LaneView(lane.state, lane.curve[n:]) for lane, n in zip(snapshot.lanes, known, strict=True))
         snapshot = replace(snapshot, lanes=lanes, lines=snapshot.lines[fresh:])
     return SnapshotPart(run, __version__, after is None, curves, lines, snapshot)
-
-
-def _fresh(curve: tuple[CurvePoint, ...], after: float) -> tuple[CurvePoint, ...]:
-    """Return the points since `after` and the one before, which may have changed: the last point of a curve does."""
-    known = bisect_right(curve, after, key=lambda point: point.at)
-    return curve[max(0, known - 1) :]
 
 
 def merge(known: Snapshot | None, part: SnapshotPart) -> Snapshot:

@@ -58,10 +58,7 @@ class Token:
 
 
 def parse_address(url: str) -> ProxyAddress:
-    """Parse a proxy's URL.
-
-    Raises: UsageError, whose text never repeats credentials.
-    """
+    """Parse a proxy's URL. Raises: UsageError, whose text never repeats credentials."""
     text = url.strip()
     if not text.isascii() or not text.isprintable() or " " in text:
         raise UsageError("the URL of a proxy must be plain ASCII without spaces, as in http://127.0.0.1:8765")
@@ -77,14 +74,18 @@ def parse_address(url: str) -> ProxyAddress:
     if parts.query or parts.fragment or text.endswith(("?", "#")):
         raise UsageError("the URL of a proxy must end with its path; it can't have a query or fragment")
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-    return ProxyAddress(url, port or _PORTS[parts.scheme], _is_local(parts.hostname))
+    try:
+        host = ipaddress.ip_address(parts.hostname)
+        local = host.is_loopback or host.is_unspecified
+    except ValueError:
+        local = parts.hostname.lower() == "localhost"
+    return ProxyAddress(url, port or _PORTS[parts.scheme], local)
 
 
 def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None = None) -> Token:
-    """Return a proxy's token: from the given file, from HIVEMIND_CONTROL_TOKEN, or from the note that a local proxy
-    writes.
+    """Return a proxy's token: from the given file, from HIVEMIND_CONTROL_TOKEN, or from a local proxy's note.
 
-    Raises: UsageError: there is none; the text says where to look. NoneNoted.
+    Raises: UsageError: there is none; the text says where to look. NoRunningProxy.
     """
     if token_file is not None:
         return _read(token_file)
@@ -131,11 +132,3 @@ def _checked(text: str, origin: str) -> str:
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise UsageError(f"{origin}: a token is printable ASCII without spaces")
     return text
-
-
-def _is_local(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host.lower() == "localhost"
-    return address.is_loopback or address.is_unspecified

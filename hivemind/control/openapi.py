@@ -69,12 +69,14 @@ def _paths() -> dict[str, Any]:
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
+    failures = {401, 403, 422} | ({400, 413} if endpoint.method == "POST" else set())
+    failures |= {404} if "{" in endpoint.path else set()
     made: dict[str, Any] = {
         "operationId": "_".join((endpoint.method.lower(), *re.findall(r"\w+", endpoint.path))),
         "summary": endpoint.summary,
         "responses": {
             "200": _answer("Done." if endpoint.method == "POST" else "OK", _named(endpoint.gives)),
-            **{str(status): _answer(_FAILURES[status], _named(Failure)) for status in _failures(endpoint)},
+            **{str(status): _answer(_FAILURES[status], _named(Failure)) for status in sorted(failures)},
         },
     }
     named = re.findall(r"{(\w+)}", endpoint.path)
@@ -86,12 +88,6 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.method == "POST":
         made["requestBody"] = {"required": True, "content": _json(_named(endpoint.takes))}
     return made
-
-
-def _failures(endpoint: Endpoint) -> list[int]:
-    """Return the error statuses of an endpoint."""
-    body = (400, 413) if endpoint.method == "POST" else ()
-    return sorted((401, 403, 422, *body, *((404,) if "{" in endpoint.path else ())))
 
 
 def _query(takes: type[Any]) -> Iterator[dict[str, Any]]:

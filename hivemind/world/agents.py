@@ -36,10 +36,9 @@ class AgentFold(AgentState):
     tickets: dict[int, TicketFold] = field(default_factory=dict)
     """The open ones."""
 
-    @property
-    def ordinary(self) -> bool:
-        """Whether forgetting it loses no operator's decision."""
-        return not (self.paused or self.stopped or self.budget is not None or self.running)
+    def retention(self) -> tuple[bool, float]:
+        """Return the sort key for forgetting agents: first those without an operator's decision, seen longest ago."""
+        return bool(self.paused or self.stopped or self.budget is not None or self.running), self.last_seen
 
     def arrived(self, event: Arrived) -> None:
         """Count a request of its own."""
@@ -116,12 +115,15 @@ class AgentFold(AgentState):
         if self.tickets:
             state, in_flight, queued, waiting_s = self._open(at)
             waited_s += waiting_s
+        if state not in ("streaming", "waiting"):
+            held = (self.stopped, "stopped"), (self.paused, "paused"), (spent, "spent"), (pending, "pending")
+            state = next((name for holds, name in held if holds), state)
         return AgentView(
             name=self.name,
             client=self.client,
             parent=self.parent,
             priority=self.priority,
-            state=self._held(state, pending, spent),
+            state=state,
             paused=self.paused,
             flying=in_flight,
             queued=queued,
@@ -157,13 +159,6 @@ class AgentFold(AgentState):
         state = next(each for each in _ORDER if each in counts)
         in_flight = counts.get("streaming", 0) + counts.get("waiting", 0)
         return state, in_flight, len(self.tickets) - in_flight, waiting_s
-
-    def _held(self, state: str, pending: bool, spent: bool) -> str:
-        if state in ("streaming", "waiting"):
-            return state
-        if self.stopped or self.paused:
-            return "stopped" if self.stopped else "paused"
-        return "spent" if spent else "pending" if pending else state
 
 
 def ceiling_before(state: BudgetState | None, about: Mapping[str, Any]) -> str:

@@ -77,7 +77,7 @@ class Fold:
             ev.TaskAdded: self._tasks.added,
             ev.TaskForgotten: self._tasks.forgotten,
             ev.Sampled: self._sampled,
-            Carried: self._carried,
+            Carried: lambda event: self.restore(event.state),
         }
         """Changes by kinds of events that never have a line in the log, most of them frequent."""
         self._logged: dict[type[ev.Event], Callable[[Any], None]] = {
@@ -110,21 +110,16 @@ class Fold:
             if change is not None:
                 change(event)
         line = line_of(event, event.at + self._wall_offset, before)
-        if line is not None and not self._is_cut_by_stop(event):
-            self._lines.append(line)
-            self.on_line(line)
-
-    def _is_cut_by_stop(self, event: ev.Event) -> bool:
-        """Return whether a stop cut this connection: then the command's line says so, and the client didn't leave."""
-        agent = self._agents.get(event.agent) if type(event) is ev.Abandoned else None
-        return agent is not None and agent.stopped
+        if line is None:
+            return
+        if type(event) is ev.Abandoned and event.agent in self._agents and self._agents[event.agent].stopped:
+            return  # a stop cut this connection, which the command's line says
+        self._lines.append(line)
+        self.on_line(line)
 
     def release(self) -> None:
         """Break reference cycles once the world is no longer used, so that its memory is free without a collection."""
-        self.on_line = _noop
-        self._logged.clear()
-        self._quiet.clear()
-        del self._tasks
+        self.__dict__.clear()
 
     def restore(self, state: WorldState) -> None:
         """Take over the given state. Requests that have ended stay remembered."""
@@ -146,24 +141,18 @@ class Fold:
         self._counts = replace(state.counts)
         self._costs = Costs(self._counts)
 
-    def _carried(self, event: Carried) -> None:
-        self.restore(event.state)
-
     # --- The folds -----------------------------------------------------------------------------------------------
 
     def _agent(self, name: str, at: float) -> AgentFold:
         agent = self._agents.get(name)
         if agent is None:
             if len(self._agents) >= AGENTS_KEPT:
-                self._forget_some()
+                idle = [each for each in self._agents.values() if not each.tickets]
+                for forgotten in heapq.nsmallest(FORGOTTEN_AT_ONCE, idle, key=AgentFold.retention):
+                    del self._agents[forgotten.name]
             agent = self._agents[name] = AgentFold(name)
         agent.last_seen = at
         return agent
-
-    def _forget_some(self) -> None:
-        idle = [agent for agent in self._agents.values() if not agent.tickets]
-        for agent in heapq.nsmallest(FORGOTTEN_AT_ONCE, idle, key=lambda each: (not each.ordinary, each.last_seen)):
-            del self._agents[agent.name]
 
     def _arrived(self, event: ev.Arrived) -> None:
         self._counts.requests += 1

@@ -147,11 +147,6 @@ class Lifecycle(OpenTicket):
             self.state = "refused"
             self.last_error = end.reason.replace("_", " ")
 
-    def requeue(self) -> None:
-        """Put it back into the queue, as its retry pause is over; no event tells of that."""
-        assert self.retry_at is not None
-        self.state, self.since, self.retry_at = "queued", self.retry_at, None
-
     def _use(self, usage: Usage | None) -> None:
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage + usage
@@ -262,7 +257,8 @@ class OpenRequests(Generic[R]):
             retry_at, number = heapq.heappop(self._retries)
             request = self.by_ticket.get(number)
             if request is not None and request.retry_at == retry_at:
-                request.requeue()
+                # No event says so.
+                request.state, request.since, request.retry_at = "queued", retry_at, None
                 due.append(request)
         return due
 

@@ -65,7 +65,7 @@ class RequestLog:
         reached = page[0].revision if page else self._revision
         if self._oldest is None:
             self._oldest = min(self._order, default=0)
-        page.sort(key=_number_of)
+        page.sort(key=attrgetter("arrived.ticket"))
         return Requests(reached, self._oldest, tuple([ticket.request_view(price) for ticket in page]))
 
     def detail(self, number: int, price: Price | None) -> RequestDetail | None:
@@ -106,10 +106,6 @@ class RequestLog:
                 del kept[number]
         if number == self._oldest:
             self._oldest = None
-
-
-def _number_of(ticket: TicketFold) -> int:
-    return ticket.arrived.ticket
 
 
 _REASONS = {

@@ -69,7 +69,7 @@ class AttemptState:
 
 
 Note = tuple[float, str, tuple[int | float | str | None, ...]]
-"""A decision about a request: when, what (a gate, or one of :data:`~hivemind.world.tickets.BY_HAND`), and the numbers
+"""A decision about a request: when, what (a gate, or `priority` or `boost`), and the numbers
 for its sentence: of a gate how many were ahead, the lane's level (None: no limit), and in how many seconds it opens."""
 
 

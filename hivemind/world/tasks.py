@@ -146,7 +146,7 @@ class TaskBook:
         """Return views at this moment by arrival, :data:`~hivemind.world.snapshot.TASKS_SHOWN` at most."""
         open_ = chain.from_iterable(self._in[state].values() for state in _FIRST)
         shown = list(islice(chain(open_, reversed(self._ended.values())), TASKS_SHOWN))
-        shown.sort(key=_number)
+        shown.sort(key=attrgetter("number"))
         return tuple([_view(task, at) for task in shown])
 
     def _enter(self, task: TaskFold, at: float) -> None:
@@ -197,7 +197,3 @@ def _view(task: TaskFold, at: float) -> TaskView:
         tokens=tokens,
         dollars=dollars,
     )
-
-
-def _number(task: TaskFold) -> int:
-    return task.number

@@ -21,8 +21,6 @@ BY_OPERATOR = frozenset({STOPPED, "draining", "budget", "price_unknown", "task_b
 
 Held = tuple[str, float | None, int | None, float | None]
 """The gate that holds a ticket, when it opens, the ticket's place in the queue, and its ETA."""
-BY_HAND = ("priority", "boost")
-"""Notes about an operator's commands."""
 _PER_ATTEMPT = attrgetter(*(each.name for each in fields(AttemptState)))
 _PER_TICKET = attrgetter(*(each.name for each in fields(OpenTicket)))
 

@@ -12,9 +12,9 @@ from hivemind.scheduler.types import Price
 from hivemind.world.agents import AgentFold, agent_values
 from hivemind.world.fold import Fold
 from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, TicketView, Totals
+from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
 from hivemind.world.state import Capture, WorldState
-from hivemind.world.tickets import TicketFold
+from hivemind.world.tickets import Held, TicketFold
 
 
 class World(Fold):
@@ -96,7 +96,7 @@ class World(Fold):
             upstreams=self._upstreams,
             lanes=tuple(self._lane_views()),
             slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight]),
-            queue=tuple([self._queued_view(ticket, at, mode) for ticket in shown]),
+            queue=tuple([ticket.ticket_view(at, self._held(ticket, at, mode)) for ticket in shown]),
             queued=len(waiting),
             agents=tuple([self._agent_view(agent, at) for agent in self._agents.values()]),
             lines=tuple(self._lines),
@@ -118,9 +118,8 @@ class World(Fold):
                 state = replace(state, active=counts[0], waiting=counts[1], retrying=counts[2])
             yield LaneView(state, self._curves.of(key))
 
-    def _queued_view(self, ticket: TicketFold, at: float, mode: str) -> TicketView:
-        paused = self._agents[ticket.arrived.agent].paused
-        return ticket.ticket_view(at, self._queue.holding(ticket, at, mode, paused=paused))
+    def _held(self, ticket: TicketFold, at: float, mode: str) -> Held:
+        return self._queue.holding(ticket, at, mode, paused=self._agents[ticket.arrived.agent].paused)
 
     def _agent_view(self, agent: AgentFold, at: float) -> AgentView:
         task, pending = self._tasks.of(agent.name)
