@@ -20,14 +20,16 @@ from hivemind.api_types import PlaceRelease, PlaceRequest, PlaceResponse, RunUsa
 from hivemind.control.client import ControlClient, ControlError
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.accounts import Covers
-from hivemind.scheduler.commands import Command, Rejected, SetBudget, SetPriority
+from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget
 from hivemind.text.suggest import did_you_mean
 
+_FROM_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
+_CAUGHT = (*_FROM_KEYBOARD, signal.SIGTERM, signal.SIGHUP)
 WHO = "runner"
-"""Signs what a runner orders."""
+"""Author of a runner's commands."""
 TOLD_WITHIN_S = 10.0
 """How long a runner tries to report the end of its agent to a proxy that is away."""
 _HEAD_ASKS_EVERY_S = 0.25
@@ -44,22 +46,21 @@ class CannotRun(HiveMindError):
 
 @dataclass(frozen=True, slots=True)
 class AgentCommand:
-    """What is to run."""
+    """A command to run as an agent."""
 
     command: tuple[str, ...]
     cwd: Path
     name: str | None = None
-    """The agent's; None: its task's, else a free one after the command."""
+    """The agent's name; None: its task's agent, else a free name after the command."""
     parent: str | None = None
     """The agent that starts it."""
     priority: Priority | None = None
-    """None: as it is."""
+    """None: unchanged; the budget likewise."""
     budget: WantedBudget | None = None
-    """None: as it is."""
     covers: Covers | None = None
     task: str | None = None
     resumed: bool = False
-    """The agent goes on where it was stopped, and so does its run."""
+    """The agent continues where it was stopped, and its run too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +173,16 @@ async def _first_asked(session: Session, job: AgentCommand) -> tuple[PlaceReques
 async def _free_name(session: Session, wanted: PlaceRequest) -> tuple[PlaceRequest, PlaceResponse]:
     """Name the agent `claude-1` for the first claude, and so on. Raises: UsageError, ControlError."""
     stem = PurePath(wanted.command[0]).name
-    known = {agent.name for agent in (await session.ask(ControlClient.world)).snapshot.agents}
-    for number in itertools.count(1):
-        asked = replace(wanted, agent=f"{stem}-{number}", fresh=True)
-        if asked.agent in known:
-            continue
+    taken = {agent.name for agent in (await session.ask(ControlClient.world)).snapshot.agents}
+    while True:
+        name = next(name for number in itertools.count(1) if (name := f"{stem}-{number}") not in taken)
+        named = replace(wanted, agent=name, fresh=True)
         try:
-            return asked, await session.ask(_placing(asked))
+            return named, await session.ask(_placing(named))
         except Rejected as error:
-            if "already" not in str(error):  # else another runner took it just now
+            if "already" not in str(error):
                 raise UsageError(f"{error}; name the agent with --name") from None
-    raise AssertionError("numbers don't end")
+            taken.add(name)  # by another runner, just now
 
 
 def _placing(wanted: PlaceRequest) -> Ask[PlaceResponse]:
@@ -217,16 +217,15 @@ async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, s
 
 async def _decide(session: Session, job: AgentCommand, agent: str) -> None:
     """Set the agent's priority and budget before it sends a request. Raises: UsageError, ControlError."""
-    decisions: list[Command] = []
-    if job.priority is not None:
-        decisions.append(SetPriority(agent, job.priority))
-    if job.budget is not None:
-        decisions.append(SetBudget(agent, job.budget.tokens, job.budget.dollars, job.budget.per, job.covers))
-    for command in decisions:
-        try:
-            await session.order(command, WHO, within_s=TOLD_WITHIN_S)
-        except Rejected as error:
-            raise UsageError(str(error)) from None
+    priority, budget = job.priority, job.budget
+    try:
+        if priority is not None:
+            await session.order(SetPriority(agent, priority), WHO, within_s=TOLD_WITHIN_S)
+        if budget is not None:
+            order = SetBudget(agent, budget.tokens, budget.dollars, budget.per, job.covers)
+            await session.order(order, WHO, within_s=TOLD_WITHIN_S)
+    except Rejected as error:
+        raise UsageError(str(error)) from None
 
 
 async def _keep(session: Session, wanted: PlaceRequest) -> None:
@@ -237,14 +236,12 @@ async def _keep(session: Session, wanted: PlaceRequest) -> None:
             await session.patiently(_placing(replace(wanted, running=True)))
 
 
-_FROM_THE_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
-_CAUGHT = (*_FROM_THE_KEYBOARD, signal.SIGTERM, signal.SIGHUP)
-
-
 class Foreground:
-    """While a command runs, signals are its business: those that come to the runner alone are passed on, and the
-    runner waits until the command has ended, whatever it makes of them. Before and after that they cancel the task
-    that this was made in."""
+    """Signals of a runner whose command has the terminal.
+
+    While the command runs, signals that reach only the runner are passed on to it, and the runner waits for its end.
+    Before and after that they cancel the task that created this object.
+    """
 
     def __init__(self) -> None:
         task = asyncio.current_task()
@@ -252,16 +249,16 @@ class Foreground:
         self._task = task
         self._process: subprocess.Popen[bytes] | None = None
         self.number = 0
-        """Of the signal that cancelled the task."""
+        """The signal that cancelled the task."""
         self.before_stopping: Callable[[], object] = _nothing
         """Called when the runner is about to be stopped by Ctrl-Z, until it is continued."""
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """From here to the end of the context."""
+        """Handle signals in this context."""
         loop = asyncio.get_running_loop()
         for number in _CAUGHT:
-            loop.add_signal_handler(number, self._came, number)
+            loop.add_signal_handler(number, self._on_signal, number)
         stops = signal.getsignal(signal.SIGTSTP) == signal.SIG_DFL
         if stops:
             loop.add_signal_handler(signal.SIGTSTP, self._stop)
@@ -273,22 +270,22 @@ class Foreground:
 
     @contextlib.contextmanager
     def given_to(self, process: subprocess.Popen[bytes]) -> Iterator[None]:
-        """While this process runs."""
+        """Pass signals on to this process in this context."""
         self._process = process
         try:
             yield
         finally:
             self._process = None
 
-    def _came(self, number: signal.Signals) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         if self._process is None:
             self.number = number
             self._task.cancel()
-        elif number not in _FROM_THE_KEYBOARD or not _has_the_terminal():
+        elif number not in _FROM_KEYBOARD or not _has_the_terminal():
             self._process.send_signal(number)
 
     def _stop(self) -> None:
-        """As if the signal hadn't been caught: whether it stops us depends on who started us."""
+        """Stop as if the signal hadn't been caught; whether that is possible depends on the parent process."""
         self.before_stopping()
         loop = asyncio.get_running_loop()
         loop.remove_signal_handler(signal.SIGTSTP)
@@ -301,7 +298,7 @@ def _nothing() -> None:
 
 
 def _has_the_terminal() -> bool:
-    """Whether a key of the terminal reaches this process, and with it the command: both are in one process group."""
+    """Return whether keys of the terminal reach this process, and with it the command in the same process group."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
     except OSError:
