@@ -18,16 +18,7 @@ from hivemind.agents.plan import Plan
 from hivemind.agents.plan_document import PlanError
 from hivemind.api_types import TaskState
 from hivemind.errors import UsageError
-from hivemind.scheduler.commands import (
-    BeginAgent,
-    CancelTask,
-    FinishTask,
-    ForgetTasks,
-    Rejected,
-    RetryTask,
-    SetTaskPriority,
-    SubmitTasks,
-)
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.tasks.graph import OPEN
 from hivemind.scheduler.types import TaskSpec
 from hivemind.text.shells import command_line
@@ -77,7 +68,7 @@ async def begin(context: BatchContext, runner: str, how: StartMode) -> list[Task
             await _enter(context, resumed=False)
             await _submit(context, context.plan.specs())
         context.folder.enlist(runner, RunnerNote(context.session.proxy is not None, context.plan.path))
-    except Rejected as error:
+    except cmd.Rejected as error:
         raise UsageError(f"{context.batch}: {error}") from None
     return [state for state in await context.tasks() if state.state == "running"]
 
@@ -87,7 +78,7 @@ async def _enter(context: BatchContext, *, resumed: bool) -> None:
     place = context.place
     await context.ask(lambda client: client.place(place))
     if not resumed:
-        await context.order(BeginAgent(context.batch, place.parent))
+        await context.order(cmd.BeginAgent(context.batch, place.parent))
     await context.budget(context.batch, context.plan.budget)
 
 
@@ -98,12 +89,12 @@ async def _submit(context: BatchContext, specs: Sequence[TaskSpec]) -> None:
     for spec in specs:
         length = len(msgspec.json.encode(spec))
         if part and size + length > _AT_ONCE:
-            await context.order(SubmitTasks(tuple(part)))
+            await context.order(cmd.SubmitTasks(tuple(part)))
             part, size = [], 0
         part.append(spec)
         size += length
     if part:
-        await context.order(SubmitTasks(tuple(part)))
+        await context.order(cmd.SubmitTasks(tuple(part)))
 
 
 async def _continue(context: BatchContext, known: Sequence[TaskState], how: StartMode) -> None:
@@ -129,11 +120,11 @@ async def _continue(context: BatchContext, known: Sequence[TaskState], how: Star
         raise PlanError(mistakes)
     for name in foreign:
         context.say(f"{context.short(name)} isn't in the plan any more, so it is cancelled", "warn")
-        await context.order(CancelTask(name))
+        await context.order(cmd.CancelTask(name))
     for name, spec in specs.items():
         state = by_id.get(name)
         if state is not None and state.state in OPEN and spec.priority != state.spec.priority:
-            await context.order(SetTaskPriority(name, spec.priority))
+            await context.order(cmd.SetTaskPriority(name, spec.priority))
     if how.retry_failed:
         await _retry_failed(context, {name: state for name, state in by_id.items() if name in specs})
     await _submit(context, [spec for name, spec in specs.items() if name not in by_id])
@@ -143,12 +134,12 @@ async def _retry_failed(context: BatchContext, known: Mapping[str, TaskState]) -
     """Retry failed tasks, and those that were skipped because of tasks that are retried or done by now."""
     for name, state in known.items():
         if state.state == "failed":
-            await context.order(RetryTask(name))
+            await context.order(cmd.RetryTask(name))
     skipped = {name: state for name, state in known.items() if state.state == "skipped"}
     behind = {name: [each for each in state.spec.after if each in skipped] for name, state in skipped.items()}
     for name in TopologicalSorter(behind).static_order():
-        with contextlib.suppress(Rejected):  # it would be skipped again, because of another task
-            await context.order(RetryTask(name))
+        with contextlib.suppress(cmd.Rejected):  # it would be skipped again, because of another task
+            await context.order(cmd.RetryTask(name))
 
 
 def _check_runners(context: BatchContext, known: Sequence[TaskState]) -> None:
@@ -185,10 +176,10 @@ async def _forget(context: BatchContext, known: Sequence[TaskState]) -> None:
         if state.state == "running":
             code = await _ended(context, state)
             await context.leave(state.spec.agent or state.spec.id, state.runner, code)
-            await context.order(FinishTask(state.spec.id, False, "begun anew"))
+            await context.order(cmd.FinishTask(state.spec.id, False, "begun anew"))
     try:
-        await context.order(ForgetTasks(context.batch))
-    except Rejected as error:
+        await context.order(cmd.ForgetTasks(context.batch))
+    except cmd.Rejected as error:
         raise UsageError(f"{context.batch}: it can't begin anew: {error}") from None
 
 

@@ -17,17 +17,8 @@ import httpx
 from hivemind import logs
 from hivemind.agents.environment import ProxyRoute
 from hivemind.api_types import About
+from hivemind.control import discovery
 from hivemind.control.client import ControlClient, ControlError, open_http
-from hivemind.control.discovery import (
-    STATE_VARIABLE,
-    TOKEN_VARIABLE,
-    URL_VARIABLE,
-    NoRunningProxy,
-    ProxyAddress,
-    Token,
-    find_token,
-    parse_address,
-)
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.scheduler.commands import Command
 from hivemind.settings import FIRST_UPSTREAMS, Settings
@@ -130,13 +121,13 @@ async def open_session(
     """
     environ = dict(environ)
     if settings.control_token is not None:
-        environ[TOKEN_VARIABLE] = settings.control_token.get_secret_value()
+        environ[discovery.TOKEN_VARIABLE] = settings.control_token.get_secret_value()
     if settings.state_dir is not None:
-        environ[STATE_VARIABLE] = str(settings.state_dir)
-    given = attach or environ.get(URL_VARIABLE)
+        environ[discovery.STATE_VARIABLE] = str(settings.state_dir)
+    given = attach or environ.get(discovery.URL_VARIABLE)
     async with contextlib.AsyncExitStack() as stack:
         if given is not None:
-            found = await _attached(parse_address(given), environ, token_file, stack)
+            found = await _attached(discovery.parse_address(given), environ, token_file, stack)
         else:
             found = await _here(settings, environ, settings_file, say, stack)
         yield Session(found.client, _route(settings, found, to), found.about, found.proxy)
@@ -168,11 +159,11 @@ def _route(settings: Settings, found: _Found, to: str | None) -> ProxyRoute:
 
 
 async def _attached(
-    place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None, stack: contextlib.AsyncExitStack
+    place: discovery.ProxyAddress, environ: Mapping[str, str], token_file: Path | None, stack: contextlib.AsyncExitStack
 ) -> _Found:
     """Raises: UsageError, NoProxy."""
     http = await stack.enter_async_context(open_http(place))
-    client = ControlClient(place.url, find_token(place, environ, token_file), http)
+    client = ControlClient(place.url, discovery.find_token(place, environ, token_file), http)
     try:
         return _Found(client, await client.about())
     except ControlError as error:
@@ -185,7 +176,7 @@ async def _here(
     """Return the running proxy, else a new one. Raises: UsageError, NoProxy."""
     loop = asyncio.get_running_loop()
     until, refused = loop.time() + OTHER_STARTS_S, None
-    place = parse_address(local_url(settings.host, settings.port)) if settings.port else None
+    place = discovery.parse_address(local_url(settings.host, settings.port)) if settings.port else None
     while True:
         # A proxy notes its token before it answers, so if it answers and no token is found then, it is another user's.
         answers = refused is not None and place is not None and await _answers(place)
@@ -194,7 +185,7 @@ async def _here(
             try:
                 return await _attached(place, environ, None, stack)
             except (UsageError, NoProxy) as error:
-                why, foreign = str(error), isinstance(error, NoRunningProxy)
+                why, foreign = str(error), isinstance(error, discovery.NoRunningProxy)
         if refused is not None and (answers or not refused.in_use or loop.time() > until):
             if refused.in_use and foreign:
                 raise NoProxy(
@@ -209,7 +200,7 @@ async def _here(
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-async def _answers(place: ProxyAddress) -> bool:
+async def _answers(place: discovery.ProxyAddress) -> bool:
     async with open_http(place) as http:
         try:
             await http.get(f"{place.url}/_health", timeout=_ANSWERS_WITHIN_S)
@@ -248,9 +239,9 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         if proxy.control_key is None:
             # It can't be noted in a file, and only this process needs it.
             proxy.control_key = Key(secrets.token_hex(8), secrets.token_urlsafe(32))
-        place = parse_address(connectable(served.url))
+        place = discovery.parse_address(connectable(served.url))
         http = await own.enter_async_context(open_http(place))
-        client = ControlClient(place.url, Token(proxy.control_key.token, "this process"), http)
+        client = ControlClient(place.url, discovery.Token(proxy.control_key.token, "this process"), http)
         targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
         where = "no log" if str(log) == os.devnull else f"log: {log}"
         say(f"no proxy runs, so this one serves while it is needed: {place.url} -> {targets} ({where})")

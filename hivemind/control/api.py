@@ -7,9 +7,9 @@ import logging
 import re
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_type_hints
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -17,36 +17,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hivemind import __version__
+from hivemind import api_types as api
 from hivemind.agent_names import same
-from hivemind.api_types import (
-    PREFIX,
-    About,
-    BudgetsPart,
-    BudgetsQuery,
-    CheckpointDetail,
-    CheckpointsPart,
-    CheckpointsQuery,
-    ClaimRequest,
-    CommandRequest,
-    CommandResult,
-    DraftApproval,
-    KnobValues,
-    NoInput,
-    PlaceRelease,
-    PlaceRequest,
-    PlaceResponse,
-    RequestsPart,
-    RequestsQuery,
-    RunUsage,
-    SettingsDraft,
-    SnapshotPart,
-    SnapshotQuery,
-    TaskClaim,
-    TasksPart,
-    TasksQuery,
-    TaskState,
-    WrittenFile,
-)
 from hivemind.control.codec import encode_named, snapshot_part
 from hivemind.control.guard import NO_PAGE, failure, reply
 from hivemind.control.parsing import arguments_of, checked_who, command_from, parse_as, shown
@@ -79,12 +51,12 @@ class ControlledProxy(Protocol):
     def detail(self, ticket: int) -> RequestDetail | None: ...
     def apply(self, command: Command, who: str) -> None: ...
     async def settled(self) -> None: ...
-    def about(self) -> About: ...
-    def tasks(self, batch: str | None) -> tuple[TaskState, ...]: ...
-    def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim: ...
-    def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse: ...
-    async def leave(self, ended: PlaceRelease, who: str) -> RunUsage: ...
-    def budgets(self, agent: str | None) -> BudgetsPart: ...
+    def about(self) -> api.About: ...
+    def tasks(self, batch: str | None) -> tuple[api.TaskState, ...]: ...
+    def claim(self, wanted: api.ClaimRequest, who: str) -> api.TaskClaim: ...
+    def place(self, wanted: api.PlaceRequest, who: str) -> api.PlaceResponse: ...
+    async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage: ...
+    def budgets(self, agent: str | None) -> api.BudgetsPart: ...
 
 
 class _Failed(Exception):
@@ -95,24 +67,27 @@ class _Failed(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Endpoint:
-    """An endpoint with its input and output."""
+    """An endpoint. Its input and output are those of the method that answers."""
 
     method: str
     path: str
     """After :data:`hivemind.api_types.PREFIX`."""
     summary: str
-    gives: type[Any]
     answer: Callable[[Control, Any], Awaitable[Any]]
-    takes: type[Any] = NoInput
-    """Type of a GET's query or a POST's JSON body; a path parameter is passed as text."""
     limit: int = _BODY_LIMIT
     """Largest body, in bytes."""
     named: bool = True
     """Priorities in the response are names; else numbers (:mod:`.codec`)."""
     long: bool = False
     """The response may be long, so it is encoded in a thread."""
+    takes: type[Any] = field(init=False)
+    """Type of a GET's query or a POST's JSON body; `str` of a path parameter."""
+    gives: type[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.takes, self.gives = get_type_hints(self.answer).values()
 
 
 class Control:
@@ -127,14 +102,14 @@ class Control:
         assert self._proxy.control_key is not None, "the guard lets no request in without a key"
         return self._proxy.control_key.run
 
-    async def world(self, query: SnapshotQuery) -> SnapshotPart:
+    async def world(self, query: api.SnapshotQuery) -> api.SnapshotPart:
         return snapshot_part(self._proxy.snapshot(), self._run, query.after if query.run == self._run else None)
 
-    async def requests(self, query: RequestsQuery) -> RequestsPart:
+    async def requests(self, query: api.RequestsQuery) -> api.RequestsPart:
         if query.since < 0:
             raise Rejected(f"since {query.since}: must be 0 or more")
         found = self._proxy.requests(query.since if query.run == self._run else 0)
-        return RequestsPart(self._run, __version__, found.revision, found.oldest, found.changed)
+        return api.RequestsPart(self._run, __version__, found.revision, found.oldest, found.changed)
 
     async def request(self, ticket: str) -> RequestDetail:
         if not _TICKET.fullmatch(ticket):
@@ -144,41 +119,41 @@ class Control:
             raise _Failed(404, f"no request {ticket}, or it is too old")
         return found
 
-    async def command(self, order: CommandRequest) -> CommandResult:
+    async def command(self, order: api.CommandRequest) -> api.CommandResult:
         command, who = command_from(order.name, order.arguments), checked_who(order.who)
         self._proxy.apply(command, who)
         await self._proxy.settled()  # what the response reports must survive a crash
-        return CommandResult(order.name, arguments_of(command), who)
+        return api.CommandResult(order.name, arguments_of(command), who)
 
-    async def about(self, _: NoInput) -> About:
+    async def about(self, _: api.NoInput) -> api.About:
         return self._proxy.about()
 
-    async def tasks(self, query: TasksQuery) -> TasksPart:
-        return TasksPart(self._run, self._proxy.tasks(query.batch))
+    async def tasks(self, query: api.TasksQuery) -> api.TasksPart:
+        return api.TasksPart(self._run, self._proxy.tasks(query.batch))
 
-    async def claim(self, wanted: ClaimRequest) -> TaskClaim:
+    async def claim(self, wanted: api.ClaimRequest) -> api.TaskClaim:
         given = self._proxy.claim(wanted, checked_who(wanted.who))
         await self._proxy.settled()
         return given
 
-    async def place(self, wanted: PlaceRequest) -> PlaceResponse:
+    async def place(self, wanted: api.PlaceRequest) -> api.PlaceResponse:
         given = self._proxy.place(wanted, checked_who(wanted.who))
         if given.granted and not wanted.running:
             await self._proxy.settled()  # the next proxy must know a process that starts
         return given
 
-    async def leave(self, ended: PlaceRelease) -> RunUsage:
+    async def leave(self, ended: api.PlaceRelease) -> api.RunUsage:
         return await self._proxy.leave(ended, checked_who(ended.who))
 
-    async def budgets(self, query: BudgetsQuery) -> BudgetsPart:
+    async def budgets(self, query: api.BudgetsQuery) -> api.BudgetsPart:
         return self._proxy.budgets(query.agent)
 
-    async def checkpoints(self, query: CheckpointsQuery) -> CheckpointsPart:
+    async def checkpoints(self, query: api.CheckpointsQuery) -> api.CheckpointsPart:
         found, unreadable = await self._kept()
         mine = (each.checkpoint for each in found if query.agent is None or same(query.agent, each.checkpoint.agent))
-        return CheckpointsPart(tuple(mine), tuple(unreadable))
+        return api.CheckpointsPart(tuple(mine), tuple(unreadable))
 
-    async def checkpoint(self, name: str) -> CheckpointDetail:
+    async def checkpoint(self, name: str) -> api.CheckpointDetail:
         kept = checkpoint_store.latest((await self._kept())[0], name)
         if kept is None:
             raise _Failed(404, f"no checkpoint {shown(name)}, and none of an agent of that name")
@@ -188,7 +163,7 @@ class Control:
             raise _Failed(404, f"checkpoint {kept.checkpoint.name} was removed just now") from None
         except checkpoint_store.Unreadable as error:
             raise Rejected(str(error)) from None
-        return CheckpointDetail(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
+        return api.CheckpointDetail(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
 
     async def _kept(self) -> tuple[list[checkpoint_store.Found], list[str]]:
         if self._proxy.keep_in is None:
@@ -198,14 +173,14 @@ class Control:
         except OSError as error:
             raise Rejected(f"{error.filename}: can't be read ({error.strerror})") from None
 
-    async def draft(self, knobs: KnobValues) -> SettingsDraft:
+    async def draft(self, knobs: api.KnobValues) -> api.SettingsDraft:
         if self._proxy.settings_file is None:
             raise Rejected("this proxy was started without a settings file to write to")
         drafted = await asyncio.to_thread(settings_write.draft, self._proxy.settings_file, knobs.values)
         self._drafts.append(drafted)
-        return SettingsDraft(str(drafted.path), drafted.before, drafted.after)
+        return api.SettingsDraft(str(drafted.path), drafted.before, drafted.after)
 
-    async def write(self, wanted: DraftApproval) -> WrittenFile:
+    async def write(self, wanted: api.DraftApproval) -> api.WrittenFile:
         """Write a draft of this proxy only: the token allows changing knobs, not writing any file."""
         who, same = checked_who(wanted.who), (wanted.path, wanted.before, wanted.after)
         found = next((each for each in self._drafts if (str(each.path), each.before, each.after) == same), None)
@@ -213,28 +188,24 @@ class Control:
             raise Rejected(f"{wanted.path}: this isn't one of the proxy's latest drafts; look at the difference again")
         await asyncio.to_thread(settings_write.write, found)
         _log.info("%s wrote %s", who, found.path)
-        return WrittenFile(wanted.path)
+        return api.WrittenFile(wanted.path)
 
 
 ENDPOINTS = (
-    Endpoint("GET", "/about", "Facts about the proxy.", About, Control.about),
-    Endpoint(
-        "GET", "/snapshot", "The snapshot, or what is new.", SnapshotPart, Control.world, SnapshotQuery, named=False
-    ),
-    Endpoint("GET", "/requests", "Requests that changed.", RequestsPart, Control.requests, RequestsQuery, named=False),
-    Endpoint("GET", "/requests/{ticket}", "The details of a request.", RequestDetail, Control.request, named=False),
-    Endpoint("POST", "/commands", "Execute a command.", CommandResult, Control.command, CommandRequest, _GRAPH_LIMIT),
-    Endpoint("GET", "/budgets", "All budgets with their usage.", BudgetsPart, Control.budgets, BudgetsQuery, long=True),
-    Endpoint("GET", "/tasks", "The list of tasks.", TasksPart, Control.tasks, TasksQuery, long=True),
-    Endpoint("POST", "/tasks/claim", "Start the next eligible task.", TaskClaim, Control.claim, ClaimRequest),
-    Endpoint(
-        "POST", "/places", "Request a place for a process.", PlaceResponse, Control.place, PlaceRequest, _GRAPH_LIMIT
-    ),
-    Endpoint("POST", "/places/leave", "Release a place.", RunUsage, Control.leave, PlaceRelease),
-    Endpoint("GET", "/checkpoints", "Checkpoints of agents.", CheckpointsPart, Control.checkpoints, CheckpointsQuery),
-    Endpoint("GET", "/checkpoints/{name}", "A checkpoint, or an agent's latest.", CheckpointDetail, Control.checkpoint),
-    Endpoint("POST", "/settings/draft", "Draft a change of the settings.", SettingsDraft, Control.draft, KnobValues),
-    Endpoint("POST", "/settings/write", "Write a draft.", WrittenFile, Control.write, DraftApproval, _FILE_LIMIT),
+    Endpoint("GET", "/about", "Facts about the proxy.", Control.about),
+    Endpoint("GET", "/snapshot", "The snapshot, or what is new.", Control.world, named=False),
+    Endpoint("GET", "/requests", "Requests that changed.", Control.requests, named=False),
+    Endpoint("GET", "/requests/{ticket}", "The details of a request.", Control.request, named=False),
+    Endpoint("POST", "/commands", "Execute a command.", Control.command, _GRAPH_LIMIT),
+    Endpoint("GET", "/budgets", "All budgets with their usage.", Control.budgets, long=True),
+    Endpoint("GET", "/tasks", "The list of tasks.", Control.tasks, long=True),
+    Endpoint("POST", "/tasks/claim", "Start the next eligible task.", Control.claim),
+    Endpoint("POST", "/places", "Request a place for an agent's process.", Control.place, _GRAPH_LIMIT),
+    Endpoint("POST", "/places/leave", "Release a place.", Control.leave),
+    Endpoint("GET", "/checkpoints", "Checkpoints of agents.", Control.checkpoints),
+    Endpoint("GET", "/checkpoints/{name}", "A checkpoint, or an agent's latest.", Control.checkpoint),
+    Endpoint("POST", "/settings/draft", "Draft a change of the settings file.", Control.draft),
+    Endpoint("POST", "/settings/write", "Write a draft.", Control.write, _FILE_LIMIT),
 )
 
 
@@ -267,7 +238,7 @@ async def _input(endpoint: Endpoint, request: Request) -> Any:
     if request.path_params:
         return next(iter(request.path_params.values()))
     if endpoint.method == "GET":
-        return parse_as(endpoint.takes, dict(request.query_params), f"{PREFIX}{endpoint.path}", strict=False)
+        return parse_as(endpoint.takes, dict(request.query_params), f"{api.PREFIX}{endpoint.path}", strict=False)
     body = await _body(request, endpoint.limit)
     try:
         values = msgspec.json.decode(body)

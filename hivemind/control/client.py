@@ -13,26 +13,7 @@ import httpx
 import msgspec
 
 from hivemind import __version__
-from hivemind.api_types import (
-    PREFIX,
-    About,
-    ClaimRequest,
-    CommandRequest,
-    CommandResult,
-    DraftApproval,
-    Failure,
-    KnobValues,
-    PlaceRelease,
-    PlaceRequest,
-    PlaceResponse,
-    RequestsPart,
-    RunUsage,
-    SettingsDraft,
-    SnapshotPart,
-    TaskClaim,
-    TasksPart,
-    WrittenFile,
-)
+from hivemind import api_types as api
 from hivemind.control.codec import decode_named, decode_snapshot, encode_named
 from hivemind.control.discovery import ProxyAddress, Token
 from hivemind.control.parsing import arguments_of
@@ -82,15 +63,15 @@ class ControlClient:
         before, self._token = self._token, self._token.again()
         return before != self._token
 
-    async def world(self, run: str = "", after: float | None = None) -> SnapshotPart:
+    async def world(self, run: str = "", after: float | None = None) -> api.SnapshotPart:
         """Return the snapshot, or what is new since a time of that run."""
         return await self._get(
             "/snapshot", decode_snapshot, {} if after is None else {"run": run, "after": repr(after)}
         )
 
-    async def requests(self, run: str = "", since: int = 0) -> RequestsPart:
+    async def requests(self, run: str = "", since: int = 0) -> api.RequestsPart:
         """Return the requests that changed since a revision of that run, at most a page."""
-        return await self._get("/requests", _decoder(RequestsPart), {"run": run, "since": str(since)})
+        return await self._get("/requests", _decoder(api.RequestsPart), {"run": run, "since": str(since)})
 
     async def request(self, ticket: int) -> RequestDetail | None:
         """Return the details of a request; None: it isn't known."""
@@ -99,40 +80,40 @@ class ControlClient:
         except _Unknown:
             return None
 
-    async def command(self, command: Command, who: str) -> CommandResult:
+    async def command(self, command: Command, who: str) -> api.CommandResult:
         """Execute a command."""
-        order = CommandRequest(type(command).__name__, arguments_of(command), who)
-        return await self._post("/commands", order, _decoder(CommandResult))
+        order = api.CommandRequest(type(command).__name__, arguments_of(command), who)
+        return await self._post("/commands", order, _decoder(api.CommandResult))
 
-    async def about(self) -> About:
+    async def about(self) -> api.About:
         """Return facts about the proxy."""
-        return await self._get("/about", _decoder(About))
+        return await self._get("/about", _decoder(api.About))
 
-    async def tasks(self, batch: str | None = None) -> TasksPart:
+    async def tasks(self, batch: str | None = None) -> api.TasksPart:
         """Return the tasks of a batch, or (None) all."""
-        return await self._get("/tasks", _named_decoder(TasksPart), {} if batch is None else {"batch": batch})
+        return await self._get("/tasks", _named_decoder(api.TasksPart), {} if batch is None else {"batch": batch})
 
-    async def claim(self, wanted: ClaimRequest) -> TaskClaim:
+    async def claim(self, wanted: api.ClaimRequest) -> api.TaskClaim:
         """Start the next eligible task that has a command."""
-        return await self._post("/tasks/claim", wanted, _named_decoder(TaskClaim))
+        return await self._post("/tasks/claim", wanted, _named_decoder(api.TaskClaim))
 
-    async def place(self, wanted: PlaceRequest) -> PlaceResponse:
+    async def place(self, wanted: api.PlaceRequest) -> api.PlaceResponse:
         """Request a place for an agent's process; to be repeated every two seconds."""
-        return await self._post("/places", wanted, _decoder(PlaceResponse))
+        return await self._post("/places", wanted, _decoder(api.PlaceResponse))
 
-    async def leave(self, ended: PlaceRelease) -> RunUsage:
+    async def leave(self, ended: api.PlaceRelease) -> api.RunUsage:
         """Release the place of an agent's process, and return what it used in this run."""
-        return await self._post("/places/leave", ended, _decoder(RunUsage))
+        return await self._post("/places/leave", ended, _decoder(api.RunUsage))
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         """Draft the change of the proxy's settings file that writes these knobs."""
-        found = await self._post("/settings/draft", KnobValues(values), _decoder(SettingsDraft))
+        found = await self._post("/settings/draft", api.KnobValues(values), _decoder(api.SettingsDraft))
         return Draft(Path(found.path), found.before, found.after)
 
     async def write(self, draft: Draft, who: str) -> None:
         """Write a draft to the proxy's settings file."""
-        approval = DraftApproval(str(draft.path), draft.before, draft.after, who)
-        await self._post("/settings/write", approval, _decoder(WrittenFile))
+        approval = api.DraftApproval(str(draft.path), draft.before, draft.after, who)
+        await self._post("/settings/write", approval, _decoder(api.WrittenFile))
 
     async def _get(self, path: str, decode: Decode[T], query: Mapping[str, str] | None = None) -> T:
         return _read(await self._request("GET", path, params=query or {}), decode)
@@ -143,7 +124,7 @@ class ControlClient:
     async def _request(self, method: str, path: str, **given: Any) -> bytes:
         headers = {"authorization": f"Bearer {self._token.text}", "content-type": "application/json"}
         try:
-            answer = await self._http.request(method, f"{self.url}{PREFIX}{path}", headers=headers, **given)
+            answer = await self._http.request(method, f"{self.url}{api.PREFIX}{path}", headers=headers, **given)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             raise ControlError(_why(error), sent=sent) from error
@@ -154,7 +135,7 @@ class ControlClient:
     def _refused(self, answer: httpx.Response) -> Exception:
         status, text = answer.status_code, ""
         with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # then the response isn't the proxy's
-            text = msgspec.json.decode(answer.content, type=Failure).error
+            text = msgspec.json.decode(answer.content, type=api.Failure).error
         if not text and status >= 500:
             return ControlError(f"it fails (status {status}); its log may say why", sent=True)
         if not text:

@@ -15,18 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hivemind import __version__
-from hivemind.api_types import (
-    About,
-    AgentBudget,
-    BudgetsPart,
-    ClaimRequest,
-    PlaceRelease,
-    PlaceRequest,
-    PlaceResponse,
-    RunUsage,
-    TaskClaim,
-    TaskState,
-)
+from hivemind import api_types as api
 from hivemind.host.checkpointing import Checkpointer
 from hivemind.host.local_apps import LocalApps
 from hivemind.host.processes import Processes
@@ -258,10 +247,10 @@ class Proxy:
         """Wait until the commands so far would survive a crash."""
         await self.engine.settled()
 
-    def about(self) -> About:
+    def about(self) -> api.About:
         """Return what a client of the control API needs to know of the proxy."""
         settings, key = self.settings, self.control_key
-        return About(
+        return api.About(
             "" if key is None else key.run,
             __version__,
             self.address,
@@ -273,7 +262,7 @@ class Proxy:
             None if self.store is None else str(self.store.path.parent),
         )
 
-    def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
+    def tasks(self, batch: str | None) -> tuple[api.TaskState, ...]:
         """Return all tasks of a batch, or (None) all tasks."""
         return self.processes.tasks(batch)
 
@@ -281,7 +270,7 @@ class Proxy:
         """Return the known spelling of an agent's name, or the name itself where the agent isn't known."""
         return self.engine.spelling(name)
 
-    def budgets(self, agent: str | None) -> BudgetsPart:
+    def budgets(self, agent: str | None) -> api.BudgetsPart:
         """Return what one agent, which may be of an earlier run, or (None) each current agent used and may use.
 
         Raises: Rejected: no agent has that name.
@@ -295,17 +284,17 @@ class Proxy:
             if found is None:
                 raise Rejected(f"no agent named {name!r} was seen")
             shown = [found]
-        return BudgetsPart(run, _budget(None, pool), tuple(_budget(each, each.own) for each in shown))
+        return api.BudgetsPart(run, _budget(None, pool), tuple(_budget(each, each.own) for each in shown))
 
-    def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim:
+    def claim(self, wanted: api.ClaimRequest, who: str) -> api.TaskClaim:
         """Start the next eligible task that has a command."""
         return self.processes.claim(wanted, who)
 
-    def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse:
+    def place(self, wanted: api.PlaceRequest, who: str) -> api.PlaceResponse:
         """Return whether an agent's process may run now. Raises: Rejected."""
         return self.processes.place(wanted, who)
 
-    async def leave(self, ended: PlaceRelease, who: str) -> RunUsage:
+    async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
         """Note that an agent's process has ended, and return what it used. Raises: Rejected."""
         await self._priced()
         used = self.processes.leave(ended, who)
@@ -314,9 +303,9 @@ class Proxy:
         return replace(used, checkpoint=await self._checkpointer.written(ended.agent))
 
 
-def _budget(agent: Agent | None, account: Account) -> AgentBudget:
+def _budget(agent: Agent | None, account: Account) -> api.AgentBudget:
     limited = account if agent is None or account.budget else agent.tree
-    return AgentBudget(
+    return api.AgentBudget(
         None if agent is None else agent.name,
         None if agent is None or agent.parent is None else agent.parent.name,
         limited.state() if limited.budget else None,

@@ -7,16 +7,7 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from typing import Any
 
-from hivemind.scheduler.events import (
-    AgentBegan,
-    AgentEnded,
-    AgentRecalled,
-    Arrived,
-    BoostEnded,
-    BudgetState,
-    Commanded,
-    Nudged,
-)
+from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import ceiling
 from hivemind.world.snapshot import AgentView
@@ -40,7 +31,7 @@ class AgentFold(AgentState):
         """Return the sort key for forgetting agents: first those without an operator's decision, seen longest ago."""
         return bool(self.paused or self.stopped or self.budget is not None or self.running), self.last_seen
 
-    def arrived(self, event: Arrived) -> None:
+    def arrived(self, event: ev.Arrived) -> None:
         """Count a request of its own."""
         self.requests += 1
         if event.at >= self.boosted_until:
@@ -48,22 +39,22 @@ class AgentFold(AgentState):
         self.client = event.client or self.client
         self.parent = event.parent or self.parent
 
-    def changed(self, event: AgentBegan | AgentEnded | AgentRecalled | BoostEnded | Nudged) -> None:
+    def changed(self, event: ev.AgentBegan | ev.AgentEnded | ev.AgentRecalled | ev.BoostEnded | ev.Nudged) -> None:
         """Apply an event about it."""
         match event:
-            case AgentBegan():
+            case ev.AgentBegan():
                 self.running, self.exit_code, self.stopped = True, None, False
                 self.parent = event.parent or self.parent
                 self.task = event.task
-            case AgentEnded():
+            case ev.AgentEnded():
                 self.running, self.exit_code, self.task = False, event.exit_code, None
-            case AgentRecalled():
+            case ev.AgentRecalled():
                 self.parent = event.parent or self.parent
                 self.priority = self.priority if event.priority is None else event.priority
                 self.paused, self.stopped = event.paused, event.stopped
-            case BoostEnded():
+            case ev.BoostEnded():
                 self.boosted_until = 0.0
-            case Nudged():
+            case ev.Nudged():
                 self.nudge = event.classes
 
     def cut_off(self, at: float, *, in_flight: bool) -> None:
@@ -75,7 +66,7 @@ class AgentFold(AgentState):
         else:
             self.turned_away += 1
 
-    def commanded(self, event: Commanded) -> str:
+    def commanded(self, event: ev.Commanded) -> str:
         """Carry out an operator's command about it. Return the value before, for the log."""
         about, before = event.arguments, ""
         match event.name:
@@ -98,7 +89,7 @@ class AgentFold(AgentState):
                 before = ceiling_before(self.budget, about)
         return before
 
-    def _stopped_by(self, event: Commanded) -> str:
+    def _stopped_by(self, event: ev.Commanded) -> str:
         """Return how many requests the stop has ended or will end, in words."""
         states = [ticket.state for ticket in self.tickets.values()]
         in_flight = sum(state in ("waiting", "streaming") for state in states)
@@ -161,7 +152,7 @@ class AgentFold(AgentState):
         return state, in_flight, len(self.tickets) - in_flight, waiting_s
 
 
-def ceiling_before(state: BudgetState | None, about: Mapping[str, Any]) -> str:
+def ceiling_before(state: ev.BudgetState | None, about: Mapping[str, Any]) -> str:
     """Return the budget before, in the words used for the one after; empty if there was none."""
     if state is None:
         return ""

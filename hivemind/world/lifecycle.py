@@ -13,20 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Generic, TypeVar
 
-from hivemind.scheduler.events import (
-    Abandoned,
-    Arrived,
-    AttemptFailed,
-    Finished,
-    FirstContent,
-    Granted,
-    LaneOpened,
-    Refused,
-)
+from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
 from hivemind.world.state import AttemptState, Carried, OpenTicket
 
-End = Finished | AttemptFailed | Abandoned | Refused
+End = ev.Finished | ev.AttemptFailed | ev.Abandoned | ev.Refused
 """The event that a request ends with."""
 _TICKET_FIELDS = tuple(each.name for each in fields(OpenTicket))
 
@@ -45,18 +36,18 @@ class Attempt(AttemptState):
     def close(self, end: End) -> None:
         """End it with this event."""
         self.end, self.ended_at = end, end.at
-        if type(end) is AttemptFailed:
+        if type(end) is ev.AttemptFailed:
             self.failed = end
 
     @property
     def status(self) -> int | None:
         """The provider's status, where it answered."""
-        return self.end.status if isinstance(self.end, AttemptFailed | Finished) else None
+        return self.end.status if isinstance(self.end, ev.AttemptFailed | ev.Finished) else None
 
     @property
     def usage(self) -> Usage | None:
         """Tokens that the provider counted for it."""
-        return None if self.end is None or isinstance(self.end, Refused) else self.end.usage
+        return None if self.end is None or isinstance(self.end, ev.Refused) else self.end.usage
 
     @property
     def queued_at(self) -> float:
@@ -104,7 +95,7 @@ class Lifecycle(OpenTicket):
             waited += max(0.0, self.end.at - max(queued_at, moment))
         return waited
 
-    def granted(self, event: Granted) -> None:
+    def granted(self, event: ev.Granted) -> None:
         """Begin an attempt in this slot."""
         self.state, self.in_flight, self.since, self.retry_at = "waiting", True, event.at, None
         self.attempt = event.attempt
@@ -117,7 +108,7 @@ class Lifecycle(OpenTicket):
         if self.attempts:
             self.attempts[-1].first_content_at = at
 
-    def failed(self, event: AttemptFailed) -> None:
+    def failed(self, event: ev.AttemptFailed) -> None:
         """End the attempt, and wait for the retry if there is one."""
         self.last_error = event.message or event.kind.value.replace("_", " ")
         self._use(event.usage)
@@ -135,15 +126,15 @@ class Lifecycle(OpenTicket):
         attempt = self.attempts[-1] if self.attempts else None
         if attempt is not None and attempt.end is None:
             attempt.close(end)
-        if type(end) is Finished:
+        if type(end) is ev.Finished:
             self.state = "answered"
             self._use(end.usage)
-        elif type(end) is AttemptFailed:
+        elif type(end) is ev.AttemptFailed:
             self.state = "failed"
-        elif type(end) is Abandoned:
+        elif type(end) is ev.Abandoned:
             self.state = "left"
             self._use(end.usage)
-        elif type(end) is Refused:
+        elif type(end) is ev.Refused:
             self.state = "refused"
             self.last_error = end.reason.replace("_", " ")
 
@@ -164,7 +155,7 @@ class OpenRequests(Generic[R]):
 
     __slots__ = ("_make", "_retries", "by_ticket", "in_flight", "providers")
 
-    def __init__(self, make: Callable[[Arrived, str], R]) -> None:
+    def __init__(self, make: Callable[[ev.Arrived, str], R]) -> None:
         self._make = make
         self._retries: list[tuple[float, int]] = []
         """A heap of the times at which retry pauses end, and their tickets; some of them are out of date."""
@@ -180,18 +171,18 @@ class OpenRequests(Generic[R]):
         """How many of them are queued or wait for a retry."""
         return len(self.by_ticket) - self.in_flight
 
-    def lane_opened(self, event: LaneOpened) -> None:
+    def lane_opened(self, event: ev.LaneOpened) -> None:
         """Note the lane's provider."""
         self.providers[event.lane] = event.provider
 
-    def arrived(self, event: Arrived) -> R:
+    def arrived(self, event: ev.Arrived) -> R:
         """Add the request that arrived."""
         if event.ticket in self.by_ticket:  # only in a damaged journal
             self._forget(self.by_ticket[event.ticket])
         request = self.by_ticket[event.ticket] = self._make(event, self.providers.get(event.lane, ""))
         return request
 
-    def granted(self, event: Granted) -> R | None:
+    def granted(self, event: ev.Granted) -> R | None:
         """Begin an attempt of the request."""
         request = self.by_ticket.get(event.ticket)
         if request is not None:
@@ -200,7 +191,7 @@ class OpenRequests(Generic[R]):
             request.granted(event)
         return request
 
-    def first_content(self, event: FirstContent) -> R | None:
+    def first_content(self, event: ev.FirstContent) -> R | None:
         """Note that the request's answer begins to stream."""
         request = self.by_ticket.get(event.ticket)
         if request is not None:
@@ -209,7 +200,7 @@ class OpenRequests(Generic[R]):
             request.first_content(event.at)
         return request
 
-    def attempt_failed(self, event: AttemptFailed) -> R | None:
+    def attempt_failed(self, event: ev.AttemptFailed) -> R | None:
         """End an attempt; remove the request if there is no retry."""
         request = self.by_ticket.get(event.ticket)
         if request is None:
@@ -224,7 +215,7 @@ class OpenRequests(Generic[R]):
             heapq.heappush(self._retries, (event.at + event.retry_in_s, event.ticket))
         return request
 
-    def ended(self, event: Finished | Abandoned | Refused) -> R | None:
+    def ended(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> R | None:
         """Remove the request that ended."""
         request = None if event.ticket is None else self.by_ticket.get(event.ticket)
         if request is not None:
