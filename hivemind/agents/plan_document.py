@@ -131,10 +131,7 @@ def kind_of(value: object) -> str:
 
 
 def read_document(path: Path, name: str) -> Document:
-    """Read a YAML or JSON file; `name` is what messages call it.
-
-    Raises: PlanError: it can't be read, or isn't YAML.
-    """
+    """Read a YAML or JSON file; `name` is what messages call it. Raises: PlanError: it can't be read, or isn't YAML."""
     document = Document(name)
     text = _decoded(path, name)
     try:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ask = Callable[[ControlClient], Awaitable[T]]
 Say = Callable[[str], object]
+_Found = tuple[ControlClient, About, "Proxy | None"]
 
 OTHER_STARTS_S = 5.0
 """If the port is taken, how long it may take until a HiveMind answers there."""
@@ -43,7 +44,7 @@ _AGAIN_S, _AGAIN_MOST_S = 0.25, 2.0
 
 
 class NoProxy(HiveMindError):
-    """No proxy can be had: none answers, or none can be started."""
+    """No proxy answers, and none can be started."""
 
 
 @dataclass
@@ -130,21 +131,14 @@ async def open_session(
             found = await _attached(discovery.parse_address(given), environ, token_file, stack)
         else:
             found = await _here(settings, environ, settings_file, say, stack)
-        yield Session(found.client, _route(settings, found, to), found.about, found.proxy)
-        if found.proxy is not None:
-            await _wait_for_others(found.proxy, say)
+        client, about, proxy = found
+        yield Session(client, _route(settings, client.url, about, to), about, proxy)
+        if proxy is not None:
+            await _wait_for_others(proxy, say)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    client: ControlClient
-    about: About
-    proxy: Proxy | None = None
-
-
-def _route(settings: Settings, found: _Found, to: str | None) -> ProxyRoute:
+def _route(settings: Settings, url: str, about: About, to: str | None) -> ProxyRoute:
     """Raises: UsageError."""
-    url, about = found.client.url, found.about
     names = [name for name, _ in about.upstreams]
     if to is not None and to not in names:
         raise UsageError(f"--to {to}: the proxy has no such upstream; it has {', '.join(names)}")
@@ -165,7 +159,7 @@ async def _attached(
     http = await stack.enter_async_context(open_http(place))
     client = ControlClient(place.url, discovery.find_token(place, environ, token_file), http)
     try:
-        return _Found(client, await client.about())
+        return client, await client.about(), None
     except ControlError as error:
         raise NoProxy(f"no proxy at {place.url}: {error}") from None
 
@@ -246,7 +240,7 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         where = "no log" if str(log) == os.devnull else f"log: {log}"
         say(f"no proxy runs, so this one serves while it is needed: {place.url} -> {targets} ({where})")
         stack.push_async_callback(own.pop_all().aclose)
-        return _Found(client, proxy.about(), proxy)
+        return client, proxy.about(), proxy
 
 
 @contextlib.contextmanager

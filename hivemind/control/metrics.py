@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hivemind import __version__
@@ -41,26 +43,15 @@ def render(snapshot: Snapshot, tasks: Iterable[str], accept: str) -> tuple[bytes
     from prometheus_client.exposition import choose_encoder
 
     encode, content_type = choose_encoder(accept)
-    return encode(_Collected(snapshot, tasks)), content_type
+    registry = SimpleNamespace(collect=partial(_metrics, snapshot, tasks))
+    return encode(registry), content_type
 
 
-class _Collected:
-    """A registry for the encoder."""
-
-    def __init__(self, snapshot: Snapshot, tasks: Iterable[str]) -> None:
-        self._snapshot = snapshot
-        self._tasks = tasks
-
-    def collect(self) -> Iterator[Metric]:
-        """Every metric, once."""
-        yield from _proxy(self._snapshot)
-        yield from _totals(self._snapshot)
-        yield from _agents(self._snapshot)
-        yield from _lanes(self._snapshot)
-        yield from _budgets(self._snapshot)
-        yield from _journal(self._snapshot)
-        states = Counter(self._tasks)
-        yield _gauge("tasks", "Tasks by state.", ("state",), [((state,), states[state]) for state in TASK_STATES])
+def _metrics(snapshot: Snapshot, tasks: Iterable[str]) -> Iterator[Metric]:
+    for group in (_proxy, _totals, _agents, _lanes, _budgets, _journal):
+        yield from group(snapshot)
+    states = Counter(tasks)
+    yield _gauge("tasks", "Tasks by state.", ("state",), [((state,), states[state]) for state in TASK_STATES])
 
 
 def _proxy(world: Snapshot) -> Iterator[Metric]:

@@ -30,7 +30,7 @@ proxy's own clock. JSON has no infinity, so a number without a limit is null."""
 _REF = "#/components/schemas/"
 _UNLIMITED = {"LaneState": ("level", "ceiling"), "WindowState": ("limit", "remaining"), "CurvePoint": ("level",)}
 """Numbers that may be infinite, which JSON has as null."""
-_RUNS = re.compile(r":[a-z]+:`[~.]*([^`]+)`")
+_ROLES = re.compile(r":[a-z]+:`[~.]*([^`]+)`")
 _FAILURES = {
     400: "The body isn't JSON.",
     401: "The token is missing or wrong.",
@@ -200,5 +200,5 @@ def _one(name: str, made: type[Any], who: dict[str, Any]) -> dict[str, Any]:
 
 def _plain(text: str) -> str:
     """Return a docstring with JSON's terms and without Sphinx roles."""
-    said = _RUNS.sub(lambda found: f"`{found[1].rpartition('.')[2]}`", " ".join(text.split()))
+    said = _ROLES.sub(lambda found: f"`{found[1].rpartition('.')[2]}`", " ".join(text.split()))
     return re.sub(r"\bNone\b|`inf`", "null", said)

@@ -84,10 +84,7 @@ class EmbeddedServer(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> list[socket.socket]:
-    """Return bound sockets for every address of `host`, all on one port; port 0 picks a free one.
-
-    Raises: BindError.
-    """
+    """Return bound sockets for every address of `host`, all on one port; port 0 picks a free one. Raises: BindError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror:

@@ -1,1 +1,1 @@
-"""The world as the events tell it: one fold, whose :class:`~hivemind.world.snapshot.Snapshot` everybody is shown."""
+"""The fold of events into the world, whose :class:`~hivemind.world.snapshot.Snapshot` all screens show."""

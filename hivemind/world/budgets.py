@@ -19,8 +19,6 @@ _DEEPEST = 16
 class Costs:
     """Adds the cost of usage to an agent and to the totals."""
 
-    __slots__ = ("_counts", "_pending")
-
     def __init__(self, counts: Counts) -> None:
         self._counts = counts
         self._pending: deque[tuple[AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)

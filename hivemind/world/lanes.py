@@ -22,21 +22,14 @@ class Curves:
     """The concurrency curve of each lane, with the causes of its cuts; of lanes that the last sample lists."""
 
     def __init__(self) -> None:
-        self._curves: dict[str, deque[CurvePoint]] = {}
+        self.points: dict[str, deque[CurvePoint]] = {}
+        """The points of each lane, oldest first."""
         self.marks: dict[str, str] = {}
         """The mark of the next point by lane."""
 
-    def of(self, lane: str) -> tuple[CurvePoint, ...]:
-        """Return the lane's points, oldest first."""
-        return tuple(self._curves.get(lane, ()))
-
-    def keep(self) -> tuple[tuple[str, tuple[CurvePoint, ...]], ...]:
-        """Return all curves, by lane."""
-        return tuple([(lane, tuple(points)) for lane, points in self._curves.items()])
-
     def restore(self, state: WorldState) -> None:
         """Take over the given state."""
-        self._curves = {lane: deque(points, maxlen=CURVE_KEPT) for lane, points in state.curves}
+        self.points = {lane: deque(points, maxlen=CURVE_KEPT) for lane, points in state.curves}
         self.marks = dict(state.marks)
 
     def level_changed(self, event: LevelChanged) -> None:
@@ -61,14 +54,14 @@ class Curves:
     def sampled(self, event: Sampled) -> None:
         """Add a point to each lane; within the same second it replaces the last one, unless it has a mark."""
         keys = {state.lane for state in event.lanes}
-        for gone in self._curves.keys() - keys:
-            del self._curves[gone]
+        for gone in self.points.keys() - keys:
+            del self.points[gone]
         for state in event.lanes:
             self._add(event.at, state, self.marks.pop(state.lane, ""))
         self.marks.clear()
 
     def _add(self, at: float, state: LaneState, mark: str) -> None:
-        curve = self._curves.setdefault(state.lane, deque(maxlen=CURVE_KEPT))
+        curve = self.points.setdefault(state.lane, deque(maxlen=CURVE_KEPT))
         level = state.level if not math.isinf(state.level) else float(state.active)
         point = CurvePoint(at, level, state.active, state.waiting, state.mean_ttft_s, mark)
         if curve and at - curve[-1].at < 0.9 and not mark:

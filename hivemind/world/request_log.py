@@ -22,8 +22,6 @@ class RequestLog:
     """Requests with a revision each. A change only enters the request into :attr:`changed`; revisions and views are
     made on the next query."""
 
-    __slots__ = ("_oldest", "_order", "_over", "_revision", "changed")
-
     def __init__(self) -> None:
         self.changed: dict[int, TicketFold] = {}
         """By ticket, those that changed since the last query."""

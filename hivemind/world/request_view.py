@@ -1,7 +1,4 @@
-"""One request from its arrival to its end, as the drill-down shows it; requests that are over are remembered too.
-
-Built by :mod:`hivemind.world` beside the snapshot. Times named `*_at` are on the proxy's monotonic clock, in seconds.
-"""
+"""Views of one request from its arrival to its end. Times named `*_at` are on the proxy's monotonic clock."""
 
 from __future__ import annotations
 
@@ -10,16 +7,16 @@ from dataclasses import dataclass
 from hivemind.scheduler.types import Priority, Usage, record
 
 REQUESTS_KEPT = 2000
-"""Requests that are over, the newest of them; open ones are always kept."""
+"""Ended requests that are kept; open ones always are."""
 REQUESTS_PAGE = 500
-"""In one answer to what changed."""
+"""Requests in one response."""
 ATTEMPTS_KEPT = 20
 DECISIONS_KEPT = 60
-"""Of one request; where there were more, the first and the last are kept."""
+"""Decisions about a request; of more the first and the last are kept."""
 
 ENDS = ("answered", "failed", "refused", "left", "stopped")
-"""How a request can be over: answered; an error of the upstream's, or of ours, that the agent saw; the client left; the
-operator stopped its agent. One that isn't over has a ticket state (:data:`hivemind.world.snapshot.TICKET_STATES`)."""
+"""How a request ended: answered; an error of the upstream's, or of ours, that the agent saw; the client left; the
+operator stopped its agent. An open one has one of :data:`hivemind.world.snapshot.TICKET_STATES`."""
 
 
 @record
@@ -33,18 +30,18 @@ class AttemptView:
     granted_at: float
     first_content_at: float | None
     ended_at: float | None
-    """None: it goes on."""
+    """None: it is in flight."""
     outcome: str
     """`flying`, `answered`, `left`, or its :class:`~hivemind.scheduler.types.FailureKind` by its value."""
     status: int | None
     message: str
     retry_in_s: float | None
-    """The pause before the next one, after a failure that the agent never saw."""
+    """The pause before the retry, if there is one."""
 
 
 @record
 class RequestView:
-    """A request, open or over."""
+    """A request, open or ended."""
 
     ticket: int
     agent: str
@@ -57,57 +54,56 @@ class RequestView:
     arrived_at: float
     ended_at: float | None
     waited_s: float
-    """In the queue, over all its attempts, as far as grants have ended those waits."""
+    """Time in the queue, over all waits that a grant has ended."""
     attempts: tuple[AttemptView, ...]
     status: int | None
-    """What the agent got; None where that isn't known or not yet."""
+    """Status that the agent got; None: unknown or not yet."""
     usage: Usage | None
-    """None until the provider said."""
+    """None until the provider reports it."""
     output_tokens: int
-    """So far; an estimate while it streams."""
+    """Output tokens so far; an estimate while it streams."""
     estimated_tokens: int
     dollars: float | None
-    """None: not over yet, or of a model whose price isn't known."""
+    """None: it is open, or the model's price isn't known."""
     last_error: str
 
     @property
     def over(self) -> bool:
-        """Nothing more will happen to it."""
+        """Whether it has ended."""
         return self.ended_at is not None
 
     def duration_s(self, at: float) -> float:
-        """From arrival to the end, or to now."""
+        """Return the seconds from arrival to the end, or to now."""
         return (at if self.ended_at is None else self.ended_at) - self.arrived_at
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What changed among the remembered requests since the last query."""
+    """A page of requests that changed since a revision."""
 
     revision: int
-    """To ask with the next time."""
+    """The revision for the next query."""
     oldest: int
-    """Requests with a lower number are over and forgotten. One with a higher number may be forgotten too while an
-    older one is open: whoever collects answers keeps the :data:`REQUESTS_KEPT` that ended last."""
+    """Requests with a lower number have ended and are forgotten. While an older one is open, ended ones with a higher
+    number may be forgotten too: collect the :data:`REQUESTS_KEPT` that ended last."""
     changed: tuple[RequestView, ...]
-    """By number, :data:`REQUESTS_PAGE` at most, those that changed first. As many mean that there may be more to ask
-    for, at once or with the next frame: building them all would hold the loop. From revision 0 on, one gets all there
-    are."""
+    """By number, at most :data:`REQUESTS_PAGE`, those that changed first; a full page may have a successor. Revision 0
+    begins with all requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Something that was decided about a request, in words."""
+    """A decision about a request, in words."""
 
     at: float
     text: str
     level: str = "info"
-    """As of :class:`hivemind.world.snapshot.Line`."""
+    """A level of :class:`hivemind.world.snapshot.Line`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestDetail:
-    """Everything there is to say about one request."""
+    """All that is known of a request."""
 
     view: RequestView
     client: str
@@ -116,11 +112,10 @@ class RequestDetail:
     estimated_input: int
     estimated_output: int
     decisions: tuple[Decision, ...]
-    """Oldest first: what held it, what released it, what failed, and why it was retried or wasn't."""
+    """What held, released and ended it, oldest first."""
     method: str
     path: str
-    """With the query, credentials in it masked; empty if not remembered."""
+    """With the query, credentials masked; empty if not kept, as the headers."""
     request_headers: tuple[tuple[str, str], ...]
-    """As they came, credentials masked; empty if not remembered."""
     response_headers: tuple[tuple[str, str], ...]
-    """Of the last answer from upstream, likewise."""
+    """Headers of the last response from upstream."""

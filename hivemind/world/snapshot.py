@@ -1,7 +1,6 @@
-"""The world now: frozen views that the screen and `/_stats` read.
+"""The world at a moment, as frozen views that the screen and `/_stats` read.
 
-Built by :mod:`hivemind.world` as a fold over the events, so a live proxy, a proxy elsewhere and a recording all look
-the same. Times are seconds; `at` and the `*_at` fields are on the proxy's monotonic clock.
+Times are seconds; `at` and the `*_at` fields are on the proxy's monotonic clock.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.types import Priority, Usage, record
 
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
-"""In the queue; between two attempts; flying before the first content; flying after it."""
+"""In the queue; between two attempts; in flight before the first content; in flight after it."""
 
 
 @record
 class TicketView:
-    """A request that isn't over yet."""
+    """An open request."""
 
     ticket: int
     agent: str
@@ -29,38 +28,37 @@ class TicketView:
     state: str
     """One of :data:`TICKET_STATES`."""
     since_s: float
-    """In this state."""
+    """Time in this state."""
     age_s: float
-    """Since arrival."""
+    """Time since arrival."""
     attempt: int
     """Attempts begun."""
     output_tokens: int
-    """So far; an estimate while it streams."""
+    """Output tokens so far; an estimate while it streams."""
     estimated_tokens: int
     retry_in_s: float | None
     last_error: str
     stream: bool
     gate: str = ""
-    """What keeps it waiting, one of :data:`~hivemind.scheduler.gauges.GATES`; empty while it flies."""
+    """What keeps it waiting, one of :data:`~hivemind.scheduler.gauges.GATES`; empty in flight."""
     gate_opens_in_s: float | None = None
-    """Until that gate opens by itself, where that is known."""
+    """Time until that gate opens by itself, if known."""
     position: int | None = None
-    """Its place in the lane's queue, from 1; None where it stands in none or too far back to say."""
+    """Its place in the lane's queue, from 1; None if it has none or an unknown one."""
     estimate_s: float | None = None
-    """Until it flies, about; None: nobody can tell."""
+    """Estimated time until it is sent; None: unknown."""
 
 
 @record
 class AgentView:
-    """An agent and what became of its requests."""
+    """An agent and its requests."""
 
     name: str
     client: str
     parent: str | None
     priority: Priority
     state: str
-    """A ticket state, or `idle`, `paused`, `stopped`, `spent` (a budget of its is used up), `pending` (its task waits
-    for others)."""
+    """A ticket state, or `idle`, `paused`, `stopped`, `spent` (its budget is used up), `pending` (its task waits)."""
     paused: bool
     flying: int
     queued: int
@@ -70,36 +68,36 @@ class AgentView:
     failed: int
     """Requests that ended in an error for the agent."""
     retries: int
-    """Attempts that failed and were made good unseen."""
+    """Failed attempts that were retried."""
     rescued: int
     """Requests that succeeded after at least one failed attempt."""
     usage: Usage
     ttft_s: float | None
-    """Of the last answer."""
+    """Time to first token of the last answer."""
     waited_s: float
-    """In the queue, over all its requests, those that wait there now included."""
+    """Time in the queue, over all its requests, present waits included."""
     last_seen_s: float
-    """Ago."""
+    """Time since its last event."""
     last_error: str
     dollars: float = 0.0
-    """Cost of what it used, by public prices, as far as those are known."""
+    """Cost of its usage by public prices, if known."""
     unpriced: int = 0
-    """Tokens it used of models whose price isn't known."""
+    """Tokens of models without a known price."""
     served_s: float = 0.0
     """From arrival to the last byte, over its finished requests."""
     boosted_for_s: float = 0.0
-    """It counts as CRITICAL for so much longer."""
+    """Remaining time of its boost to critical priority."""
     stopped: bool = False
     budget: BudgetState | None = None
     """Its own, or its subtree's."""
     task: str | None = None
-    """The one it works on, or waits to."""
+    """The task that it works on, or will."""
     running: bool | None = None
-    """Whether its process runs, where the runner started it; None: somebody else did."""
+    """Whether its process runs; None: no runner started it."""
     nudge: int = 0
-    """Dynamic priority counts it so many classes less urgent than `priority`, or (negative) more."""
+    """Classes by which dynamic priority lowers its priority, or (negative) raises it."""
     exit_code: int | None = None
-    """Of its process, where that has ended; negative: the signal that ended it."""
+    """Exit code of its process, if it ended; negative: the signal that ended it."""
 
 
 @record
@@ -112,26 +110,26 @@ class TaskView:
     state: str
     """One of :data:`~hivemind.scheduler.tasks.graph.TASK_STATES`."""
     priority: Priority
-    """What it counts as: its own, or that of whoever waits for it."""
+    """The effective priority: its own, or that of a task that waits for it."""
     own_priority: Priority
     estimated_tokens: int
     after: tuple[str, ...]
     attempt: int
-    """Times it was started."""
+    """Number of starts."""
     note: str
-    """Why it stands where it does."""
+    """Reason of its state."""
     since_s: float
-    """In this state."""
+    """Time in this state."""
     ran_s: float
-    """While it was running, all attempts together."""
+    """Running time of all attempts."""
     tokens: int
-    """Used by its agent while it was running."""
+    """Tokens used by its agent while it was running."""
     dollars: float
 
 
 @dataclass(frozen=True, slots=True)
 class CurvePoint:
-    """One moment of a lane's concurrency curve."""
+    """A point of a lane's concurrency curve."""
 
     at: float
     level: float
@@ -139,7 +137,7 @@ class CurvePoint:
     waiting: int
     ttft_s: float | None
     mark: str
-    """Cause of a cut at this moment, or the knob that was turned (as `aimd.beta=0.7`), else empty."""
+    """Cause of a cut at this moment, or the knob that was set (as `aimd.beta=0.7`), else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +177,14 @@ class Totals:
     rescued: int
     """Requests that succeeded after at least one failed attempt, unseen by their agents."""
     agents_saved: int
-    """Agents with at least one rescued request and no failed one."""
+    """Agents with at least one request that a retry saved, and no failed one."""
     tokens_saved: int
-    """Tokens those agents had used when a fault would have ended them."""
+    """Tokens that those agents had used at their last fault."""
     usage: Usage
     wasted: Usage
-    """Used by attempts that failed or that a client left."""
+    """Tokens of attempts that failed or whose client left."""
     dollars: float = 0.0
-    """Cost of all of that, wasted or not, as far as prices are known."""
+    """Cost of both, as far as prices are known."""
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
 
@@ -196,13 +194,13 @@ class RecordingView:
     """The journal that the proxy writes."""
 
     path: str
-    """Of the part that is being written."""
+    """Path of the present part."""
     bytes: int
-    """Written so far, all parts together."""
+    """Size of all parts together."""
     lost: int
     """Events that are missing in it."""
     failing: str
-    """Why it can't be written now; empty: it can."""
+    """Why it can't be written at present; empty: it can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,9 +218,9 @@ class Snapshot:
     """Name and URL (without credentials) of each."""
     lanes: tuple[LaneView, ...]
     slots: tuple[TicketView, ...]
-    """Flying tickets, oldest first."""
+    """Tickets in flight, oldest first."""
     queue: tuple[TicketView, ...]
-    """Waiting tickets in the order in which they would fly, as far as that is known; at most :data:`QUEUE_SHOWN`."""
+    """Waiting tickets in their expected order; at most :data:`QUEUE_SHOWN`."""
     queued: int
     """All waiting tickets, shown or not."""
     agents: tuple[AgentView, ...]

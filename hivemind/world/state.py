@@ -25,7 +25,7 @@ class AgentState:
     paused: bool = False
     stopped: bool = False
     budget: BudgetState | None = None
-    """As the last sample had it."""
+    """Its budget in the last sample."""
     running: bool | None = None
     exit_code: int | None = None
     task: str | None = None
@@ -42,13 +42,13 @@ class AgentState:
     retries: int = 0
     rescued: int = 0
     spoiled: bool = False
-    """It saw an error that isn't the operator's doing, so nothing saved it."""
+    """It saw an error that no operator caused."""
     saved_tokens: int = 0
-    """Tokens it had used when a fault would last have ended it."""
+    """Tokens that it had used at its last fault that a retry hid."""
     usage: Usage = field(default_factory=Usage)
     dollars: float = 0.0
     priced: int = 0
-    """Tokens that cost so much; those beyond have no known price, or not yet."""
+    """Tokens with a known price, as in :class:`Counts`."""
     ttft_s: float | None = None
     waited_s: float = 0.0
     served_s: float = 0.0
@@ -137,7 +137,7 @@ class Counts:
     wasted: Usage = field(default_factory=Usage)
     dollars: float = 0.0
     priced: int = 0
-    """Tokens that cost so much; the others have no known price, or not yet."""
+    """Tokens with that cost; the others have no known price, or not yet."""
 
 
 @dataclass(frozen=True, slots=True)

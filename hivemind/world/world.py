@@ -64,7 +64,7 @@ class World(Fold):
             lanes=tuple(self._lanes.values()),
             sampled_at=self._queue.at,
             providers=tuple(self._open.providers.items()),
-            curves=self._curves.keep(),
+            curves=tuple([(lane, tuple(points)) for lane, points in self._curves.points.items()]),
             marks=tuple(self._curves.marks.items()),
             pool=self._budgets.pool,
             spent=tuple(self._budgets.exhausted.items()),
@@ -116,7 +116,7 @@ class World(Fold):
             counts = active[key], waiting[key], retrying[key]
             if counts != (state.active, state.waiting, state.retrying):
                 state = replace(state, active=counts[0], waiting=counts[1], retrying=counts[2])
-            yield LaneView(state, self._curves.of(key))
+            yield LaneView(state, tuple(self._curves.points.get(key, ())))
 
     def _held(self, ticket: TicketFold, at: float, mode: str) -> Held:
         return self._queue.holding(ticket, at, mode, paused=self._agents[ticket.arrived.agent].paused)
