@@ -369,7 +369,7 @@ async def test_a_journal_of_a_real_proxy_is_found_by_name(tmp_path: Path) -> Non
         (("--concurrency", "-1"), "--concurrency: must be a whole number from 0 to 100000, not '-1'"),
         (("--limit", "0"), "--limit: must be a whole number from 1 to"),
         (("--agents", ","), "--agents: must be names of agents, separated by commas"),
-        (("--agents", "carl"), "--agents: 'carl' asks for nothing in this journal; there are ann, bob"),
+        (("--agents", "carl"), "--agents: 'carl' sent nothing in this journal; there are ann, bob"),
         (("--from", "soon"), "soon: no moment; a time is 18:05"),
         (("--from", "9s", "--to", "8s"), "--to: must not be before --from"),
         (("--from", "1h"), "no request is chosen; the journal's come from 0 to 0.0 s after it began"),

@@ -89,8 +89,8 @@ def test_some_are_chosen() -> None:
 @pytest.mark.parametrize(
     ("selection", "text"),
     [
-        (Selection(("anne",)), "--agents: 'anne' asks for nothing in this journal; did you mean ann?"),
-        (Selection(("zzz",)), "--agents: 'zzz' asks for nothing in this journal; there are ann"),
+        (Selection(("anne",)), "--agents: 'anne' sent nothing in this journal; did you mean ann?"),
+        (Selection(("zzz",)), "--agents: 'zzz' sent nothing in this journal; there are ann"),
         (Selection(from_s=5.0), "no request is chosen; the journal's come from 0 to 1.0 s after it began"),
     ],
 )

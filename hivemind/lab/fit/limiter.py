@@ -221,7 +221,8 @@ class Limiter:
             left, reset_in_s = allowance.reading(now)
             missing = left - reading.remaining
             # Around the start of a window the two may differ in which one they mean; a bucket's level is rounded.
-            if limit.fixed and not _same_end(reading.reset_in_s, reset_in_s):
+            reported_s = reading.reset_in_s or 0.0
+            if limit.fixed and (reported_s <= ONE_END_S or abs(reported_s - reset_in_s) > ONE_END_S):
                 continue
             if missing >= (1 if limit.fixed else 2):
                 allowance.take(now, missing)
@@ -256,8 +257,3 @@ class Limiter:
             wall = now + self._wall_offset
             reset_in_s = math.ceil(wall + reset_in_s - 1e-6) - wall
         return WindowReading(limit.kind, limit.limit, left, reset_in_s)
-
-
-def _same_end(reported_s: float | None, found_s: float) -> bool:
-    """Return whether both readings are of the same window, and it isn't nearly over."""
-    return reported_s is not None and reported_s > ONE_END_S and abs(reported_s - found_s) <= ONE_END_S

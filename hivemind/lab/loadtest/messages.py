@@ -34,10 +34,31 @@ from hivemind.wire.identity import CREDENTIAL_HEADERS
 from hivemind.wire.request_head import parse_path
 
 Headers = list[tuple[bytes, bytes]]
+Fields = dict[str, object]
 
 _NOT_REPEATED = HOP_BY_HOP | {b"host", b"content-length", b"content-encoding", b"expect"}
 """Headers of the recorded connection, and of an encoding that recorded bodies no longer have."""
 _USER_AGENT = b"hivemind-replay/" + __version__.encode()
+_WORDS = (
+    "the scheduler keeps a queue of requests and lets each of them go when there is room for it, while the provider"
+    " counts what was used in every minute and says in its answers how much of that is left for the others to take; "
+)
+_BLOCK = _WORDS * (65_536 // len(_WORDS) + 1)
+_LONGEST_PROMPT = 64 << 20
+"""Characters of a prompt; no API takes more."""
+_WITHOUT_LIMIT = 256
+"""Tokens of an answer of unknown length, where the API requires a limit."""
+_LOWEST_LIMIT_OF_RESPONSES = 16
+"""The lowest limit that OpenAI's Responses API accepts."""
+_AZURE_VERSION = "api-version=2024-10-21"
+_PATHS = {
+    "anthropic": "/v1/messages",
+    "openai": "/v1/chat/completions",
+    "azure": "/openai/v1/chat/completions",
+    "ollama": "/api/chat",
+}
+_WITH_MAX_COMPLETION_TOKENS = frozenset({"openai", "azure"})
+"""Providers whose models require `max_completion_tokens`; others don't know it."""
 
 
 @record
@@ -170,28 +191,6 @@ def _headers_of(recorded: RequestBody) -> Headers:
     return kept
 
 
-_WORDS = (
-    "the scheduler keeps a queue of requests and lets each of them go when there is room for it, while the provider"
-    " counts what was used in every minute and says in its answers how much of that is left for the others to take; "
-)
-_BLOCK = _WORDS * (65_536 // len(_WORDS) + 1)
-_LONGEST_PROMPT = 64 << 20
-"""Characters of a prompt; no API takes more."""
-_WITHOUT_LIMIT = 256
-"""Tokens of an answer of unknown length, where the API requires a limit."""
-_LOWEST_LIMIT_OF_RESPONSES = 16
-"""The lowest limit that OpenAI's Responses API accepts."""
-_AZURE_VERSION = "api-version=2024-10-21"
-_PATHS = {
-    "anthropic": "/v1/messages",
-    "openai": "/v1/chat/completions",
-    "azure": "/openai/v1/chat/completions",
-    "ollama": "/api/chat",
-}
-_WITH_MAX_COMPLETION_TOKENS = frozenset({"openai", "azure"})
-"""Providers whose models require `max_completion_tokens`; others don't know it."""
-
-
 @record
 class SyntheticRequest:
     """A synthetic request, without its credential."""
@@ -200,9 +199,6 @@ class SyntheticRequest:
     query: str
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes
-
-
-Fields = dict[str, object]
 
 
 def path_of(request: RecordedRequest) -> str:

@@ -1,4 +1,4 @@
-"""A load test as the user asked for it, the requests that it will send, and what they will cost."""
+"""The options of a load test, the requests that it will send, and what they will cost."""
 
 from __future__ import annotations
 

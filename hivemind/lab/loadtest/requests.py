@@ -115,7 +115,7 @@ class JournalRequests:
             if name not in known:
                 more = f" and {len(known) - 8} more" if len(known) > 8 else ""
                 hint = did_you_mean(name, known) or f"; there are {', '.join(sorted(known)[:8])}{more}"
-                raise UsageError(f"--agents: {name[:80]!r} asks for nothing in this journal{hint}")
+                raise UsageError(f"--agents: {name[:80]!r} sent nothing in this journal{hint}")
         chosen = [request for request in found if _wanted(request, selection)][: selection.most]
         if not chosen:
             length = found[-1].at_s
@@ -200,6 +200,5 @@ def wall_s(requests: Iterable[RecordedRequest]) -> float:
 def _wanted(request: RecordedRequest, selection: Selection) -> bool:
     if selection.agents and request.agent not in selection.agents:
         return False
-    if selection.from_s is not None and request.at_s < selection.from_s:
-        return False
-    return selection.to_s is None or request.at_s <= selection.to_s
+    begin_s, end_s = selection.from_s, selection.to_s
+    return (begin_s is None or begin_s <= request.at_s) and (end_s is None or request.at_s <= end_s)

@@ -24,6 +24,19 @@ _FREE = frozenset({"ollama", "generic"})
 """Profiles of servers that are free of charge on a private address."""
 _LONGEST = 1 << 20
 """Bytes of an answer that are read."""
+TOKEN_VARIABLE = "HIVEMIND_TOKEN"
+_VARIABLES = {
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "openai": ("OPENAI_API_KEY",),
+    "azure": ("AZURE_OPENAI_API_KEY",),
+    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "ollama": ("OLLAMA_API_KEY",),
+}
+_DIALECTS = {"openai_chat": "openai", "openai_responses": "openai"}
+_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,60}")
+"""What error messages may repeat; anything else may be a key given in place of a variable's name."""
+_BEARER = "authorization"
+_HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
 
 
 class Unreachable(HiveMindError):
@@ -144,21 +157,6 @@ async def _get(upstream: Upstream, path: str, token: str | None) -> bytes:
         return bytes(body)
     finally:
         response.close()
-
-
-TOKEN_VARIABLE = "HIVEMIND_TOKEN"
-_VARIABLES = {
-    "anthropic": ("ANTHROPIC_API_KEY",),
-    "openai": ("OPENAI_API_KEY",),
-    "azure": ("AZURE_OPENAI_API_KEY",),
-    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "ollama": ("OLLAMA_API_KEY",),
-}
-_DIALECTS = {"openai_chat": "openai", "openai_responses": "openai"}
-_NAME = re.compile(r"[A-Z_][A-Z0-9_]{0,60}")
-"""What error messages may repeat; anything else may be a key given in place of a variable's name."""
-_BEARER = "authorization"
-_HEADERS = {"anthropic": "x-api-key", "azure": "api-key", "google": "x-goog-api-key"}
 
 
 class ApiKeys:

@@ -133,7 +133,9 @@ class Simulation:
                 self._wake_at = max(wake_at, now)
                 self._push(self._wake_at, partial(self._wake, self._wake_at))
             if self._claims and not heap:
-                self._give_up_claim(now)
+                # Its task will never be free.
+                for delay_s, step in self._claims.pop(0).after:
+                    self._follow(now, delay_s, step)
 
     def _push(
         self, at: float, happen: Callable[[float], None], number: int | None = None, *, not_before: float = 0.0
@@ -358,11 +360,6 @@ class Simulation:
         agent = getattr(command, "agent", None)
         if isinstance(agent, str) and agent not in self._scheduler.agents:
             self._pending_commands.setdefault(agent, []).append(command)
-
-    def _give_up_claim(self, now: float) -> None:
-        """Go on without a claim whose task will never be free."""
-        for delay_s, step in self._claims.pop(0).after:
-            self._follow(now, delay_s, step)
 
     def _apply(self, now: float, command: Command, who: str) -> bool:
         try:

@@ -14,6 +14,15 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
 from hivemind.scheduler.types import Failure, FailureKind, Request, TaskSpec, Usage
 
+REPEAT_S = 120.0
+"""Within this time after an error, the same request is taken for a retry of the client."""
+AT_ONCE_S = 0.05
+"""Requests of one agent that arrive within this time of each other were sent concurrently."""
+_MOST_LEAVES = 100
+_UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.QUOTA, FailureKind.CONNECT})
+"""Kinds of failures before any work."""
+_REPEATED = frozenset({"failed", "refused", "left"})
+
 
 @dataclass(slots=True, eq=False)
 class Attempt:
@@ -155,16 +164,6 @@ def usage_at_start(usage: Usage | None) -> Usage | None:
     return Usage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, min(1, usage.output_tokens))
 
 
-REPEAT_S = 120.0
-"""Within this time after an error, the same request is taken for a retry of the client."""
-AT_ONCE_S = 0.05
-"""Requests of one agent that arrive within this time of each other were sent concurrently."""
-_MOST_LEAVES = 100
-_UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.QUOTA, FailureKind.CONNECT})
-"""Kinds of failures before any work."""
-_REPEATED = frozenset({"failed", "refused", "left"})
-
-
 @dataclass(slots=True, eq=False)
 class AgentHistory:
     """The latest steps of an agent, from which its next request may follow."""
@@ -263,8 +262,3 @@ class AgentHistory:
             return False
         came = sorted(each.at for each in self.unfollowed)
         return all(two - one < AT_ONCE_S for one, two in pairwise(came))
-
-
-def over_at(step: RequestStep | CommandStep) -> float:
-    """Return when a step was over."""
-    return step.ended_at if isinstance(step, RequestStep) else step.at

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hivemind.journal.records import JournalBegan
-from hivemind.lab.trace.steps import AgentHistory, Attempt, CommandStep, RequestStep, Step, over_at
+from hivemind.lab.trace.steps import AgentHistory, Attempt, CommandStep, RequestStep, Step
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, Priority, Request, WindowReading
@@ -146,7 +146,8 @@ class Trace:
         if not anchors:
             self._follow(None, request)
         elif at_end:
-            delay_s = max(0.0, at - max(map(over_at, anchors)))
+            over_at = max(each.ended_at if isinstance(each, RequestStep) else each.at for each in anchors)
+            delay_s = max(0.0, at - over_at)
             request.awaits = len(anchors)
             for anchor in anchors:
                 anchor.after.append((delay_s, request))
