@@ -72,7 +72,6 @@ def labelled(label: str, *spans: Span, width: int = _LABEL) -> Row:
 
 
 def _who(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
-    """Return its state, its client, its process and its task."""
     started = f", started by {agent.parent}" if agent.parent else ""
     seen = f"{agent.client or 'unknown client'}{started}, seen {short_duration(agent.last_seen_s)} ago"
     ran = process(agent)
@@ -124,7 +123,6 @@ def _unlisted(view: View, agent: AgentView, pen: Pen) -> Row:
 
 
 def _progress(view: View, agent: AgentView, ticket: TicketView) -> Span:
-    """Return how far a request in flight is, or why a queued one waits."""
     again = f", try {ticket.attempt}" if ticket.attempt > 1 else ""
     since, tokens = short_duration(ticket.since_s), ticket.output_tokens
     if ticket.state == "streaming":

@@ -59,7 +59,6 @@ def state_fact(agent: AgentView, pen: Pen) -> Fact:
 
 
 def _why(view: View, agent: AgentView, width: int, rows: int, pen: Pen) -> list[Fact]:
-    """Return why the first of its queued requests waits, in at most so many rows; nothing where none is queued."""
     ticket = first_of_each(view.snapshot.queue).get(agent.name)
     if ticket is None:
         behind = far_back(agent.state, view.snapshot.queue)

@@ -70,7 +70,6 @@ def _budget(agent: AgentView, pen: Pen) -> Span:
 
 
 def _of(agent: AgentView, pen: Pen) -> Span:
-    """Return the limit that is closest to being reached, and its period unless that is the run."""
     if agent.budget is None:
         return NOTHING, "rule"
     per = "" if agent.budget.per == "run" else f"/{agent.budget.per}"

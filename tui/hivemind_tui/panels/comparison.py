@@ -79,7 +79,6 @@ def _progress(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
 
 
 def _facts(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
-    """Return a description of the recording, before anything is simulated."""
     rows: list[Row] = []
     summary = what_if.summary
     if summary is not None:
@@ -102,7 +101,6 @@ def _facts(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
 
 
 def _doubts(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
-    """Return the defects of the recording, and what can't be concluded from it."""
     outcome = what_if.outcome
     notes = [] if outcome is None else extrapolation_notes(outcome.recorded.figures, [outcome.tried.figures])
     notes += what_if.summary.told if what_if.summary is not None else ()
@@ -131,7 +129,6 @@ def _table(outcome: WhatIfResult, cells: int, room: int, pen: Pen) -> list[Row]:
 
 
 def _model_error(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
-    """Return the error of the model, and the meaning of the signs."""
     wall, waits = verdict.model_error(outcome)
     errors: list[Span] = [
         ("wall time ", "dim"),
@@ -145,7 +142,6 @@ def _model_error(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
 
 
 def _foreign(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
-    """Return that the model's error is unknown."""
     text = "recorded without HiveMind, simulated with its default settings: the model's error is unknown"
     if cells < len(text):
         text = "recorded without HiveMind: the model's error is unknown"
@@ -219,7 +215,6 @@ def render_chart(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 def _strips(
     runs: tuple[RunSeries, RunSeries], span_s: float, marked_s: float | None, width: int, rows: int, pen: Pen
 ) -> list[Runs]:
-    """Return as many quantities as fit, one below the other."""
     side = (pen.glyphs.frame[5], "rule")
     strips = _STRIPS[: max(1, min(len(_STRIPS), rows // _LEAST))]
     if len(strips) == len(_STRIPS) and all(value is None for run in runs for value in run.level):
@@ -267,7 +262,6 @@ def _legend(second: str, marked_s: float | None, pen: Pen) -> Runs:
 
 
 def _axis(span_s: float, marked_s: float | None, width: int) -> Runs:
-    """Return the axis: its begin, its end, and where the runs diverge."""
     end = short_duration(span_s)
     text = f"0{end:>{width - 1}}"
     if marked_s is None:

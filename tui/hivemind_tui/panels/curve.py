@@ -111,7 +111,6 @@ def _gauges(state: LaneState, width: int) -> list[Span]:
 
 
 def _changes(view: View, lane: LaneView, width: int, pen: Pen) -> list[Span]:
-    """Return the last change of the level, and the meaning of each other sign on the curve."""
     last = _last_change(lane)
     described = None if last is None else mark(lane.curve[last].mark)
     now, span_s = (lane.curve[-1].at, span_of(lane.curve)) if lane.curve else (0.0, 0.0)
@@ -207,7 +206,6 @@ def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
 
 
 def _times(span_s: float, width: int) -> Runs:
-    """Return the time axis: its start, and now."""
     begin = f"-{span_s:.0f}s" if span_s < 120 else f"-{span_s / 60:g}m"
     return [(f"{' ' * _SCALE}{begin}{'now':>{max(0, width - len(begin))}}", "dim")]
 
@@ -217,7 +215,6 @@ def _course(points: Points, job: Job, canvas: Canvas) -> Sequence[float | None]:
 
 
 def _scaled(rows: list[Runs], top: str, pen: Pen) -> list[Runs]:
-    """Return the rows with the two ends of the scale at the left."""
     labels = [top] + [""] * (len(rows) - 2) + ["0"] if len(rows) > 1 else [""]
     side = pen.glyphs.frame[5]
     return [[(f"{label:>{_SCALE - 1}}", "dim"), (side, "rule"), *row] for label, row in zip(labels, rows, strict=True)]

@@ -75,7 +75,8 @@ def _health(view: View, pen: Pen) -> list[Chunk]:
     chunks.append((2, named("queue", str(snapshot.queued), "wait" if snapshot.queued else "strong")))
     if lane is not None and lane.state.parked_for_s > 0:
         chunks.append((1, [(f"{pen.glyphs.clock} rate-limited {short_duration(lane.state.parked_for_s)}", "wait")]))
-    elsewhere = sum(1 for other in snapshot.lanes if other is not lane and _in_trouble(other.state))
+    others = [other.state for other in snapshot.lanes if other is not lane]
+    elsewhere = sum(state.circuit != "closed" or state.parked_for_s > 0 for state in others)
     if elsewhere:
         which = "another lane is" if elsewhere == 1 else f"{elsewhere} other lanes are"
         chunks.append((4, [(f"{pen.glyphs.warn} {which} in trouble", "wait")]))
@@ -84,7 +85,6 @@ def _health(view: View, pen: Pen) -> list[Chunk]:
 
 
 def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], pen: Pen) -> Strip:
-    """Return the first row of a replay, with a banner that tells it from a live screen."""
     glyph, _, _ = state_of(playback, pen)
     banner = f" {glyph} REPLAY {shown_speed(playback.speed)} "
     day = time.strftime("%a %d %b %H:%M:%S", local(playback.wall))
@@ -99,7 +99,6 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], p
 
 
 def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
-    """Return the journal's size, or what is missing from it."""
     if recording is None:
         return []
     size = short_size(recording.bytes)
@@ -123,7 +122,6 @@ def _pool(snapshot: Snapshot) -> list[Chunk]:
 
 
 def _tasks(snapshot: Snapshot) -> list[Chunk]:
-    """Return the progress of the task graph, if there is one."""
     counts = snapshot.task_counts
     if not counts:
         return []
@@ -148,7 +146,6 @@ def _mode(view: View, pen: Pen) -> list[Span]:
 
 
 def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
-    """Return the circuit and the slots of the lane shown."""
     word, role = pen.worded(sign(state.circuit))
     circuit = named("circuit", word + (" forced" if state.circuit_forced else ""), role)
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
@@ -157,18 +154,14 @@ def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
     return [(4 if state.circuit == "closed" else 1, circuit), (1, named("slots", f"{state.active}/{limit}", "strong"))]
 
 
-def _in_trouble(state: LaneState) -> bool:
-    return state.circuit != "closed" or state.parked_for_s > 0
-
-
 def _second(view: View, width: int, pen: Pen) -> Strip:
     """Return the pages at the left and as many totals as fit; names of pages give way to the totals of rank 0."""
     totals = _totals(view.snapshot)
     tabs = _tabs(view, ())
     for names, rank in ((PAGES, _WITH_NAMES), ((view.trail[0],), 0)):
-        named = _tabs(view, names)
-        if cells_of(named) + sum(cells_of(chunk) + 3 for least, chunk in totals if least <= rank) <= width:
-            tabs = named
+        with_names = _tabs(view, names)
+        if cells_of(with_names) + sum(cells_of(chunk) + 3 for least, chunk in totals if least <= rank) <= width:
+            tabs = with_names
             break
     left = cells_of(tabs)
     shown = fitting(width - left - 3, totals, gap=" · ")

@@ -71,7 +71,6 @@ def _listed(
 
 
 def _row(name: str, here: bool, spans: Iterable[Span], link: str, cells: int, pen: Pen) -> Strip:
-    """Return the row of one setting: cursor, label, and whatever is shown beside them."""
     label = fit(DIALS[name].label, _LABEL) if name in DIALS else f"{name}  "
     cursor = (pen.glyphs.cursor if here else " ", "accent")
     return pen.row(cells, cursor, (" " + label, "strong" if here else "text"), *spans, selected=here, link=link)
@@ -107,7 +106,6 @@ def render_what_if(view: View, width: int, height: int, pen: Pen) -> list[Strip]
 
 
 def _change(name: str, what_if: WhatIf, pen: Pen) -> list[Span]:
-    """Return a setting's recorded value, and the value to simulate where it differs."""
     change = next((each for each in what_if.changes if each.name == name), None)
     if name not in KNOBS:
         return [(value_text(change.value) if change is not None else "", "accent")]

@@ -190,7 +190,6 @@ def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int,
 
 
 def _of_family(window: WindowState | None, width: int, pen: Pen) -> Row:
-    """Return one window: its kind, a bar, used and reserved where there is room, and what is left."""
     if window is None:
         return [(" " * width, "text")]
     item = _window(window, several=False)
@@ -240,7 +239,6 @@ def summary(state: LaneState, width: int, pen: Pen) -> list[Span]:
 
 
 def _errors(state: LaneState, width: int, pen: Pen) -> list[Span]:
-    """Return the error rate, on a bar that also shows the threshold."""
     errors, results = state.circuit_errors, state.circuit_results
     share = errors / results if results else 0.0
     full = results >= state.circuit_window
@@ -257,7 +255,6 @@ def _errors(state: LaneState, width: int, pen: Pen) -> list[Span]:
 
 
 def _probe(state: LaneState, width: int, pen: Pen) -> list[Span]:
-    """Return the countdown to the probe, or the probe's progress."""
     if state.circuit == "half_open":
         under_way = "in flight, its result decides" if state.active else "the next request"
         return [(f"{pen.glyphs.half} {under_way}", "recover")]
@@ -290,7 +287,6 @@ def _paused(view: View, state: LaneState, pen: Pen) -> tuple[str, list[Span]]:
 
 
 def _last(view: View, state: LaneState) -> list[Span]:
-    """Return the newest log line about this circuit."""
     line = next((line for line in reversed(view.snapshot.lines) if _about(line, state.lane)), None)
     if line is None:
         return []

@@ -57,7 +57,6 @@ def _known(text: str, role: str = "text") -> Span:
 
 
 def _why(waiting: Mapping[int, TicketView], room: int, request: RequestView, pen: Pen) -> Span:
-    """Return what the request waits for and about how long, or its last error."""
     ticket = waiting.get(request.ticket)
     if ticket is None or not ticket.gate:
         behind = far_back(request.state, waiting) if ticket is None else ""
@@ -119,7 +118,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def _rows(view: View) -> Rows[RequestView]:
-    """Return the requests that the page lists, with its order and the selected one."""
     order = view.requests_order
 
     def link(request: RequestView) -> str:

@@ -157,7 +157,6 @@ _IN_FLIGHT: Table[TicketView] = Table(
 
 
 def _queue(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
-    """Return the queued tickets in order, each with the gate that holds it and its ETA."""
     if rows <= 0:
         return []
     total = max(len(tickets), lane.state.waiting + lane.state.retrying)

@@ -192,7 +192,6 @@ def _estimate(task: TaskView, pen: Pen) -> Row:
 
 
 def _near(title: str, none: str, tasks: Near, room: int, pen: Pen) -> list[Row]:
-    """Return a row for each task; the last row counts those left out."""
     if not tasks:
         return [[(f"{title} {none}", "dim")]]
     rows: list[Row] = [[(f"{title} {short_plural(len(tasks), 'task')}", "dim")]]

@@ -163,7 +163,6 @@ class _Strip:
         return [(" max", "dim"), (f" {value:>3} ", "strong"), (word, "dim")] if value else [(f"       . {word}", "dim")]
 
     def _bars(self, what: str, role: str) -> list[Span]:
-        """Return one bar per cell, dim after the cursor."""
         glyphs, top = self._pen.glyphs, self._top(what)
         spans: list[Span] = []
         for cell, columns in enumerate(self._columns):

@@ -76,7 +76,6 @@ class Canvas:
 
 
 def _joined(cells: Sequence[tuple[str, str]]) -> Runs:
-    """Return neighbours of one colour as one run."""
     return [("".join(sign for sign, _ in run), role) for role, run in groupby(cells, key=itemgetter(1))]
 
 

@@ -1,4 +1,4 @@
-"""What this terminal can show, as far as its environment tells: how many colours, on what ground. Needs no Textual."""
+"""What this terminal can show, by its environment: how many colours, on what background. Needs no Textual."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LIGHT_GROUNDS = ("7", "15")
 def prepare(environ: MutableMapping[str, str]) -> None:
     """Check what the environment says about the screen, before anything slow is imported.
 
-    An empty NO_COLOR is taken away: it counts as not set (https://no-color.org), but Textual heeds it.
+    An empty NO_COLOR is removed: it counts as not set (https://no-color.org), but Textual heeds it.
 
-    Raises: UsageError: it names a theme or glyphs that there aren't.
+    Raises: UsageError: it names an unknown theme or unknown glyphs.
     """
     first_theme(environ)
     glyphs_for(environ)
@@ -54,18 +54,15 @@ def colours(environment: Mapping[str, str]) -> int:
 
 
 def first_theme(environment: Mapping[str, str]) -> str:
-    """Return the first theme: the configured one, else by the number of colours and, if known, by the background.
-
-    Raises: UsageError: there is no such theme.
-    """
-    asked = environment.get(VARIABLE, "")
-    name = asked.removeprefix("hivemind-")
-    if asked and name not in THEME_NAMES:
-        raise UsageError(f"{VARIABLE} (environment): must be one of {', '.join(THEME_NAMES)}, not {asked[:40]!r}")
+    """Return the first theme: the configured one, else by colours and known background. Raises: UsageError."""
+    configured = environment.get(VARIABLE, "")
+    name = configured.removeprefix("hivemind-")
+    if configured and name not in THEME_NAMES:
+        raise UsageError(f"{VARIABLE} (environment): must be one of {', '.join(THEME_NAMES)}, not {configured[:40]!r}")
     depth = colours(environment)
     if depth == 0:
         name = "mono"
-    elif not asked:
+    elif not configured:
         # COLORFGBG is foreground;background as numbers of the palette, sometimes with a third in between.
         light = environment.get("COLORFGBG", "").rpartition(";")[2] in _LIGHT_GROUNDS
         name = "16" if depth == 16 else "light" if light else "dark"
@@ -73,10 +70,7 @@ def first_theme(environment: Mapping[str, str]) -> str:
 
 
 def themes_for(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the themes that can be chosen here, beginning with the first one.
-
-    Raises: UsageError: the environment asks for one that there isn't.
-    """
+    """Return the themes that can be chosen here, beginning with the first one. Raises: UsageError."""
     depth = colours(environment)
     names = THEME_NAMES if depth > 16 else ("16", "mono") if depth else ("mono",)
     return tuple(dict.fromkeys((first_theme(environment), *(f"hivemind-{name}" for name in names))))

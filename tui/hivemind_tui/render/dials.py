@@ -57,10 +57,7 @@ _LEAP_RATIO = 5
 
 
 def stepped(name: str, value: float, steps: int) -> float:
-    """Return the value one press up or down (1, -1), or one with shift (beyond that), within the knob's range.
-
-    Raises: Rejected: it is at that end already.
-    """
+    """Return the value one press (1, -1) or one with shift (beyond that) away. Raises: Rejected: the range ends."""
     knob, dial = KNOBS[name], DIALS[name]
     if knob.zero_is_none and not value:
         raise Rejected(f"{name} has no limit to step from; type one (enter)")
@@ -81,7 +78,6 @@ def stepped(name: str, value: float, steps: int) -> float:
 
 
 def _by_share(value: float, way: int, share: float) -> float:
-    """Return the value a share up or down, rounded to two digits."""
     wanted = value * (1 + share) if way > 0 else value / (1 + share)
     wanted = _round(wanted, max(1.0, 10.0 ** (math.floor(math.log10(max(value, 1.0))) - 1)))
     return wanted if wanted != value else value + way

@@ -32,7 +32,6 @@ class Glyphs:
     cursor: str = "▌"
     arrow: str = "→"
     after: str = "⋯"
-    """A task that waits for others."""
     about: str = "≈"
     ellipsis: str = "…"
     branch: str = "├"
@@ -116,10 +115,7 @@ _POOR = re.compile(r"(?:.*\.)?(?:linux(?:-.*)?|vt\d+.*|dumb)")
 
 
 def glyphs_for(environment: Mapping[str, str]) -> Glyphs:
-    """Return the set that the terminal can draw: the configured one, else by TERM and the locale's character set.
-
-    Raises: UsageError: there is no such set.
-    """
+    """Return the configured set, else the one for TERM and the locale's character set. Raises: UsageError."""
     name = environment.get(VARIABLE, "")
     if name:
         if name not in SETS:

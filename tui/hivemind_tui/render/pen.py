@@ -276,7 +276,6 @@ def _clicked(action: str) -> Style:
 
 @lru_cache(4096)
 def _measured(text: str, plain: bool) -> tuple[str, int]:
-    """The text as this terminal can show it, and its cells."""
     text = clean(text)
     if plain:
         text = ASCII.plain(text)

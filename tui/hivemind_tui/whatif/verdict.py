@@ -1,8 +1,8 @@
-"""The rows of the what-if page: what two simulated runs came to, beside what was recorded."""
+"""The rows of the what-if page: the figures of two simulated runs beside those recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hivemind.journal.figures import Figures
@@ -29,6 +29,12 @@ _RANKS: Mapping[str, int] = {
     "refused": 4,
 }
 """The measures shown; where there is little room, those of the highest rank go first."""
+_UNITS: Mapping[str, Callable[[float], str]] = {
+    "seconds": short_duration,
+    "tokens": short_count,
+    "dollars": short_dollars,
+    "share": "{:.3f}".format,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +116,10 @@ def _figure(measure: Measure[Figures], run: Figures) -> str:
 
 
 def _text(measure: Measure[Figures], value: float | None) -> str:
-    if measure.unit == "seconds":
-        return short_duration(value)
-    if measure.unit == "tokens":
-        return short_count(value)
-    if measure.unit == "dollars":
-        return short_dollars(value)
     if value is None:
         return NOTHING
-    return f"{value:.3f}" if measure.unit == "share" else f"{value:,.0f}"
+    shown = _UNITS.get(measure.unit, "{:,.0f}".format)
+    return shown(value)
 
 
 def _change(measure: Measure[Figures], before: float, more: float) -> str:

@@ -114,7 +114,6 @@ class SeriesFold:
         )
 
     def _add_time(self, until: float) -> None:
-        """Add the time since the last event to the intervals."""
         assert self._began is not None
         while self._at < until:
             index = int((self._at - self._began) / self._width_s)
@@ -266,7 +265,6 @@ class Worker:
         return WhatIfResult(changes, recorded, self._replayed, tried, diverged_after_s, foreign)
 
     def _run(self, changes: tuple[Change, ...], words: str) -> tuple[Run, list[Grant]]:
-        """Return a simulated run, and its grants."""
         assert self._recording is not None
         assert self._summary is not None
         fold, grants, lasts_s = SeriesFold(), list[Grant](), self._summary.lasts_s
@@ -288,7 +286,6 @@ class Worker:
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:
-    """Return the size and time of a file; both 0 where it is gone."""
     try:
         about = path.stat()
     except OSError:
