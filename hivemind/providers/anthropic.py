@@ -35,15 +35,15 @@ _BATCHES = re.compile(r"/messages/batches/?$")
 _LONGEST_USER = 4096
 """Characters of a user id that are looked at; Claude Code's has some 200."""
 
-_REQUEST = Shape("model", "stream", "max_tokens", "metadata", "thread", "requests")
+_REQUEST = Shape("model stream max_tokens metadata thread requests")
 _METADATA = Shape("user_id")
 _USER_ID = Shape("session_id")
 _THREAD = Shape("type")
-_EVENT = Shape("type", "delta", "message", "usage")
-_DELTA = Shape("text", "thinking", "partial_json")
+_EVENT = Shape("type delta message usage")
+_DELTA = Shape("text thinking partial_json")
 _MESSAGE = Shape("usage")
-_USAGE = Shape("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens", "iterations")
-_ITERATION = Shape("type", "input_tokens", "output_tokens")
+_USAGE = Shape("input_tokens cache_creation_input_tokens cache_read_input_tokens output_tokens iterations")
+_ITERATION = Shape("type input_tokens output_tokens")
 
 
 class AnthropicReader(Reader):

@@ -29,12 +29,12 @@ _PER_MINUTE = re.compile(r"per_?minute", re.I)
 _TOKENS = re.compile(r"token", re.I)
 _WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.:\-]{0,79}")
 
-_ENVELOPE = Shape("error", "type", "code", "message")
-_ERROR = Shape("type", "code", "status", "reason", "message", "details")
+_ENVELOPE = Shape("error type code message")
+_ERROR = Shape("type code status reason message details")
 _CODED = Shape("error_code")
-_DETAIL = Shape("retryDelay", "reason", "metadata", "violations")
+_DETAIL = Shape("retryDelay reason metadata violations")
 _METADATA = Shape("quota_limit")
-_VIOLATION = Shape("quotaId", "quotaMetric", "quotaValue")
+_VIOLATION = Shape("quotaId quotaMetric quotaValue")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,27 +33,17 @@ _STATUS_NAMES = {
 }
 
 
-_REQUEST = Shape(
-    "model", "stream", "generationConfig", "generation_config", "previous_interaction_id", "store", "background"
-)
-_GENERATION = Shape("maxOutputTokens", "max_output_tokens")
-_CHUNK = Shape("candidates", "usageMetadata", "promptFeedback", "error", "event_type", "interaction", "delta", "usage")
-_CANDIDATE = Shape("content", "finishReason")
+_REQUEST = Shape("model stream generationConfig generation_config previous_interaction_id store background")
+_GENERATION = Shape("maxOutputTokens max_output_tokens")
+_CHUNK = Shape("candidates usageMetadata promptFeedback error event_type interaction delta usage")
+_CANDIDATE = Shape("content finishReason")
 _CONTENT = Shape("parts")
 _FEEDBACK = Shape("blockReason")
 _USAGE_METADATA = Shape(
-    "promptTokenCount",
-    "cachedContentTokenCount",
-    "candidatesTokenCount",
-    "thoughtsTokenCount",
-    "toolUsePromptTokenCount",
+    "promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount"
 )
 _INTERACTION_USAGE = Shape(
-    "total_input_tokens",
-    "total_cached_tokens",
-    "total_output_tokens",
-    "total_thought_tokens",
-    "total_tool_use_tokens",
+    "total_input_tokens total_cached_tokens total_output_tokens total_thought_tokens total_tool_use_tokens"
 )
 
 

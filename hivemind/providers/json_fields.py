@@ -34,13 +34,13 @@ _anything = msgspec.json.Decoder()
 
 
 class Shape:
-    """The names of the members to read of an object; all others are skipped."""
+    """The members to read of an object, their names separated by spaces; all others are skipped."""
 
     __slots__ = ("_array", "_object")
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, names: str) -> None:
         # As fast as a struct, and unlike dict[str, Raw] it keeps nothing of a body with a hundred thousand members.
-        members = TypedDict("members", dict.fromkeys(names, Raw), total=False)  # type: ignore[misc]
+        members = TypedDict("members", dict.fromkeys(names.split(), Raw), total=False)  # type: ignore[misc]
         self._object: msgspec.json.Decoder[Members] = msgspec.json.Decoder(members)
         self._array: msgspec.json.Decoder[list[Members]] = msgspec.json.Decoder(list[members])
 

@@ -15,10 +15,10 @@ from hivemind.providers.taps import Reader
 from hivemind.scheduler.types import Failure, Usage
 
 _STREAMING = re.compile(r"/api/(?:chat|generate)/?$")
-_REQUEST = Shape("model", "stream", "options")
+_REQUEST = Shape("model stream options")
 _OPTIONS = Shape("num_predict")
-_OBJECT = Shape("message", "response", "thinking", "done", "error", "prompt_eval_count", "eval_count")
-_MESSAGE = Shape("content", "thinking", "tool_calls")
+_OBJECT = Shape("message response thinking done error prompt_eval_count eval_count")
+_MESSAGE = Shape("content thinking tool_calls")
 
 
 class OllamaReader(Reader):

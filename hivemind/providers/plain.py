@@ -25,9 +25,9 @@ _TAPPED = ("application/json", "text/event-stream", "application/x-ndjson", "app
 """Media types of replies that may contain usage."""
 
 
-_REQUEST = Shape("model", "max_tokens", "max_tokens_to_sample", "max_output_tokens")
-_REPLY = Shape("usage", "response", "message")
-_CACHE_COUNTS = Shape("cache_creation_input_tokens", "cache_read_input_tokens")
+_REQUEST = Shape("model max_tokens max_tokens_to_sample max_output_tokens")
+_REPLY = Shape("usage response message")
+_CACHE_COUNTS = Shape("cache_creation_input_tokens cache_read_input_tokens")
 
 
 class PlainReader(Reader):

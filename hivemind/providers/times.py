@@ -72,11 +72,10 @@ def seconds_until(value: str, by: Clocks, within_s: float = DAY_S) -> float | No
 
     Understands RFC 3339, HTTP dates, Go durations, seconds, and seconds or milliseconds since the epoch.
 
-    A time is relative to the first clock that puts it within `within_s` of now. Either clock may be wrong, by years:
-    a machine without a battery for its clock starts in 1970, and a `Date` is whatever the upstream says. The two that
-    come from one machine, moment and `Date`, agree even then; a `Date` that makes nonsense of the moment isn't
-    believed. A moment in the past is now. What a moment means that only our own clock can be asked about, and that is
-    wrong, can't be known here: the scheduler never waits longer for it than a rate window may last.
+    A time is relative to the first clock that puts it within `within_s` of now, because either clock may be wrong by
+    years: a machine without a battery for its clock starts in 1970, and a `Date` is whatever the upstream says. A time
+    in the past is now. If only our clock can be used and is wrong, the result is too; the scheduler never waits longer
+    for it than a rate window may last.
     """
     amount, absolute = _stated(value)
     if amount is None:

@@ -69,24 +69,22 @@ def _keys(body: bytes) -> Iterator[tuple[int, int]]:
     for start in range(0, len(body), _WINDOW):
         if start and start % _REST_EVERY == 0:
             time.sleep(_REST_S)
-        within, beyond = start + _WINDOW, min(len(body), start + _WINDOW + _OVERLAP)
-        found: list[tuple[int, int]] = []
-        at = max(start, done)
-        while (match := finder.pattern.search(body, at, beyond)) and match.start() < within:
-            # Found within the window, matched to its end wherever that is.
-            whole = finder.pattern.match(body, match.start()) or match
-            found.append(finder.span(whole))
-            at = whole.end()
-        piece = body[max(start, done) : beyond]
-        if b"bearer" in piece.lower():
-            at = max(start, done)
-            while (match := _BEARER.search(body, at, beyond)) and match.start() < within:
-                whole = _BEARER.match(body, match.start()) or match
-                found.append(whole.span(1))
-                at = whole.end()
+        at, within = max(start, done), start + _WINDOW
+        beyond = min(len(body), within + _OVERLAP)
+        found = [finder.span(match) for match in _matches(finder.pattern, body, at, within, beyond)]
+        if b"bearer" in body[at:beyond].lower():
+            found += [match.span(1) for match in _matches(_BEARER, body, at, within, beyond)]
         found.sort()
         yield from found
         done = max((done, *(end for _, end in found)))
+
+
+def _matches(pattern: re.Pattern[bytes], body: bytes, at: int, within: int, beyond: int) -> Iterator[re.Match[bytes]]:
+    """Yield the matches that begin before `within`, each complete, wherever it ends."""
+    while (match := pattern.search(body, at, beyond)) and match.start() < within:
+        whole = pattern.match(body, match.start()) or match
+        yield whole
+        at = whole.end()
 
 
 def _lent(body: bytes) -> set[tuple[int, int]]:

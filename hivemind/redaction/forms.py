@@ -247,14 +247,12 @@ def _special() -> list[_Alternative]:
     return special
 
 
+@dataclass(frozen=True, slots=True)
 class Finder:
     """The compiled table, for text or for bytes."""
 
-    __slots__ = ("_back", "pattern")
-
-    def __init__(self, pattern: re.Pattern[Any], back: tuple[int, ...]) -> None:
-        self.pattern = pattern
-        self._back = back
+    pattern: re.Pattern[Any]
+    _back: tuple[int, ...]
 
     def span(self, match: re.Match[Any]) -> tuple[int, int]:
         """Return the span of a match that is masked."""

@@ -1,7 +1,7 @@
-"""The text under each setting, as it stands in the source.
+"""The docstrings of attributes, read from the source.
 
-Pydantic can read it too (`use_attribute_docstrings`), but looks at each class on its own, which takes longer than all
-the rest of a start's settings together.
+Pydantic's `use_attribute_docstrings` reads them too, but class by class, which takes longer than everything else in
+loading the settings.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from itertools import pairwise
 
 
 def described(model: type, name: str) -> str:
-    """The text under an attribute of a class, in its own module or that of the class which it has it from; empty where
-    there is none."""
+    """Return the docstring of a class's attribute, its own or inherited; empty if there is none."""
     found = (
         _texts(base.__module__).get((base.__name__, name))
         for base in model.__mro__

@@ -7,8 +7,7 @@ import re
 
 ANY = "*"
 NULL = "null"
-"""What a browser says of a page without a site, such as a file; also of a frame that a page of any site has put into a
-sandbox."""
+"""A browser's origin of a page without a site, such as a file, and of a sandboxed frame of any site."""
 
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 _ORIGIN = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>\*|\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(?P<port>:[0-9]{1,5})?")
@@ -19,9 +18,9 @@ _LONGEST_HOST = 300
 
 
 def host_in(text: str) -> str | None:
-    """The name or address in a `Host` header, in lower case, without port and brackets; None: there is none.
+    """Return the name or address in a `Host` header, in lower case, without port and brackets; None if invalid.
 
-    Of a name's form only what DNS and hosts files know is taken (RFC 952, and the underscore).
+    Names have the form of DNS and hosts files (RFC 952, and the underscore).
     """
     if len(text) > _LONGEST_HOST:
         return None
@@ -44,14 +43,14 @@ def _address(text: str) -> str | None:
 
 
 def checked_host(text: str) -> str:
-    """A name in the setting: a host's, `.example.org` (or `*.example.org`) for all below it, or `*` for any.
+    """Return a name of the setting: a host's, `.example.org` (or `*.example.org`) for all below it, or `*` for any.
 
     Raises: ValueError.
     """
     name = text.strip().lower().removesuffix(".")
-    bare = name.removeprefix("*").removeprefix(".")
     if name == ANY:
         return name
+    bare = name.removeprefix("*").removeprefix(".")
     if host_in(bare) != bare or ":" in bare:
         address = _address(bare.removeprefix("[").removesuffix("]"))
         if address is not None and name.startswith(bare):
@@ -64,7 +63,7 @@ def checked_host(text: str) -> str:
 
 
 def checked_origin(text: str) -> str:
-    """An origin in the setting: `https://app.example.org`, `vscode-webview://*` for every one with that scheme, `null`.
+    """Return an origin of the setting: `https://app.example.org`, `vscode-webview://*` (any of that scheme) or `null`.
 
     Raises: ValueError.
     """

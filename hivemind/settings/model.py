@@ -16,33 +16,12 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES, assumed_lane
 from hivemind.redaction.values import credentials_of_url, longest_first
-from hivemind.scheduler.config import (
-    BudgetConfig,
-    CircuitConfig,
-    FeedbackConfig,
-    LaneConfig,
-    QueueConfig,
-    RetryConfig,
-    SchedulerConfig,
-)
+from hivemind.scheduler import config
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.settings import sections
 from hivemind.settings.hosts import checked_host, checked_origin
 from hivemind.settings.origin import Origin, make_origins, split_upstream
-from hivemind.settings.sections import (
-    AgentSettings,
-    AimdSettings,
-    BudgetSettings,
-    CheckpointSettings,
-    CircuitSettings,
-    FeatureSettings,
-    FeedbackSettings,
-    JournalSettings,
-    McpSettings,
-    QueueSettings,
-    RetrySettings,
-    Seconds,
-    SecondsOrZero,
-    Section,
-)
+from hivemind.settings.sections import Seconds, SecondsOrZero, Section
 from hivemind.upstream.base import Timeouts
 
 _SCHEDULER, _TIMEOUTS = SchedulerConfig(), Timeouts()
@@ -107,22 +86,22 @@ class Settings(Section):
     """An agent that asked for nothing in this time isn't live."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious thing worth a line on standard error."""
-    aimd: AimdSettings = AimdSettings()
-    circuit: CircuitSettings = CircuitSettings()
-    retry: RetrySettings = RetrySettings()
-    queue: QueueSettings = QueueSettings()
-    budget: BudgetSettings = BudgetSettings()
-    feedback: FeedbackSettings = FeedbackSettings()
-    checkpoint: CheckpointSettings = CheckpointSettings()
-    journal: JournalSettings = JournalSettings()
-    mcp: McpSettings = McpSettings()
-    agents: AgentSettings = AgentSettings()
-    features: FeatureSettings = FeatureSettings()
+    aimd: sections.AimdSettings = sections.AimdSettings()
+    circuit: sections.CircuitSettings = sections.CircuitSettings()
+    retry: sections.RetrySettings = sections.RetrySettings()
+    queue: sections.QueueSettings = sections.QueueSettings()
+    budget: sections.BudgetSettings = sections.BudgetSettings()
+    feedback: sections.FeedbackSettings = sections.FeedbackSettings()
+    checkpoint: sections.CheckpointSettings = sections.CheckpointSettings()
+    journal: sections.JournalSettings = sections.JournalSettings()
+    mcp: sections.McpSettings = sections.McpSettings()
+    agents: sections.AgentSettings = sections.AgentSettings()
+    features: sections.FeatureSettings = sections.FeatureSettings()
 
     @field_validator("upstream", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod
     def _split_list(cls, value: Any, info: ValidationInfo) -> Any:
-        """A variable has one string for all of them: a JSON list, or parts separated by commas or spaces."""
+        """Split a variable's string: a JSON list, or parts separated by commas or spaces."""
         if not isinstance(value, str):
             return value
         if value.lstrip().startswith('["') or (value.lstrip().startswith("[") and info.field_name == "upstream"):
@@ -206,7 +185,7 @@ class Settings(Section):
 
     @field_validator("agents")
     @classmethod
-    def _check_credentials(cls, value: AgentSettings, info: ValidationInfo) -> AgentSettings:
+    def _check_credentials(cls, value: sections.AgentSettings, info: ValidationInfo) -> sections.AgentSettings:
         for name, token in value.credentials.items():
             for other in ("token", "control_token"):
                 if token == info.data.get(other):
@@ -214,10 +193,7 @@ class Settings(Section):
         return value
 
     def origins(self) -> tuple[Origin, ...]:
-        """The upstreams, named and taken apart, in the order given.
-
-        Raises: UsageError: there is none.
-        """
+        """Return the upstreams in the order given. Raises: UsageError: there is none."""
         if not self.upstream:
             raise UsageError(
                 "no upstream: say where requests go, as in --upstream https://api.anthropic.com"
@@ -226,7 +202,7 @@ class Settings(Section):
         return make_origins(self.upstream, PROFILES[self.profile] if self.profile else None)
 
     def lane_config(self, origin: Origin) -> LaneConfig:
-        """What the scheduler is to assume of a lane to this upstream: the profile, where no setting says otherwise."""
+        """Return the configuration of a lane to this upstream: its profile, overridden by settings."""
         lane = assumed_lane(origin.name, origin.profile)
         return replace(
             lane,
@@ -237,23 +213,23 @@ class Settings(Section):
             rpm_binding=bool(self.rpm),
             tpm_binding=bool(self.tpm),
             aimd=replace(lane.aimd, **self.aimd.model_dump(exclude_none=True)),
-            circuit=CircuitConfig(**self.circuit.model_dump()),
+            circuit=config.CircuitConfig(**self.circuit.model_dump()),
         )
 
     def scheduler_config(self) -> SchedulerConfig:
-        """Everything of the scheduler's that isn't a lane's."""
+        """Return the scheduler's configuration, except that of lanes."""
         return SchedulerConfig(
-            queue=QueueConfig(**self.queue.model_dump()),
-            retry=RetryConfig(**self.retry.model_dump()),
+            queue=config.QueueConfig(**self.queue.model_dump()),
+            retry=config.RetryConfig(**self.retry.model_dump()),
             max_agents=self.max_agents,
             agent_idle_s=self.agent_idle_s,
-            budget=BudgetConfig(**self.budget.model_dump()),
-            feedback=FeedbackConfig(**self.feedback.model_dump()),
+            budget=config.BudgetConfig(**self.budget.model_dump()),
+            feedback=config.FeedbackConfig(**self.feedback.model_dump()),
             **self.features.model_dump(),
         )
 
     def timeouts(self) -> Timeouts:
-        """How long an upstream may take; a setting of 0 waits for ever."""
+        """Return the upstream's timeouts; a setting of 0 means no limit."""
         return Timeouts(self.connect_timeout_s, self.headers_timeout_s or None, self.idle_timeout_s or None)
 
     def own_credentials(self) -> tuple[str, ...]:
@@ -265,7 +241,7 @@ class Settings(Section):
 
 
 def _is_strong(token: str) -> bool:
-    """Whether others than who knows it would try too long; a password that people think of isn't recognised."""
+    """Return whether a token is too long to guess by trying; a weak password of that length isn't recognised."""
     return len(token) >= _TOKEN_LENGTH and len(set(token)) >= _TOKEN_LETTERS
 
 

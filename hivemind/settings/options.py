@@ -119,7 +119,7 @@ def _row(path: Path, field: FieldInfo, group: str, text: str) -> Option:
 
 
 def _unwrap(annotation: Any, metadata: list[Any]) -> tuple[Any, list[Any]]:
-    """Take off `| None` and `Annotated`, keeping what the latter says."""
+    """Remove `| None` and `Annotated`, and keep the latter's metadata."""
     if get_origin(annotation) in (Union, types.UnionType):
         (annotation,) = (part for part in get_args(annotation) if part is not types.NoneType)
     if get_origin(annotation) is Annotated:
@@ -138,18 +138,19 @@ def _placeholder(path: Path, kind: type, choices: tuple[str, ...]) -> str:
 
 
 def _range(bounds: tuple[Ge | Gt | Le | Lt, ...]) -> str:
-    low = high = ""
+    """Return `from 0 to 65,535`, `above 0 and below 1`."""
+    words = []
     for bound in bounds:
         match bound:
-            case Ge(low_end):
-                low = f"from {low_end:,}"
-            case Gt(low_end):
-                low = f"above {low_end:,}"
-            case Le(high_end):
-                high = f"{'to' if low.startswith('from') else 'and at most'} {high_end:,}"
-            case Lt(high_end):
-                high = f"and below {high_end:,}"
-    return f"{low} {high}".rstrip()
+            case Ge(end):
+                words.append(f"from {end:,}")
+            case Gt(end):
+                words.append(f"above {end:,}")
+            case Le(end):
+                words.append(f"{'to' if words and words[0].startswith('from') else 'and at most'} {end:,}")
+            case Lt(end):
+                words.append(f"and below {end:,}")
+    return " ".join(words)
 
 
 # --- Flags ------------------------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def _range(bounds: tuple[Ge | Gt | Le | Lt, ...]) -> str:
 def add_flags(parser: argparse.ArgumentParser, *, listed: bool = True) -> None:
     """Add a flag for every setting, and `--config`; :func:`hivemind.settings.from_flags` reads the result.
 
-    Not `listed`: the help only says that there are any, and where they are told, because the command has more to say.
+    Unless `listed`, the help only says where they are described.
     """
     parser.add_argument("--config", metavar="FILE", help="read this file; unset: hivemind.toml, where there is one")
     about = None if listed else "Each setting of `hivemind proxy --help` may be given too."
@@ -188,20 +189,15 @@ def add_flags(parser: argparse.ArgumentParser, *, listed: bool = True) -> None:
 
 
 def given_flags(namespace: argparse.Namespace) -> dict[str, Any]:
-    """The settings in a parsed command line, by key."""
+    """Return the settings in a parsed command line, by key."""
     named = vars(namespace).items()
     return {name.removeprefix(_DESTINATION): value for name, value in named if name.startswith(_DESTINATION)}
 
 
 def _help(option: Option) -> str:
-    default = option.default
-    if default is None or default in ((), {}):
-        return option.help.replace("%", "%%")
-    shown = (
-        ("on" if default else "off")
-        if isinstance(default, bool)
-        else f"{default:g}"
-        if option.kind is float
-        else default
-    )
-    return f"{option.help.removesuffix('.')} [{shown}]".replace("%", "%%")
+    text, default = option.help, option.default
+    if isinstance(default, bool):
+        text = f"{text.removesuffix('.')} [{'on' if default else 'off'}]"
+    elif default not in (None, (), {}):
+        text = f"{text.removesuffix('.')} [{f'{default:g}' if option.kind is float else default}]"
+    return text.replace("%", "%%")

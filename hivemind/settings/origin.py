@@ -1,4 +1,4 @@
-"""Where requests go: an upstream as the user wrote it, taken apart and checked."""
+"""Upstreams: parsing and checking them as the user wrote them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from hivemind.providers.base import Profile
-from hivemind.providers.profiles import PROFILES, profile_for
+from hivemind.providers.profiles import GENERIC, PROFILES, profile_for
 
 FIRST_UPSTREAMS = (
     "https://api.anthropic.com",
     "https://api.openai.com",
     "https://generativelanguage.googleapis.com",
 )
-"""Where requests go when nobody said: to the provider whose API their path belongs to."""
+"""Used if no upstream is set: each request goes to the provider whose API its path belongs to."""
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)=(?P<url>.*)", re.DOTALL)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -23,7 +23,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """One upstream and what we assume of its provider."""
+    """One upstream and its provider's profile."""
 
     name: str
     """Unique; `/to/<name>/...` leads to it."""
@@ -40,14 +40,12 @@ class Origin:
 
     @property
     def authority(self) -> str:
-        """As it stands in a Host header: brackets round IPv6, no port where it is the scheme's own."""
+        """As in a Host header: brackets around IPv6, no port if it is the scheme's default."""
         return _authority(self.scheme, self.host, self.port)
 
 
 def split_upstream(text: str) -> tuple[str | None, str]:
-    """Take `NAME=URL` or `URL` apart, and check both.
-
-    Returns the name (None where none was given) and the URL without a slash at the end.
+    """Split `NAME=URL` or `URL` into the name, if any, and the URL without a slash at the end; check both.
 
     Raises: ValueError, whose text never repeats credentials.
     """
@@ -58,36 +56,27 @@ def split_upstream(text: str) -> tuple[str | None, str]:
 
 
 def make_origins(upstreams: Sequence[str], profile: Profile | None) -> tuple[Origin, ...]:
-    """Name and take apart upstreams that :func:`split_upstream` accepts.
+    """Return the origins of upstreams that :func:`split_upstream` accepts.
 
-    Each is named after its provider where it has no name of its own; the second of a name is `name-2`. `profile`
-    holds for all of them; None: each one's is found by its URL, or where that tells nothing by its name.
+    One without a name is named after its provider; the second of a name is `name-2`. `profile` holds for all of them;
+    None: found by the URL, or, if that matches none (a gateway, a test), by the name.
 
     Raises: ValueError: the same name was given twice.
     """
     pairs = [split_upstream(text) for text in upstreams]
-    given = [name for name, _ in pairs if name is not None]
-    twice = next((name for name in given if given.count(name) > 1), None)
-    if twice is not None:
+    taken = [name for name, _ in pairs if name is not None]
+    if twice := next((name for name in taken if taken.count(name) > 1), None):
         raise ValueError(f"the name {twice} is given to two upstreams")
-    taken = set(given)
     origins = []
     for name, url in pairs:
-        found = profile or _profile_of(name, url)
-        origins.append(_origin(name or _free_name(found.name, taken), url, found))
-        taken.add(origins[-1].name)
+        found = profile or profile_for(url)
+        if profile is None and found is GENERIC:
+            found = PROFILES.get(name or "", GENERIC)
+        parts, port = _check(url)
+        name = name or _free_name(found.name, taken)
+        taken.append(name)
+        origins.append(Origin(name, url, parts.scheme, parts.hostname or "", port, parts.path, found))
     return tuple(origins)
-
-
-def _origin(name: str, url: str, profile: Profile) -> Origin:
-    parts, port = _check(url)
-    return Origin(name, url, parts.scheme, parts.hostname or "", port, parts.path, profile)
-
-
-def _profile_of(name: str | None, url: str) -> Profile:
-    """A gateway's or a test's URL tells nothing of the provider, but who calls it `anthropic` means Anthropic."""
-    found = profile_for(url)
-    return PROFILES.get(name or "", found) if found.name == "generic" else found
 
 
 def _check(url: str) -> tuple[SplitResult, int]:
@@ -114,8 +103,6 @@ def _authority(scheme: str, host: str, port: int) -> str:
     return shown if port == _DEFAULT_PORTS[scheme] else f"{shown}:{port}"
 
 
-def _free_name(wanted: str, taken: set[str]) -> str:
-    name, number = wanted, 2
-    while name in taken:
-        name, number = f"{wanted}-{number}", number + 1
-    return name
+def _free_name(wanted: str, taken: Sequence[str]) -> str:
+    numbered = (wanted, *(f"{wanted}-{number}" for number in range(2, len(taken) + 2)))
+    return next(name for name in numbered if name not in taken)

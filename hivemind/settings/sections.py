@@ -18,17 +18,10 @@ from pydantic import (
 )
 
 from hivemind.agent_names import BadName, normalised, spelled_in
-from hivemind.scheduler.config import (
-    BudgetConfig,
-    CircuitConfig,
-    FeedbackConfig,
-    QueueConfig,
-    RetryConfig,
-    SchedulerConfig,
-)
+from hivemind.scheduler import config
 
-_CIRCUIT, _RETRY, _QUEUE, _SCHEDULER = CircuitConfig(), RetryConfig(), QueueConfig(), SchedulerConfig()
-_BUDGET, _FEEDBACK = BudgetConfig(), FeedbackConfig()
+_CIRCUIT, _RETRY, _QUEUE = config.CircuitConfig(), config.RetryConfig(), config.QueueConfig()
+_BUDGET, _FEEDBACK, _SCHEDULER = config.BudgetConfig(), config.FeedbackConfig(), config.SchedulerConfig()
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 SecondsOrZero = Annotated[float, Field(ge=0, le=86_400)]
@@ -210,15 +203,11 @@ class AgentSettings(Section):
     @field_validator("credentials", mode="wrap")
     @classmethod
     def _check_credentials(cls, value: Any, handler: ValidatorFunctionWrapHandler) -> Mapping[str, SecretStr]:
-        """A flag and a variable hold JSON. What is wrong is told in one line, which repeats no token."""
+        """Read JSON from a flag or variable, and normalise the names. An error is one line, and repeats no token."""
         try:
-            return cls._checked(handler(json.loads(value) if isinstance(value, str) else value))
+            credentials = handler(json.loads(value) if isinstance(value, str) else value)
         except (ValidationError, json.JSONDecodeError, RecursionError):
             raise ValueError('must be a token for each agent\'s name, as in {"alice": "TOKEN"}') from None
-
-    @staticmethod
-    def _checked(credentials: Mapping[str, SecretStr]) -> Mapping[str, SecretStr]:
-        """By the names as they are shown. Raises: ValueError."""
         found: dict[str, SecretStr] = {}
         for text, token in credentials.items():
             try:

@@ -33,27 +33,27 @@ would be counted under one key and sent with another."""
 
 
 def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Return an agent's headers without those of its connection to us."""
-    kept, named = [], b""
-    for pair in headers:
-        name = pair[0]
-        if name == b"connection":
-            named = b"%b,%b" % (named, pair[1]) if named else pair[1]
-        elif name not in _NOT_UPSTREAM and not name.startswith(OWN):
-            kept.append(pair)
-    return _without_connection_options(kept, named)
+    """Return an agent's headers without those of its connection to us, and without our own."""
+    return [pair for pair in _end_to_end(headers, _NOT_UPSTREAM) if not pair[0].startswith(OWN)]
 
 
-def for_client(headers: Sequence[tuple[bytes, bytes]]) -> Headers:
+def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return the upstream's headers without those of its connection to us."""
-    named = b""
-    kept = []
+    return _end_to_end(headers, HOP_BY_HOP)
+
+
+def _end_to_end(headers: Iterable[tuple[bytes, bytes]], excluded: frozenset[bytes]) -> Headers:
+    """Return the headers without the excluded ones and those that `connection` headers name as hop-by-hop."""
+    connection, kept = b"", []
     for pair in headers:
         if pair[0] == b"connection":
-            named = b"%b,%b" % (named, pair[1]) if named else pair[1]
-        elif pair[0] not in HOP_BY_HOP:
+            connection = b"%b,%b" % (connection, pair[1]) if connection else pair[1]
+        elif pair[0] not in excluded:
             kept.append(pair)
-    return _without_connection_options(kept, named)
+    if not connection or connection in (b"close", b"keep-alive", b"Keep-Alive"):
+        return kept
+    named = {token.strip() for token in connection.lower().split(b",")} - _END_TO_END
+    return [pair for pair in kept if pair[0] not in named]
 
 
 def without(headers: Headers, *names: bytes) -> Headers:
@@ -72,11 +72,3 @@ def value(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
         if key == name:
             return found
     return None
-
-
-def _without_connection_options(headers: Headers, connection: bytes) -> Headers:
-    """Return the headers without those that the `connection` headers, here joined, name as hop-by-hop."""
-    if not connection or connection in (b"close", b"keep-alive", b"Keep-Alive"):
-        return headers
-    named = {token.strip() for token in connection.lower().split(b",")} - _END_TO_END
-    return [pair for pair in headers if pair[0] not in named]

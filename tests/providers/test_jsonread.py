@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from hivemind.providers import json_fields
 
-PAIR = json_fields.Shape("a", "b")
+PAIR = json_fields.Shape("a b")
 
 
 def test_a_field_of_another_type_costs_itself_alone() -> None:
