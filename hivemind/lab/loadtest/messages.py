@@ -8,7 +8,6 @@ alike, as those of a conversation do.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -168,7 +167,7 @@ def _bytes_of(recorded: RequestBody) -> bytes | None:
         return recorded.body.encode("utf-8", "surrogatepass")
     try:
         return base64.b64decode(recorded.body, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return None
 
 

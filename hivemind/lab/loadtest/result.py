@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import msgspec
 
@@ -118,9 +119,10 @@ def _measures(recorded: Totals, now: Totals, sending: str) -> Iterator[Measure[T
     yield Measure("answered", "count", "more", lambda each: each.answered, counts_endings=True)
     for status in sorted({*recorded.statuses, *now.statuses}):
         name = "no answer" if status == "none" else f"status {status}"
-        yield Measure(name, "count", "", partial(_by_status, status))
+        yield Measure(name, "count", "", partial(_count, "statuses", status))
     for error in sorted({*recorded.errors, *now.errors}):
-        yield Measure(error.replace("_", " "), "count", "less", partial(_by_error, error), counts_endings=True)
+        name = error.replace("_", " ")
+        yield Measure(name, "count", "less", partial(_count, "errors", error), counts_endings=True)
     yield Measure("first content p50", "seconds", "less", lambda each: each.first_p50_s)
     yield Measure("first content p95", "seconds", "less", lambda each: each.first_p95_s)
     yield Measure("whole answer p50", "seconds", "less", lambda each: each.took_p50_s)
@@ -133,12 +135,8 @@ def _measures(recorded: Totals, now: Totals, sending: str) -> Iterator[Measure[T
     yield Measure("wall time", "seconds", "", lambda each: each.wall_s)
 
 
-def _by_status(status: str, totals: Totals) -> int:
-    return totals.statuses.get(status, 0)
-
-
-def _by_error(error: str, totals: Totals) -> int:
-    return totals.errors.get(error, 0)
+def _count(field: Literal["statuses", "errors"], key: str, totals: Totals) -> int:
+    return (totals.statuses if field == "statuses" else totals.errors).get(key, 0)
 
 
 def lateness(sent: Iterable[Sent]) -> Lateness:

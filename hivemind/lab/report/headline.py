@@ -61,14 +61,13 @@ def _ends(run: RecordedRun) -> str:
 
 def _faults(run: RecordedRun) -> Fact:
     failed, answered = run.fold.faults.count, run.fold.faults.ended("answered")
+    of_them = f"{answered:,} of them"
     if not failed:
         return Fact("failed attempts", "0")
     if run.foreign:
-        return Fact("failed attempts", f"{failed:,}", f"{answered:,} of them led to an answer in the end")
-    unseen = "all" if answered == failed else f"{answered:,} of them"
-    return Fact(
-        "failed attempts", f"{failed:,}", f"{unseen} retried OK, unseen by the agent", answered == failed or None
-    )
+        return Fact("failed attempts", f"{failed:,}", f"{of_them} led to an answer in the end")
+    text = f"{'all' if answered == failed else of_them} retried OK, unseen by the agent"
+    return Fact("failed attempts", f"{failed:,}", text, answered == failed or None)
 
 
 def _saved(run: RecordedRun) -> Fact:

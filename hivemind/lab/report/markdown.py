@@ -23,7 +23,7 @@ _JOINER = "\N{WORD JOINER}"
 
 def build(run: RecordedRun, title: str = "") -> str:
     """The summary of a run, with a line's end at its end."""
-    heading = shortened(title, 200) or f"HiveMind run {shortened(run.name)}"
+    heading = shortened(title, 200) or f"HiveMind run {shortened(run.began.journal)}"
     parts = [
         output.MARKS[1],
         f"### {escaped(heading)}",

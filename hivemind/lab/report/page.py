@@ -55,7 +55,7 @@ def build(run: RecordedRun, title: str = "") -> str:
     environment.filters["keep_percent"] = methodcaller("replace", " %", "\N{NO-BREAK SPACE}%")
     scripts = (get_plotlyjs(), files(__package__).joinpath("templates", "page.js").read_text("utf-8"))
     return environment.get_template("page.html").render(
-        heading=shortened(title, 200) or f"Run {shortened(run.name)}",
+        heading=shortened(title, 200) or f"Run {shortened(run.began.journal)}",
         policy=_policy(scripts),
         colours=COLOURS,
         about=[text[:200] for text in _about(run)],
@@ -65,7 +65,7 @@ def build(run: RecordedRun, title: str = "") -> str:
         saving=headline.saving(run),
         groups=_grouped(sections),
         footer=(
-            f"Made by hivemind report {__version__} from the journal {shortened(run.name)}."
+            f"Made by hivemind report {__version__} from the journal {shortened(run.began.journal)}."
             f" Times of day are {run.zone[0]}. Waited means: in HiveMind's queue, over all attempts of a request."
             " Dollars are by public prices."
         ),

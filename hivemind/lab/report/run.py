@@ -93,11 +93,6 @@ class RecordedRun:
         self.zone = _zone(began.wall, tz)
 
     @property
-    def name(self) -> str:
-        """The name of the journal."""
-        return self.began.journal
-
-    @property
     def foreign(self) -> bool:
         """It was recorded without HiveMind."""
         return self.began.foreign
@@ -151,16 +146,15 @@ class RecordedRun:
         wall = self.began.wall + at + self.zone[1]
         return round(max(-_LARGEST_MS, min(_LARGEST_MS, wall * 1000)))
 
-    def clock(self, at: float) -> str:
+    def clock(self, at: float, form: str = "%H:%M:%S") -> str:
         """Return the time of day."""
         moment = _moment(self.began.wall + at, self.tz)
-        return "at an unknown time" if moment is None else f"{moment:%H:%M:%S}"
+        return "at an unknown time" if moment is None else moment.strftime(form)
 
     @property
     def date(self) -> str:
         """Date and time of the beginning."""
-        moment = _moment(self.began.wall, self.tz)
-        return "at an unknown time" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} {self.zone[0]}"
+        return self.clock(0.0, f"%Y-%m-%d %H:%M:%S {self.zone[0]}")
 
     def _notes(self, warnings: Sequence[str]) -> list[str]:
         notes = [f"This run was {_SOURCES[self.began.source]}."] if self.began.source in _SOURCES else []
