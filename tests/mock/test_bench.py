@@ -53,7 +53,7 @@ def test_nobody_dies_through_hivemind() -> None:
     """Faults and limits that kill most agents kill none, and every attempt made good was forced by a fault."""
     result = execute_run(Run(SCENARIOS["replay-11"], "hivemind", 1))
     assert (result.alive, result.dead, result.wasted_tokens) == (11, 0, 0)
-    assert result.charged > SCENARIOS["replay-11"].calls
+    assert result.charged > SCENARIOS["replay-11"].agents * SCENARIOS["replay-11"].turns
 
 
 def test_without_retry_agents_die() -> None:

@@ -8,7 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from hivemind_mock.agents.agent import QUESTIONS, Question
+from hivemind_mock.agents.agent import read_answer
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.formats import FORMATS
@@ -21,17 +21,40 @@ QUIET = MockConfig(
 )
 
 
-def asked(name: str, stream: bool) -> Question:
-    return QUESTIONS[name]("model-1", "x" * 240, stream)
+def asked(name: str, stream: bool) -> tuple[str, bytes]:
+    """Path and body of a request of 60 tokens."""
+    prompt = "x" * 240
+    chat = {"model": "model-1", "stream": stream, "messages": [{"role": "user", "content": prompt}]}
+    google = "streamGenerateContent?alt=sse" if stream else "generateContent"
+    path, body = {
+        "anthropic": ("/v1/messages", {**chat, "max_tokens": 1024}),
+        "openai_chat": (
+            "/v1/chat/completions",
+            {**chat, "max_completion_tokens": 1024, **({"stream_options": {"include_usage": True}} if stream else {})},
+        ),
+        "openai_responses": (
+            "/v1/responses",
+            {"model": "model-1", "max_output_tokens": 1024, "stream": stream, "input": prompt, "store": False},
+        ),
+        "google": (
+            f"/v1beta/models/model-1:{google}",
+            {
+                "contents": [{"role": "user", "parts": [{"text": prompt}]}],
+                "generationConfig": {"maxOutputTokens": 1024},
+            },
+        ),
+        "ollama": ("/api/chat", chat),
+    }[name]
+    return path, msgspec.json.encode(body)
 
 
 def read(name: str, stream: bool, reply: httpx.Response) -> tuple[int, str]:
-    return asked(name, stream).read(reply.headers["content-type"], reply.content)
+    return read_answer(*asked(name, stream), reply.headers["content-type"], reply.content)
 
 
 async def converse(client: httpx.AsyncClient, name: str, stream: bool, path: str | None = None) -> httpx.Response:
-    question = asked(name, stream)
-    return await client.post(path or question.path, content=question.body, headers=list(question.headers))
+    usual, body = asked(name, stream)
+    return await client.post(path or usual, content=body, headers={"content-type": "application/json"})
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hivemind_mock.agents.agent import QUESTIONS
+from hivemind_mock.agents.agent import read_answer
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.faults import Fault
@@ -23,7 +23,7 @@ async def ask(client: httpx.AsyncClient, **extra: object) -> httpx.Response:
 
 def read(body: bytes, stream: bool) -> tuple[int, str]:
     media = "text/event-stream" if stream else "application/json"
-    return QUESTIONS["anthropic"]("m", "hello", stream).read(media, body)
+    return read_answer("/v1/messages", b'{"stream":true}' if stream else b"{}", media, body)
 
 
 def test_a_window_refuses_without_charging(play: Any) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
 import uvloop
 
-from hivemind_mock.agents.agent import QUESTIONS
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, MockConfig
 from hivemind_mock.provider.serve import serving
@@ -25,10 +25,11 @@ def exchange(loop: Callable[[], asyncio.AbstractEventLoop], faults: FaultConfig,
         async with serving(mock) as url:
             host, port = urlsplit(url).hostname, urlsplit(url).port
             reader, writer = await asyncio.open_connection(host, port)
-            question = QUESTIONS["anthropic"]("m", "hello", stream)
-            head = f"POST {question.path} HTTP/1.1\r\nhost: mock\r\nconnection: close\r\n"
-            head += f"content-length: {len(question.body)}\r\n\r\n"
-            writer.write(head.encode() + question.body)
+            messages = [{"role": "user", "content": "hello"}]
+            body = json.dumps({"model": "m", "max_tokens": 1024, "stream": stream, "messages": messages}).encode()
+            head = "POST /v1/messages HTTP/1.1\r\nhost: mock\r\nconnection: close\r\n"
+            head += f"content-length: {len(body)}\r\n\r\n"
+            writer.write(head.encode() + body)
             got, ending = b"", "fin"
             try:
                 while chunk := await reader.read(65_536):

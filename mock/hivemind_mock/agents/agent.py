@@ -1,9 +1,11 @@
-"""Mock agents: they send a request per turn, never retry, and die at their first error, as real agents do."""
+"""Mock agents: they send a request per turn, never retry, and die at their first error, as real agents do.
+
+They speak Anthropic's Messages API.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import httpx
@@ -12,7 +14,9 @@ import msgspec
 from hivemind.providers.paths import dialect_for
 from hivemind.providers.taps import end_through, feed_through
 
+_PATH = "/v1/messages"
 _MAX_TOKENS = 1024
+_HEADERS = (("content-type", "application/json"), ("x-api-key", "mock-key"), ("anthropic-version", "2023-06-01"))
 _TIMEOUTS = {"connect": 10.0, "read": 900.0, "write": 10.0, "pool": None}
 _PROMPT = (
     "You are {name}, working through the open issues of this repository. Read the next failing test, explain in one "
@@ -30,8 +34,6 @@ class AgentConfig:
     """Requests until its work is done."""
     think_s: float = 0.05
     """Between two turns."""
-    format: str = "anthropic"
-    """A name in :data:`QUESTIONS`."""
     model: str = "claude-sonnet-5"
     stream: bool = False
     prompt_tokens: int = 60
@@ -64,23 +66,17 @@ class AgentDied(Exception):
 class Agent:
     """One mock agent on its transport. The same prompt every turn, so its request is built once."""
 
-    def __init__(
-        self,
-        config: AgentConfig,
-        transport: httpx.AsyncBaseTransport,
-        base_url: str,
-        *,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, config: AgentConfig, transport: httpx.AsyncBaseTransport, base_url: str) -> None:
         self.config = config
         self._transport = transport
-        self._sleep = sleep
-        self._question = QUESTIONS[config.format](config.model, _prompt(config), config.stream)
+        messages = [{"role": "user", "content": _prompt(config)}]
+        body = {"model": config.model, "max_tokens": _MAX_TOKENS, "stream": config.stream, "messages": messages}
+        self._body = msgspec.json.encode(body)
         self._request = httpx.Request(
             "POST",
-            base_url + self._question.path,
-            headers=[*self._question.headers, *config.headers],
-            content=self._question.body,
+            base_url + _PATH,
+            headers=[*_HEADERS, ("content-length", str(len(self._body))), *config.headers],
+            content=self._body,
             extensions={"timeout": _TIMEOUTS},
         )
 
@@ -89,7 +85,7 @@ class Agent:
         tokens = 0
         for turn in range(self.config.turns):
             if turn:
-                await self._sleep(self.config.think_s)
+                await asyncio.sleep(self.config.think_s)
             try:
                 tokens += await self.turn()
             except AgentDied as death:
@@ -108,7 +104,7 @@ class Agent:
             raise AgentDied(f"{type(error).__name__}: {error}") from error
         if response.status_code >= 400:
             raise AgentDied(f"status {response.status_code}")
-        tokens, wrong = self._question.read(response.headers["content-type"], body)
+        tokens, wrong = read_answer(_PATH, self._body, response.headers["content-type"], body)
         if wrong:
             raise AgentDied(wrong, tokens)
         return tokens
@@ -120,75 +116,16 @@ def _prompt(config: AgentConfig) -> str:
     return (text * (chars // len(text) + 1))[:chars]
 
 
-# --- Wire formats -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One request, ready to be sent to a base URL."""
-
-    path: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-    def read(self, content_type: str, body: bytes) -> tuple[int, str]:
-        """Return the tokens that an answer with status 200 says were used, input and output together, and what is wrong
-        with it; empty: it is whole."""
-        path, _, query = self.path.partition("?")
-        dialect = dialect_for(path)
-        tap = dialect.tap([(b"content-type", content_type.encode())], dialect.facts(path, query, [], self.body))
-        feed_through(tap, body)
-        end_through(tap)
-        state = tap.state
-        wrong = "" if state.complete else "truncated"
-        if state.error is not None:
-            wrong = f"error event: {state.error.message}"
-        return state.usage.total if state.usage is not None else 0, wrong
-
-
-def _question(path: str, body: Mapping[str, object], *headers: tuple[str, str]) -> Question:
-    data = msgspec.json.encode(body)
-    sent = (("content-type", "application/json"), ("content-length", str(len(data))), *headers)
-    return Question(path, sent, data)
-
-
-def _anthropic(model: str, prompt: str, stream: bool) -> Question:
-    messages = [{"role": "user", "content": prompt}]
-    body = {"model": model, "max_tokens": _MAX_TOKENS, "stream": stream, "messages": messages}
-    return _question("/v1/messages", body, ("x-api-key", "mock-key"), ("anthropic-version", "2023-06-01"))
-
-
-def _chat(model: str, prompt: str, stream: bool) -> Question:
-    messages = [{"role": "user", "content": prompt}]
-    body: dict[str, object] = {"model": model, "max_completion_tokens": _MAX_TOKENS, "messages": messages}
-    if stream:
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
-    return _question("/v1/chat/completions", body, ("authorization", "Bearer mock-key"))
-
-
-def _responses(model: str, prompt: str, stream: bool) -> Question:
-    body = {"model": model, "max_output_tokens": _MAX_TOKENS, "stream": stream, "input": prompt, "store": False}
-    return _question("/v1/responses", body, ("authorization", "Bearer mock-key"))
-
-
-def _google(model: str, prompt: str, stream: bool) -> Question:
-    operation = "streamGenerateContent?alt=sse" if stream else "generateContent"
-    contents = [{"role": "user", "parts": [{"text": prompt}]}]
-    body = {"contents": contents, "generationConfig": {"maxOutputTokens": _MAX_TOKENS}}
-    return _question(f"/v1beta/models/{model}:{operation}", body, ("x-goog-api-key", "mock-key"))
-
-
-def _ollama(model: str, prompt: str, stream: bool) -> Question:
-    messages = [{"role": "user", "content": prompt}]
-    return _question("/api/chat", {"model": model, "stream": stream, "messages": messages})
-
-
-QUESTIONS: Mapping[str, Callable[[str, str, bool], Question]] = {
-    "anthropic": _anthropic,
-    "openai_chat": _chat,
-    "openai_responses": _responses,
-    "google": _google,
-    "ollama": _ollama,
-}
-"""What makes a request of a model, a prompt and whether to stream, by the names of
-:data:`hivemind_mock.provider.formats.FORMATS`."""
+def read_answer(target: str, request: bytes, content_type: str, body: bytes) -> tuple[int, str]:
+    """Return the tokens that an answer with status 200 says were used, input and output together, and what is wrong
+    with it; empty: it is whole. `target` and `request` are the path, with its query, and the body that were sent."""
+    path, _, query = target.partition("?")
+    dialect = dialect_for(path)
+    tap = dialect.tap([(b"content-type", content_type.encode())], dialect.facts(path, query, [], request))
+    feed_through(tap, body)
+    end_through(tap)
+    state = tap.state
+    wrong = "" if state.complete else "truncated"
+    if state.error is not None:
+        wrong = f"error event: {state.error.message}"
+    return state.usage.total if state.usage is not None else 0, wrong

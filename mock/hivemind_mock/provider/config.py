@@ -133,11 +133,6 @@ class Scenario:
     concurrency: int = 0
     """0: none."""
 
-    @property
-    def calls(self) -> int:
-        """Answers needed for every agent to finish."""
-        return self.agents * self.turns
-
     def provider(self, seed: int, formats: tuple[str, ...] = ("anthropic",)) -> MockConfig:
         """The scenario's provider."""
         return MockConfig(
