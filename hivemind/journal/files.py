@@ -1,4 +1,4 @@
-"""Where journals are kept: a folder in the state directory, a file a part.
+"""Where journals are kept (a folder in the state directory, a file a part), and how people name one and its moments.
 
 `20261121-182341-8765.jsonl` is the first part of a journal, begun at that moment (UTC) on that port;
 `20261121-182341-8765.2.jsonl` the second. Copied elsewhere they keep their meaning, since each part's first line says
@@ -23,7 +23,9 @@ FOLDER = "journals"
 SUFFIX = ".jsonl"
 LATEST = "latest"
 """For people: the journal that was begun last."""
-_NAMES_TOLD = 8
+_NAMES_SHOWN = 8
+_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?")
+_TIMES = "a time is 18:05, 18:05:30, 2026-11-21T18:05, or so long after the beginning: 90s, 5m, 1h30m"
 _MOMENT = re.compile(r"\d{8}-\d{6}")
 _NAME = re.compile(r"(?P<journal>[\w-]+?)(?:\.(?P<part>[1-9]\d{0,5}))?\.jsonl")
 
@@ -68,7 +70,7 @@ def parts_in(folder: Path) -> dict[str, dict[int, Path]]:
 
 
 def find(text: str, state_dir: Path) -> Path:
-    """The file that somebody means by a path, a journal's name, a beginning that only one name has, or `latest`.
+    """The file that is meant by a path, a journal's name, a beginning that only one name has, or `latest`.
 
     Of a journal it is the first part that is still there. Raises: UsageError: there is none, or several are meant.
     """
@@ -82,12 +84,14 @@ def find(text: str, state_dir: Path) -> Path:
         journals = {}
     except OSError as error:
         raise UsageError(f"{folder}: can't be read ({error.strerror})") from None
-    if text == LATEST:
-        return _latest(journals, folder)
+    if text == LATEST and not journals:
+        raise UsageError(f"{LATEST}: there are no journals in {folder}; a proxy leaves one unless it is told not to")
     named = part_of(text)
     if named is not None and named[1] in journals.get(named[0], {}):
         return journals[named[0]][named[1]]
     meant = [text] if text in journals else [name for name in journals if text and name.startswith(text)]
+    if text == LATEST:
+        meant = by_beginning(journals)[:1]
     if len(meant) == 1:
         parts = journals[meant[0]]
         return parts[min(parts)]
@@ -103,18 +107,11 @@ def _there(path: Path, text: str) -> Path:
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(
-            f"{_shown(text)}: no such file; hivemind journal ls lists the journals that there are"
-        ) from None
+        known = "hivemind journal ls lists the journals that there are"
+        raise UsageError(f"{_shown(text)}: no such file; {known}") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{_shown(text)}: can't be read ({getattr(error, 'strerror', None) or error})") from None
     return path
-
-
-def _latest(journals: dict[str, dict[int, Path]], folder: Path) -> Path:
-    if not journals:
-        raise UsageError(f"{LATEST}: there are no journals in {folder}; a proxy leaves one unless it is told not to")
-    return next(parts[min(parts)] for parts in (journals[name] for name in by_beginning(journals)[:1]))
 
 
 def by_beginning(names: Iterable[str]) -> list[str]:
@@ -123,17 +120,13 @@ def by_beginning(names: Iterable[str]) -> list[str]:
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_TOLD} more" if len(names) > _NAMES_TOLD else ""
-    return ", ".join(names[:_NAMES_TOLD]) + more
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ", ".join(names[:_NAMES_SHOWN]) + more
 
 
 def _shown(text: str) -> str:
-    """As somebody typed it, bounded, and with nothing that a terminal would obey."""
+    """As it was typed, bounded, and with nothing that a terminal would obey."""
     return printable(text[:200]) or "(nothing)"
-
-
-_TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?")
-_RIGHT = "a time is 18:05, 18:05:30, 2026-11-21T18:05, or so long after the beginning: 90s, 5m, 1h30m"
 
 
 def parse_moment(text: str, began: float) -> float:
@@ -142,16 +135,17 @@ def parse_moment(text: str, began: float) -> float:
 
     `began` is when the journal did. Raises: UsageError: it is none of these.
     """
-    asked = text.strip()
-    span = parse_number(asked.removesuffix("s")) if asked.removesuffix("s").isdecimal() else parse_duration(asked)
+    plain = text.strip()
+    seconds = plain.removesuffix("s")
+    span = parse_number(seconds) if seconds.isdecimal() else parse_duration(plain)
     try:
         if span is not None:
             return began + span
-        if clock := _TIME.fullmatch(asked):
+        if clock := _TIME.fullmatch(plain):
             return _time_of_day(int(clock[1]), int(clock[2]), float(clock[3] or 0), began)
-        return datetime.fromisoformat(asked).timestamp()
+        return datetime.fromisoformat(plain).timestamp()
     except (ValueError, OverflowError, OSError):
-        raise UsageError(f"{printable(text[:40])}: no moment; {_RIGHT}") from None
+        raise UsageError(f"{printable(text[:40])}: no moment; {_TIMES}") from None
 
 
 def _time_of_day(hour: int, minute: int, second: float, began: float) -> float:

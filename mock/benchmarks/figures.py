@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from hivemind.errors import HiveMindError
-from hivemind_mock.bench.output import JsonOutput, format_table, show_progress
+from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ import httpx
 from benchmarks.paths import environment
 from hivemind.errors import HiveMindError
 from hivemind.host.server import run_loop
-from hivemind_mock.bench.output import JsonOutput, format_table, show_progress
+from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
 from hivemind_mock.bench.proxied import on_sockets
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import SCENARIOS, Scenario

@@ -20,7 +20,7 @@ from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.whatif import simulate
 from hivemind_mock.agents.agent import Agent, AgentConfig
-from hivemind_mock.bench.output import show_progress
+from hivemind_mock.bench.main import show_progress
 from hivemind_mock.bench.proxied import in_process
 from hivemind_mock.bench.runs import scenario_agents
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig

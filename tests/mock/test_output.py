@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind_mock.bench.output import JsonOutput, show_progress
+from hivemind_mock.bench.main import JsonOutput, show_progress
 
 
 def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from benchmarks.perf import report, rounds, servers
 from benchmarks.perf.verdicts import verdicts
 from hivemind.errors import HiveMindError
 from hivemind.host.server import run_loop
-from hivemind_mock.bench.output import JsonOutput, show_progress
+from hivemind_mock.bench.main import JsonOutput, show_progress
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ from benchmarks.perf.streams import Streamed
 from benchmarks.perf.terminal import Held
 from benchmarks.perf.verdicts import Verdict
 from hivemind.text.humanise import plural
-from hivemind_mock.bench.output import format_table
+from hivemind_mock.bench.main import format_table
 
 _TARGETS = ("direct", "hivemind", "nginx", "not recording", "recording", "no screen", "screen", "unread")
 
