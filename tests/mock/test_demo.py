@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind_mock.agents.demo import SEED, Tally, at_work, bad_day, demo, run_demo_agents, run_demo_provider
+from hivemind_mock.agents.demo import SEED, Tally, at_work, bad_day, demo_agents, run_demo_agents, run_demo_provider
 from hivemind_mock.bench.proxied import in_process
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig
@@ -20,16 +20,15 @@ from hivemind_mock.provider.inprocess import InProcessTransport
 
 def test_the_cast_is_varied_and_repeatable() -> None:
     """Eleven agents with names, priorities, sizes and models of their own; the same seed gives the same world."""
-    world = demo(seed=3)
-    assert world == demo(seed=3)
-    assert len({agent.name for agent in world.agents}) == 11
-    assert len({dict(agent.headers)["x-hivemind-priority"] for agent in world.agents}) == 4
-    assert len({agent.model for agent in world.agents}) == 3
+    agents = demo_agents()
+    assert len({agent.name for agent in agents}) == 11
+    assert len({dict(agent.headers)["x-hivemind-priority"] for agent in agents}) == 4
+    assert len({agent.model for agent in agents}) == 3
 
 
 def test_a_larger_cast_has_no_two_of_a_name() -> None:
     """Names get numbers before they repeat."""
-    assert len({agent.name for agent in demo(count=30).agents}) == 30
+    assert len({agent.name for agent in demo_agents(30)}) == 30
 
 
 def spend(seconds: float, faults: FaultConfig | None = None) -> tuple[Tally, MockProvider]:
@@ -37,10 +36,9 @@ def spend(seconds: float, faults: FaultConfig | None = None) -> tuple[Tally, Moc
 
     async def main() -> tuple[Tally, MockProvider]:
         loop = asyncio.get_running_loop()
-        world = demo(seed=2)
-        config = world.provider if faults is None else replace(world.provider, faults=faults)
+        config = bad_day(2) if faults is None else replace(bad_day(2), faults=faults)
         mock = MockProvider(config, clock=loop.time, wall=loop.time)
-        async with at_work(world, InProcessTransport(mock), "http://mock", seed=2) as tally:
+        async with at_work(demo_agents(), InProcessTransport(mock), "http://mock", seed=2) as tally:
             await asyncio.sleep(seconds)
         return tally, mock
 
@@ -70,12 +68,11 @@ def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[Tally, Moc
 
     async def main() -> tuple[Tally, MockProvider, dict[str, Any]]:
         loop = asyncio.get_running_loop()
-        world = demo(seed=seed)
-        mock = MockProvider(world.provider, clock=loop.time, wall=loop.time)
+        mock = MockProvider(bad_day(seed), clock=loop.time, wall=loop.time)
         async with (
             in_process(mock, seed, {"profile": "anthropic"}) as transport,
             httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
-            at_work(world, transport, "http://localhost", seed=seed) as tally,
+            at_work(demo_agents(), transport, "http://localhost", seed=seed) as tally,
         ):
             await asyncio.sleep(seconds)
             return tally, mock, (await client.get("/_stats")).json()

@@ -1,4 +1,4 @@
-"""The demo's world: a provider on a bad day and eleven agents that work on through it."""
+"""The demo: a provider on a bad day, eleven agents that work on through it, and the tasks that some of them work on."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import asyncio
 import random
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import cycle, islice
 
 import httpx
 
@@ -83,30 +84,19 @@ class Tally:
     """Errors that agents died of."""
 
 
-@dataclass(frozen=True, slots=True)
-class DemoWorld:
-    """A seeded provider and the agents that go with it."""
-
-    provider: MockConfig
-    agents: tuple[AgentConfig, ...]
-
-
-def demo(seed: int = SEED, count: int = len(_CAST)) -> DemoWorld:
-    """The world of `hivemind-tui --demo`. More agents than the cast has come back with a number after their name."""
-    return DemoWorld(bad_day(seed), tuple(_member(index) for index in range(count)))
-
-
-def _member(index: int) -> AgentConfig:
-    name, priority, model, prompt_tokens = _CAST[index % len(_CAST)]
-    again = index // len(_CAST)
-    return AgentConfig(
-        name=f"{name}-{again + 1}" if again else name,
-        turns=0,
-        think_s=1.5,
-        model=model,
-        stream=True,
-        prompt_tokens=prompt_tokens,
-        headers=(("x-hivemind-priority", priority),),
+def demo_agents(count: int = len(_CAST)) -> tuple[AgentConfig, ...]:
+    """The agents of `hivemind-tui --demo`. Those beyond the cast have a number after their name."""
+    return tuple(
+        AgentConfig(
+            name=name if index < len(_CAST) else f"{name}-{index // len(_CAST) + 1}",
+            turns=0,
+            think_s=1.5,
+            model=model,
+            stream=True,
+            prompt_tokens=prompt_tokens,
+            headers=(("x-hivemind-priority", priority),),
+        )
+        for index, (name, priority, model, prompt_tokens) in enumerate(islice(cycle(_CAST), count))
     )
 
 
@@ -123,20 +113,20 @@ async def run_demo_agents(base_url: str, count: int = len(_CAST), seed: int = SE
     limits = httpx.Limits(max_connections=None)
     async with (
         httpx.AsyncHTTPTransport(limits=limits) as transport,
-        at_work(demo(seed, count), transport, base_url, seed) as tally,
+        at_work(demo_agents(count), transport, base_url, seed) as tally,
     ):
         yield tally
 
 
 @asynccontextmanager
 async def at_work(
-    world: DemoWorld, transport: httpx.AsyncBaseTransport, base_url: str, seed: int
+    agents: Sequence[AgentConfig], transport: httpx.AsyncBaseTransport, base_url: str, seed: int
 ) -> AsyncIterator[Tally]:
-    """The world's agents on any transport; leaving ends them all."""
+    """These agents on any transport; leaving ends them all."""
     tally = Tally()
     lives = [
         asyncio.create_task(_live(config, transport, base_url, random.Random(seed * 1000 + number), tally))
-        for number, config in enumerate(world.agents)
+        for number, config in enumerate(agents)
     ]
     try:
         yield tally
