@@ -208,7 +208,7 @@ class Proxy:
             began,
             Limits(given.max_mb << 20, given.max_hours * _HOUR_S, waiting),
             take=engine.world.take,
-            tell=engine.publish,
+            publish=engine.publish,
             wall=wall,
         )
         engine.record = recorder.record

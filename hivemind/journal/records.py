@@ -1,4 +1,4 @@
-"""What a journal holds besides the events that the scheduler tells of: facts about the journal itself, and bodies."""
+"""What a journal holds besides the scheduler's events: facts about the journal itself, and bodies."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class JournalBegan(Event):
     bodies: bool = False
     """Bodies are recorded."""
     source: str = "proxy"
-    """`proxy`: recorded as it happened; `har`, `mitmproxy`: made of somebody else's recording; `what-if`: simulated."""
+    """`proxy`: recorded as it happened; `har`, `mitmproxy`: imported; `what-if`: simulated."""
 
     @property
     def foreign(self) -> bool:
-        """It is somebody else's recording: HiveMind had no part in it."""
+        """It is another program's recording: HiveMind had no part in it."""
         return self.source in ("har", "mitmproxy")
 
 

@@ -54,7 +54,7 @@ class MemorySheet(Part):
         disk.gate.wait()
         disk.tries += 1
         if disk.gone:
-            return 0, Closed(None, "somebody removed the file")
+            return 0, Closed(None, "the file was removed")
         room = len(lines) if disk.room is None else disk.room
         whole = lines if room >= len(lines) else lines[: lines.rfind(b"\n", 0, room) + 1]
         disk.sheets[self.path.name] += whole

@@ -49,7 +49,7 @@ class Run:
             JournalBegan(0.0, 1000.0, NAME, 1, "hivemind 0"),
             Limits(max_bytes, max_age_s, waiting),
             take=self.world.take,
-            tell=self.tell,
+            publish=self.tell,
             wall=lambda: 2000.0,
         )
 
@@ -226,7 +226,7 @@ async def test_a_file_that_is_removed() -> None:
     events = await run.end()
     second = events[events.index(next(event for event in events if isinstance(event, Carried))) :]
     gap = next(event for event in second if isinstance(event, Gap))
-    assert (gap.lost >= 2, gap.why) == (True, "somebody removed the file")
+    assert (gap.lost >= 2, gap.why) == (True, "the file was removed")
     assert numbers(second)[-1] == 4
 
 

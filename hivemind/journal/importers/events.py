@@ -41,11 +41,11 @@ class EventBuilder:
 
     def events(self, requests: Sequence[Sequence[ParsedAttempt]]) -> list[ev.Event]:
         """All of them in order, with gauges of the lanes in between."""
-        told: list[ev.Event] = []
+        found: list[ev.Event] = []
         for ticket, tries in enumerate(requests, 1):
-            told += self._request(ticket, tries)
-        told.sort(key=lambda event: event.at)
-        return list(_sampled(told))
+            found += self._request(ticket, tries)
+        found.sort(key=lambda event: event.at)
+        return list(_sampled(found))
 
     def _request(self, ticket: int, tries: Sequence[ParsedAttempt]) -> Iterator[ev.Event]:
         first = tries[0]
@@ -116,8 +116,8 @@ class EventBuilder:
 
     def _limits(self, at: float, lane: str, tried: ParsedAttempt) -> Iterator[ev.LimitsRead]:
         readings, name = tried.limits.readings, family(tried.facts.model)
-        told_at = self._limits_at.get((lane, name))
-        if readings and (told_at is None or abs(at - told_at) >= _LIMITS_EVERY_S):
+        found_at = self._limits_at.get((lane, name))
+        if readings and (found_at is None or abs(at - found_at) >= _LIMITS_EVERY_S):
             self._limits_at[lane, name] = at
             yield ev.LimitsRead(at, lane, name, readings)
 

@@ -38,7 +38,7 @@ class Column:
 
 
 class Seconds:
-    """Counts, second by second, while a world is told the events; seconds in which nothing happens have no row."""
+    """Counts, second by second, beside a world that folds the events; seconds in which nothing happens have no row."""
 
     def __init__(self, world: World, began_at: float) -> None:
         self.closes_at = began_at

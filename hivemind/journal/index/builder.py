@@ -40,7 +40,7 @@ FOLLOWED_S = 5.0
 _FOLLOW_S = 0.5
 """Between two looks at a journal that is being written."""
 MALFORMED = (KeyError, TypeError, ValueError, AttributeError, OverflowError)
-"""What a world may raise of an event that no HiveMind tells so; it is left out."""
+"""What a world may raise for an event that HiveMind never writes; it is left out."""
 
 
 class Pass:
@@ -176,7 +176,7 @@ def _gone_on_from(journal: Journal, path: Path, writer: IndexWriter, world: Worl
 
 
 def main() -> int:
-    """The process; its exit code is 1 where the index can't be made, which harms nobody."""
+    """The process; its exit code is 1 where the index can't be made, which the player does without."""
     path, index, priced = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "priced"
     starter = os.getppid()
     os.nice(10)

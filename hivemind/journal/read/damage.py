@@ -1,4 +1,4 @@
-"""What is wrong with a journal, found on the way and told in words."""
+"""What is wrong with a journal, found while reading, in words; and putting right a clock that goes back."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hivemind.journal.records import VERSION, JournalBegan
 from hivemind.scheduler.events import Event
 from hivemind.text.humanise import plural
 
-_TOLD_EACH = 3
-"""Of what may happen often, the first few are told one by one."""
+_SHOWN_EACH = 3
+"""Of what may happen often, the first few are shown one by one."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class Damage:
     ended: bool = False
     """The writer ended in good order."""
     guessed: str = ""
-    """By what times of day were guessed, where the first line doesn't tell."""
+    """By what times of day were guessed, where the first line doesn't say."""
     part: int = 1
     """The first that was read."""
     missing: list[str] = field(default_factory=list)
@@ -95,8 +95,8 @@ class Damage:
 
 
 def _some(texts: list[str]) -> list[str]:
-    more = [f"and {len(texts) - _TOLD_EACH:,} more like that"] if len(texts) > _TOLD_EACH else []
-    return [*texts[:_TOLD_EACH], *more]
+    more = [f"and {len(texts) - _SHOWN_EACH:,} more like that"] if len(texts) > _SHOWN_EACH else []
+    return [*texts[:_SHOWN_EACH], *more]
 
 
 LONGEST_S = 366 * 86_400.0

@@ -3,7 +3,7 @@
 On the event loop events are made into JSON, many at once, which costs less than a microsecond each: a thread that did
 that would keep the loop from running meanwhile. The rest is done by a thread, which writes (:mod:`.writer`).
 
-Memory is bounded: what doesn't fit because the disk is slow, full or gone is counted, and a line tells of it where it
+Memory is bounded: what doesn't fit because the disk is slow, full or gone is counted, and a line says so where it
 would stand.
 """
 
@@ -77,8 +77,8 @@ class _Gap:
 class Recorder:
     """Of one proxy, on its loop.
 
-    `began` is the first line. `take` gives how the world stands at a moment, to begin a new part with. `tell` takes an
-    event that is to happen: that recording fails, or goes on. `wall` is the time of day in seconds since the epoch.
+    `began` is the first line. `take` gives how the world stands at a moment, to begin a new part with. `publish` takes
+    an event: that recording fails, or goes on. `wall` is the time of day in seconds since the epoch.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Recorder:
         limits: Limits,
         *,
         take: Callable[[float], Capture],
-        tell: Callable[[ev.Event], object],
+        publish: Callable[[ev.Event], object],
         wall: Callable[[], float],
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -96,7 +96,7 @@ class Recorder:
         self._began = began
         self._limits = limits
         self._take = take
-        self._tell = tell
+        self._publish = publish
         self._wall = wall
         self._path = writer.path
         self._fresh: list[ev.Event | DeferredLines] = []
@@ -117,10 +117,10 @@ class Recorder:
         self._sample: ev.Sampled | None = None
         self._gap: _Gap | None = None
         self._behind = False
-        """What was written since the last gap doesn't tell how everything stands."""
+        """The state hasn't been written since the last gap."""
         self._lost = 0
         self._lost_before = 0
-        """Of these, what was told."""
+        """Of these, what was reported."""
         self._trouble = ""
         self._unwritable: set[type] = set()
         writer.put(line_of(began))
@@ -129,13 +129,13 @@ class Recorder:
     def later(self, at: float, line: DeferredLines) -> None:
         """Record a line that takes long to make, about something that happened now."""
         if self._gap is None and not self.has_room(line.weight):
-            self._write_all_down()
+            self._encode_all()
             self._hand_over()
         if self._gap is None and self.has_room(line.weight):
             self._fresh.append(line)
             self._fresh_weight += line.weight
         else:
-            self._miss(at, 1, self._why_no_room())
+            self._drop(at, 1, self._reason_to_drop())
 
     def has_room(self, size: int, share: float = 1.0) -> bool:
         """Return whether so many more bytes may wait for the disk, within this share of the bound."""
@@ -148,7 +148,7 @@ class Recorder:
     async def aclose(self, at: float) -> None:
         """Write all that is left, and that the journal ends in good order."""
         self._timer.cancel()
-        self._write_all_down()
+        self._encode_all()
         self._hand_over(last=True)
         if self._behind:
             self._catch_up(at)
@@ -159,7 +159,7 @@ class Recorder:
 
     # --- What is recorded -----------------------------------------------------------------------------------------
 
-    def _is_news(self, event: ev.Event) -> bool:
+    def _is_recorded(self, event: ev.Event) -> bool:
         """Return whether to record the event: progress and samples are thinned out."""
         if type(event) is ev.Progress:
             if event.at - self._reports_from >= PROGRESS_S:
@@ -177,17 +177,17 @@ class Recorder:
             self._sample = event
         return True
 
-    def _write_all_down(self) -> None:
+    def _encode_all(self) -> None:
         while self._fresh:
-            self._write_down()
+            self._encode_next()
 
-    def _write_down(self) -> None:
+    def _encode_next(self) -> None:
         """Encode the next events."""
         taken = self._fresh[:AT_ONCE]
         del self._fresh[:AT_ONCE]
         kinds = set(map(type, taken))
         if ev.Progress in kinds or ev.Sampled in kinds:
-            taken = [each for each in taken if isinstance(each, DeferredLines) or self._is_news(each)]
+            taken = [each for each in taken if isinstance(each, DeferredLines) or self._is_recorded(each)]
         events, between = _apart(taken) if DeferredLines in kinds else (cast(list[ev.Event], taken), [])
         if not taken:
             return
@@ -197,15 +197,15 @@ class Recorder:
             self._add(Batch(encoded(events), between))
         except _UNWRITABLE:
             for each in taken:
-                self._write_one(each)
+                self._encode_one(each)
         if self._size >= CHUNK:
             self._hand_over()
 
-    def _write_one(self, one: ev.Event | DeferredLines) -> None:
+    def _encode_one(self, one: ev.Event | DeferredLines) -> None:
         try:
             self._add(Batch(encoded([]), [(0, one)]) if isinstance(one, DeferredLines) else Batch(encoded([one])))
         except _UNWRITABLE as error:
-            self._complain(one, error)
+            self._note_unwritable(one, error)
 
     def _add(self, batch: Batch) -> None:
         self._made.append(batch)
@@ -213,7 +213,7 @@ class Recorder:
         self._size += batch.weight
         self._fresh_weight -= sum(later.weight for _, later in batch.between)
 
-    def _complain(self, event: object, error: Exception) -> None:
+    def _note_unwritable(self, event: object, error: Exception) -> None:
         self._lost += 1
         self._lost_before += 1
         if type(event) not in self._unwritable:
@@ -234,7 +234,7 @@ class Recorder:
             self._writer.put(DeferredLines(partial(joined, made), size, lines))
             self._in_part += size
         else:
-            self._miss(self._first_at, lines, self._why_no_room())
+            self._drop(self._first_at, lines, self._reason_to_drop())
 
     def _put_gap(self) -> None:
         gap, self._gap = self._gap, None
@@ -243,11 +243,11 @@ class Recorder:
         self._writer.put(line)
         self._in_part += len(line)
 
-    def _why_no_room(self) -> str:
+    def _reason_to_drop(self) -> str:
         error = self._writer.error
         return "the disk is too slow" if error is None else _reason(error)
 
-    def _miss(self, since: float, lines: int, why: str) -> None:
+    def _drop(self, since: float, lines: int, why: str) -> None:
         if self._gap is None:
             self._gap = _Gap(since, why)
         self._gap.lost += lines
@@ -255,7 +255,7 @@ class Recorder:
 
     def _tick(self) -> None:
         busy = bool(self._fresh)
-        self._write_down()
+        self._encode_next()
         if self._fresh:
             self._timer = self._loop.call_soon(self._tick)  # other callbacks run in between
             return
@@ -270,9 +270,9 @@ class Recorder:
             self._begin_part()
         elif self._gap is None and self._behind:
             self._catch_up(self._loop.time())
-        self._look_after()
+        self._report_trouble()
 
-    def _look_after(self) -> None:
+    def _report_trouble(self) -> None:
         """Report when writing begins to fail, and when it works again."""
         trouble = "" if self._gap is None else self._gap.why
         if self._writer.error is not None:
@@ -290,7 +290,7 @@ class Recorder:
         else:
             _log.warning("the journal is written again to %s; %d events are missing in it", self._path, lost)
             self._lost_before = self._lost
-        self._tell(ev.RecordingChanged(self._loop.time(), trouble, 0 if trouble else lost))
+        self._publish(ev.RecordingChanged(self._loop.time(), trouble, 0 if trouble else lost))
 
     # --- Parts ----------------------------------------------------------------------------------------------------
 
@@ -315,9 +315,9 @@ class Recorder:
     def _begin_anew(self) -> None:
         """The file takes nothing more; what waited for it is missing, though not in what the next one begins with."""
         since = self._first_at if self._gap is None else self._gap.since
-        self._miss(since, self._writer.give_up() + self._count, self._why_no_room())
+        self._drop(since, self._writer.give_up() + self._count, self._reason_to_drop())
         self._made, self._count, self._size = [], 0, 0
-        self._look_after()
+        self._report_trouble()
         self._begin_part()
         self._put_gap()
 

@@ -73,11 +73,11 @@ class Part:
         try:
             now = os.stat(self.path)
         except FileNotFoundError:
-            raise Closed(None, "somebody removed the file", str(self.path)) from None
+            raise Closed(None, "the file was removed", str(self.path)) from None
         if _identity(now) != self._identity:
             raise Closed(None, "another file is in its place", str(self.path))
         if now.st_size < self._size:
-            raise Closed(None, "somebody cut the file", str(self.path))
+            raise Closed(None, "the file was cut", str(self.path))
         if now.st_size > self._size:  # another program wrote, and perhaps no whole line
             self._torn, self._size = True, now.st_size
 

@@ -1,4 +1,4 @@
-"""A journal written as it comes, for runs that nobody waits for: simulations, benchmarks and what was imported."""
+"""Files written on the spot: journals of simulations and benchmarks, and files that appear whole or not at all."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ async def _rounds(apply: Apply, sleep: Callable[[float], Awaitable[object]]) -> 
         for pause_s, step in ROUND:
             await sleep(pause_s)
             for command in _commands(*step.split()):
-                with suppress(Rejected):  # its agent began it already, or somebody at the screen decided otherwise
+                with suppress(Rejected):  # its agent began it already, or an operator decided otherwise
                     apply(command, WHO)
             if step == "forget":
                 await sleep(pause_s)
