@@ -13,8 +13,7 @@ import pytest
 
 from hivemind.console import Console
 from hivemind.errors import UsageError
-from hivemind_mock.agents.demo import SEED
-from hivemind_mock.agents.demo import demo as world
+from hivemind_mock.agents.demo import SEED, demo_agents
 from hivemind_tui.loop.gc_pacing import Collector, quiet
 from hivemind_tui.program import main, sessions
 from hivemind_tui.program.sessions import RemoteProxy
@@ -30,7 +29,7 @@ def test_flags_are_the_proxys_and_the_demos(tmp_path: Path) -> None:
     asked = main.parse(["--demo", "--demo-agents", "3", "--seed", "5"], {}, tmp_path)
     assert asked.demo == Demo(agents=3, seed=5)
     asked = main.parse(["--demo"], {}, tmp_path)
-    assert asked.demo == Demo(agents=len(world().agents), seed=SEED)
+    assert asked.demo == Demo(agents=len(demo_agents()), seed=SEED)
 
 
 def test_knobs_are_written_to_the_file_that_was_read(tmp_path: Path) -> None:
