@@ -13,7 +13,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import Worker
 
-from hivemind_tui.loop import task_timing as watch
+from hivemind_tui.loop import base_app as watch
 from hivemind_tui.loop.base_app import GuestApp
 from hivemind_tui.loop.loop_lag import Monitor
 

@@ -5,23 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Covers
-from hivemind.scheduler.commands import (
-    BoostAgent,
-    CancelTask,
-    Command,
-    PauseAdmissions,
-    PauseAgent,
-    PinLevel,
-    Rejected,
-    ReleaseLane,
-    RetryTask,
-    SetBudget,
-    SetPriority,
-    SetTaskPriority,
-    StopAgent,
-    Tune,
-)
+from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.gauges import LaneState
 from hivemind.scheduler.tasks.graph import OPEN, SPOILED
@@ -43,7 +29,7 @@ def priority(view: View, step: int) -> list[Command]:
     if not moved:
         who = f"{agents[0].name} is" if len(agents) == 1 else f"all {len(agents)} marked are"
         raise Rejected(f"{who} {agents[0].priority.name} already")
-    return [SetPriority(agent.name, Priority(agent.priority + step)) for agent in moved]
+    return [cmd.SetPriority(agent.name, Priority(agent.priority + step)) for agent in moved]
 
 
 def _task_priority(view: View, step: int) -> list[Command]:
@@ -52,7 +38,7 @@ def _task_priority(view: View, step: int) -> list[Command]:
     wanted = task.own_priority + step
     if not Priority.CRITICAL <= wanted <= Priority.LOW:
         raise Rejected(f"{task.id} is {task.own_priority.name} already")
-    return [SetTaskPriority(task.id, Priority(wanted))]
+    return [cmd.SetTaskPriority(task.id, Priority(wanted))]
 
 
 def task_of(view: View, meant: str = "") -> TaskView:
@@ -68,7 +54,7 @@ def cancel(view: View, meant: str = "") -> list[Command]:
     task = task_of(view, meant)
     if task.state not in OPEN:
         raise Rejected(f"{task.id} is {task.state} already")
-    return [CancelTask(task.id)]
+    return [cmd.CancelTask(task.id)]
 
 
 def retry(view: View) -> list[Command]:
@@ -76,21 +62,21 @@ def retry(view: View) -> list[Command]:
     task = task_of(view)
     if task.state not in SPOILED:
         raise Rejected(f"{task.id} is {task.state}; only a failed task can be run again")
-    return [RetryTask(task.id)]
+    return [cmd.RetryTask(task.id)]
 
 
 def hold(view: View) -> list[Command]:
     """Hold the requests of the selected agents, or release them where all are held. Raises: Rejected."""
     agents = agents_of(view)
     held = all(agent.paused for agent in agents)
-    return [PauseAgent(agent.name, not held) for agent in agents if agent.paused is held]
+    return [cmd.PauseAgent(agent.name, not held) for agent in agents if agent.paused is held]
 
 
 def boost(view: View) -> list[Command]:
     """Boost the selected agents for a minute, or end that where all are boosted. Raises: Rejected."""
     agents = agents_of(view)
     boosted = all(agent.boosted_for_s > 0 for agent in agents)
-    return [BoostAgent(agent.name, 0.0 if boosted else BOOST_S) for agent in agents]
+    return [cmd.BoostAgent(agent.name, 0.0 if boosted else BOOST_S) for agent in agents]
 
 
 def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
@@ -100,7 +86,7 @@ def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
     """
     agents = agents_of(view, meant)
     stopped = all(agent.stopped for agent in agents)
-    return [StopAgent(agent.name, not stopped) for agent in agents if agent.stopped is stopped]
+    return [cmd.StopAgent(agent.name, not stopped) for agent in agents if agent.stopped is stopped]
 
 
 def budget(view: View, text: str, meant: frozenset[str] = frozenset()) -> list[Command]:
@@ -132,7 +118,7 @@ def _budgeted(
     used_tokens: int,
     used_dollars: float,
     covers: Covers | None,
-) -> SetBudget:
+) -> cmd.SetBudget:
     """Add an amount on top to the present budget, or, where there is none of that kind, to what is used."""
     tokens, dollars = wanted.tokens, wanted.dollars
     if wanted.more:
@@ -140,7 +126,7 @@ def _budgeted(
         used = (used_tokens, used_dollars) if before is None else (before.used_tokens, before.used_dollars)
         tokens = had[0] if tokens is None else tokens + (used[0] if had[0] is None else had[0])
         dollars = had[1] if dollars is None else dollars + (used[1] if had[1] is None else had[1])
-    return SetBudget(name, tokens, dollars, wanted.per, covers)
+    return cmd.SetBudget(name, tokens, dollars, wanted.per, covers)
 
 
 def ceiling(view: View, step: int) -> list[Command]:
@@ -149,32 +135,32 @@ def ceiling(view: View, step: int) -> list[Command]:
     if math.isinf(state.ceiling):
         if step > 0:
             raise Rejected("there is no ceiling to raise; [ sets one")
-        return [Tune("max_concurrency", max(1, state.active), state.upstream)]
+        return [cmd.Tune("max_concurrency", max(1, state.active), state.upstream)]
     wanted = int(state.ceiling) + step
     if wanted < max(1, math.ceil(state.floor)):
         raise Rejected(f"the ceiling can't go below the floor of {state.floor:g}")
-    return [Tune("max_concurrency", wanted, state.upstream)]
+    return [cmd.Tune("max_concurrency", wanted, state.upstream)]
 
 
 def turn(view: View, steps: int) -> list[Command]:
     """Step the knob under the cursor up or down, or by a large step (10, -10). Raises: Rejected."""
     state = _lane(view)
-    return [Tune(view.knob, stepped(view.knob, _knob(view), steps), state.upstream)]
+    return [cmd.Tune(view.knob, stepped(view.knob, _knob(view), steps), state.upstream)]
 
 
 def set_knob(view: View, knob: str, text: str) -> list[Command]:
     """Set a knob to the number that was typed. Raises: Rejected."""
-    return [Tune(knob, typed(knob, text), _lane(view).upstream)]
+    return [cmd.Tune(knob, typed(knob, text), _lane(view).upstream)]
 
 
 def pin(view: View) -> list[Command]:
     """Pin the concurrency limit where it is, or give it back to AIMD. Raises: Rejected."""
     state = _lane(view)
     if state.pinned:
-        return [PinLevel(None, state.lane)]
+        return [cmd.PinLevel(None, state.lane)]
     if math.isinf(state.level):
         raise Rejected("there is no limit to pin; [ sets a ceiling first")
-    return [PinLevel(float(max(1, int(state.level))), state.lane)]
+    return [cmd.PinLevel(float(max(1, int(state.level))), state.lane)]
 
 
 def release(view: View) -> list[Command]:
@@ -184,12 +170,12 @@ def release(view: View) -> list[Command]:
     held = any(hold.gate in ("requests", "tokens") for hold in state.upcoming)
     if state.parked_for_s <= 0 and not used_up and not held:
         raise Rejected("the provider asked for no pause, and none of its rate windows is used up")
-    return [ReleaseLane(state.lane)]
+    return [cmd.ReleaseLane(state.lane)]
 
 
 def pause(view: View) -> list[Command]:
     """Pause admissions, or resume them."""
-    return [PauseAdmissions(view.snapshot.mode != "paused")]
+    return [cmd.PauseAdmissions(view.snapshot.mode != "paused")]
 
 
 def agents_of(view: View, meant: frozenset[str] = frozenset()) -> Sequence[AgentView]:

@@ -54,13 +54,7 @@ def choices(room: Actions) -> list[Choice]:
         for name in room.themes
     ]
     found += [
-        Choice(
-            f"agent {agent.name}",
-            "look closer",
-            "",
-            partial(_open, room, agent.name),
-            "open",
-        )
+        Choice(f"agent {agent.name}", "look closer", "", partial(_open, room, agent.name), "open")
         for agent in view.snapshot.agents
     ]
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from hivemind.scheduler.tasks.graph import OPEN, SPOILED
+from hivemind.world.snapshot import AgentView
 from hivemind_tui.keys.table import BY_ID
 from hivemind_tui.render.pen import Span, linked
 from hivemind_tui.state.view import OF_AGENTS, View
@@ -91,26 +92,6 @@ def _looped(view: View) -> bool:
     return now is not None and (now.loop_from is not None or now.loop_to is not None)
 
 
-def _of_agent(label: str, view: View) -> str:
-    return f"{label} agent" if view.page in ("requests", "request") else label
-
-
-def _hold(view: View) -> str:
-    return _of_agent("release" if view.targets and all(agent.paused for agent in view.targets) else "hold", view)
-
-
-def _stop(view: View) -> str:
-    return _of_agent("allow" if view.targets and all(agent.stopped for agent in view.targets) else "stop", view)
-
-
-def _boost(view: View) -> str:
-    return "unboost" if view.targets and all(agent.boosted_for_s > 0 for agent in view.targets) else "boost"
-
-
-def _pin(view: View) -> str:
-    return "unpin limit" if view.lane is not None and view.lane.state.pinned else "pin limit"
-
-
 def _play(view: View) -> str:
     now = view.playback
     if now is None or not (now.playing or (now.at_end and not now.growing)):
@@ -118,8 +99,13 @@ def _play(view: View) -> str:
     return "stop" if now.playing else "play again"
 
 
-def _fold(view: View) -> str:
-    return "unfold" if view.agent is not None and view.agent.name in view.folded else "fold"
+def _turned(view: View, on: str, off: str, state: Callable[[AgentView], bool]) -> str:
+    """Return what a key does to the agents: turn a state off where all have it, else on."""
+    return off if view.targets and all(map(state, view.targets)) else on
+
+
+def _of_agent(view: View, label: str) -> str:
+    return f"{label} agent" if view.page in ("requests", "request") else label
 
 
 def _back(view: View) -> str:
@@ -134,12 +120,12 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "play": _play,
     "back": _back,
     "open": lambda view: {"tuning": "type", "whatif": "simulate"}.get(view.page, "open"),
-    "boost": _boost,
-    "hold": _hold,
-    "stop": _stop,
+    "boost": lambda view: _turned(view, "boost", "unboost", lambda agent: agent.boosted_for_s > 0),
+    "hold": lambda view: _of_agent(view, _turned(view, "hold", "release", lambda agent: agent.paused)),
+    "stop": lambda view: _of_agent(view, _turned(view, "stop", "allow", lambda agent: agent.stopped)),
     "tree": lambda view: "flat list" if view.branches else "tree",
-    "fold": _fold,
-    "pin": _pin,
+    "fold": lambda view: "unfold" if view.agent is not None and view.agent.name in view.folded else "fold",
+    "pin": lambda view: "unpin limit" if view.lane is not None and view.lane.state.pinned else "pin limit",
     "pause": lambda view: "resume all" if view.snapshot.mode == "paused" else "pause all",
     "drain": lambda view: "accept requests" if view.snapshot.mode == "draining" else "drain",
     "freeze": lambda view: "unfreeze view" if view.frozen else "freeze view",

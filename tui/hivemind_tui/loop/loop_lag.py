@@ -1,7 +1,7 @@
 """How long the screen holds the event loop that it shares with the traffic.
 
 A step is what a coroutine does between two waits, while nothing else on the loop runs. The monitor times every step of
-the screen's own tasks, and none of the proxy's. `task_timing.py` attaches it to Textual's tasks.
+the screen's own tasks, and none of the proxy's. `base_app.py` attaches it to Textual's tasks.
 """
 
 from __future__ import annotations

@@ -101,10 +101,7 @@ def _matches(fields: Mapping[str, str], words: Sequence[str]) -> bool:
 
 
 def arranged(
-    items: Sequence[T],
-    order: Order,
-    fields: Callable[[T], Mapping[str, str]],
-    keys: Mapping[str, Callable[[T], Any]],
+    items: Sequence[T], order: Order, fields: Callable[[T], Mapping[str, str]], keys: Mapping[str, Callable[[T], Any]]
 ) -> tuple[T, ...]:
     """Return the items filtered and sorted. A key of None comes last in either direction."""
     found = matching(items, order.filter, fields)
