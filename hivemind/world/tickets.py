@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from operator import attrgetter
 
-from hivemind.scheduler.events import Abandoned, Arrived, Finished
+from hivemind.scheduler.events import Abandoned, Finished
 from hivemind.scheduler.gauges import Hold, LaneState
 from hivemind.scheduler.types import Price
 from hivemind.world.lifecycle import Attempt, Lifecycle
@@ -25,16 +25,13 @@ _PER_ATTEMPT = attrgetter(*(each.name for each in fields(AttemptState)))
 _PER_TICKET = attrgetter(*(each.name for each in fields(OpenTicket)))
 
 
+@dataclass(slots=True, eq=False)
 class TicketFold(Lifecycle):
-    """A request as the world shows it. Changing it is cheap; views are made when they are asked for."""
+    """A request as the world shows it. Changing it is cheap; views are made on demand."""
 
-    __slots__ = ("revision", "view")
-
-    def __init__(self, arrived: Arrived, provider: str) -> None:
-        super().__init__(arrived, provider)
-        self.view: RequestView | None = None
-        """The last view of it; out of date once the request is among those that changed."""
-        self.revision = 0
+    view: RequestView | None = None
+    """The last view of it; out of date once the request is among those that changed."""
+    revision: int = 0
 
     def captured(self) -> OpenTicket:
         """Return a copy of its state."""
