@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES, assumed_lane
@@ -21,7 +22,7 @@ from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.settings import sections
 from hivemind.settings.hosts import checked_host, checked_origin
 from hivemind.settings.origin import Origin, make_origins, split_upstream
-from hivemind.settings.sections import Seconds, SecondsOrZero, Section
+from hivemind.settings.sections import Seconds, SecondsOrZero
 from hivemind.upstream.base import Timeouts
 
 _SCHEDULER, _TIMEOUTS = SchedulerConfig(), Timeouts()
@@ -31,8 +32,12 @@ _TOKEN_LENGTH, _TOKEN_LETTERS = 16, 6
 _MASKED_URL = "http://127.0.0.1:8080"
 
 
-class Settings(Section):
+class Settings(BaseSettings):
     """Everything that can be set. Built from its arguments alone; :func:`hivemind.settings.load` reads the sources."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True, validate_default=True
+    )
 
     upstream: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "URL"})] = ()
     """Where requests go: URL or NAME=URL, http:// or https://. May be given more than once."""
@@ -97,6 +102,18 @@ class Settings(Section):
     mcp: sections.McpSettings = sections.McpSettings()
     agents: sections.AgentSettings = sections.AgentSettings()
     features: sections.FeatureSettings = sections.FeatureSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take arguments only, so that settings made in code don't depend on the environment of the process."""
+        return (init_settings,)
 
     @field_validator("upstream", "allowed_hosts", "allowed_origins", mode="before")
     @classmethod
