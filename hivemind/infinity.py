@@ -15,10 +15,11 @@ class Infinities:
         hints = get_type_hints(whole)
         self._numbers = [name for name, hint in hints.items() if hint is float]
         self._mappings = [name for name, hint in hints.items() if hint == Mapping[str, float]]
-        inner: dict[str, Any] = {name: (get_args(hint) or (hint,))[0] for name, hint in hints.items()}
-        made = {name: hint for name, hint in inner.items() if isinstance(hint, type) and is_dataclass(hint)}
-        parts = {name: Infinities(hint) for name, hint in made.items()}
-        self._parts = [(name, part) for name, part in parts.items() if part.any]
+        inner = {name: (get_args(hint) or (hint,))[0] for name, hint in hints.items()}
+        parts = [
+            (name, Infinities(hint)) for name, hint in inner.items() if isinstance(hint, type) and is_dataclass(hint)
+        ]
+        self._parts = [(name, part) for name, part in parts if part.any]
 
     @property
     def any(self) -> bool:
@@ -33,13 +34,10 @@ class Infinities:
             if values.get(name, 0.0) is None:
                 values[name] = math.inf
         for name in self._mappings:
-            _fill_mapping(values.get(name))
+            found = values.get(name)
+            if isinstance(found, dict):
+                found.update({key: math.inf for key, value in found.items() if value is None})
         for name, part in self._parts:
             found = values.get(name)
             for each in found if isinstance(found, list) else (found,):
                 part.fill(each)
-
-
-def _fill_mapping(values: Any) -> None:
-    if isinstance(values, dict):
-        values.update({name: math.inf for name, value in values.items() if value is None})

@@ -45,25 +45,20 @@ class LineFormatter(logging.Formatter):
         return f"{type(ei[1]).__name__}: {ei[1]}{place}"
 
 
-class _Expected(logging.Filter):
-    """Drops uvicorn's reports of expected events.
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    """Return False for uvicorn's reports of expected events.
 
     The proxy leaves an answer incomplete to cut the client's connection when the upstream's answer was cut. A cancelled
     answer is part of a stop, which is reported itself. The proxy answers upgrades to WebSocket.
     """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        cancelled = record.exc_info is not None and record.exc_info[0] is asyncio.CancelledError
-        return not cancelled and not str(record.msg).startswith(_EXPECTED)
-
-
-_expected = _Expected()
+    cancelled = record.exc_info is not None and record.exc_info[0] is asyncio.CancelledError
+    return not cancelled and not str(record.msg).startswith(_EXPECTED)
 
 
 _LEVELS = {"bad": logging.WARNING, "warn": logging.INFO}
 
 
-def tell(line: Line) -> None:
+def log_line(line: Line) -> None:
     """Log a line of the event log: failures that an agent saw as warnings, retries and operators' commands as
     information."""
     level = logging.INFO if line.tag in ("you", "other") else _LEVELS.get(line.level, logging.DEBUG)
@@ -75,7 +70,7 @@ def quiet_uvicorn() -> None:
     """Drop uvicorn's information and its reports of expected events from all logs. May be called again."""
     logger = logging.getLogger("uvicorn.error")
     logger.setLevel(logging.WARNING)
-    logger.addFilter(_expected)
+    logger.addFilter(_is_unexpected)
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:

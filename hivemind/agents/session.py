@@ -218,7 +218,7 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
     except ValueError as error:
         raise UsageError(str(error)) from None
     proxy.settings_file = file
-    proxy.tell = logs.tell
+    proxy.tell = logs.log_line
     priced = False
     async with contextlib.AsyncExitStack() as own:
         log = own.enter_context(_logged(settings))

@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hivemind.cli.address import given_settings, own_url
 from hivemind.console import print_json, printable
@@ -34,17 +34,11 @@ _WHO_LENGTH = 40
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of every command that asks a proxy. They may stand before or after a word such as `submit`."""
     group = parser.add_argument_group("which proxy")
-    unset: Any = {"default": argparse.SUPPRESS}
-    group.add_argument(
-        "--attach", metavar="URL", help="where it is [HIVEMIND_URL, else as hivemind.toml says]", **unset
-    )
-    group.add_argument(
-        "--token-file",
-        metavar="FILE",
-        help="its note, or its token alone [HIVEMIND_CONTROL_TOKEN, else its note]",
-        **unset,
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON", **unset)
+    unset, token = argparse.SUPPRESS, "its note, or its token alone [HIVEMIND_CONTROL_TOKEN, else its note]"
+    place = "where it is [HIVEMIND_URL, else as hivemind.toml says]"
+    group.add_argument("--attach", metavar="URL", help=place, default=unset)
+    group.add_argument("--token-file", metavar="FILE", help=token, default=unset)
+    parser.add_argument("--json", action="store_true", help="print JSON", default=unset)
 
 
 def wants_json(namespace: argparse.Namespace) -> bool:

@@ -37,26 +37,21 @@ where it goes:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
-    args = list(sys.argv[1:] if argv is None else argv)
     with guarded_output():
-        return _ended(args)
-
-
-def _ended(args: list[str]) -> int:
-    try:
         try:
-            return _run(args)
-        finally:
-            sys.stdout.flush()  # here rather than at exit, so that a reader that has left is noticed below
-    except HiveMindError as error:
-        print_note(str(error))
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # Whoever read our output has left; what is still buffered must not be written at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+            try:
+                return _run(list(sys.argv[1:] if argv is None else argv))
+            finally:
+                sys.stdout.flush()  # here rather than at exit, so that a closed pipe is noticed below
+        except HiveMindError as error:
+            print_note(str(error))
+            return error.exit_code
+        except KeyboardInterrupt:
+            return 130
+        except BrokenPipeError:
+            # Nobody reads our output any more; what is still buffered must not be written at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
 
 
 def _run(args: list[str]) -> int:

@@ -12,20 +12,17 @@ from pathlib import Path
 
 from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
+from hivemind.console import print_note
 from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--attach", metavar="URL", help="the proxy to ask [HIVEMIND_URL, else as set in hivemind.toml or HIVEMIND_PORT]"
-    )
-    parser.add_argument(
-        "--token-file",
-        metavar="FILE",
-        type=Path,
-        help="its control token [HIVEMIND_CONTROL_TOKEN, else its own note]",
-    )
-    parser.add_argument("--agent", metavar="NAME", help="who calls the tools [HIVEMIND_AGENT]")
+    add = parser.add_argument
+    place = "the proxy to ask [HIVEMIND_URL, else as set in hivemind.toml or HIVEMIND_PORT]"
+    add("--attach", metavar="URL", help=place)
+    token = "its control token [HIVEMIND_CONTROL_TOKEN, else its own note]"
+    add("--token-file", metavar="FILE", type=Path, help=token)
+    add("--agent", metavar="NAME", help="who calls the tools [HIVEMIND_AGENT]")
 
 
 def _run(namespace: argparse.Namespace) -> int:
@@ -33,7 +30,7 @@ def _run(namespace: argparse.Namespace) -> int:
 
     logs.configure("warning")
     if sys.stdin.isatty():
-        print("hivemind: mcp waits for an MCP client on standard input; see hivemind setup mcp", file=sys.stderr)
+        print_note("mcp waits for an MCP client on standard input; see hivemind setup mcp")
     # A thread waits in a read that nothing else ends, and there is nothing to put away.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     environ = os.environ

@@ -237,7 +237,7 @@ async def run(settings: Settings, settings_file: Path | None = None) -> int:
     except ValueError as error:
         raise UsageError(str(error)) from None
     stop = _stop_signal()
-    proxy.tell = logs.tell
+    proxy.tell = logs.log_line
     proxy.settings_file = settings_file
     async with _log_thread(settings), serve(proxy, settings) as served:
         # Everything allocated so far stays, so the collector needn't traverse it while agents wait.

@@ -30,7 +30,6 @@ from hivemind.wire.identity import Claims
 
 _NAME = re.compile(r"[\w-]{1,80}", re.ASCII)
 _FLOWS = re.compile(rb"\d{1,12}:")
-_SOURCES = {"har": "HAR file", "mitmproxy": "mitmproxy dump"}
 
 
 def run(namespace: argparse.Namespace) -> int:
