@@ -23,7 +23,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.tasks.graph import OPEN, Task
 from hivemind.settings import Settings
-from hivemind.store.checkpoints import Asked, Checkpoint, Reason, TaskPlace, Used, checkpoint_name, write
+from hivemind.store.checkpoints import Checkpoint, Reason, StoppedRequest, TaskPlace, checkpoint_name, write
 from hivemind.text import humanise
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.shells import command_line
@@ -240,8 +240,8 @@ class Checkpointer:
             made = replace(
                 made,
                 parent=None if agent.parent is None else agent.parent.name,
-                run=_used(agent.own.used("run")),
-                ever=_used(agent.own.used("ever")),
+                run=agent.own.used("run"),
+                ever=replace(agent.own.ever),
                 budgets=tuple(account.state() for account in agent.limits),
                 tasks=tuple(_place(task) for task in tasks if task.state in OPEN or task.state == "failed"),
             )
@@ -250,7 +250,7 @@ class Checkpointer:
         if newest is None:
             return replace(made, left_out="it sent no request")
         call, head = newest.call, newest.call.head
-        request = Asked(
+        request = StoppedRequest(
             head.method.decode("latin-1"),
             path_of(call, self._secrets),
             head.route.origin.name,
@@ -273,10 +273,6 @@ def _place(task: Task) -> TaskPlace:
         tuple(sorted(task.missing)),
         tuple(each.spec.id for each in task.followers if each.state in OPEN),
     )
-
-
-def _used(spent: Spent) -> Used:
-    return Used(spent.tokens, spent.dollars, spent.unpriced)
 
 
 def _used_up(state: ev.BudgetState) -> str:

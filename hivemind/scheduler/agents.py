@@ -62,16 +62,11 @@ class Agents(dict[str, Agent]):
 
         Once it has a parent it keeps it, and no agent becomes an ancestor of its own.
         """
-        above: Agent | None = parent
-        while above is not None and above is not agent:
-            above = above.parent
-        if agent.parent is not None or above is agent:
+        ancestors = list(parent.ancestry)
+        if agent.parent is not None or agent in ancestors:
             return []
         agent.parent = parent
-        lead: Agent | None = parent
-        while lead is not None and not agent.name.startswith(lead.name + "/"):
-            lead = lead.parent
-        agent.lead = lead
+        agent.lead = next((each for each in ancestors if agent.name.startswith(each.name + "/")), None)
         parent.has_children = True
         return [agent, *self._below(agent)]
 
@@ -113,8 +108,7 @@ class Agents(dict[str, Agent]):
 
     def meet(self, name: str, now: float) -> tuple[Agent, bool]:
         """Return the agent of this name, and whether it is new at hand."""
-        agent = self.get(name)
-        if agent is not None:
+        if (agent := self.get(name)) is not None:
             return agent, False
         agent = self[name] = self.past.pop(name) if name in self.past else Agent(name, now)
         return agent, True

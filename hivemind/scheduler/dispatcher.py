@@ -209,7 +209,7 @@ class Dispatcher:
         return False
 
     def grant(self, lane: Lane, ticket: Ticket, now: float) -> None:
-        """Give the ticket a slot: paper, equation 1."""
+        """Give the ticket a slot (paper, equation 1)."""
         ticket.state = TicketState.IN_FLIGHT
         ticket.attempts += 1
         ticket.granted_at, ticket.headed_at = now, None
@@ -345,7 +345,8 @@ class Dispatcher:
         """Act on the end of a pause or a cooldown."""
         lane.wake_at = math.inf
         lane.poll_circuit(now)
-        lane.resume_if_due(now)
+        if -math.inf < lane.paused_until <= now:
+            lane.resume(now)
         self.rearm(lane, now)
         self.pump(lane, now)
 

@@ -160,7 +160,9 @@ class Outlook:
 
     def __init__(self, allowance: Allowance, first: Ticket, now: float) -> None:
         self._allowance = allowance
-        self._openings = [(kind, Opening(window, now)) for kind, window in allowance.windows.items() if window.limits]
+        self._openings = [
+            (kind, Opening(window, now)) for kind, window in allowance.windows.items() if window.shown_limit is not None
+        ]
         self.held: tuple[str, float] | None = None
         """The gate that is shut to the first ticket, and so to all, and for how many seconds; None: none is."""
         if self._openings:

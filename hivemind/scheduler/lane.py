@@ -181,9 +181,8 @@ class Lane:
                 self._emit(ev.LimitsRead(now, self.key, family, readings))
 
     def _report_doubt(self, now: float, family: str, reading: WindowReading) -> None:
-        reset_in_s = LONGEST_RESET_S
-        if reading.reset_in_s is not None and reading.reset_in_s < LONGEST_RESET_S:
-            reset_in_s = reading.reset_in_s
+        stated_s = reading.reset_in_s
+        reset_in_s = stated_s if stated_s is not None and stated_s < LONGEST_RESET_S else LONGEST_RESET_S
         absurd = reset_in_s > MOST_RESET_S
         if (reading.kind, absurd) not in self._doubted:
             self._doubted.add((reading.kind, absurd))
@@ -250,12 +249,8 @@ class Lane:
         if news:
             self._emit(ev.LaneParked(now, self.key, for_s, cause))
 
-    def resume_if_due(self, now: float) -> None:
-        """End the provider's pause if its time has come."""
-        if -math.inf < self.paused_until <= now:
-            self._resume(now)
-
-    def _resume(self, now: float) -> None:
+    def resume(self, now: float) -> None:
+        """End the provider's pause."""
         self.paused_until = -math.inf
         self._emit(ev.LaneReleased(now, self.key))
 
@@ -263,7 +258,7 @@ class Lane:
         """End the pause, and forget what headers have said of used-up windows. Our own limits hold."""
         for allowance in self.allowances.values():
             allowance.release(now)
-        self._resume(now)
+        self.resume(now)
 
     def push_level(self, now: float, cause: str) -> None:
         """Hand AIMD's level c_t to the gate (paper, Direct Backpressure-Admission Wiring), and report it."""

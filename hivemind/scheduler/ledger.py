@@ -53,24 +53,20 @@ class Ledger:
 
     def refusal(self, ticket: Ticket) -> Refusal | None:
         """Return why a ticket that came may not wait: a budget is used up, or the model's price isn't known."""
-        for account in ticket.agent.limits:
+        limits, model = ticket.agent.limits, ticket.request.model
+        for account in limits:
             if account.shut and account.exhausted:
                 return _used_up(account)
-        if self._config.unpriced == "count" or self._price is None:
-            return None
-        model = ticket.request.model
-        for account in ticket.agent.limits:
-            if account.budget.dollars is not None and self._price(ticket.provider, model, Usage()) is None:
-                return Refusal("price_unknown", None, 403, account.state(), model)
+        if self._config.unpriced == "refuse" and self._price is not None:
+            counts = next((account for account in limits if account.budget.dollars is not None), None)
+            if counts is not None and self._price(ticket.provider, model, Usage()) is None:
+                return Refusal("price_unknown", None, 403, counts.state(), model)
         return None
 
     def states(self) -> tuple[BudgetState, ...]:
         """Return every budget and how much of it is used, the pool's first; for people."""
-        accounts = [self.pool] if self.pool.budget else []
-        for agent in self._agents.values():
-            if agent.limits:
-                accounts += [account for account in (agent.own, agent.tree) if account.budget]
-        return tuple([account.state() for account in accounts])
+        own = (account for agent in self._agents.values() if agent.limits for account in (agent.own, agent.tree))
+        return tuple([account.state() for account in (self.pool, *own) if account.budget])
 
     # --- A ticket's way through the accounts -----------------------------------------------------------------------
 

@@ -54,16 +54,15 @@ class SavedAgent:
 class Unsaved:
     """What changed since the last call."""
 
-    agents: tuple[SavedAgent, ...]
-    tasks: tuple[SavedTask, ...]
-    gone: tuple[str, ...]  # ids of tasks that are forgotten
+    agents: dict[str, SavedAgent]
+    tasks: dict[str, SavedTask | None]  # None: it is forgotten
     seen: dict[str, float]
     """When the agents were seen last, by the scheduler's clock; without those that weren't since it began."""
     forgotten: frozenset[str]
     """Agents that aren't remembered any more. One that is among :attr:`agents` too has come again, with new counts."""
 
     def __bool__(self) -> bool:
-        return bool(self.agents or self.tasks or self.gone or self.forgotten)
+        return bool(self.agents or self.tasks or self.forgotten)
 
 
 def take_unsaved(dispatcher: Dispatcher) -> Unsaved:
@@ -76,17 +75,16 @@ def take_unsaved(dispatcher: Dispatcher) -> Unsaved:
             names.add(agent.name)  # its subtree's account has changed too
     changed = [agent for name in names if (agent := agents.find(name)) is not None]
     in_flight = _used_in_flight(dispatcher)
-    saved = [_saved(agent, in_flight) for agent in changed]
+    saved = {agent.name: _saved(agent, in_flight) for agent in changed}
     if names:
         decided = ledger.pool.budget if ledger.pool_budgeted else None
         counts = _counts(ledger.pool, in_flight)
-        saved.append(SavedAgent(POOL, None, None, False, False, decided, counts, Counts()))
-    tasks = tuple(task.saved() for task in board.unsaved.values() if task is not None)
-    gone = tuple(name for name, task in board.unsaved.items() if task is None)
+        saved[POOL] = SavedAgent(POOL, None, None, False, False, decided, counts, Counts())
+    tasks = {name: None if task is None else task.saved() for name, task in board.unsaved.items()}
     seen = {agent.name: agent.last_seen for agent in changed if agent.last_seen > -math.inf}
     forgotten = frozenset(agents.forgotten)
     ledger.unsaved, board.unsaved, agents.forgotten = set(), {}, set()
-    return Unsaved(tuple(saved), tasks, gone, seen, forgotten)
+    return Unsaved(saved, tasks, seen, forgotten)
 
 
 def restore(
@@ -121,12 +119,9 @@ def restore(
     # Warnings so far were of counts that weren't complete yet.
     events[:] = [event for event in events if not isinstance(event, BudgetWarned)]
     dispatcher.carry_out(ledger.relimit_all(now), now)
-    events += [_recalled(agent, now) for agent in dispatcher.agents.values()]
-
-
-def _recalled(agent: Agent, now: float) -> AgentRecalled:
-    parent = None if agent.parent is None else agent.parent.name
-    return AgentRecalled(now, agent.name, parent, agent.priority, agent.paused, agent.stopped)
+    for agent in dispatcher.agents.values():
+        parent = None if agent.parent is None else agent.parent.name
+        events.append(AgentRecalled(now, agent.name, parent, agent.priority, agent.paused, agent.stopped))
 
 
 def _bring_back(dispatcher: Dispatcher, saved: SavedAgent, now: float) -> None:

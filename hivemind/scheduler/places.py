@@ -27,6 +27,11 @@ class Place:
     until: float | None = None
     """End of the time for which it is kept for a process that ran when the proxy ended, and may still run."""
 
+    @property
+    def turn(self) -> tuple[int, int]:
+        """Sort key of those that queue."""
+        return self.rank, self.number
+
 
 class Places:
     """Places held and queued for. `limit` 0: no limit.
@@ -68,7 +73,7 @@ class Places:
         if running or place.running:
             place.running = True
             return True, 0
-        ahead = sum(1 for each in self._places.values() if not each.running and _turn(each) < _turn(place))
+        ahead = sum(not each.running and each.turn < place.turn for each in self._places.values())
         lent = {each.parent for each in self._places.values()}
         taken = sum(each.running and each.agent not in lent for each in self._places.values())
         if not self.limit or taken + ahead < self.limit:
@@ -92,7 +97,3 @@ class Places:
         """Whether the agent holds a place."""
         place = self._places.get(agent)
         return place is not None and place.running
-
-
-def _turn(place: Place) -> tuple[int, int]:
-    return place.rank, place.number

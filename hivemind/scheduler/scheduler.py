@@ -108,7 +108,7 @@ class Scheduler(Dispatcher):
         self.pump(lane, now)
 
     def progress(self, now: float, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
-        """Take a stream's progress; `so_far` is what is known of its usage, which counts should the proxy die."""
+        """Take a stream's progress; `so_far` is its known usage, which counts should the proxy die."""
         lane = self.lanes[ticket.request.lane]
         if so_far is not None:
             self._note_usage(lane, ticket, so_far)

@@ -13,7 +13,7 @@ import stat
 import time
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ from typing import Literal
 import msgspec
 
 from hivemind.agent_names import same
+from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.events import BudgetState
 
 FORMAT = 1
@@ -44,16 +45,6 @@ _NOTHING = b"null"
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
-    """What an agent used."""
-
-    tokens: int = 0
-    dollars: float = 0.0
-    unpriced: int = 0
-    """Of the tokens those whose price isn't known."""
-
-
-@dataclass(frozen=True, slots=True)
 class TaskPlace:
     """Where a task of the agent's stood."""
 
@@ -69,7 +60,7 @@ class TaskPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StoppedRequest:
     """The request that the conversation was the body of."""
 
     method: str
@@ -97,9 +88,9 @@ class Checkpoint:
     parent: str | None = None
     exit_code: int | None = None
     """Of its process, where that has ended; negative: the signal that ended it."""
-    run: Used = Used()
+    run: Spent = field(default_factory=Spent)
     """In its last run."""
-    ever: Used = Used()
+    ever: Spent = field(default_factory=Spent)
     budgets: tuple[BudgetState, ...] = ()
     """All that it was charged to."""
     tasks: tuple[TaskPlace, ...] = ()
@@ -108,7 +99,7 @@ class Checkpoint:
     command: tuple[str, ...] = ()
     """What started it; empty where no runner did. It may hold secrets."""
     cwd: str = ""
-    request: Asked | None = None
+    request: StoppedRequest | None = None
     left_out: str = ""
     """Why the conversation isn't there, where it isn't."""
     masked: int = 0
@@ -163,10 +154,10 @@ def write(folder: Path, checkpoint: Checkpoint, conversation: bytes | None, keep
     body = _NOTHING if conversation is None else conversation
     parts = (msgspec.json.encode(checkpoint)[:-1], _JOINT, body, _END)
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb", buffering=0) as file:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             os.fchmod(file.fileno(), 0o600)
-            for part in parts:
-                _write_all(file.fileno(), part)
+            file.writelines(parts)
+            file.flush()
             os.fsync(file.fileno())
         draft.replace(path)
     except OSError:
@@ -175,12 +166,6 @@ def write(folder: Path, checkpoint: Checkpoint, conversation: bytes | None, keep
         raise
     prune(folder, checkpoint.name, keep)
     return sum(map(len, parts))
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def prune(folder: Path, newest: str, keep: int, limit: int = FOLDER_LIMIT, files: int = FILES_LIMIT) -> None:

@@ -1,4 +1,4 @@
-"""Between the scheduler and the database: what changed goes there, and at the start comes back from there."""
+"""What a restart must know: handed from the scheduler to the database when it changes, and back at the start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERY_S = 0.3
 
 
 class Ledger:
-    """Of one scheduler; made on the loop that it lives on, before its first request.
+    """The records of one scheduler; made on its event loop, before its first request.
 
     `wall` is the time of day in seconds since the epoch; `day` names the present one.
     """
@@ -39,12 +39,12 @@ class Ledger:
         store.start()
 
     def look(self) -> None:
-        """Have what changed written soon, if anything did; cheap."""
+        """Have what changed written soon, if anything did."""
         if self._timer is None and (self._scheduler.has_unsaved or self._runs):
             self._timer = self._loop.call_later(EVERY_S, self._flush)
 
     async def settled(self) -> None:
-        """Until all that happened so far would survive a crash."""
+        """Wait until all that happened so far would survive a crash."""
         self._flush()
         await self._store.settled()
 
@@ -62,28 +62,20 @@ class Ledger:
         self.look()
 
     def run_ended(self, agent: str, exit_code: int | None, spent: Spent) -> None:
-        """It has ended, or nobody hears of it any more."""
+        """Note that the process has ended, or that its runner is gone."""
         last = self._last.get(agent)
         if last is None or last.ended_at is not None:
             return
-        self._note(
-            replace(
-                last,
-                ended_at=self._wall(),
-                exit_code=exit_code,
-                tokens=spent.tokens,
-                dollars=spent.dollars,
-                unpriced=spent.unpriced,
-            )
-        )
+        used = replace(last, tokens=spent.tokens, dollars=spent.dollars, unpriced=spent.unpriced)
+        self._note(replace(used, ended_at=self._wall(), exit_code=exit_code))
         self.look()
 
     def last_run(self, agent: str) -> Run | None:
-        """What was started as that agent last, in this run of the proxy or an earlier one."""
+        """Return what was started as that agent last, in this run of the proxy or an earlier one."""
         return self._last.get(agent)
 
     def open_runs(self) -> list[str]:
-        """Agents whose processes nobody has heard the end of."""
+        """Return the agents whose processes haven't ended as far as known."""
         return [agent for agent, run in self._last.items() if run.ended_at is None]
 
     def _note(self, run: Run) -> None:
@@ -101,9 +93,9 @@ class Ledger:
         unsaved, wall, now = self._scheduler.take_unsaved(), self._wall(), self._loop.time()
         runs, self._runs = self._runs, {}
         return Batch(
-            agents={saved.name: saved for saved in unsaved.agents},
+            agents=unsaved.agents,
             seen={name: wall - (now - at) for name, at in unsaved.seen.items()},
-            tasks={task.spec.id: task for task in unsaved.tasks} | dict.fromkeys(unsaved.gone),
+            tasks=unsaved.tasks,
             runs=runs,
             wall=wall,
             day=self.day,

@@ -22,7 +22,7 @@ from hivemind.store.token_file import state_dir
 _log = logging.getLogger(__name__)
 
 MOST = 1000  # proxies with one port setting at a time
-_NO_ROOM = {"SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PERM"}
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PERM")
 """The place is at fault rather than the file."""
 
 
@@ -30,17 +30,15 @@ _NO_ROOM = {"SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR",
 def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]:
     """Take the state of a proxy on that port (as configured) for as long as the context lasts.
 
-    `given` is the folder, `wall` the time of day in seconds since the epoch.
-
-    None where there is no place for it, which is logged: the proxy goes on without. Leaving with an exception means
-    that the run hasn't come to its end.
+    `given` is the folder, `wall` the time of day in seconds since the epoch. None where there is no place for it, which
+    is logged: the proxy runs without. Leaving with an exception means that the run hasn't come to its end.
 
     Raises: UsageError: a file is there that can't be used, and nothing of it was changed.
     """
     try:
         path, lock, found = _take(state_dir(given), port)
     except OSError as error:
-        _without(error.filename, error.strerror)
+        _log_no_place(error.filename, error.strerror)
         yield None
         return
     try:
@@ -50,7 +48,12 @@ def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]
             yield None
             return
         if found and store.was_empty:
-            _emptied(path, spared)
+            _log.warning(
+                "%s was there but empty, so all usage, budgets, priorities, tasks and runs begin with nothing: unless"
+                " the last start was cut short, the file was emptied; put a copy in its place to go on from that%s",
+                path,
+                "" if spared is None else f" (what its log still held is in {spared.name})",
+            )
         clean = False
         try:
             yield store
@@ -62,11 +65,8 @@ def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]
 
 
 def _take(folder: Path, port: int) -> tuple[Path, int, bool]:
-    """A file that no other proxy has, which exists from now on, the descriptor that holds its lock, and whether the
-    file was there before.
-
-    Raises: OSError.
-    """
+    """Return a file that no other proxy has, which exists from now on, the descriptor that holds its lock, and whether
+    the file was there before. Raises: OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in range(1, MOST + 1):
         path = folder / (f"proxy-{port}.db" if number == 1 else f"proxy-{port}-{number}.db")
@@ -77,11 +77,10 @@ def _take(folder: Path, port: int) -> tuple[Path, int, bool]:
             found = path.exists()
             # SQLite gives the files beside it the rights that this one has.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        except BlockingIOError:
+        except BaseException as error:
             os.close(lock)
-            continue
-        except BaseException:
-            os.close(lock)
+            if isinstance(error, BlockingIOError):
+                continue
             raise
         if number > 1:
             _log.info("another proxy uses proxy-%d.db, so this one keeps its state in %s", port, path)
@@ -90,19 +89,17 @@ def _take(folder: Path, port: int) -> tuple[Path, int, bool]:
 
 
 def _open(path: Path, wall: float) -> Store | None:
-    """Open the database. Raises: UsageError."""
     mend = "move it away to begin with nothing, or choose another folder with --state-dir"
     try:
         store = Store(path, wall)
     except NotOurs as error:
         raise UsageError(f"{path} {error}: {mend}") from None
     except sqlite3.Error as error:
-        name = getattr(error, "sqlite_errorname", "")
-        if any(name.startswith(kind) for kind in _NO_ROOM):
-            _without(str(path), str(error))
+        if getattr(error, "sqlite_errorname", "").startswith(_NO_ROOM):
+            _log_no_place(str(path), str(error))
             return None
         raise UsageError(f"{path} can't be used ({error}): {mend}") from None
-    for each in path.parent.glob(path.name + "*"):  # perhaps somebody copied them
+    for each in path.parent.glob(path.name + "*"):  # a copy may have other rights
         with contextlib.suppress(OSError):
             each.chmod(0o600)
     return store
@@ -119,23 +116,12 @@ def _spare_log(path: Path) -> Path | None:
             return None
         numbers = ("", *(f"-{number}" for number in range(2, MOST)))
         spared = next(s for n in numbers if not (s := log.with_name(f"{log.name}.lost{n}")).exists())
-        log.rename(spared)
+        return log.rename(spared)
     except (OSError, StopIteration):
         return None
-    return spared
 
 
-def _emptied(path: Path, spared: Path | None) -> None:
-    """Say that a file that should hold something holds nothing."""
-    _log.warning(
-        "%s was there but empty, so all usage, budgets, priorities, tasks and runs begin with nothing: unless the last"
-        " start was cut short, somebody or something emptied it; put a copy in its place to go on from that%s",
-        path,
-        "" if spared is None else f" (what its log still held is in {spared.name})",
-    )
-
-
-def _without(place: str | None, why: str | None) -> None:
+def _log_no_place(place: str | None, why: str | None) -> None:
     _log.warning(
         "usage, budgets and tasks can't be kept (%s: %s), so they will be forgotten when the proxy ends; choose another"
         " folder with --state-dir",

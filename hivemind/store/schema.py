@@ -79,14 +79,35 @@ def prepare(connection: sqlite3.Connection) -> bool:
 
 
 def write(connection: sqlite3.Connection, batch: Batch) -> None:
-    """All of the batch, or nothing. Raises: sqlite3.Error; OverflowError: a number is too large for a column."""
+    """Write all of the batch, or nothing. Raises: sqlite3.Error; OverflowError: a number is too large for a column."""
     with _whole(connection):
-        _write(connection, batch)
+        connection.execute(
+            "UPDATE state SET day = CASE ?1 WHEN '' THEN day ELSE ?1 END, clean = ?2", (batch.day, batch.clean)
+        )
+        connection.executemany("DELETE FROM agents WHERE name = ?", ((name,) for name in batch.forgotten))
+        connection.executemany(
+            "INSERT INTO agents VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+            " seen = max(seen, excluded.seen), decided = excluded.decided, record = excluded.record",
+            (
+                (name, batch.seen.get(name, 0.0), saved.decided or not name, _text(saved))
+                for name, saved in batch.agents.items()
+            ),
+        )
+        connection.executemany(
+            "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)",
+            ((name, batch.wall, _text(saved)) for name, saved in batch.tasks.items() if saved is not None),
+        )
+        connection.executemany(
+            "DELETE FROM tasks WHERE id = ?", ((n,) for n, saved in batch.tasks.items() if saved is None)
+        )
+        connection.executemany(
+            f"INSERT OR REPLACE INTO runs ({_RUN}) VALUES ({_PLACES})", (_row(run) for run in batch.runs.values())
+        )
 
 
 @contextlib.contextmanager
 def _whole(connection: sqlite3.Connection) -> Iterator[None]:
-    """All that is done inside, or nothing."""
+    """Keep all that is written inside, or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -97,33 +118,8 @@ def _whole(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _write(connection: sqlite3.Connection, batch: Batch) -> None:
-    connection.execute(
-        "UPDATE state SET day = CASE ?1 WHEN '' THEN day ELSE ?1 END, clean = ?2", (batch.day, batch.clean)
-    )
-    connection.executemany("DELETE FROM agents WHERE name = ?", ((name,) for name in batch.forgotten))
-    connection.executemany(
-        "INSERT INTO agents VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
-        " seen = max(seen, excluded.seen), decided = excluded.decided, record = excluded.record",
-        (
-            (name, batch.seen.get(name, 0.0), saved.decided or not name, _text(saved))
-            for name, saved in batch.agents.items()
-        ),
-    )
-    connection.executemany(
-        "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)",
-        ((name, batch.wall, _text(saved)) for name, saved in batch.tasks.items() if saved is not None),
-    )
-    connection.executemany(
-        "DELETE FROM tasks WHERE id = ?", ((n,) for n, saved in batch.tasks.items() if saved is None)
-    )
-    connection.executemany(
-        f"INSERT OR REPLACE INTO runs ({_RUN}) VALUES ({_PLACES})", (_row(run) for run in batch.runs.values())
-    )
-
-
 def load(connection: sqlite3.Connection, wall: float) -> SavedState:
-    """What there is, without what was forgotten by now, which is removed.
+    """Return what there is, without what was forgotten by now, which is removed.
 
     Raises: NotOurs: a record can't be read; sqlite3.Error.
     """

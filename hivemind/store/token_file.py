@@ -1,7 +1,7 @@
-"""The note that a running proxy leaves on its machine: where it is, and the token that steers it.
+"""The note that a running proxy leaves on its machine: its address and control token.
 
-One file a port, such as `control-8765.json`, readable by its owner alone. Who can read it may steer the proxy, so a
-control room on the same machine needs nothing typed.
+One file a port, such as `control-8765.json`, readable by its owner alone, so that a control room on the same machine
+needs no token typed.
 """
 
 from __future__ import annotations
@@ -69,17 +69,14 @@ def announced(control_token: str | None, directory: Path | None, url: str, port:
     note = Note(url, token, os.getpid(), secrets.token_hex(8))
     try:
         path = note_path(state_dir(directory), port)
-        _tell_of_another(path, url)
+        _warn_of_another(path, url)
         write_note(path, note)
     except OSError as error:
-        chosen = control_token is not None
-        then = (
-            "control rooms on this machine need HIVEMIND_CONTROL_TOKEN"
-            if chosen
-            else "the control API is off; choose another folder with --state-dir, or set HIVEMIND_CONTROL_TOKEN"
-        )
+        then = "the control API is off; choose another folder with --state-dir, or set HIVEMIND_CONTROL_TOKEN"
+        if control_token is not None:
+            then = "control rooms on this machine need HIVEMIND_CONTROL_TOKEN"
         _log.warning("the control token can't be noted (%s: %s), so %s", error.filename, error.strerror, then)
-        yield Key(note.run, token) if chosen else None
+        yield None if control_token is None else Key(note.run, token)
         return
     try:
         yield Key(note.run, token)
@@ -87,8 +84,8 @@ def announced(control_token: str | None, directory: Path | None, url: str, port:
         remove_note(path, note.run)
 
 
-def _tell_of_another(path: Path, url: str) -> None:
-    """Two addresses of a machine may have a proxy each on one port; only the later one is found then."""
+def _warn_of_another(path: Path, url: str) -> None:
+    """Warn if a proxy at another address of this machine has the same port; only the later one is found then."""
     with contextlib.suppress(OSError, ValueError):  # there is none, or rubbish
         other = read_note(path)
         if other.url != url and _runs(other.pid):
@@ -111,10 +108,9 @@ def _runs(pid: int) -> bool:
 
 
 def write_note(path: Path, note: Note) -> None:
-    """Write the file, whole or not at all, in place of whatever was there.
+    """Write the file, whole or not at all, in place of an earlier one: its proxy is gone, or at another address.
 
-    The port is the writer's own by then, so what was there is of a proxy that is gone, or at another address. Raises:
-    OSError.
+    Raises: OSError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{note.run}")
@@ -137,6 +133,6 @@ def read_note(path: Path) -> Note:
 
 def remove_note(path: Path, run: str) -> None:
     """Remove the file if it is still that run's."""
-    with contextlib.suppress(OSError, ValueError):  # somebody else's by now, or gone: just as well
+    with contextlib.suppress(OSError, ValueError):  # another proxy's by now, or gone
         if read_note(path).run == run:
             path.unlink()

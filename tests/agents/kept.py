@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.events import BudgetState
-from hivemind.store.checkpoints import Asked, Checkpoint, TaskPlace, Used, checkpoint_name, folder_in, write
+from hivemind.store.checkpoints import Checkpoint, StoppedRequest, TaskPlace, checkpoint_name, folder_in, write
 
 AT = 1_795_000_000.25
 BODY = b'{"model":"m","messages":[{"role":"user","content":"hi there"}]}'
@@ -18,14 +19,14 @@ def checkpoint(agent: str = "alice", at: float = AT, body: bytes | None = BODY, 
     given: dict[str, Any] = {
         "parent": "boss",
         "exit_code": 1,
-        "run": Used(120, 0.5),
-        "ever": Used(1_120, 4.5, 20),
+        "run": Spent(120, 0.5),
+        "ever": Spent(1_120, 4.5, 20),
         "budgets": (BUDGET,),
         "tasks": (TaskPlace("n.lint", "running", "n", "high", 1, "", (), ("n.test",)),),
         "task": "n.lint",
         "command": ("agent", "--go"),
         "cwd": "/work",
-        "request": Asked("POST", "/v1/messages", "lab", "claude-code", "anthropic", "m", at - 1),
+        "request": StoppedRequest("POST", "/v1/messages", "lab", "claude-code", "anthropic", "m", at - 1),
         **changes,
     }
     length = 0 if body is None else len(body)

@@ -193,7 +193,7 @@ def test_a_pin_keeps_between_floor_and_ceiling(level: float, held: float) -> Non
 def test_another_ceiling(level: float, ceiling: float, becomes: float) -> None:
     """A level at the old ceiling follows it up; any level follows it down."""
     aimd = at_level(level)
-    aimd.set_ceiling(ceiling)
+    aimd.configure(aimd.config, ceiling)
     assert aimd.level == becomes
 
 
@@ -201,9 +201,9 @@ def test_a_pinned_level_follows_the_ceiling_down_but_not_up() -> None:
     """The pin was asked for; more than the ceiling was not."""
     aimd = at_level(16)
     aimd.pin(16)
-    aimd.set_ceiling(32)
+    aimd.configure(aimd.config, 32)
     assert aimd.level == 16.0
-    aimd.set_ceiling(2)
+    aimd.configure(aimd.config, 2)
     assert aimd.level == 2.0
 
 
@@ -234,7 +234,7 @@ def test_a_late_failure_leaves_an_unlimited_level_alone() -> None:
     """Begun before the last cut it says nothing, also after the ceiling was lifted."""
     aimd = Aimd(CONFIG, 8.0)
     aimd.congested(10.0, 9.0, 8)
-    aimd.set_ceiling(4.0)
-    aimd.set_ceiling(math.inf)
+    aimd.configure(aimd.config, 4.0)
+    aimd.configure(aimd.config, math.inf)
     assert not aimd.congested(11.0, 9.5, 40)
     assert aimd.level == math.inf

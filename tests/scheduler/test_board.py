@@ -294,7 +294,7 @@ def test_every_move_is_reported_after_the_command() -> None:
     ]  # fmt: skip
     hands.apply(ForgetTasks("n"))
     assert [event.task for event in hands.seen(TaskForgotten)] == ["a", "b"]
-    assert hands.scheduler.take_unsaved().gone == ("a", "b")
+    assert hands.scheduler.take_unsaved().tasks == {"a": None, "b": None}
 
 
 def test_after_a_restart_tasks_mean_the_same_for_their_agents() -> None:
@@ -303,7 +303,7 @@ def test_after_a_restart_tasks_mean_the_same_for_their_agents() -> None:
     end(hands, "f", ok=False)
     kept = hands.scheduler.take_unsaved()
     after = Hands(lane_config(slots=9))
-    after.scheduler.restore(kept.agents, kept.tasks, 0.0, new_run=False)
+    after.scheduler.restore(kept.agents.values(), filter(None, kept.tasks.values()), 0.0, new_run=False)
     after.gather()
     assert [event.task for event in after.seen(TaskAdded)] == ["a", "b", "f", "g", "n"]
     assert [event.state for event in after.seen(TaskChanged)] == ["ready", "waiting", "failed", "blocked", "ready"]

@@ -158,7 +158,7 @@ def restarted(hands: Hands) -> Hands:
     """The proxy begins anew with what was saved."""
     kept = hands.scheduler.take_unsaved()
     after = Hands(lane_config(slots=50), config=ON)
-    after.scheduler.restore(kept.agents, kept.tasks, 0.0, new_run=False)
+    after.scheduler.restore(kept.agents.values(), filter(None, kept.tasks.values()), 0.0, new_run=False)
     for name in "abcd":
         after.leave(after.arrive(name))
     after.wait(1.0)

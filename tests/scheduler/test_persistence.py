@@ -33,9 +33,8 @@ class Disk:
     def after(self, scheduler: Scheduler) -> Disk:
         """With all that has changed."""
         unsaved = scheduler.take_unsaved()
-        tasks = self.tasks | {task.spec.id: task for task in unsaved.tasks}
-        agents = self.agents | {saved.name: saved for saved in unsaved.agents}
-        return Disk(agents, {name: task for name, task in tasks.items() if name not in unsaved.gone})
+        tasks = self.tasks | unsaved.tasks
+        return Disk(self.agents | unsaved.agents, {name: task for name, task in tasks.items() if task is not None})
 
     def revived(self, *, new_run: bool = False) -> Hands:
         """A scheduler that goes on from it."""

@@ -54,10 +54,8 @@ class Disk:
         self.tasks: dict[str, SavedTask] = {}
 
     def write(self, records: Unsaved) -> None:
-        for name in records.gone:
-            self.tasks.pop(name, None)
-        for task in records.tasks:
-            self.tasks[task.spec.id] = task
+        tasks = self.tasks | records.tasks
+        self.tasks = {name: task for name, task in tasks.items() if task is not None}
 
 
 class Night:

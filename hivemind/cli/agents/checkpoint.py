@@ -19,11 +19,11 @@ from hivemind.cli.plugin import Command
 from hivemind.console import print_json, print_note
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.redaction.text import redact
+from hivemind.scheduler.accounts import Spent
 from hivemind.store.checkpoints import (
     Found,
     TaskPlace,
     Unreadable,
-    Used,
     conversation,
     folder_in,
     latest,
@@ -196,7 +196,7 @@ def facts(found: Found, now: float) -> list[str]:
     return [kept.name, *(f"  {name:<13}{text}" for name, text in rows)]
 
 
-def _used(used: Used) -> str:
+def _used(used: Spent) -> str:
     return usage(used.tokens, used.dollars, used.unpriced)
 
 

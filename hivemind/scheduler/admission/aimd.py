@@ -100,17 +100,12 @@ class Aimd:
         """Cut because the circuit opened, whatever was cut before. Return whether the level changed."""
         return not self.pinned and self._cut(now, self._height(active))
 
-    def set_ceiling(self, ceiling: float) -> None:
-        """Set C_max; a level at the old ceiling follows it up, any level follows it down."""
-        follows = not self.pinned and self.level >= self.ceiling
-        self.ceiling = ceiling
-        if follows or self.level > ceiling:
-            self.level = ceiling
-
     def configure(self, config: AimdConfig, ceiling: float) -> None:
-        """Change the parameters; the level is kept within them, a pinned one too."""
-        self.config = config
-        self.set_ceiling(ceiling)
+        """Change the parameters; the level is kept within them, a pinned one too. At the old ceiling it follows that
+        up, anywhere it follows it down."""
+        if self.level > ceiling or (self.level >= self.ceiling and not self.pinned):
+            self.level = ceiling
+        self.config, self.ceiling = config, ceiling
         self.level = max(self.level, min(config.floor, ceiling))
 
     def pin(self, level: float | None) -> None:

@@ -1,9 +1,8 @@
 """Estimates of what a request will use, before the provider has counted.
 
-Starts at four characters a token (paper, Token Counting from SSE Streams) and learns from each reply's real usage, by
-model: tokenizers differ by a third between generations of one family, and code, prose and CJK text by more. The length
-of answers is learned by agent too: one that has files written gets answers many times as long as one with yes-or-no
-questions, and an estimate in between would be wrong for both.
+Starts at four characters a token (paper, Token Counting from SSE Streams) and learns from each reply's real usage by
+model, since tokenizers differ; the length of answers is learned by agent too, since an agent that has files written
+gets answers many times as long as one with yes-or-no questions.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
 As in start-time fair queueing (and VTC, which counts tokens), each class has a *level*, its virtual time: where the
 agent stood that was served last in its turn. It rises only while several agents compete, so use without competition
-counts for nothing, and idle agents earn no credit: they start again at the level. The next agent stands at the level,
-and is a request ahead of it once that is in flight: an agent only gets further ahead by requests that were in flight
-already, or that cost more than was estimated. What an agent is ahead by such requests it *owes*. It is paid back at
-half speed, and forgotten after a minute: to serve the agent nothing until it has paid would be as unfair to it, minute
-by minute.
+counts for nothing, and idle agents earn no credit. An agent gets ahead of the level only by requests that were in
+flight already, or that cost more than was estimated. What it is ahead by such requests it *owes*: it is paid back at
+half speed, and forgotten after a minute, since to serve it nothing meanwhile would be as unfair.
 """
 
 from __future__ import annotations

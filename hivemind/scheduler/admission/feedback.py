@@ -1,9 +1,8 @@
 """Dynamic priority: an agent that uses much sinks a class, one that uses little rises one (paper, Future Directions:
 multilevel feedback queue).
 
-What an agent uses counts in weighted tokens and is forgotten by half every `half_life_s`. It is compared with the mean
-of the agents at work, so it makes no difference where all use about the same. An agent near the end of its task counts
-a class higher whatever it used: what it holds is free sooner that way.
+Use counts in weighted tokens, halved every `half_life_s`, and is compared with the mean of the agents at work. An agent
+near the end of its task counts a class higher whatever it used: what it holds is free sooner that way.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
 """The order in which waiting tickets are sent (paper, Priority Queue with Dependency DAG).
 
 Priority class first; within it the agent that was served least (fair queueing in weighted tokens, :mod:`.fair_share`);
-of an agent's own tickets those that were tried before, then the cheapest, then the oldest. Every operation costs
-O(log n) of the waiting tickets.
+of an agent's own tickets those that were tried before, then the cheapest, then the oldest, where an expensive one ages
+by :data:`TOKENS_PER_S`. Every operation costs O(log n) of the waiting tickets.
 
-An agent whose answer has just come sends its next request a moment later. If that would be next by its class or share,
-a slot is kept for it that long; else the slot would go to the last in line.
+A slot is kept for :data:`AWAITED_S` for an agent whose answer has just come, if its next request would be next.
 
-Nothing starves. A class that waits without a grant competes one class higher for every `ageing_s` (the *class* ages,
-not the ticket: within a class fair queueing already serves every agent, and a ticket that waits because its agent used
-much shouldn't gain by it), and after `max_passes` grants in a row that passed it by it comes first. Within a class an
-agent that waited :data:`OVERDUE_S` without a grant is next, whatever it was served: with small agents coming and going,
-one that used much would never be level with them. An agent's own expensive ticket ages against its cheaper ones by
-:data:`TOKENS_PER_S`.
+Nothing starves. A class that waits without a grant competes one class higher for every `ageing_s`, and comes first
+after `max_passes` grants in a row that passed it by. (The *class* ages, since a ticket that waits because its agent
+used much shouldn't gain by it.) Within a class an agent that waited :data:`OVERDUE_S` without a grant is next.
 """
 
 from __future__ import annotations
@@ -68,14 +64,12 @@ class LaneQueue:
         share.waiting += 1
         tally.waiting += 1
         place = (ticket.request.family, ticket.priority)
-        band = self._bands.get(place)
-        if band is None:
+        if (band := self._bands.get(place)) is None:
             band = self._bands[place] = Band(*place)
         if not self._counts[ticket.priority]:
             self._unserved_since[ticket.priority] = now
             self._passes[ticket.priority] = 0
-        backlog = share.backlogs.get(place)
-        if backlog is None:
+        if (backlog := share.backlogs.get(place)) is None:
             backlog = share.backlogs[place] = Backlog(share)
         self._entries += 1
         if share.due_at == math.inf:

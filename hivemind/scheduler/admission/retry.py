@@ -56,9 +56,9 @@ class Retries:
             ticket.faults += 1
         if ticket.content_started or not failure.retryable or ticket.attempts >= config.max_attempts:
             return None
+        if failure.delay_s and failure.delay_s > MAX_PAUSE_S:
+            return None
         if failure.delay_s:
-            if failure.delay_s > MAX_PAUSE_S:
-                return None
             delay_s = failure.delay_s
         elif ticket.faults == 1 and self.mostly_works and failure.kind in _CHANCE:
             delay_s = 0.0

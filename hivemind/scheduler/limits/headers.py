@@ -6,13 +6,11 @@ would take proves a fixed window; several in a row that fit make it a bucket; on
 that began before us, or of a window shorter than a minute. Until it is known, a window counts as fixed, which errs on
 the side of waiting.
 
-A header never holds requests for longer than its window can last. The windows kept here last a minute, so a later reset
-has one of three causes, which one reply can't distinguish: the provider counts a longer window (a day's requests), its
-clock and ours disagree, or the value is wrong. Such a window is *doubtful*: while it is used up, one request is sent
-every :data:`PROBE_S` as a probe, and its reply replaces the earlier statement. A probe that is answered although
-nothing was left halves the time to the next, down to none, since the provider doesn't enforce what it states; one that
-is refused starts again with the whole time. A reset later than :data:`MOST_RESET_S` can't be one of a rate window and
-counts as not stated.
+The windows kept here last a minute. A later reset means a longer window, clocks that disagree or a wrong value, which
+one reply can't distinguish: such a window is *doubtful*. While it is used up, one request is sent every
+:data:`PROBE_S` as a probe, and its reply replaces the earlier statement. A probe that is answered although nothing was
+left halves the time to the next; one that is refused restores it. A reset later than :data:`MOST_RESET_S` can't be one
+of a rate window and counts as not stated.
 """
 
 from __future__ import annotations

@@ -51,10 +51,8 @@ KNOBS: Mapping[str, Knob] = {
 def turned(config: LaneConfig, name: str, value: float) -> LaneConfig:
     """Return the lane's configuration with this knob, which isn't a shared one, at this value."""
     section, key, number = parsed(name, value)
-    if section == "aimd":
-        return replace(config, aimd=replace(config.aimd, **{key: number}))
-    if section == "circuit":
-        return replace(config, circuit=replace(config.circuit, **{key: number}))
+    if section:
+        return replace(config, **{section: replace(getattr(config, section), **{key: number})})
     fields = {key: number}
     if key in ("rpm", "tpm"):
         fields[f"{key}_binding"] = number > 0
