@@ -20,7 +20,6 @@ from typing import Any
 from hivemind.host.processes import Process, Processes
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.tasks.graph import OPEN, Task
 from hivemind.settings import Settings
 from hivemind.store.checkpoints import Checkpoint, Reason, StoppedRequest, TaskPlace, checkpoint_name, write
