@@ -99,7 +99,7 @@ async def load_test(file: Path, url: str, *, settings: Settings = SETTINGS, **op
     chosen, target = LoadTestOptions(url, **options), target_of(url)
     plan = make_plan(open_journal(file), chosen, target)
     environ = {"ANTHROPIC_API_KEY": SECRET, "HIVEMIND_TOKEN": TOKEN}
-    return await run_load_test(file, chosen, plan, target, environ, settings)
+    return await run_load_test(file, plan, target, environ, settings)
 
 
 async def sent_to(file: Path, url: str, **options: Any) -> dict[str, Any]:

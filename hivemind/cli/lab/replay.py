@@ -88,7 +88,7 @@ def _run(namespace: argparse.Namespace) -> int:
         print(plan_as_json(plan)) if options.json else show(plan_as_text(plan))
         return 0
     settings = folder_settings(namespace)
-    result = server.run_loop(run_load_test(journal.path, options, plan, target, os.environ, settings))
+    result = server.run_loop(run_load_test(journal.path, plan, target, os.environ, settings))
     print(as_json(result)) if options.json else show(as_text(result, width()))
     return _INTERRUPTED if result.interrupted else 0
 

@@ -69,8 +69,7 @@ class LoadTestPlan:
 
     journal: str
     target: Target | None
-    speed: float
-    think: bool
+    options: LoadTestOptions
     requests: tuple[RecordedRequest, ...]
     unsupported: Counter[str]
     """Requests that can't be synthesized, by path."""
@@ -93,7 +92,7 @@ def make_plan(journal: Journal, options: LoadTestOptions, target: Target | None)
     prices = Prices()
     prices.load()
     cost = estimate(requests, "generic" if target is None else target.provider, prices.cost)
-    return LoadTestPlan(journal.began.journal, target, options.speed, options.think, requests, unsupported, cost)
+    return LoadTestPlan(journal.began.journal, target, options, requests, unsupported, cost)
 
 
 def estimate(requests: Iterable[RecordedRequest], provider: str, price: Price) -> CostEstimate:

@@ -152,8 +152,8 @@ def plan_as_text(plan: LoadTestPlan) -> list[str]:
     """Return what would be sent, for people."""
     requests = plan.requests
     agents, real = len({each.agent for each in requests}), sum(each.has_body for each in requests)
-    pace = f"in {duration(wall_s(requests) / plan.speed)}"
-    if plan.think:
+    pace = f"in {duration(wall_s(requests) / plan.options.speed)}"
+    if plan.options.think:
         pace = "each once the agent's last answer is there"
     streams = sum(each.stream for each in requests)
     return [
@@ -167,13 +167,13 @@ def plan_as_text(plan: LoadTestPlan) -> list[str]:
 def as_text(result: LoadTestResult, room: int | None) -> list[str]:
     """Return the result beside what was recorded of the same requests, for people."""
     plan, sent = result.plan, result.sent
-    pace = "agents wait for their answers" if plan.think else "at the recorded times"
-    speed = "" if plan.speed == 1 else f", {plan.speed:g} times as fast"
+    pace = "agents wait for their answers" if plan.options.think else "at the recorded times"
+    speed = "" if plan.options.speed == 1 else f", {plan.options.speed:g} times as fast"
     url = "" if plan.target is None else plan.target.url
     what = "HiveMind " if result.hivemind else ""
     synthetic = sum(not each.real for each in sent)
     text = [f"{printable(plan.journal)} against {what}{url}, {pace}{speed}", ""]
-    text += table(recorded_totals([each.request for each in sent]), sent_totals(sent), plan.speed, room)
+    text += table(recorded_totals([each.request for each in sent]), sent_totals(sent), plan.options.speed, room)
     text += ["", late_line(lateness(sent)), *([f"{synthetic:,} requests were made up"] if synthetic else [])]
     if result.interrupted:
         missing = plural(len(plan.requests) - len(sent), "request")
@@ -256,8 +256,8 @@ def _encoded(plan: LoadTestPlan, **more: object) -> str:
     fields: dict[str, object] = {
         "journal": plan.journal,
         "against": None if plan.target is None else plan.target.url,
-        "speed": plan.speed,
-        "think": plan.think,
+        "speed": plan.options.speed,
+        "think": plan.options.think,
         "requests": len(plan.requests),
         "agents": len({each.agent for each in plan.requests}),
         "with_bodies": sum(each.has_body for each in plan.requests),

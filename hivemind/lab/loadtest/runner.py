@@ -14,7 +14,7 @@ from pathlib import Path
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.loadtest.messages import Bodies, MessageBuilder, path_of
-from hivemind.lab.loadtest.plan import LoadTestOptions, LoadTestPlan
+from hivemind.lab.loadtest.plan import LoadTestPlan
 from hivemind.lab.loadtest.requests import Predecessor, RecordedRequest, predecessors
 from hivemind.lab.loadtest.result import LoadTestResult
 from hivemind.lab.loadtest.sender import Exchange, Sender
@@ -33,7 +33,6 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 async def run_load_test(
     journal: Path,
-    options: LoadTestOptions,
     plan: LoadTestPlan,
     target: Target,
     environ: Mapping[str, str],
@@ -43,17 +42,18 @@ async def run_load_test(
 
     Raises: UsageError: nothing was sent. Unreachable: the target doesn't answer.
     """
+    options = plan.options
     keys = ApiKeys(environ, options.key_variable, target)
     keys.check({(dialect_for(each).name, each) for each in {path_of(request) for request in plan.requests}})
     token = token_of(environ, options.token_variable, target)
-    _check_confirmed(options, plan, target.url, not target.private)
+    _check_confirmed(plan, target.url, not target.private)
     upstream = _open(target, settings)
     try:
         info = await probe_target(upstream, target, token)
         if info.hivemind:
             upstreams = ", ".join(info.upstreams) or "upstreams that it doesn't name"
             where = f"{target.url}, which sends them to {upstreams}"
-            _check_confirmed(options, plan, where, info.paid is not False)
+            _check_confirmed(plan, where, info.paid is not False)
         # Allow as many connections as the user may have; most programs start with a far lower limit.
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         with suppress(ValueError, OSError):  # macOS refuses what it calls no limit
@@ -87,9 +87,9 @@ def _open(target: Target, settings: Settings) -> Upstream:
         raise UsageError(f"--against: {error}") from None
 
 
-def _check_confirmed(options: LoadTestOptions, plan: LoadTestPlan, where: str, paid: bool) -> None:
+def _check_confirmed(plan: LoadTestPlan, where: str, paid: bool) -> None:
     """Raises: UsageError: it may cost money, and the user hasn't confirmed that."""
-    if paid and not options.confirmed:
+    if paid and not plan.options.confirmed:
         raise UsageError(f"{plan} would go to {where}; that may cost money, so say --yes if they should")
 
 

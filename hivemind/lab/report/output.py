@@ -6,6 +6,7 @@ import os
 import secrets
 from pathlib import Path
 
+from hivemind.console import printable
 from hivemind.errors import UsageError
 
 MARKS = ('<meta name="generator" content="HiveMind report">', "<!-- HiveMind report -->")
@@ -15,11 +16,11 @@ _HEAD = 4096
 
 def check_writable(path: Path, *, force: bool) -> None:
     """Check that a report may be written there. Raises: UsageError."""
-    shown = _shown(path)
+    shown = printable(str(path))
     if path.is_dir():
         raise UsageError(f"{shown}: is a folder")
     if not path.parent.is_dir():
-        raise UsageError(f"{shown}: there is no folder {_shown(path.parent)}")
+        raise UsageError(f"{shown}: there is no folder {printable(str(path.parent))}")
     if path.exists() and not force and not _is_report(path):
         raise UsageError(f"{shown}: is there already, and isn't a report; --force writes over it")
 
@@ -40,7 +41,7 @@ def write(path: Path, text: str) -> None:
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
-        raise UsageError(f"{_shown(path)}: can't be written ({error.strerror})") from None
+        raise UsageError(f"{printable(str(path))}: can't be written ({error.strerror})") from None
 
 
 def _is_report(path: Path) -> bool:
@@ -52,7 +53,3 @@ def _is_report(path: Path) -> bool:
     except OSError:
         return False
     return not start or any(mark in start for mark in MARKS)
-
-
-def _shown(path: Path) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in str(path))

@@ -6,6 +6,7 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
+from hivemind.console import printable
 from hivemind.lab.report.run import RecordedRun
 from hivemind.world.lines import words
 
@@ -120,7 +121,7 @@ def lane_state(state: str) -> str:
 
 def clean(text: str) -> str:
     """Replace control characters and the like, which browsers and terminals might interpret."""
-    return "".join(letter if letter.isprintable() else "�" for letter in text)
+    return printable(text, "\N{REPLACEMENT CHARACTER}")
 
 
 def shortened(text: str, most: int = 60) -> str:
