@@ -20,7 +20,7 @@ from hivemind_tui.keys import keymap
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import ViewBuilder
 from hivemind_tui.whatif.process import Simulation
-from hivemind_tui.widgets.palette import found
+from hivemind_tui.widgets.overlay import found
 from hivemind_tui.widgets.prompt import Line
 
 _TYPED = {"space": " ", "plus": "+", "minus": "-", "colon": ":", "slash": "/"}

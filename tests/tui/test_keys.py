@@ -28,8 +28,7 @@ from hivemind.scheduler.types import Priority
 from hivemind_tui.keys import keymap
 from hivemind_tui.keys.table import KEYS
 from hivemind_tui.state.view import View
-from hivemind_tui.widgets.overlay import Overlay
-from hivemind_tui.widgets.palette import Palette
+from hivemind_tui.widgets.overlay import Overlay, Palette
 
 UPSTREAM = "anthropic"
 

@@ -8,8 +8,7 @@ from tui.kit import press, room, screen, seen, settle
 from tui.worlds import LANE, FakeSource, busy_source, world
 
 from hivemind.scheduler.commands import PauseAdmissions, SetBudget, SetCircuit, StopAgent
-from hivemind_tui.widgets.overlay import Overlay
-from hivemind_tui.widgets.palette import Choice, Palette, found
+from hivemind_tui.widgets.overlay import Choice, Overlay, Palette, found
 
 
 async def at_once(pilot: Pilot[str], *keys: str) -> None:

@@ -40,8 +40,7 @@ from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
 from hivemind_tui.state.view_builder import ViewBuilder
 from hivemind_tui.whatif.process import Simulation
-from hivemind_tui.widgets.overlay import Overlay
-from hivemind_tui.widgets.palette import Palette
+from hivemind_tui.widgets.overlay import Overlay, Palette
 
 _TICK_S = 1 / 16
 _BLURRED_FPS = 1.0

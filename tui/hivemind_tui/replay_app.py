@@ -20,7 +20,7 @@ from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback
 from hivemind_tui.sources.replay import ReplaySource, text_of_mark
 from hivemind_tui.sources.timecode import HOW, moment_of
 from hivemind_tui.state.view import View
-from hivemind_tui.widgets.palette import Choice
+from hivemind_tui.widgets.overlay import Choice
 
 _NO_REQUESTS = "a recording accepts no requests, so there is nothing to connect to"
 _NAME = 60

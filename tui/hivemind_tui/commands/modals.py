@@ -11,8 +11,7 @@ from textual.dom import DOMNode
 from hivemind_tui.loop.base_app import GuestApp
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.widgets.line_table import LineTable
-from hivemind_tui.widgets.overlay import Overlay
-from hivemind_tui.widgets.palette import Palette
+from hivemind_tui.widgets.overlay import Overlay, Palette
 from hivemind_tui.widgets.prompt import BottomRow
 
 

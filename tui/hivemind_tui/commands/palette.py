@@ -13,7 +13,7 @@ from hivemind_tui.keys.keymap import here
 from hivemind_tui.keys.table import Key
 from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value, typed
 from hivemind_tui.state.view import View
-from hivemind_tui.widgets.palette import Choice
+from hivemind_tui.widgets.overlay import Choice
 
 _NAMES: Mapping[str, tuple[str, str]] = {
     "start": ("connect", "url export setup"),

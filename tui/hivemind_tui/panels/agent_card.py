@@ -45,17 +45,14 @@ def _tickets(view: View, agent: AgentView) -> list[TicketView]:
     return [each for each in chain(view.snapshot.slots, view.snapshot.queue) if each.agent == agent.name]
 
 
-# --- A row each --------------------------------------------------------------------------------------------------
-
-
 def _tall(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:
-    url = [("base URL for it, y copies it", "dim")]
+    url = Target(view.snapshot.address, agent.name, token=view.token).base
     parts: list[list[Row]] = [
         _who(agent, cells, pen),
         _tokens(agent, pen),
         _money(agent, pen),
         _requests(agent, cells),
-        [url, *hanging(_url(view, agent), "info", cells)],
+        [[("base URL for it, y copies it", "dim")], *hanging(url, "info", cells)],
         _keys_listed(view, cells),
     ]
     parts.insert(1, _open(view, agent, cells, rows - sum(map(len, parts)), pen))
@@ -180,15 +177,9 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
     return rows + [labelled("last error" if n == 0 else "", (f" {line}", role)) for n, line in enumerate(errors)]
 
 
-def _url(view: View, agent: AgentView) -> str:
-    return Target(view.snapshot.address, agent.name, token=view.token).base
-
-
-# --- Side by side ------------------------------------------------------------------------------------------------
-
-
 def _short(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:
-    address: list[Chunk] = [(1, [("y copies ", "dim"), (_url(view, agent), "info")])]
+    url = Target(view.snapshot.address, agent.name, token=view.token).base
+    address: list[Chunk] = [(1, [("y copies ", "dim"), (url, "info")])]
     if agent.last_error:
         address.append((0, named("last error", agent.last_error)))
     keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
@@ -217,9 +208,6 @@ def _open_short(view: View, agent: AgentView, cells: int, room: int, pen: Pen) -
         rows.append([*head, (lines[0], colour)])
         rows += [[(" " * before + line, colour)] for line in lines[1:]]
     return [*rows, pen.more(len(tickets) - len(shown))] if len(shown) < len(tickets) and room > len(shown) else rows
-
-
-# --- Keys --------------------------------------------------------------------------------------------------------
 
 
 def effects(view: View) -> list[tuple[str, str]]:

@@ -18,7 +18,7 @@ from hivemind_tui.render.rows import hanging
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.protocol import RunSeries, WhatIfResult
-from hivemind_tui.whatif.state import WhatIf, words
+from hivemind_tui.whatif.state import WhatIf
 from hivemind_tui.whatif.verdict import WITH_HIVEMIND
 
 _LABEL = 17
@@ -58,7 +58,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         body += _facts(what_if, cells, pen)
     else:
         alone = "As recorded, with HiveMind" if outcome.foreign else "As recorded, replayed"
-        title = f"As recorded against {words(outcome.changes)}" if outcome.changes else alone
+        title = f"As recorded against {', '.join(map(str, outcome.changes))}" if outcome.changes else alone
         body += _table(outcome, cells, rows - len(body), pen)
         if len(body) + 2 <= rows:
             body += [[], *_doubts(what_if, cells, pen)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from textual.strip import Strip
 
@@ -14,7 +14,7 @@ from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
+from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job
 from hivemind_tui.plots.sample import Mark, job_for, mark, span_of, turned
 from hivemind_tui.render.format import clock, level, whole
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
@@ -94,9 +94,6 @@ class CurvePanel(Panel):
             self.show(*self._shown)
 
 
-# --- In words ----------------------------------------------------------------------------------------------------
-
-
 def _gauges(state: LaneState, width: int) -> list[Span]:
     slow = state.mean_ttft_s is not None and state.mean_ttft_s > state.latency_target_s
     reach = (f" of {whole(state.floor)}-{whole(state.ceiling)}", "dim")
@@ -170,9 +167,6 @@ def trend(view: View, lane: LaneView, width: int, pen: Pen) -> Strip:
     return pen.row(width, (label, "dim"), *bars, ("  ", "text"), *words)
 
 
-# --- The sketch --------------------------------------------------------------------------------------------------
-
-
 def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
     """Return what the figure shows, drawn in this process."""
     if height < 1:
@@ -188,8 +182,8 @@ def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
 
 def _levels(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
     canvas = Canvas(width, height, braille=pen.glyphs.braille)
-    canvas.curve(_course(job.active, job, canvas), job.top, "info", ".")
-    canvas.curve(_course(job.level, job, canvas), job.top, "ok", "*")
+    canvas.curve(columns(job.active, job.span_s, canvas.columns), job.top, "info", ".")
+    canvas.curve(columns(job.level, job.span_s, canvas.columns), job.top, "ok", "*")
     if job.ceiling is not None:
         canvas.line(job.ceiling, job.top, pen.glyphs.frame[4], "rule")
     for x, y, sign, code in job.marks:
@@ -200,18 +194,11 @@ def _levels(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
 def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
     top = max(job.target_s, *(y for _, y in job.ttft)) * 1.1
     canvas = Canvas(width, height, braille=pen.glyphs.braille)
-    canvas.curve(_course(job.ttft, job, canvas), top, "recover", "*")
+    canvas.curve(columns(job.ttft, job.span_s, canvas.columns), top, "recover", "*")
     canvas.line(job.target_s, top, pen.glyphs.frame[4], "wait")
-    return [*_scaled(canvas.rows(), f"{top:.1f}s", pen), _times(job.span_s, width)]
-
-
-def _times(span_s: float, width: int) -> Runs:
-    begin = f"-{span_s:.0f}s" if span_s < 120 else f"-{span_s / 60:g}m"
-    return [(f"{' ' * _SCALE}{begin}{'now':>{max(0, width - len(begin))}}", "dim")]
-
-
-def _course(points: Points, job: Job, canvas: Canvas) -> Sequence[float | None]:
-    return columns(points, job.span_s, canvas.columns)
+    begin = f"-{job.span_s:.0f}s" if job.span_s < 120 else f"-{job.span_s / 60:g}m"
+    times = f"{' ' * _SCALE}{begin}{'now':>{max(0, width - len(begin))}}"
+    return [*_scaled(canvas.rows(), f"{top:.1f}s", pen), [(times, "dim")]]
 
 
 def _scaled(rows: list[Runs], top: str, pen: Pen) -> list[Runs]:

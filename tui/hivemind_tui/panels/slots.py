@@ -12,6 +12,7 @@ from textual.strip import Strip
 from hivemind.text.humanise import NOTHING, short_count, short_duration
 from hivemind.text.shells import word
 from hivemind.world.snapshot import LaneView, TicketView
+from hivemind_tui.panels.agent_table import number
 from hivemind_tui.panels.curve import trend
 from hivemind_tui.render import table, wait_reason
 from hivemind_tui.render.format import level, whole
@@ -132,10 +133,6 @@ def _rate(ticket: TicketView, _pen: Pen) -> Span:
     return f"{short_count(ticket.output_tokens / ticket.since_s)}/s", "dim"
 
 
-def _try(ticket: TicketView, _pen: Pen) -> Span:
-    return (str(ticket.attempt), "recover") if ticket.attempt > 1 else (".", "rule")
-
-
 _AGENT: Column[TicketView] = Column("agent", "AGENT", 10, 0, lambda ticket, _: (ticket.agent, "text"), "<")
 # A few letters of a model's name say nothing: it is shown where it has ten cells.
 _MODEL: Column[TicketView] = Column("model", "MODEL", 10, 0, lambda ticket, _: (ticket.model, "dim"), "<")
@@ -147,7 +144,7 @@ _IN_FLIGHT: Table[TicketView] = Table(
         Column("since", "FOR", 6, 0, lambda ticket, _: (short_duration(ticket.since_s), "text")),
         Column("tokens", "TOK", 4, 0, _tokens),
         Column("rate", "TOK/S", 6, 4, _rate),
-        Column("try", "TRY", 3, 2, _try),
+        Column("try", "TRY", 3, 2, lambda ticket, _: number(ticket.attempt if ticket.attempt > 1 else 0, "recover")),
     ),
     rest=_MODEL,
     lead=3,

@@ -68,15 +68,12 @@ def bar(phases: Sequence[Phase], axis: Axis, pen: Pen) -> list[Span]:
     cells = min(axis.width, max(last - first + 1, len(phases)))
     first = min(first, axis.width - cells)
     spans: list[Span] = [(" " * first, "text")]
-    for phase, share in zip(phases, shares([phase.length_s for phase in phases], cells, _ranks(phases)), strict=True):
-        sign = PHASES[phase.kind]
-        spans.append((getattr(pen.glyphs, sign.glyph) * share, sign.role))
+    ranks = [_ORDER[phase.kind] for phase in phases]
+    for phase, share in zip(phases, shares([phase.length_s for phase in phases], cells, ranks), strict=True):
+        glyph, role = pen.sign(PHASES[phase.kind])
+        spans.append((glyph * share, role))
     spans.append((" " * (axis.width - first - cells), "text"))
     return spans
-
-
-def _ranks(phases: Sequence[Phase]) -> list[int]:
-    return [_ORDER[phase.kind] for phase in phases]
 
 
 def shares(lengths: Sequence[float], cells: int, ranks: Sequence[int]) -> list[int]:
@@ -110,19 +107,15 @@ def times_of_day(axis: Axis, offset_s: float, mark: str) -> str:
     start = max(0.0, min(LATEST, axis.first * axis.cell_s + offset_s))
     # Round by the clock on the wall here, not by the one in Greenwich.
     east_s = local(start).tm_gmtoff
-    step = _step(axis, 11)
+    step = _rounded(_STEPS, 11 * axis.cell_s)
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < _DAY else "%d %b"
-
-    def label(moment: float) -> str:
-        return time.strftime(form, local(moment - east_s))
-
-    marks = _marks(start + east_s, step, axis.span_s)
-    return _line(axis, ((moment - start - east_s, label(moment)) for moment in marks), mark)
+    marks = (moment - east_s for moment in _marks(start + east_s, step, axis.span_s))
+    return _line(axis, ((moment - start, time.strftime(form, local(moment))) for moment in marks), mark)
 
 
 def times_since(axis: Axis, mark: str) -> str:
     """Return the labels above an axis that begins at zero: `0s`, `5s`, `10s`, `1m`."""
-    marks = _marks(0.0, _step(axis, 8), axis.span_s)
+    marks = _marks(0.0, _rounded(_STEPS, 8 * axis.cell_s), axis.span_s)
     return _line(axis, ((moment, rounded(moment)) for moment in marks), mark)
 
 
@@ -133,10 +126,6 @@ def rounded(moment: float) -> str:
         whole, left = divmod(left, seconds)
         parts += [f"{whole}{unit}"] if whole else []
     return "".join(parts) or "0s"
-
-
-def _step(axis: Axis, cells: int) -> float:
-    return _rounded(_STEPS, cells * axis.cell_s)
 
 
 def _marks(start: float, step: float, span: float) -> Iterator[float]:

@@ -89,25 +89,19 @@ def _round(value: float, step: float) -> float:
 
 
 def typed(name: str, text: str) -> float:
-    """Return the number typed for a knob: `12`, `0.7`, `400k`; `none` for no limit. Raises: Rejected."""
+    """Return the number typed for a knob: `1,000`, `0.7`, `400k`; `none` for no limit. Raises: Rejected."""
     text = text.strip()
     if KNOBS[name].zero_is_none and text.lower() in ("none", "no", "off"):
         return 0.0
-    value = parsed(text.removesuffix(DIALS[name].unit or "\0"))
-    if value is None:
+    digits = text.removesuffix(DIALS[name].unit or "\0").strip().replace(",", "").replace("_", "")
+    scale = {"k": 1e3, "m": 1e6}.get(digits[-1:].lower(), 1.0)
+    try:
+        value = float(digits[:-1] if scale > 1 else digits) * scale
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
         raise Rejected(f"{text!r} is no number; {name} goes from {reach(name)}")
     return value
-
-
-def parsed(text: str) -> float | None:
-    """Return a number as people write it: `1,000`, `12.5`, `400k`, `1.5M`; None where it is none."""
-    text = text.strip().replace(",", "").replace("_", "")
-    scale = {"k": 1e3, "m": 1e6}.get(text[-1:].lower(), 1.0)
-    try:
-        value = float(text[:-1] if scale > 1 else text) * scale
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def number(value: float) -> str:

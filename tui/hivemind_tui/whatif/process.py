@@ -19,7 +19,7 @@ from hivemind.text.shells import command_line
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.loop.child import Child
 from hivemind_tui.render.format import clean
-from hivemind_tui.sources.base import Link, Source
+from hivemind_tui.sources.base import Source
 from hivemind_tui.whatif.protocol import (
     MESSAGES,
     Message,
@@ -107,23 +107,13 @@ def recording_of(source: Source, snapshot: Snapshot) -> Path:
     if view is None:
         raise Rejected("nothing is recorded: a demo leaves no journal, nor does a proxy with journal.enabled off")
     path = Path(view.path)
-    if not os.access(path, os.R_OK) or path.is_dir():
-        raise Rejected(_out_of_reach(path, source.link, view.failing))
-    return _first_part(path)
-
-
-def _out_of_reach(path: Path, link: Link, failing: str) -> str:
-    if failing:
-        return f"the journal can't be written ({failing}), so there is nothing to simulate"
-    if link.kind == "attached":
-        line = command_line("hivemind what-if", path.name.partition(".")[0])
-        return f"{path} can't be read on this machine; over there: {line}"
-    return f"{path} can't be read"
-
-
-def _first_part(path: Path) -> Path:
-    """Return the first part, from which the later ones are found."""
     name = path.name.partition(".")[0]
+    if not os.access(path, os.R_OK) or path.is_dir():
+        if view.failing:
+            raise Rejected(f"the journal can't be written ({view.failing}), so there is nothing to simulate")
+        line = command_line("hivemind what-if", name)
+        there = f" on this machine; over there: {line}" if source.link.kind == "attached" else ""
+        raise Rejected(f"{path} can't be read{there}")
     try:
         parts = parts_in(path.parent).get(name, {})
     except OSError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from hivemind.errors import UsageError
@@ -124,7 +124,9 @@ def with_change(what_if: WhatIf, change: Change) -> WhatIf:
     kept = [each for each in what_if.changes if each.name != change.name]
     if change.name not in KNOBS or what_if.base.get(change.name) != _number(change):
         kept.append(change)
-    return replace(what_if, changes=in_order(kept), name=change.name, choosing=True, trouble="")
+    # Knobs in the page's order, then the other changes.
+    kept.sort(key=lambda each: NAMES.index(each.name) if each.name in NAMES else len(NAMES))
+    return replace(what_if, changes=tuple(kept), name=change.name, choosing=True, trouble="")
 
 
 def without(what_if: WhatIf, name: str) -> WhatIf:
@@ -133,17 +135,6 @@ def without(what_if: WhatIf, name: str) -> WhatIf:
     kept = tuple(each for each in what_if.changes if each.name != name)
     left = replace(what_if, changes=kept, choosing=True)
     return left if left.name in left.names else replace(left, name=names[max(0, names.index(what_if.name) - 1)])
-
-
-def in_order(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Return knobs in the page's order, then the other changes."""
-    order = {name: index for index, name in enumerate(NAMES)}
-    return tuple(sorted(changes, key=lambda each: order.get(each.name, len(order))))
-
-
-def words(changes: Sequence[Change]) -> str:
-    """Return the changes as on a command line."""
-    return ", ".join(map(str, changes))
 
 
 def _number(change: Change) -> float:
