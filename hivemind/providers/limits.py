@@ -73,16 +73,12 @@ def _place(raw: bytes) -> tuple[bool, str, str] | None:
 
 
 def _reading(window: str, stated: dict[str, str], by: Clocks) -> WindowReading | None:
-    limit = _whole(stated.get("limit"))
-    remaining = _whole(stated.get("remaining"))
-    reset = stated.get("reset")
-    if (limit is not None and limit <= 0) or (limit is None and "limit" in stated):
-        return None
+    limit, remaining = _whole(stated.get("limit", "")), _whole(stated.get("remaining", ""))
     if remaining is not None and remaining < 0:
         remaining = None
-    if limit is None and remaining is None:
+    if ("limit" in stated and (limit is None or limit <= 0)) or (limit is None and remaining is None):
         return None
-    return WindowReading(_KINDS[window], limit, remaining, None if reset is None else seconds_until(reset, by))
+    return WindowReading(_KINDS[window], limit, remaining, seconds_until(stated.get("reset", ""), by))
 
 
 def _tightest(readings: Iterable[WindowReading | None]) -> tuple[WindowReading, ...]:
@@ -103,15 +99,14 @@ def _utilisation(name: str, stated: dict[str, str], by: Clocks) -> Utilisation |
     used = parse_number(stated.get("utilization", ""))
     if used is None:
         return None
-    reset = stated.get("reset")
-    reset_in_s = None if reset is None else seconds_until(reset, by, _LONGEST_PLAN_S)
+    reset_in_s = seconds_until(stated.get("reset", ""), by, _LONGEST_PLAN_S)
     if reset_in_s is not None and reset_in_s > _LONGEST_PLAN_S:
         reset_in_s = None
     return Utilisation(name, min(1.0, max(0.0, used)), reset_in_s, stated.get("status", ""))
 
 
-def _whole(value: str | None) -> int | None:
-    if value is not None and value.isdecimal() and len(value) <= 15:
-        return int(value)
-    amount = None if value is None else parse_number(value)
+def _whole(value: str) -> int | None:
+    if value.isdecimal() and len(value) <= 15:
+        return int(value)  # the usual spelling
+    amount = parse_number(value)
     return None if amount is None or abs(amount) > 1e15 else int(amount)

@@ -8,7 +8,7 @@ from itertools import chain
 
 from hivemind.providers.base import Facts, Headers
 from hivemind.providers.dialect import Dialect
-from hivemind.providers.encoding import Decoder, decoder_for
+from hivemind.providers.encoding import decoder_for
 from hivemind.providers.outline import Outline
 from hivemind.providers.prompt import LONGEST, is_object
 
@@ -23,23 +23,22 @@ def facts_in_steps(
 ) -> Generator[None, None, Facts]:
     """Return :meth:`Dialect.facts` of a long or encoded body, in bounded memory and in steps; other work can run
     between them. Parts that can't be read are omitted, :attr:`Facts.unread` says why, and the size is an estimate."""
-    if dialect.is_opaque(headers):
-        return dialect.facts(path, query, headers, body)
     decoder = decoder_for(headers)
-    if decoder is None and not is_object(body):
+    if dialect.is_opaque(headers) or (decoder is None and not is_object(body)):
         return dialect.facts(path, query, headers, body)  # a form or a file, of which only the length is known
-    others = [pair for pair in headers if pair[0] != b"content-encoding"]
     pieces = iter((body,)) if decoder is None else decoder.steps(body)
     short = yield from _short(pieces)
-    if decoder is not None and decoder.failed and isinstance(short, bytes):
-        return _unread(dialect.facts(path, query, others, b"{}"), decoder, None, body)
     if isinstance(short, bytes):
-        return dialect.facts(path, query, others, short or b"{}")
+        if decoder is None or not decoder.failed:
+            return dialect.request_facts(path, query, short or b"{}")
+        return replace(dialect.request_facts(path, query, b"{}"), size_chars=len(body), unread=decoder.failed)
     outline = Outline()
     yield from outline.look_at(chain(short, pieces))
-    facts = dialect.facts(path, query, others, outline.end())
-    if outline.failed or (decoder is not None and decoder.failed):
-        return _unread(facts, decoder, outline, body)
+    facts = dialect.request_facts(path, query, outline.end())
+    undecoded = decoder.failed if decoder is not None else ""
+    if undecoded or outline.failed:
+        why = undecoded or (outline.failed if outline.is_json else "")
+        return replace(facts, size_chars=max(outline.size, len(body)), unread=why)
     return replace(facts, size_chars=outline.size - outline.payload)
 
 
@@ -55,12 +54,3 @@ def _short(pieces: Iterator[bytes]) -> Generator[None, None, bytes | list[bytes]
         if len(parts) % _STEP_PIECES == 0:
             yield
     return b"".join(parts)
-
-
-def _unread(facts: Facts, decoder: Decoder | None, outline: Outline | None, body: bytes) -> Facts:
-    why = decoder.failed if decoder is not None else ""
-    seen = 0
-    if outline is not None:
-        seen = outline.size
-        why = why or (outline.failed if outline.is_json else "")
-    return replace(facts, size_chars=max(seen, len(body)), unread=why)

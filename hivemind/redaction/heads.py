@@ -28,12 +28,8 @@ class Heads(Protocol):
     method: str
     raw_path: bytes
     query: bytes
-
-    @property
-    def request(self) -> Headers: ...
-
-    @property
-    def response(self) -> Headers: ...
+    request: list[tuple[bytes, bytes]]
+    response: list[tuple[bytes, bytes]]
 
 
 def secrets_of(heads: Heads, known: Iterable[str] = ()) -> tuple[str, ...]:

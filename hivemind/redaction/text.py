@@ -90,11 +90,8 @@ def holds_key(text: str) -> bool:
 
 
 def _holds_key(text: str) -> bool:
-    return any(_recognises(each) for each in decodings(text))
-
-
-def _recognises(text: str) -> bool:
-    return text_finder().pattern.search(text) is not None or any(pattern.search(text) for pattern in _ANNOUNCED)
+    patterns = (text_finder().pattern, *_ANNOUNCED)
+    return any(pattern.search(each) for each in decodings(text) for pattern in patterns)
 
 
 _cached_holds_key = lru_cache(maxsize=1024)(_holds_key)

@@ -1,4 +1,4 @@
-"""The settings as a table: one row each, with its three spellings and what it may hold, read off the model."""
+"""The settings as a table, derived from the model, and as command line flags."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ PREFIX = "HIVEMIND_"
 Path = tuple[str, ...]
 _BODIES = "journal.bodies"
 _DESTINATION = "setting:"
-"""Marks what in a namespace is a setting, so that a command's own flags can't clash with one."""
+"""Prefix of settings in a namespace, so that a command's own flags can't clash with one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One setting: its names, its default and what it may hold."""
+    """One setting: its names, default and allowed values."""
 
     path: Path
-    """Its name, after its section's where it is in one."""
+    """Section, if any, and name."""
     group: str
-    """One line about its section; empty for a setting that is in none."""
+    """The section's description; empty if it is in none."""
     help: str
     default: Any
     kind: type
@@ -49,17 +49,17 @@ class Option:
 
     @property
     def key(self) -> str:
-        """As in the file, after its section's name."""
+        """Return the dotted name, as in the file."""
         return ".".join(self.path)
 
     @property
     def secret(self) -> bool:
-        """Nothing of it is shown. A dictionary holds a secret under each name."""
+        """Return whether the value is never shown. A dictionary holds a secret under each name."""
         return self.kind in (SecretStr, dict)
 
     @property
     def allowed(self) -> str:
-        """What it may hold, for people: `a whole number from 0 to 65,535`, `hold or refuse`; empty for text."""
+        """Return the allowed values: `a whole number from 0 to 65,535`, `hold or refuse`; empty for text."""
         if self.choices:
             return " or ".join((", ".join(self.choices[:-1]), self.choices[-1]))
         if self.kind is bool:

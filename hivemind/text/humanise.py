@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 NOTHING = "—"
-"""Stands on a screen for a value that isn't known."""
+"""Shown for an unknown value."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 

@@ -73,8 +73,8 @@ def filled(shell: Shell, text: str) -> str:
 def command_line(program: str, *words: str, then: str = "", shell: Shell = "bash") -> str:
     """Return a command that may be pasted: `hivemind budget alice AMOUNT`.
 
-    `program` and `then` are ours, and stand as they are: `hivemind budget`, and what the reader fills in. The words may
-    be anybody's; none of them is taken for a flag.
+    `program` and `then` are our own text, used as is: `hivemind budget`, and what the reader fills in. The words may
+    come from anywhere; none of them is taken for a flag.
     """
     guard = ["--"] if any(each.startswith("-") for each in words) else []
     return " ".join([program, *guard, *(word(shell, each) for each in words), *([then] if then else [])])
@@ -101,7 +101,7 @@ def removed(shell: Shell, *names: str) -> str:
 
 def curl(shell: Shell, url: str, *headers: str) -> str:
     """Return the line that fetches a URL; a header is a constant of ours that may read a variable."""
-    program = "curl.exe" if shell == "powershell" else "curl"  # PowerShell has something else by the name of curl
+    program = "curl.exe" if shell == "powershell" else "curl"  # `curl` is another command in PowerShell
     return " ".join((program, "-s", *(f'-H "{header}"' for header in headers), filled(shell, url)))
 
 

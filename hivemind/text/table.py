@@ -15,7 +15,7 @@ _STYLES = {"dim": "2", "bold": "1", "good": "32", "warn": "33", "bad": "31"}
 _GAP = 2
 _PLAINER = str.maketrans({"├": "|", "│": "|", "└": "`", "…": "~", "±": "+-"})
 _LEAST = 4
-"""A column is cut to no less than this, where nothing else helps."""
+"""Least width of any column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column and its place on a terminal that is too narrow."""
+    """A column, and what happens to it on a narrow terminal."""
 
     title: str
     right: bool = False
-    """Numbers stand so."""
+    """Aligned to the right, as numbers are."""
     cut: bool = False
-    """It is made narrower where the table is too wide."""
+    """It may be narrowed."""
     least: int = 12
-    """But no narrower than this, as long as something else can be left out."""
+    """Its width is kept at this as long as another column can be omitted."""
     spare: int = 0
-    """Left out where that isn't enough; the largest first, 0 never."""
+    """It may be omitted: columns with the largest number first, 0 never."""
 
 
 def width() -> int | None:
@@ -90,7 +90,7 @@ def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], room:
 
 
 def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> None:
-    """First cut a little, then leave out, then cut as much as it takes."""
+    """Narrow columns to their `least`, then omit columns, then narrow further."""
     while not _cut(widths, room, {n: columns[n].least for n in widths if columns[n].cut}):
         spare = max((n for n in widths if columns[n].spare), key=lambda n: columns[n].spare, default=None)
         if spare is None:
@@ -100,18 +100,13 @@ def _fit(columns: Sequence[Column], widths: dict[int, int], room: int) -> None:
 
 
 def _cut(widths: dict[int, int], room: int, least: dict[int, int]) -> bool:
-    """Make these columns narrower until the table fits, the one with most to give first; False, and no change, where it
-    can't."""
-    over = _over(widths, room)
+    """Narrow these columns until the table fits, the widest surplus first; return False, unchanged, if it can't."""
+    over = sum(widths.values()) + _GAP * (len(widths) - 1) - room
     if sum(max(0, widths[n] - size) for n, size in least.items()) < over:
         return False
     for _ in range(over):
         widths[max(least, key=lambda n: widths[n] - least[n])] -= 1
     return True
-
-
-def _over(widths: dict[int, int], room: int) -> int:
-    return sum(widths.values()) + _GAP * (len(widths) - 1) - room
 
 
 def _line(columns: Sequence[Column], row: Sequence[Cell], widths: dict[int, int]) -> str:

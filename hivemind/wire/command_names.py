@@ -47,9 +47,7 @@ def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -
             return name
         try:
             found = names.find(name) or names.find(normalised(name))
-            if found is not None:
-                return found
-            return names.spelled(normalised(name)) if introduces else name
+            return found or (names.spelled(normalised(name)) if introduces else name)
         except BadName as error:
             if introduces:
                 raise Rejected(str(error)) from None
