@@ -52,9 +52,8 @@ class Dispatcher:
     def open_lane(self, now: float, key: str, config: LaneConfig) -> Lane:
         """Add a lane that isn't known yet."""
         self.lanes.make_room()
-        total, most = None, config.max_concurrency_per_upstream
-        if most and self.config.admission:
-            total = self._totals.setdefault(config.upstream, Gate(float(most)))
+        most = config.max_concurrency_per_upstream if self.config.admission else 0
+        total = self._totals.setdefault(config.upstream, Gate(float(most))) if most else None
         lane = self.lanes[key] = Lane(key, config, self.config, self.events.append, total)
         self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, config))
         return lane

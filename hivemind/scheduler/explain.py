@@ -25,8 +25,7 @@ _NEXT: _Shut = ("next", None)
 
 def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
     """Return the lane's gauges; `paused`: the operator holds all admissions."""
-    circuit, aimd, total = lane.circuit, lane.aimd, lane.total
-    reopens_at = circuit.reopens_at
+    circuit, aimd, total, reopens_at = lane.circuit, lane.aimd, lane.total, lane.circuit.reopens_at
     superseded = tuple(
         name
         for name, kind in (("rpm", WindowKind.REQUESTS), ("tpm", WindowKind.TOKENS))
@@ -117,8 +116,7 @@ class _LaneView:
         window_s = 0.0
         if self._lane.settings.rate_windows:
             family = ticket.request.family
-            outlook = self._outlooks.get(family)
-            if outlook is None:
+            if (outlook := self._outlooks.get(family)) is None:
                 outlook = self._outlooks[family] = Outlook(self._lane.allowance(family), ticket, self._now)
             held, window_s = outlook.held, outlook.after(ticket)
         ahead = self._ahead if window_s else self._flowing

@@ -104,8 +104,7 @@ class Lane:
 
     def allowance(self, family: str) -> Allowance:
         """Return the rate windows of a family of models."""
-        allowance = self.allowances.get(family)
-        if allowance is None:
+        if (allowance := self.allowances.get(family)) is None:
             allowance = self.allowances[family] = Allowance(self.config)
         return allowance
 

@@ -135,8 +135,7 @@ class Ledger:
         self._price = price
         waiting, self._unpriced = self._unpriced, []
         for name, provider, model, usage in waiting:
-            agent = self._agents.get(name)
-            if agent is not None:
+            if (agent := self._agents.get(name)) is not None:
                 _add(agent, self.cost(provider, model, usage).minus(Spent(usage.total)))
                 self.unsaved.add(name)
 

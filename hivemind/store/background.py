@@ -120,8 +120,7 @@ class BackgroundWriter(ABC, Generic[T]):
             return self._items[0]
 
     def _append(self, item: T) -> None:
-        merged = self.merge(self._items[-1], item) if len(self._items) > self._writing else None
-        if merged is not None:
+        if len(self._items) > self._writing and (merged := self.merge(self._items[-1], item)) is not None:
             self.waiting -= self.size(self._items.pop())
             item = merged
         self._items.append(item)
@@ -131,8 +130,7 @@ class BackgroundWriter(ABC, Generic[T]):
         self.waiting -= self.size(self._items.popleft())
         if rest is None:
             return
-        merged = self.merge(rest, self._items[0]) if len(self._items) == 1 else None
-        if merged is not None:
+        if len(self._items) == 1 and (merged := self.merge(rest, self._items[0])) is not None:
             self.waiting -= self.size(self._items.pop())
             rest = merged
         self._items.appendleft(rest)

@@ -86,8 +86,7 @@ class Allowance:
         doubted = []
         charges = {window.kind: charge for window, charge in reservation or ()}
         for reading in readings:
-            window = self.windows.get(reading.kind)
-            if window is None:
+            if (window := self.windows.get(reading.kind)) is None:
                 if not reading.limit:
                     continue
                 window = self.windows[reading.kind] = Window(reading.kind, None)
@@ -110,13 +109,10 @@ class Allowance:
         """Settle the attempt's real usage. If unknown, its request and input count as used, its output as not produced;
         an attempt that was never sent used nothing."""
         for window, charge in reservation:
-            if not sent:
+            real = charge.amount
+            if not sent or (usage is None and window.kind is WindowKind.OUTPUT):
                 real = 0.0
-            elif window.kind is WindowKind.REQUESTS:
-                real = charge.amount
-            elif usage is None:
-                real = 0.0 if window.kind is WindowKind.OUTPUT else charge.amount
-            else:
+            elif usage is not None and window.kind is not WindowKind.REQUESTS:
                 real = self._used(window.kind, usage)
             window.settle(now, charge, real)
 

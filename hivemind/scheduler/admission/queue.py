@@ -274,9 +274,7 @@ class LaneQueue:
     def _classes(self, now: float) -> list[Priority]:
         """Return the classes in which tickets wait, most urgent now first."""
         waiting = {band.priority for band in self._bands.values() if band.waiting}
-        if len(waiting) < 2:
-            return list(waiting)
-        return sorted(waiting, key=lambda priority: self._rank(priority, now))
+        return list(waiting) if len(waiting) < 2 else sorted(waiting, key=lambda priority: self._rank(priority, now))
 
     def _rank(self, priority: Priority, now: float) -> tuple[int, float]:
         if self._passes[priority] >= self._config.max_passes:

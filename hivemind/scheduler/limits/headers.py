@@ -240,12 +240,11 @@ class HeaderWindow:
 
     def _read_bucket(self, now: float, remaining: float, started_at: float, own: float) -> None:
         fresh = remaining - self._pending - self._blind
-        if started_at < self._read_at:
-            # A reply older than the last one may only lower the level; what it confirms was subtracted twice.
+        if started_at >= self._read_at:
+            self._watch_for_others(now, remaining)
+            self._level = fresh
+        else:  # an older reply may only lower the level; what it confirms was subtracted twice
             self._level = min(self._level + own, fresh)
-            return
-        self._watch_for_others(now, remaining)
-        self._level = fresh
 
     def _watch_for_others(self, now: float, remaining: float) -> None:
         """Add up by how much successive replies fall short of what is expected. Rounding and latency cancel out over

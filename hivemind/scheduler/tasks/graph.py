@@ -195,10 +195,9 @@ class Tasks(dict[str, Task]):
 
     def known(self, name: str) -> Task:
         """Return the task of that id. Raises: Rejected: there is none."""
-        task = self.get(name)
-        if task is None:
+        if name not in self:
             raise Rejected(f"no task named {name!r}" + (f"; known: {_some(self)}" if self else ""))
-        return task
+        return self[name]
 
     def _checked(self, specs: list[TaskSpec]) -> list[str]:
         """Return their ids and those of their predecessors, each after all that it waits for."""
@@ -283,8 +282,7 @@ class Tasks(dict[str, Task]):
             task = queue.popleft()
             queued.discard(task)
             waiting = (follower.priority for follower in task.followers if follower.state == "waiting")
-            priority = min(waiting, default=task.spec.priority)
-            priority = min(priority, task.spec.priority)
+            priority = min((task.spec.priority, *waiting))
             if priority is not task.priority:
                 task.priority = priority
                 changed.append(task)
