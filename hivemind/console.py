@@ -160,4 +160,4 @@ class Console:
                 if self._queue.empty():
                     self._stream.flush()
             except (OSError, ValueError):
-                return  # the other end is gone, and with it whoever could be told
+                return  # the other end is gone

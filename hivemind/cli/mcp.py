@@ -37,8 +37,8 @@ def _run(namespace: argparse.Namespace) -> int:
     settings = given_settings(environ, Path.cwd())
     url = namespace.attach or environ.get(URL_VARIABLE) or own_url(settings, "--attach")
     names = ((TOKEN_VARIABLE, "control_token"), (STATE_VARIABLE, "state_dir"))
-    told = {**environ, **{variable: str(settings[name]) for variable, name in names if name in settings}}
-    asyncio.run(_serve(url, namespace.token_file, _agent(namespace.agent, environ), told))
+    given = {**environ, **{variable: str(settings[name]) for variable, name in names if name in settings}}
+    asyncio.run(_serve(url, namespace.token_file, _agent(namespace.agent, environ), given))
     return 0
 
 

@@ -177,7 +177,7 @@ class UsageRow(Output):
 
 
 class TotalsRow(UsageRow):
-    """Of everybody since the start."""
+    """Usage of all agents since the start."""
 
     refused: int
     abandoned: int

@@ -103,7 +103,7 @@ def _started(namespace: argparse.Namespace, plan: Plan, settings: Settings) -> i
 
 
 def _report_file(name: str | None) -> Path | None:
-    """Raises: UsageError: nothing can be written there, which had better be known before."""
+    """Raises: UsageError: nothing can be written there."""
     if name is None:
         return None
     path = Path(name)
@@ -136,7 +136,7 @@ async def _served(
             to=namespace.to,
         ) as session:
             context = BatchContext(session, plan, folder, os.environ, screen.say, time.time)
-            with _stopping_on_signals(context, screen) as told:
+            with _stopping_on_signals(context, screen) as received:
                 try:
                     left = await begin(context, runner, how)
                     given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
@@ -148,26 +148,26 @@ async def _served(
                     with contextlib.suppress(ControlError):
                         await context.leave(plan.name, context.place.runner, 0)
             await asyncio.to_thread(screen.close)
-            _tell(standing, report)
-            if told:
+            _print_result(standing, report)
+            if received:
                 screen.say(f"to go on: {command_line('hivemind batch --resume', str(namespace.plan))}", "")
     finally:
         await asyncio.to_thread(screen.close)
-    return 128 + told[0] if told else 0 if standing.complete else 1
+    return 128 + received[0] if received else 0 if standing.complete else 1
 
 
 @contextlib.contextmanager
 def _stopping_on_signals(context: BatchContext, screen: Screen) -> Iterator[list[int]]:
-    """The first signal ends everything in good order, the second at once. Gives the signals that came."""
+    """End everything in good order at the first signal, at once at the second. Yields the signals received."""
     loop = asyncio.get_running_loop()
-    told: list[int] = []
+    received: list[int] = []
 
     def stop(number: int) -> None:
-        if not told:
+        if not received:
             screen.say(f"{signal.Signals(number).name}: what runs is told to end; once more ends it at once", "warn")
         else:
             context.at_once.set()
-        told.append(number)
+        received.append(number)
         context.stop.set()
         context.changed.set()
 
@@ -175,14 +175,13 @@ def _stopping_on_signals(context: BatchContext, screen: Screen) -> Iterator[list
     for number in heeded:
         loop.add_signal_handler(number, stop, number)
     try:
-        yield told
+        yield received
     finally:
         for number in heeded:
             loop.remove_signal_handler(number)
 
 
-def _tell(standing: BatchProgress, report: Path | None) -> None:
-    """The table on standard output, and the report."""
+def _print_result(standing: BatchProgress, report: Path | None) -> None:
     from hivemind.agents.progress import Ink, as_json, closing, size_of
 
     if report is not None:

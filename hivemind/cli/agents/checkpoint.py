@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class NotKept(HiveMindError):
-    """What was asked for isn't in a checkpoint, or can't be read."""
+    """A checkpoint or its conversation isn't there, or can't be read."""
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def checkpoint_folder(settings: Settings) -> Path:
 
 
 def all_in(folder: Path) -> list[Found]:
-    """Every checkpoint, the newest first; of files that can't be read a line is said each. Raises: NotKept."""
+    """Return every checkpoint, the newest first, and print a note for each unreadable file. Raises: NotKept."""
     try:
         found, wrong = listed(folder)
     except OSError as error:
@@ -142,13 +142,13 @@ def _show(one: Found, *, as_json: bool, alone: bool) -> None:
 
 
 def write_out(json: bytes) -> None:
-    """On standard output, as it is, and a line's end."""
+    """Write bytes of JSON as they are to standard output, and end the line."""
     sys.stdout.flush()
     sys.stdout.buffer.write(json.strip() + b"\n")
 
 
 def table(found: Sequence[Found], now: float, room: int | None) -> list[str]:
-    """A row each, in at most so many cells where that can be done; None: as wide as it gets."""
+    """Return a table in at most `room` cells, if possible; None: as wide as it gets."""
     return lines(_COLUMNS, [_row(each, now) for each in found], room)
 
 
@@ -169,7 +169,7 @@ def _row(found: Found, now: float) -> list[Cell | str]:
 
 
 def facts(found: Found, now: float) -> list[str]:
-    """Everything but the conversation, a fact a line."""
+    """Return everything but the conversation, a fact a line."""
     kept = found.checkpoint
     started_by = f", started by {printable(kept.parent)}" if kept.parent else ""
     rows = [
@@ -186,10 +186,12 @@ def facts(found: Found, now: float) -> list[str]:
     if kept.command:
         rows += [("command", printable(redact(shlex.join(kept.command)))), ("folder", printable(kept.cwd))]
     if kept.request is not None:
-        asked = kept.request
-        who = " ".join(filter(None, (asked.client and f"by {asked.client}", asked.model and f"for {asked.model}")))
-        rows.append(("request", printable(f"{asked.method} {asked.path} to {asked.upstream} {who}".rstrip())))
-        rows.append(("asked", moment(asked.at)))
+        request = kept.request
+        who = " ".join(
+            filter(None, (request.client and f"by {request.client}", request.model and f"for {request.model}"))
+        )
+        rows.append(("request", printable(f"{request.method} {request.path} to {request.upstream} {who}".rstrip())))
+        rows.append(("asked", moment(request.at)))
     masked = f", {kept.masked} credential{'s' * (kept.masked > 1)} in it masked" if kept.masked else ""
     body = f"{size(kept.conversation_bytes)}{masked}" if kept.conversation_bytes else f"not kept: {kept.left_out}"
     rows.append(("conversation", body))
@@ -217,7 +219,7 @@ def ago(seconds: float) -> str:
 
 
 def moment(at: float) -> str:
-    """Local time, in full."""
+    """Return the local time in full."""
     return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))
 
 

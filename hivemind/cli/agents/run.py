@@ -103,7 +103,7 @@ def run_in_session(
                     raise
                 return code or 128 + foreground.number
             except ControlError as error:
-                raise HiveMindError(f"the proxy can't be asked any more: {error}") from None
+                raise HiveMindError(f"the proxy can't be reached any more: {error}") from None
         return code
 
     try:
@@ -115,7 +115,7 @@ def run_in_session(
 
 
 def _where_to_look(namespace: argparse.Namespace) -> Mapping[str, str]:
-    """In an agent's process its proxy is meant, unless a flag names another place."""
+    """Return the environment; an agent's process uses its own proxy, unless a flag names another."""
     named = given_flags(namespace).keys() & {"host", "port"}
     return {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
 

@@ -88,7 +88,7 @@ def _source(path: Path) -> str:
 
 
 def _understood(entries: Iterable[Entry | Unreadable | None], counts: Counter[str]) -> Iterator[ParsedAttempt]:
-    """Those that are requests of models; the others are counted, by why they aren't."""
+    """Yield the requests of models, and count the other entries by why they aren't."""
     claims = Claims(KnownNames(), AgentSettings())
     for entry in entries:
         if isinstance(entry, Unreadable):
@@ -103,8 +103,8 @@ def _left_out(counts: Counter[str]) -> str:
     """`; left out: 3 (no requests of models), 1 (an entry has no URL)`."""
     if not counts:
         return ""
-    told = [f"{count:,} ({printable(why[:100])})" for why, count in counts.most_common(5)]
-    return f"; left out: {', '.join(told)}"
+    reasons = [f"{count:,} ({printable(why[:100])})" for why, count in counts.most_common(5)]
+    return f"; left out: {', '.join(reasons)}"
 
 
 def _write(folder: Path, name: str, events: Iterable[Event]) -> None:

@@ -114,7 +114,7 @@ def compared(
 
 
 def _check_agents(recording: Recording, changes: Sequence[Change]) -> None:
-    known = {asked.arrived.agent for asked in recording.trace.requests}
+    known = {each.arrived.agent for each in recording.trace.requests}
     for order in agent_commands(changes):
         if order.agent not in known:
             some = ", ".join(sorted(known)[:_AGENTS_NAMED]) + (" and others" if len(known) > _AGENTS_NAMED else "")

@@ -69,7 +69,7 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
 
 
 def _is_over(agent: AgentView) -> bool:
-    """Its process has ended, or it was known from an earlier run and hasn't asked since."""
+    """Its process has ended, or it was known from an earlier run and made no request since."""
     return agent.state == "idle" and (agent.running is False or (agent.running is None and not agent.requests))
 
 
@@ -82,15 +82,15 @@ def _end(code: int) -> str:
 
 
 def _state(agent: AgentView) -> str:
-    """What it does; of one that asks for nothing, whether its process runs, where a runner started that."""
+    """Return its state; for an idle agent whose process is known, whether that runs."""
     if agent.state != "idle" or agent.running is None:
         return agent.state
     return "running" if agent.running else "ended"
 
 
 def family(agents: list[AgentView]) -> Iterator[tuple[AgentView, str]]:
-    """Every agent once, under the one that started it, with the lines of the tree before it; a ring of parents, which
-    only a client's false word makes, begins with whoever was seen first."""
+    """Every agent once, under the one that started it, with the lines of the tree before it; a ring of parents,
+    which only wrong claims of clients make, begins with the agent seen first."""
     names = {agent.name for agent in agents}
     children: dict[str | None, list[AgentView]] = {}
     for agent in agents:

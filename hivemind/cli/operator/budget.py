@@ -73,9 +73,9 @@ def one(stands: AgentBudget) -> list[str]:
     return [first, *used]
 
 
-def shown(told: BudgetsPart, room: int | None) -> list[str]:
+def shown(budgets: BudgetsPart, room: int | None) -> list[str]:
     """Every budget in a table, the pool's first."""
-    return lines(_COLUMNS, [_row(each) for each in (told.pool, *told.agents)], room)
+    return lines(_COLUMNS, [_row(each) for each in (budgets.pool, *budgets.agents)], room)
 
 
 def budget_share(state: BudgetState | None) -> Cell:
@@ -127,12 +127,12 @@ def _set(namespace: argparse.Namespace, agent: str | None, text: str) -> int:
 
 
 def _stands(proxy: ProxyClient, agent: str | None) -> AgentBudget:
-    told = proxy.get("/budgets", BudgetsPart, agent=agent)
-    return told.pool if agent is None else told.agents[0]
+    budgets = proxy.get("/budgets", BudgetsPart, agent=agent)
+    return budgets.pool if agent is None else budgets.agents[0]
 
 
 def _raised(more: WantedBudget, stands: AgentBudget, agent: str | None) -> WantedBudget:
-    """So much on top of what there is; the other ceiling stays. Raises: UsageError."""
+    """Return the present budget with more added; the other ceiling stays. Raises: UsageError."""
     state = stands.budget
     whose = "the pool" if agent is None else agent
     tokens, dollars = (None, None) if state is None else (state.tokens, state.dollars)

@@ -74,7 +74,7 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
 
     world, totals = part.snapshot, part.snapshot.totals
     mode = styled(world.mode, _MODES.get(world.mode, ""))
-    told = [f"{mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})", ""]
+    text = [f"{mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})", ""]
     usage = totals.usage
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     parts = f"{count(usage.input_tokens)} in, {count(cached)} cached, {count(usage.output_tokens)} out"
@@ -87,14 +87,14 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
         ("agents", str(len(world.agents)), _by_state(agent.state for agent in world.agents)),
         ("tasks", number, _by_state((task.state for task in world.tasks), TASK_STATES)),
     ]
-    told += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
+    text += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
     if world.pool is not None:
-        told.append(f"{'pool':10}{world.pool.share:>8.0%}".replace("%", " %") + f"  {amounts.how_used(world.pool)}")
+        text.append(f"{'pool':10}{world.pool.share:>8.0%}".replace("%", " %") + f"  {amounts.how_used(world.pool)}")
     if world.recording is not None:
-        told.append(_journal(world.recording))
+        text.append(_journal(world.recording))
     if world.lanes:
-        told += ["", *lines(_COLUMNS, [_lane(view.state) for view in world.lanes], room)]
-    return told
+        text += ["", *lines(_COLUMNS, [_lane(view.state) for view in world.lanes], room)]
+    return text
 
 
 def _journal(recording: RecordingView) -> str:
