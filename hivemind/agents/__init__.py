@@ -1,1 +1,1 @@
-"""Agents as processes: their places, starting them, and what is kept of them when they end."""
+"""Agents as processes: running one, batches of tasks, and attempts that outlive their runner."""

@@ -32,9 +32,8 @@ class Ended:
     exit_code: int | None
     """Negative: the number of the signal that ended it; None: unknown, or it never ran."""
     began: float = 0.0
-    """Seconds since the epoch; 0: unknown."""
+    """Seconds since the epoch; 0: unknown. The end likewise."""
     ended: float = 0.0
-    """Seconds since the epoch; 0: unknown."""
 
 
 class TaskProcess:

@@ -1,11 +1,11 @@
-"""Starts one command and writes down how it ended, whatever becomes of whoever wanted it.
+"""Starts one command and notes how it ended, also if its runner is gone by then.
 
-Run as a program of its own (:mod:`.attempts` does), with the standard library alone, so that it is there at once::
+A program of its own that uses only the standard library, so that it starts quickly (see :mod:`.attempts`)::
 
     python -I -S shim.py FOLDER -- COMMAND...
 
-It takes the folder for itself before it starts anything, so the same attempt never runs twice. SIGTERM, SIGINT and
-SIGHUP are passed on to the command's process group, SIGUSR1 kills it. Standard output and error are the command's.
+It takes the folder before it starts anything, so the same attempt never runs twice. SIGTERM, SIGINT and SIGHUP are
+passed on to the command's process group, SIGUSR1 kills it. Standard output and error are the command's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import sys
 import time
 
 TAKEN, ENDED = "taken", "ended"
-"""Files of an attempt's folder: who has it (locked for as long as the shim lives), and how it ended."""
+"""Files of an attempt's folder: its shim (locked while the shim lives), and how the command ended."""
 NOT_FOUND, NOT_STARTED = 127, 126
 """Exit codes of commands that couldn't be started, as in a shell."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -25,9 +25,9 @@ _WAITED_FOR = {signal.SIGCHLD, signal.SIGUSR1, *_PASSED_ON}
 
 
 def main(argv: list[str]) -> int:
-    """Returns 0 once the command has ended, however it did; 3 where somebody has the folder already."""
+    """Return 0 once the command has ended, 3 if the folder is taken already."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
-    signal.signal(signal.SIGCHLD, _noted)  # else some systems drop it, because by default nothing is done about it
+    signal.signal(signal.SIGCHLD, _ignored)  # else some systems drop the signal
     folder, command = argv[0], argv[2:]
     lock = take(folder, f"{os.getpid()}\n")
     if lock is None:
@@ -40,8 +40,8 @@ def main(argv: list[str]) -> int:
 
 
 def take(folder: str, text: str) -> int | None:
-    """Make the folder's file of that text, locked from its first moment on. Returns the open file, which holds the
-    lock; None where there is one already."""
+    """Create the folder's file with that text, locked from the beginning. Return the open file, which holds the lock;
+    None if the file exists already."""
     draft = os.path.join(folder, f".{TAKEN}.{os.getpid()}")
     lock = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -57,7 +57,7 @@ def take(folder: str, text: str) -> int | None:
 
 
 def write(path: str, text: str) -> None:
-    """Write a file, whole or not at all; it is on the disk when this returns."""
+    """Write a file and sync it to the disk, whole or not at all."""
     draft = f"{path}.{os.getpid()}"
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     os.write(file, text.encode())
@@ -70,8 +70,7 @@ def write(path: str, text: str) -> None:
 
 
 def _run(command: list[str], note: int) -> int:
-    """The command's exit code; negative: the number of the signal that ended it. Which process it is gets noted in an
-    open file."""
+    """Run the command, and note its process in an open file. Return its exit code; negative: the signal's number."""
     try:
         child = os.posix_spawnp(
             command[0], command, os.environ, setpgroup=0, setsigmask=(), setsigdef=(signal.SIGCHLD, signal.SIGPIPE)
@@ -92,7 +91,7 @@ def _run(command: list[str], note: int) -> int:
 
 
 def started(pid: int) -> str:
-    """When a process was started, so that it isn't taken for a later one of its number; empty where that isn't known
+    """Return when a process was started, which tells it from a later one with its number; empty: unknown
     (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html, field 22)."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -101,8 +100,8 @@ def started(pid: int) -> str:
         return ""
 
 
-def _noted(number: int, frame: object) -> None:
-    """For a signal that is waited for."""
+def _ignored(number: int, frame: object) -> None:
+    """Do nothing: the signal is waited for."""
 
 
 if __name__ == "__main__":
