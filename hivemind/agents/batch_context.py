@@ -43,7 +43,7 @@ WHO = "batch"
 LAST_WORDS_S = 10.0
 """How long a runner that is to stop waits for a proxy that is away."""
 _LAST_WORD_S = 1.0
-"""How long if it is to stop at once."""
+"""How long it waits if it is to stop at once."""
 _CLAIM = re.compile(r"[0-9A-Za-z]+-[0-9]+-[0-9]+")
 _KEPT = 5
 """Earlier starts whose files are kept."""

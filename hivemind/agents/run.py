@@ -250,8 +250,8 @@ class Foreground:
         self._process: subprocess.Popen[bytes] | None = None
         self.number = 0
         """The signal that cancelled the task."""
-        self.before_stopping: Callable[[], object] = _nothing
-        """Called when the runner is about to be stopped by Ctrl-Z, until it is continued."""
+        self.before_stopping: Callable[[], object] | None = None
+        """Called before Ctrl-Z stops the runner."""
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
@@ -286,15 +286,12 @@ class Foreground:
 
     def _stop(self) -> None:
         """Stop as if the signal hadn't been caught; whether that is possible depends on the parent process."""
-        self.before_stopping()
+        if self.before_stopping is not None:
+            self.before_stopping()
         loop = asyncio.get_running_loop()
         loop.remove_signal_handler(signal.SIGTSTP)
         os.kill(os.getpid(), signal.SIGTSTP)
         loop.add_signal_handler(signal.SIGTSTP, self._stop)
-
-
-def _nothing() -> None:
-    """Where nobody wants to know."""
 
 
 def _has_the_terminal() -> bool:

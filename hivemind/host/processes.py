@@ -149,10 +149,9 @@ class Processes:
         task = next((each for each in self._engine.tasks.eligible(wanted.batch) if each.spec.command), None)
         if task is not None:
             self._engine.apply(ClaimTask(task.spec.id, wanted.runner), who)
-        mine = [each for each in self._engine.tasks.values() if wanted.batch in (None, each.spec.batch)]
-        running = sum(each.state == "running" for each in mine)
+        states = [state.state for state in self.tasks(wanted.batch)]
         given = None if task is None else _state(task)
-        return TaskClaim(given, sum(each.state in OPEN for each in mine), running)
+        return TaskClaim(given, sum(state in OPEN for state in states), states.count("running"))
 
 
 def _state(task: Task) -> TaskState:
