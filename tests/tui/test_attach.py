@@ -83,15 +83,15 @@ async def test_before_the_first_answer() -> None:
 
 
 async def test_commands() -> None:
-    """Whoever sits here signs with the name of this place; anybody else with his own."""
+    """They are signed with the name of this place."""
     proxy = busy_proxy()
     async with controlled(proxy) as url, watching(url) as source:
-        await source.apply(cmd.PauseAdmissions(True), "you")
-        await source.apply(cmd.PauseAdmissions(False), "script")
-        assert proxy.applied == [(cmd.PauseAdmissions(True), "ann@desk"), (cmd.PauseAdmissions(False), "script")]
+        await source.apply(cmd.PauseAdmissions(True))
+        await source.apply(cmd.PauseAdmissions(False))
+        assert proxy.applied == [(cmd.PauseAdmissions(True), "ann@desk"), (cmd.PauseAdmissions(False), "ann@desk")]
         proxy.reject = "no agent named 'bob'; known: ann"
         with pytest.raises(cmd.Rejected, match=r"^no agent named 'bob'; known: ann$"):
-            await source.apply(cmd.PauseAgent("bob", True), "you")
+            await source.apply(cmd.PauseAgent("bob", True))
 
 
 async def test_what_was_done_from_here_is_told_so() -> None:
@@ -111,7 +111,7 @@ async def test_what_came_of_a_command_is_seen_at_once() -> None:
     async with controlled(proxy) as url, watching(url, pace=NEVER) as source:
         proxy.at = 11.0
         assert source.snapshot().at == 10.0
-        await source.apply(cmd.PauseAdmissions(True), "you")
+        await source.apply(cmd.PauseAdmissions(True))
         await until(lambda: source.snapshot().at == 11.0)
 
 
@@ -144,7 +144,7 @@ async def test_lost_and_mended() -> None:
             await refused(source, f"not connected to {url}: nothing listens there; start the proxy")
             async with controlled(proxy, port_of(url)):
                 await until(lambda: source.link.lost_for_s is None)
-                await source.apply(cmd.Drain(True), "you")
+                await source.apply(cmd.Drain(True))
         assert proxy.applied == [(cmd.Drain(True), "ann")]
 
 
@@ -156,7 +156,7 @@ async def refused(source: AttachedSource, why: str) -> None:
     """Nothing can be asked, nothing is done, and each says so."""
     nothing = Draft(Path("hivemind.toml"), "", "")
     for asked, then in (
-        (source.apply(cmd.Drain(True), "you"), "; nothing was changed"),
+        (source.apply(cmd.Drain(True)), "; nothing was changed"),
         (source.write(nothing), "; nothing was written"),
         (source.draft({"rpm": 5.0}), ""),
         (source.detail(1), ""),
@@ -181,7 +181,7 @@ async def test_lost_in_the_middle_of_a_command() -> None:
     ):
         await source.first_answer()
         with pytest.raises(cmd.Rejected) as caught:
-            await source.apply(cmd.Drain(True), "you")
+            await source.apply(cmd.Drain(True))
     said = "not connected to http://proxy:1: the connection broke off; it isn't known whether it was done"
     assert str(caught.value) == said
 
@@ -212,7 +212,7 @@ async def test_out_of_step() -> None:
     async with controlled(proxy) as url, watching(url, pace=NEVER) as source:
         # The same run, with a past that it can't have had.
         proxy.fold = told(*(sampled(float(at), state()) for at in range(9)))
-        await source.apply(cmd.Drain(True), "you")
+        await source.apply(cmd.Drain(True))
         await until(lambda: source.snapshot() == proxy.snapshot())
 
 
@@ -221,7 +221,7 @@ async def test_two_at_once() -> None:
     proxy = busy_proxy()
     async with controlled(proxy) as url, watching(url) as one:
         async with watching(url) as other:
-            await other.apply(cmd.PauseAdmissions(True), "you")
+            await other.apply(cmd.PauseAdmissions(True))
             proxy.happens(commanded("PauseAdmissions", at=10.0, who="ann@desk", paused=True))
             await until(lambda: one.snapshot().mode == other.snapshot().mode == "paused")
         proxy.at = 11.0
@@ -268,7 +268,7 @@ async def test_attached() -> None:
     environ = {"HIVEMIND_CONTROL_TOKEN": TOKEN, "USER": "ann"}
     async with controlled(proxy) as url, attached(url + "/", environ) as source:
         assert (source.link, source.snapshot()) == (Link("attached", url), proxy.snapshot())
-        await source.apply(cmd.Drain(True), "you")
+        await source.apply(cmd.Drain(True))
     ((_, who),) = proxy.applied
     assert who.startswith("ann")
 

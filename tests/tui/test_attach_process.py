@@ -44,13 +44,13 @@ async def test_watch_and_steer(tmp_path: Path) -> None:
         ):
             assert one.link.lost_for_s is None
             assert one.snapshot().upstreams == (("lab", "http://127.0.0.1:9"),)
-            await one.apply(cmd.PauseAdmissions(True), "you")
+            await one.apply(cmd.PauseAdmissions(True))
             await until(lambda: lines(one.snapshot()) and lines(other.snapshot()))
             assert (one.snapshot().mode, other.snapshot().mode) == ("paused", "paused")
             assert lines(one.snapshot())[-1] == "admissions paused"
             assert lines(other.snapshot())[-1].startswith("admissions paused, by ann")
             with pytest.raises(cmd.Rejected, match="nobody"):
-                await other.apply(cmd.PauseAgent("nobody", True), "you")
+                await other.apply(cmd.PauseAgent("nobody", True))
             draft = await one.draft({"aimd.beta": 0.7})
             await one.write(draft)
             assert draft.path == tmp_path / "hivemind.toml"
@@ -70,7 +70,7 @@ async def test_killed_and_started_again(tmp_path: Path) -> None:
         note = note_path(tmp_path / "state", first.port)
         left = read_note(note)
         async with attached(first.url, state_of(tmp_path), pace=QUICK) as source:
-            await source.apply(cmd.PauseAdmissions(True), "you")
+            await source.apply(cmd.PauseAdmissions(True))
             await until(lambda: source.snapshot().mode == "paused")
             assert (await first.ends(signal.SIGKILL))[0] == -signal.SIGKILL
             await lost(source)
@@ -82,7 +82,7 @@ async def test_killed_and_started_again(tmp_path: Path) -> None:
                 now = read_note(note)
                 assert (now.pid, now.token == left.token, now.run == left.run) == (second.process.pid, False, False)
                 await until(lambda: source.snapshot().mode == "serving")
-                await source.apply(cmd.PauseAdmissions(True), "you")
+                await source.apply(cmd.PauseAdmissions(True))
                 assert (await second.ends())[0] == 0
 
 
@@ -98,11 +98,11 @@ async def test_chosen_token(tmp_path: Path) -> None:
     """With a token of one's own it is steered from anywhere; a wrong one is told, and nothing comes of it."""
     async with program(tmp_path, HIVEMIND_CONTROL_TOKEN="of-my-own") as running:
         async with attached(running.url, {"HIVEMIND_CONTROL_TOKEN": "of-my-own"}) as source:
-            await source.apply(cmd.PauseAdmissions(True), "ops")
+            await source.apply(cmd.PauseAdmissions(True))
         async with attached(running.url, {"HIVEMIND_CONTROL_TOKEN": "wrong"}) as source:
             assert "it doesn't take the token from HIVEMIND_CONTROL_TOKEN" in source.link.why
             with pytest.raises(cmd.Rejected, match="nothing was changed"):
-                await source.apply(cmd.PauseAdmissions(False), "ops")
+                await source.apply(cmd.PauseAdmissions(False))
         code, said = await running.ends()
         assert (code, "of-my-own" in said) == (0, False)
 
@@ -124,6 +124,6 @@ async def test_a_control_room_s_own_proxy(tmp_path: Path) -> None:
     async with program(tmp_path, command=("hivemind-tui",)) as running:
         async with attached(running.url, state_of(tmp_path)) as source:
             assert source.link.lost_for_s is None
-            await source.apply(cmd.PauseAdmissions(True), "ops")
+            await source.apply(cmd.PauseAdmissions(True))
         assert (await running.ends())[0] == 0
         assert not note_path(tmp_path / "state", running.port).exists()

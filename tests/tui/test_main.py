@@ -110,7 +110,7 @@ async def test_demo_without_a_screen(
     console = Console(stream)
     with quiet() as collector:
         assert not await sessions.run_session(asked, console, collector, with_screen=False)
-        assert collector.begun
+        assert collector._next is not None
     assert console.close(5.0)
     out = capsys.readouterr().out
     assert out.startswith("hivemind-tui: ready on http://127.0.0.1:")

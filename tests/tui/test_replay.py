@@ -309,7 +309,7 @@ async def test_a_recording_is_not_steered() -> None:
     assert detail is not None
     assert detail.view.agent == "alice"
     with pytest.raises(Rejected, match="can't be steered"):
-        await recorded.apply(PauseAdmissions(True), "you")
+        await recorded.apply(PauseAdmissions(True))
     with pytest.raises(Rejected, match="can't be steered"):
         await recorded.draft({})
     with pytest.raises(Rejected, match="can't be steered"):

@@ -63,7 +63,7 @@ async def test_a_refusal_half_way_is_told_and_what_was_done_can_be_taken_back() 
     source = FakeSource(world())
     tried: list[Command] = []
 
-    async def apply(command: Command, who: str) -> None:
+    async def apply(command: Command) -> None:
         tried.append(command)
         if command == PauseAgent("bob", True):
             raise Rejected("no agent named 'bob'")

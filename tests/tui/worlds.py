@@ -130,10 +130,9 @@ class FakeSource:
     async def detail(self, ticket: int) -> RequestDetail | None:
         return next((detail_of(request) for request in self.remembered if request.ticket == ticket), None)
 
-    async def apply(self, command: Command, who: str) -> None:
+    async def apply(self, command: Command) -> None:
         if self.reject:
             raise Rejected(self.reject)
-        assert who == "you"
         self.applied.append(command)
 
     async def draft(self, values: Mapping[str, float]) -> Draft:

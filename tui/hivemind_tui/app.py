@@ -67,10 +67,9 @@ class ControlRoom(ModalApp, Actions):
         environment: Mapping[str, str] = os.environ,
         driver_class: type[Driver] | None = None,
         start_demo: Callable[[], Awaitable[Source]] | None = None,
-        who: str = "you",
         token: bool = False,
     ) -> None:
-        """`start_demo` starts the demo on request; `who` signs commands in the log; `token`: agents need one."""
+        """`start_demo` starts the demo on request; `token`: agents need one."""
         # Textual's filter for NO_COLOR makes the terminal's own colours black on black, unless it knows of them now.
         super().__init__(driver_class=driver_class, ansi_color=None if coloured(environment) else True)
         for theme in THEMES:
@@ -91,7 +90,6 @@ class ControlRoom(ModalApp, Actions):
         self._builder = ViewBuilder()
         self.simulation = Simulation()
         self.queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._confirm)
-        self.queue.who = who
         self._last_tick_s: float | None = None
         self._detail_due_s = 0.0
         self._inside = False

@@ -35,8 +35,6 @@ class CommandQueue:
         done: Callable[[Sequence[Command]], None] = lambda _: None,
     ) -> None:
         """`refused` is called with the reason why a command isn't carried out, `done` with commands that were."""
-        self.who = "you"
-        """The name that signs commands in the log."""
         self.untuned: dict[str, dict[str, float]] = {}
         """By upstream, the former values of knobs that were changed from here; see :meth:`written`."""
         self._look = look
@@ -81,7 +79,7 @@ class CommandQueue:
         try:
             for command in intent(view):
                 back = inverse(command, view.snapshot)
-                await source.apply(command, self.who)
+                await source.apply(command)
                 carried.append(command)
                 undone = back + undone
                 self._note(command, view)
@@ -107,7 +105,7 @@ class CommandQueue:
         view = self._look()
         undone = self._done.pop()
         for command in undone:
-            await source.apply(command, self.who)
+            await source.apply(command)
             self._note(command, view)
         self._on_done(undone)
 

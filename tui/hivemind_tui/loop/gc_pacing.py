@@ -35,11 +35,6 @@ class Collector:
         loop = asyncio.get_running_loop()
         self._next = loop.call_later(after_s, self._begin, loop)
 
-    @property
-    def begun(self) -> bool:
-        """Whether it collects or is about to."""
-        return self._next is not None
-
     def unfreeze(self) -> None:
         """Include everything in the next full collection: what an ended screen leaves behind is full of cycles."""
         gc.unfreeze()

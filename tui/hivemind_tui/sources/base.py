@@ -48,7 +48,7 @@ class Source(Protocol):
     async def detail(self, ticket: int) -> RequestDetail | None:
         """Return everything about one request; None where it is forgotten."""
 
-    async def apply(self, command: Command, who: str) -> None:
+    async def apply(self, command: Command) -> None:
         """Carry a command out.
 
         Raises: hivemind.scheduler.commands.Rejected, whose text says why and what would be right.
@@ -84,8 +84,8 @@ class Local:
     async def detail(self, ticket: int) -> RequestDetail | None:
         return self._proxy.detail(ticket)
 
-    async def apply(self, command: Command, who: str) -> None:
-        self._proxy.apply(command, who)
+    async def apply(self, command: Command) -> None:
+        self._proxy.apply(command, "you")  # the name that the control API reserves for this screen
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         return await asyncio.to_thread(draft, self._settings_file, values)

@@ -22,7 +22,7 @@ from hivemind.api_types import RequestsPart
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import OutOfSync, merge
 from hivemind.control.discovery import Token, find_token, parse_address
-from hivemind.control.parsing import HERE, WHO_LENGTH
+from hivemind.control.parsing import WHO_LENGTH
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
@@ -133,10 +133,9 @@ class AttachedSource:
         """As :meth:`~hivemind_tui.sources.base.Source.detail`. Raises: Rejected: there is no connection."""
         return await self._call(lambda: self._client.request(ticket))
 
-    async def apply(self, command: Command, who: str) -> None:
+    async def apply(self, command: Command) -> None:
         """Carry a command out. Raises: Rejected."""
-        signed = self._name if who == HERE else who
-        await self._call(lambda: self._client.command(command, signed), "; nothing was changed")
+        await self._call(lambda: self._client.command(command, self._name), "; nothing was changed")
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         """Return what writing these knobs would change in the proxy's settings file. Raises: Rejected."""

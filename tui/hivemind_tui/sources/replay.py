@@ -116,7 +116,7 @@ class ReplaySource:
             response_headers=found.response_headers,
         )
 
-    async def apply(self, command: Command, who: str) -> None:
+    async def apply(self, command: Command) -> None:
         """Raises: Rejected: always."""
         raise Rejected(READ_ONLY)
 
