@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from hivemind.api_types import About, TaskState
-from hivemind.control.client import ControlClient, ControlError
 from hivemind.control.discovery import ProxyAddress, Token, find_token
 from hivemind.control.guard import HasControlKey
 from hivemind.control.parsing import WHO_LENGTH, checked_who
@@ -18,6 +15,11 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
 from hivemind.setup.reach import connectable
 from hivemind.world.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import httpx
+
+    from hivemind.control.client import ControlClient, ControlError
 
 T = TypeVar("T")
 
@@ -111,7 +113,7 @@ class RemoteAccess:
         """Run and time of the last snapshot, so that only newer history is sent."""
 
     async def about(self) -> About:
-        about = await self._request(ControlClient.about)
+        about = await self._request(lambda client: client.about())
         return replace(about, address=self._place.url)
 
     async def world(self) -> Snapshot:
@@ -129,6 +131,8 @@ class RemoteAccess:
     async def _request(self, send: Callable[[ControlClient], Awaitable[T]], *, repeatable: bool = True) -> T:
         """Send a request, and repeat it with a new token if the proxy refused the old one, or if the request is
         `repeatable` and was not answered. Raises: Unavailable, Rejected."""
+        from hivemind.control.client import ControlClient, ControlError  # and with it httpx, which a proxy doesn't need
+
         if self._token is not None:
             try:
                 return await send(ControlClient(self._place.url, self._token, self._http))
