@@ -38,7 +38,7 @@ class Client:
     priority: Priority | None = None
     """A hint that this request is less urgent than its agent; None: no hint."""
     retry_count: int | None = None
-    """How many times the client has sent this request before; None if it doesn't say, or not reliably."""
+    """How many times the client has sent this request before; None if it doesn't state that reliably."""
     max_retry_after_s: float | None = None
     """The longest Retry-After it obeys; None: any."""
 
@@ -88,12 +88,12 @@ _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary
 naming NORMAL here would undo what the operator set."""
 
 
-_TELLING = """
+_OTHERS = """
     originator thread-id user-agent x-claude-1p-request-class x-claude-code-agent-id x-claude-code-parent-agent-id
     x-claude-code-request-class x-codex-parent-thread-id x-openai-subagent x-stainless-lang x-stainless-read-timeout
     x-stainless-retry-count x-stainless-timeout
 """
-_READ = frozenset(name.encode() for name in (*_SESSIONS, *_TELLING.split()))
+_READ = frozenset(name.encode() for name in (*_SESSIONS, *_OTHERS.split()))
 """Every header that is read here. None carries a credential, so results can be cached."""
 
 
@@ -103,79 +103,79 @@ _LONGEST_REMEMBERED = 2048
 
 def client_of(headers: Headers) -> Client:
     """Read a request's headers. Never raises; ids are accepted if they are short and printable."""
-    telling = tuple([pair for pair in headers if pair[0] in _READ])
-    short = sum([len(value) for _, value in telling]) <= _LONGEST_REMEMBERED
-    return _remembered(telling) if short else _client_of(telling)
+    known = tuple([pair for pair in headers if pair[0] in _READ])
+    short = sum([len(value) for _, value in known]) <= _LONGEST_REMEMBERED
+    return _remembered(known) if short else _client_of(known)
 
 
 def _client_of(headers: tuple[tuple[bytes, bytes], ...]) -> Client:
     """Uncached: an agent sends the same headers with each request."""
-    said = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in headers}
-    program = _recognise(said)
-    session = next((found for name in _SESSIONS if (found := _id(said, name))), "")
-    agent, parent = _lineage(said, session)
+    values = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in headers}
+    program = _recognise(values)
+    session = next((found for name in _SESSIONS if (found := _id(values, name))), "")
+    agent, parent = _lineage(values, session)
     return replace(
         program,
-        patience_s=_patience(program, said),
+        patience_s=_patience(program, values),
         session=session,
         agent=agent,
         parent=parent,
-        priority=_priority(said),
-        retry_count=None if program.name == "claude-code" else _retries(said),
+        priority=_priority(values),
+        retry_count=None if program.name == "claude-code" else _retries(values),
     )
 
 
 _remembered = lru_cache(maxsize=1024)(_client_of)
 
 
-def _recognise(said: dict[str, str]) -> Client:
-    if "x-claude-code-session-id" in said:
+def _recognise(values: dict[str, str]) -> Client:
+    if "x-claude-code-session-id" in values:
         return _CLAUDE_CODE[1]
-    if said.get("originator", "").startswith("codex"):
+    if values.get("originator", "").startswith("codex"):
         return _CODEX[1]
-    user_agent = said.get("user-agent", "")
+    user_agent = values.get("user-agent", "")
     return next((program for pattern, program in _PROGRAMS if pattern.search(user_agent)), Client())
 
 
-def _patience(program: Client, said: dict[str, str]) -> float | None:
+def _patience(program: Client, values: dict[str, str]) -> float | None:
     """Return the deadline that the client states, less a margin, but no more than its program is known to wait.
 
     Python SDKs keep the deadline they state; on Node the runtime's limit is shorter than the SDK's.
     """
     names = ("x-stainless-read-timeout", "x-stainless-timeout")
-    stated = next((found for name in names if (found := parse_number(said.get(name, "")))), None)
+    stated = next((found for name in names if (found := parse_number(values.get(name, "")))), None)
     if stated is None or stated <= 0:
         return program.patience_s
     tolerated = max(stated - 10.0, stated * 0.8)
-    limit = None if said.get("x-stainless-lang") == "python" else program.patience_s
+    limit = None if values.get("x-stainless-lang") == "python" else program.patience_s
     return tolerated if limit is None else min(tolerated, limit)
 
 
-def _lineage(said: dict[str, str], session: str) -> tuple[str, str]:
+def _lineage(values: dict[str, str], session: str) -> tuple[str, str]:
     """Return sub-agent and parent, as Claude Code and Codex report them.
 
     A Codex sub-agent is a thread of its own within the session of its parent.
     """
-    agent = _id(said, "x-claude-code-agent-id")
+    agent = _id(values, "x-claude-code-agent-id")
     if agent:
-        return agent, _id(said, "x-claude-code-parent-agent-id")
-    parent = _id(said, "x-codex-parent-thread-id")
-    thread = _id(said, "thread-id")
-    if parent or said.get("x-openai-subagent"):
-        return thread or _id(said, "x-openai-subagent"), parent
+        return agent, _id(values, "x-claude-code-parent-agent-id")
+    parent = _id(values, "x-codex-parent-thread-id")
+    thread = _id(values, "thread-id")
+    if parent or values.get("x-openai-subagent"):
+        return thread or _id(values, "x-openai-subagent"), parent
     return (thread if thread != session else ""), ""
 
 
-def _priority(said: dict[str, str]) -> Priority | None:
-    classes = (said.get("x-claude-code-request-class"), said.get("x-claude-1p-request-class"))
+def _priority(values: dict[str, str]) -> Priority | None:
+    classes = (values.get("x-claude-code-request-class"), values.get("x-claude-1p-request-class"))
     return Priority.LOW if _LOW_CLASSES.intersection(filter(None, classes)) else None
 
 
-def _retries(said: dict[str, str]) -> int | None:
-    count = parse_number(said.get("x-stainless-retry-count", ""))
+def _retries(values: dict[str, str]) -> int | None:
+    count = parse_number(values.get("x-stainless-retry-count", ""))
     return int(count) if count is not None and 0 <= count < 1000 else None
 
 
-def _id(said: dict[str, str], name: str) -> str:
-    value = said.get(name, "")
+def _id(values: dict[str, str], name: str) -> str:
+    value = values.get(name, "")
     return value if _ID.fullmatch(value) else ""

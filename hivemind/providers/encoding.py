@@ -161,7 +161,7 @@ class Decoder:
         known = len(encodings) <= MAX_ENCODINGS and all(name in _UNPACKERS for name in encodings)
         self.failed = "" if known else "the content encoding isn't one of gzip, deflate, br and zstd"
         self.more = False
-        """What :meth:`first` was given isn't decoded yet: :meth:`steps` of nothing goes on."""
+        """Input of :meth:`first` is still undecoded; `steps(b"")` continues."""
         self._chain = [_UNPACKERS[name]() for name in reversed(encodings)] if known else []
         self._limit = self._left = limit
         self._steps_left = limit // _STEP_BYTES + _FREE_STEPS

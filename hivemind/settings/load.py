@@ -21,7 +21,7 @@ from hivemind.text.suggest import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "AGENT", "URL", "TASK"))
-"""Ours, but no settings: where the file is, how the control room looks, and what a runner tells an agent's process."""
+"""Not settings: the file's name, the control room's appearance, and what a runner passes to an agent's process."""
 DEFAULT_FILE = "hivemind.toml"
 
 

@@ -44,9 +44,9 @@ class Draft:
 
     @property
     def diff(self) -> tuple[str, ...]:
-        """The lines that differ with a few around them, as `diff -u` has them; empty where nothing would change.
+        """The difference, as of `diff -u`; empty if there is none.
 
-        It is to be shown, so the values of settings that are secrets are masked.
+        Values of secret settings are masked.
         """
         before, after = (_masked(text).splitlines() for text in (self.before, self.after))
         old = str(self.path) if self.before else "/dev/null"
@@ -181,12 +181,10 @@ def _table(option: Option) -> re.Pattern[str]:
 
 
 def edited(text: str, numbers: Mapping[str, int | float]) -> str:
-    """Return a TOML text with these keys set, comments, order and spelling of the rest unchanged.
+    """Return a TOML text with these keys set; comments, order and spelling of the rest are unchanged.
 
-    `aimd.beta` is `beta` in `[aimd]`, however the text spells that.
-
-    A key that is there is changed where it stands; one that isn't comes after its table's last; a table that isn't
-    comes at the end. A key that has the value already keeps its spelling.
+    `aimd.beta` is `beta` in `[aimd]`, however the text spells that. A new key follows the last one of its table, a new
+    table is put at the end. A key that has the value already keeps its spelling.
     """
     document = tomlkit.parse(text)
     with_header = {table for table, _ in _sections(text)}

@@ -47,13 +47,13 @@ def parse_budget(text: str) -> WantedBudget:
 
     Raises: ValueError: it is none of these; the text says what would be right.
     """
-    asked = text.strip().lower()
-    if asked in ("none", "no", "off"):
+    lowered = text.strip().lower()
+    if lowered in ("none", "no", "off"):
         return WantedBudget(None, None, None)
-    more = asked.startswith("+")
+    more = lowered.startswith("+")
     amounts: dict[str, float] = {}
     periods = set()
-    for part in asked.removeprefix("+").replace(" and ", ",").split(","):
+    for part in lowered.removeprefix("+").replace(" and ", ",").split(","):
         amount, slash, period = part.strip().removeprefix("+").partition("/")
         found = _AMOUNT.fullmatch(amount.strip())
         kind = "dollars" if found is not None and (found["money"] or found["dollars"]) else "tokens"

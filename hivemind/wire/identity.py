@@ -1,4 +1,4 @@
-"""Who is asking: the agent's name, the lane its credential belongs to, the priority it asks for.
+"""The sender of a request: the agent's name, the lane of its credential, the requested priority.
 
 In this order: `/agent/<name>/` in the base URL, the header `x-hivemind-agent` (or `x-hivemind-agent-id`), what the
 client sends by itself (session and sub-agent ids), and at last a fingerprint of the credential. The credential itself
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @record
 class Identity:
-    """Who sent a request, as far as it tells."""
+    """The sender of a request, as far as it is known."""
 
     agent: str
     parent: str | None
@@ -75,14 +75,14 @@ def identify(
     else:
         agent, parent = _by_client(client, session, claims)
         claims.check(agent, None)
-    asked = _priority(priority, client)
+    requested = _priority(priority, client)
     shown = agent or f"key-{credential}"
     return Identity(
         agent=shown,
         parent=parent,
         named=bool(agent),
         credential=credential,
-        priority=None if asked is None else claims.priority(asked, shown),
+        priority=None if requested is None else claims.priority(requested, shown),
     )
 
 
@@ -106,12 +106,10 @@ def fingerprint(headers: Mapping[bytes, bytes], query: bytes, auth_headers: tupl
 
 
 def lane_credential(headers: Sequence[tuple[bytes, bytes]], query: bytes, profile: Profile) -> str:
-    """Return the key of the upstream's lane that a request belongs to: the fingerprint of the credential that its
-    provider reads.
+    """Return the key of a request's lane: the fingerprint of the credential that its provider reads.
 
-    What the provider doesn't read makes no lane, or made-up credentials would each bring an allowance of their own.
-    Where several different ones are shown, the one that the provider uses isn't known, so all such requests share one
-    lane. All requests share one where the provider's limits depend on no credential.
+    Others are ignored, or each made-up credential would bring an allowance of its own. Requests with several different
+    ones share a lane, since it isn't known which one counts; so do all requests if limits depend on no credential.
     """
     if profile.one_lane:
         return EVERYBODY
@@ -154,7 +152,7 @@ def _by_client(client: Client, session: str, claims: Claims) -> tuple[str, str |
 
 
 def _sub_agent(root: str, client: Client, claims: Claims) -> tuple[str, str | None]:
-    """Return the name of the sub-agent that asks, and its parent's; the main agent of a process has no parent here."""
+    """Return the names of the sub-agent and its parent; the main agent of a process has no parent here."""
     if not client.agent:
         return root, None
     name = f"{root}/{_short(client.agent)}"
@@ -164,17 +162,16 @@ def _sub_agent(root: str, client: Client, claims: Claims) -> tuple[str, str | No
 
 
 def _short(ident: str) -> str:
-    """Return enough of an id to tell agents apart, without prefixes that all of them share; a hash of an id that can't
-    be shown."""
+    """Return enough of an id to distinguish agents, without common prefixes; a hash if it can't be shown."""
     if not (ident.isascii() and ident.isprintable()):
         return blake2b(ident.encode("utf-8", "replace"), digest_size=4, person=b"hivemind-id").hexdigest()
     return ident.rsplit("_", 1)[-1][:8]
 
 
-def _priority(asked: bytes | None, client: Client) -> Priority | None:
-    if asked is None:
+def _priority(requested: bytes | None, client: Client) -> Priority | None:
+    if requested is None:
         return client.priority
-    word = asked[:32].decode("latin-1").strip().upper()
+    word = requested[:32].decode("latin-1").strip().upper()
     if word in Priority.__members__:
         return Priority[word]
     if word in ("0", "1", "2", "3"):
@@ -201,8 +198,7 @@ class Claims:
         self._fixed = {fold(name): value.get_secret_value() for name, value in settings.credentials.items()}
         """Tokens of the settings, by folded name."""
         self._agents = {_digest(self._fixed[fold(name)].encode()): names.add(name) for name in settings.credentials}
-        """Agents by the digest of their token in the settings. By digest, so that the time of a lookup tells nothing of
-        the token."""
+        """Agents by the digest of their token, so that the time of a lookup reveals nothing about the token."""
 
     # --- Tokens ---------------------------------------------------------------------------------------------------
 
@@ -294,10 +290,10 @@ class Claims:
                 "name_required",
             )
 
-    def priority(self, asked: Priority | None, agent: str) -> Priority | None:
+    def priority(self, requested: Priority | None, agent: str) -> Priority | None:
         """Return the priority that a request gets that asks for this one."""
-        if asked is None or asked >= self._most_urgent:
-            return asked
+        if requested is None or requested >= self._most_urgent:
+            return requested
         if agent not in self._logged:
             if len(self._logged) >= _MOST_LOGGED:
                 self._logged.clear()
@@ -305,7 +301,7 @@ class Claims:
             _log.warning(
                 "%s asks for priority %s; its requests count as %s at most (agents.highest_priority)",
                 agent,
-                asked.name.lower(),
+                requested.name.lower(),
                 self._most_urgent.name.lower(),
             )
         return self._most_urgent

@@ -114,9 +114,8 @@ def _one_slash(path: bytes) -> bytes:
 def _flaw(path: str) -> str:
     """Return why a decoded path is refused; empty where it isn't.
 
-    Servers and the proxies in front of them differ in whether they resolve such a path, and to what: one that is
-    scheduled as this would be served as that, or lie outside the upstream's base path. Clients resolve dots themselves
-    (RFC 3986, 5.2.4), so no known client sends them.
+    Servers differ in how they resolve such a path, so it might be served as another one than was scheduled, or leave
+    the upstream's base path. Clients resolve dots themselves (RFC 3986, 5.2.4), so no known client sends them.
     """
     if not path.startswith("/"):
         return "the path must begin with a slash"
@@ -150,7 +149,7 @@ _BY_PARSER = {
 
 
 def api_path(target: bytes) -> str:
-    """Return the path that tells which API a target, complete or not, belongs to."""
+    """Return the path of a target, complete or not, by which its API is recognised."""
     path = target.partition(b"?")[0] if len(target) <= _LONGEST_SHOWN else b"/"
     return parse_path(path).path if path.startswith(b"/") else "/"
 
