@@ -47,9 +47,8 @@ def render_facts(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 def state_fact(agent: AgentView, pen: Pen) -> Fact:
     """Return the agent's state, priority, boost, open requests, process and task."""
-    word, colour = PRIORITIES[agent.priority]
     ran = process(agent)
-    chunks: list[Chunk] = [(0, [state(agent, pen)]), (1, named("priority", word, colour))]
+    chunks: list[Chunk] = [(0, [state(agent, pen)]), (1, named("priority", *PRIORITIES[agent.priority]))]
     if agent.boosted_for_s > 0:
         chunks.append((1, [(f"{pen.glyphs.boost} boosted for {short_duration(agent.boosted_for_s)}", "accent")]))
     chunks.append((2, [*counted(f"{agent.flying}", "in flight, "), *counted(f"{agent.queued}", "queued")]))

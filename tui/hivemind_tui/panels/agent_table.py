@@ -25,6 +25,8 @@ _BAR = 5
 _ROOMY = 120
 _NAME, _REASON = 18, 26
 """Least widths of names and reasons in a table of that many cells."""
+_NO_AGENT = "No agent yet. Each appears here with its first request."
+_SIGNALS = {each.value: each.name for each in signal.Signals}
 _QUIET = ("idle", "stopped", "spent")
 _WAITING = ("queued", "retry", "paused", "spent", "pending")
 
@@ -107,9 +109,6 @@ def process(agent: AgentView) -> Span | None:
     return f"killed ({_SIGNALS.get(-code, f'signal {-code}')})", "bad"
 
 
-_SIGNALS = {each.value: each.name for each in signal.Signals}
-
-
 AGENTS: Table[AgentView] = Table(
     Column("name", "AGENT", 10, 0, _name, "<"),
     (
@@ -162,9 +161,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         table = _with_branches(table, branches)
     body = render_table(table, shown, cells, rows, pen)
     return pen.frame("Agents", join(hidden_order(AGENTS, order.sort, placed), _note(view)), body, width, height)
-
-
-_NO_AGENT = "No agent yet. Each appears here with its first request."
 
 
 def _variant(limited: bool, roomy: bool) -> Table[AgentView]:

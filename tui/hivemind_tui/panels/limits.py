@@ -96,14 +96,14 @@ def _window(window: WindowState, several: bool) -> _Item:
     limit, used = window.limit or 1.0, gone(window)
     word = window.kind.value
     short = _SHORT.get(word, word)
-    figures = (max(0.0, used - window.reserved), window.reserved, max(0.0, window.limit - used), window.limit)
-    first, second, third, fourth = map(short_count, figures)
+    spent, left = max(0.0, used - window.reserved), max(0.0, window.limit - used)
+    figures = short_count(spent), short_count(window.reserved), short_count(left), short_count(window.limit)
     return _Item(
         name=f"{fit(window.family, 18)} {word}" if several else word,
         short=f"{fit(window.family, 12)} {short}" if several else short,
         used=used / limit,
         reserved=window.reserved / limit,
-        figures=(first, second, third, fourth),
+        figures=figures,
         resets_in_s=window.resets_in_s,
         source=window.source,
     )

@@ -48,14 +48,14 @@ def _subject(view: View) -> RequestView | None:
     return found if found is not None or detail is None else detail.view
 
 
+def _absent(request: RequestView | None) -> str:
+    return "Forgotten." if request is None else "Asking…"
+
+
 def _detail_of(view: View) -> RequestDetail | None:
     """Return the request's details; None until they have arrived, or where it is forgotten."""
     detail = view.detail
     return detail if detail is not None and detail.view.ticket == view.ticket else None
-
-
-def _absent(request: RequestView | None) -> str:
-    return "Forgotten." if request is None else "Asking…"
 
 
 # --- Card ---------------------------------------------------------------------------------------------------------

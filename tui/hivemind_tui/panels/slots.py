@@ -96,10 +96,10 @@ def _slots(tickets: list[TicketView], lane: LaneView, width: int, rows: int, hea
     lined = pen.boxed or limit < len(tickets)
     room = rows - len(body) - lined
     shown = len(tickets) if len(tickets) <= room else max(0, room - 1)
-    places = [_row(t, [(f"{number:2} ", "dim")], placed, width, pen) for number, t in enumerate(tickets[:shown], 1)]
+    places = [_row(t, [(f"{n:2} ", "dim")], placed, width, pen) for n, t in enumerate(tickets[:shown], 1)]
     free = range(len(tickets) + 1, int(limit) + 1) if not math.isinf(limit) and shown == len(tickets) else range(0)
     if len(free) + shown <= room:
-        places += [pen.row(width, (f"{number:2} {pen.glyphs.idle} free", "rule")) for number in free]
+        places += [pen.row(width, (f"{n:2} {pen.glyphs.idle} free", "rule")) for n in free]
     elif room > shown:
         places.append(pen.row(width, *pen.more(len(free), "free", indent="   ")))
     if shown < len(tickets):
@@ -168,7 +168,7 @@ def _queue(tickets: list[TicketView], lane: LaneView, width: int, rows: int, hea
         place = f"{ticket.position:2} " if ticket.position is not None else "   "
         body.append(_row(ticket, [(place, "dim"), (f"{glyph} ", role)], placed, width, pen))
     if len(shown) < total:
-        body.append(pen.row(width, (f"   {pen.glyphs.ellipsis} {total - len(shown)} more", "dim")))
+        body.append(pen.row(width, *pen.more(total - len(shown), indent="   ")))
     return body[:rows]
 
 

@@ -43,10 +43,6 @@ def _tokens(task: TaskView, _pen: Pen) -> Span:
     return number(task.tokens, "wait" if over else "text")
 
 
-def _agent(task: TaskView, _pen: Pen) -> Span:
-    return (task.agent, "text") if task.agent != task.id else ("its own", "dim")
-
-
 def _short(task: TaskView, text: str) -> str:
     """Return the text with the names of its batch's tasks shortened."""
     return text.replace(f"{task.batch}.", "") if task.batch else text
@@ -67,7 +63,7 @@ TASKS: Table[TaskView] = Table(
         Column("tokens", "TOKENS", 6, 3, _tokens),
         Column("of", "OF", 5, 7, lambda t, _: number(t.estimated_tokens)),
         Column("cost", "COST", 7, 4, lambda t, _: number(t.dollars, shown=short_dollars)),
-        Column("agent", "AGENT", 12, 8, _agent, "<"),
+        Column("agent", "AGENT", 12, 8, lambda t, _: (t.agent, "text") if t.agent != t.id else ("its own", "dim"), "<"),
     ),
     rest=Column("why", "WAITS FOR OR NOTE", 20, 3, _note, "<"),
     sortable=TASK_KEYS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, groupby
+from itertools import groupby
 from operator import itemgetter
 
 Runs = list[tuple[str, str]]
@@ -85,11 +85,10 @@ def columns(points: Sequence[tuple[float, float]], span_s: float, count: int) ->
     for x, y in points:
         if count > 0:
             values[min(count - 1, max(0, int((x + span_s) / span_s * count)))] = y
-    return list(accumulate(values, _held))
-
-
-def _held(last: float | None, value: float | None) -> float | None:
-    return last if value is None else value
+    last: float | None = None
+    for index, value in enumerate(values):
+        values[index] = last = last if value is None else value
+    return values
 
 
 def steps(values: Sequence[float | None], top: float, glyphs: str) -> str:

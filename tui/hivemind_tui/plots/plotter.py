@@ -17,7 +17,6 @@ from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
 
 _FIRST_CODE = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""
-
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 
 

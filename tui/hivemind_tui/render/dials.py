@@ -132,8 +132,7 @@ def shown_value(name: str, value: float) -> str:
     """Return a knob's value with its unit, or that it is no limit."""
     if KNOBS[name].zero_is_none and not value:
         return "no limit"
-    unit = DIALS[name].unit
-    return f"{number(value)} {unit}" if unit else number(value)
+    return f"{number(value)} {DIALS[name].unit}".rstrip()
 
 
 def tuned(first: Mapping[str, float], now: Mapping[str, float]) -> dict[str, float]:

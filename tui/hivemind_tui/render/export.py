@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import shutil
 from pathlib import Path
@@ -48,12 +49,9 @@ def write_new(folder: Path, name: str, svg: str) -> Path:
         path = folder / (f"{name}.svg" if number == 1 else f"{name}-{number}.svg")
         if path.with_suffix(".png").exists():
             continue
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.write(svg)
-        except FileExistsError:
-            continue
-        return path
+        with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+            file.write(svg)
+            return path
     raise FileExistsError(17, "too many pictures of that moment", str(folder))
 
 

@@ -214,21 +214,13 @@ class Pen:
     def _top(self, title: str, note: str, width: int, boxed: bool) -> Strip:
         line = self.glyphs.frame[4]
         corners = (self.glyphs.frame[0], self.glyphs.frame[1]) if boxed else (line, line)
-        title = self.glyphs.plain(clean(title))
-        note = self.glyphs.plain(clean(note))
+        title, note = self.glyphs.plain(clean(title)), self.glyphs.plain(clean(note))
         if cell_len(title) + cell_len(note) + 8 > width:
             note = set_cell_size(note, max(0, width - cell_len(title) - 8)).rstrip()
-        note_spans: list[Span] = [(f" {note} ", "dim")] if note else []
-        gap = width - 6 - cell_len(title) - cells_of(note_spans)
-        return self.row(
-            width,
-            (corners[0] + line + " ", "rule"),
-            (title, "title"),
-            (" ", "rule"),
-            (line * max(1, gap), "rule"),
-            *note_spans,
-            (line + corners[1], "rule"),
-        )
+        note = f" {note} " if note else ""
+        rule = line * max(1, width - 6 - cell_len(title) - cell_len(note))
+        left, right = (corners[0] + line + " ", "rule"), (line + corners[1], "rule")
+        return self.row(width, left, (title, "title"), (" " + rule, "rule"), (note, "dim"), right)
 
 
 def cells_of(spans: Iterable[Span]) -> int:

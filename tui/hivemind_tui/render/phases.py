@@ -104,9 +104,8 @@ def summarised(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[li
 
 def failures(requests: Sequence[RequestView]) -> str:
     """Return failed attempts by error, the most frequent first: `529 x4, timeout x1`."""
-    counted = Counter(
-        failure(attempt) for request in requests for attempt in request.attempts if attempt.outcome not in FINE
-    )
+    attempts = [attempt for request in requests for attempt in request.attempts]
+    counted = Counter(failure(attempt) for attempt in attempts if attempt.outcome not in FINE)
     return ", ".join(f"{what} x{often}" for what, often in counted.most_common())
 
 

@@ -118,8 +118,7 @@ def _figure(measure: Measure[Figures], run: Figures) -> str:
 def _text(measure: Measure[Figures], value: float | None) -> str:
     if value is None:
         return NOTHING
-    shown = _UNITS.get(measure.unit, "{:,.0f}".format)
-    return shown(value)
+    return _UNITS.get(measure.unit, "{:,.0f}".format)(value)
 
 
 def _change(measure: Measure[Figures], before: float, more: float) -> str:

@@ -44,7 +44,6 @@ _REPORT_EVERY_S = 0.1
 _EVENTS_PER_CHECK = 256
 """Events between two readings of the clock."""
 _IDLE_S = 300.0
-
 Mark = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of a journal's files when it was read."""
 Grant = tuple[float, int]

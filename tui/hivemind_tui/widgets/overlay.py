@@ -18,14 +18,12 @@ from hivemind_tui.widgets.prompt import Line
 Rows = Sequence[Row]
 _NARROWEST = 12
 """Cells in which words are still broken into lines."""
-
 _FAR = 1_000_000
 _SCROLL = {
     **{"down": 1, "j": 1, "up": -1, "k": -1},
     **{"pagedown": 10, "space": 10, "ctrl+d": 10, "pageup": -10, "ctrl+u": -10},
     **{"g": -_FAR, "home": -_FAR, "G": _FAR, "end": _FAR},
 }
-
 WIDTH, ROWS = 92, 16
 _NAME, _KEY = 22, 12
 _STEPS = {"down": 1, "ctrl+n": 1, "tab": 1, "up": -1, "shift+tab": -1, "pagedown": ROWS, "pageup": -ROWS}
