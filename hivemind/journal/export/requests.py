@@ -89,7 +89,7 @@ class _Collector:
             ev.Arrived: self._arrived,
             ev.Granted: self._open.granted,
             ev.FirstContent: self._open.first_content,
-            ev.AttemptFailed: self._attempt_failed,
+            ev.AttemptFailed: self._end,
             ev.Finished: self._end,
             ev.Abandoned: self._end,
             ev.Refused: self._end,
@@ -126,13 +126,8 @@ class _Collector:
     def _arrived(self, event: ev.Arrived) -> None:
         self.held[event.ticket] = self._open.arrived(event)
 
-    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
-        self._note_end(self._open.attempt_failed(event))
-
-    def _end(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> None:
-        self._note_end(self._open.ended(event))
-
-    def _note_end(self, request: ExportedRequest | None) -> None:
+    def _end(self, event: ev.AttemptFailed | ev.Finished | ev.Abandoned | ev.Refused) -> None:
+        request = self._open.attempt_failed(event) if isinstance(event, ev.AttemptFailed) else self._open.ended(event)
         if request is not None and request.end is not None:
             self._ended += 1
             request.ended_as = self._ended

@@ -61,6 +61,11 @@ class Player:
         journal = open_journal(path)
         self.began = journal.began
         self.name = journal.began.journal
+        self.begins_at = journal.began.at
+        self.wall_offset_s = journal.began.wall - journal.began.at
+        """What to add to a moment for the time of day, in seconds since the epoch."""
+        self.bodies = journal.began.bodies
+        """Bodies were recorded."""
         self.parts = journal.parts
         self.world = World(at=0, wall=0, address="", upstreams=())
         self.approximate = False
@@ -74,7 +79,8 @@ class Player:
         self._events: Iterator[ev.Event] = iter(())
         self._next: ev.Event | None = None
         """The next event, read but not applied yet."""
-        self._at = self.begins_at
+        self.at = self.begins_at
+        """The moment of the world."""
         self._sizes: tuple[int, ...] = ()
         self.ends_at = self.begins_at
         self.growing = False
@@ -95,30 +101,15 @@ class Player:
     # --- The whole of it -------------------------------------------------------------------------------------------
 
     @property
-    def begins_at(self) -> float:
-        """The journal's first moment."""
-        return self.began.at
-
-    @property
-    def wall_offset_s(self) -> float:
-        """What to add to a moment for the time of day, in seconds since the epoch."""
-        return self.began.wall - self.began.at
-
-    @property
-    def bodies(self) -> bool:
-        """Bodies were recorded."""
-        return self.began.bodies
+    def marks(self) -> Sequence[Mark]:
+        """Marks by time, as far as the journal is indexed."""
+        return self._known.marks
 
     @property
     def known_to(self) -> float:
         """The indexed share of the journal; 1: all."""
         whole = sum(self._sizes)
         return 1.0 if not whole else min(1.0, self._known.bytes / whole)
-
-    @property
-    def marks(self) -> Sequence[Mark]:
-        """Marks by time, as far as the journal is indexed."""
-        return self._known.marks
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -145,8 +136,8 @@ class Player:
         learned = self._known.look(sum(sizes), growing=self.growing)
         if learned and not self._known.plain:
             self.ends_at = max(self.begins_at, self._known.at)
-        if learned and self.approximate and self._known.at >= self._at:
-            self.seek(self._at)
+        if learned and self.approximate and self._known.at >= self.at:
+            self.seek(self.at)
         return grown or learned
 
     def _last_moment(self) -> float:
@@ -166,11 +157,6 @@ class Player:
 
     # --- One moment of it ------------------------------------------------------------------------------------------
 
-    @property
-    def at(self) -> float:
-        """The moment of the world."""
-        return self._at
-
     def seek(self, at: float) -> None:
         """Go to that moment. Raises: UsageError: the journal can't be read any more."""
         at = max(at, self.begins_at)
@@ -185,19 +171,19 @@ class Player:
 
         Raises: UsageError: the journal can't be read any more.
         """
-        if to_at < self._at:
+        if to_at < self.at:
             self.seek(to_at)
-            return self._at
+            return self.at
         with self._reading():
             self._fold(to_at, self._clock() + budget_s)
-        return self._at
+        return self.at
 
     def _reading(self) -> contextlib.AbstractContextManager[None]:
         return readable(self._path, " any more")
 
     def _may_go_on(self, at: float, start: Start) -> bool:
         """Return whether folding can go on from the present world rather than from this start."""
-        if self._cursor is None or at < self._at or (self.approximate and start.exact):
+        if self._cursor is None or at < self.at or (self.approximate and start.exact):
             return False
         here = self._cursor.place
         return (here.part, here.offset) >= (start.place.part, start.place.offset)
@@ -212,7 +198,7 @@ class Player:
         self.world.release()
         self.world, self.approximate = world, not start.exact
         self._cursor, self._events, self._next = cursor, cursor.to_end(), None
-        self._at = self.begins_at
+        self.at = self.begins_at
 
     def _fold(self, to_at: float, until: float | None) -> None:
         """Apply events up to a moment, as far as there is time."""
@@ -229,9 +215,9 @@ class Player:
             if not left:
                 left = _LOOKS
                 if until is not None and self._clock() >= until and event is not None:
-                    self._next, self._at = event, max(self._at, min(at, to_at))
+                    self._next, self.at = event, max(self.at, min(at, to_at))
                     return
-        self._next, self._at = event, max(self._at, to_at)
+        self._next, self.at = event, max(self.at, to_at)
 
     def _following(self) -> ev.Event | None:
         """Return the next event, if more was written since the last look."""

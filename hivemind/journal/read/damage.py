@@ -113,8 +113,6 @@ OrderState = tuple[float, float, int]
 class EventOrder:
     """The state of reading. Events are corrected in place, as nothing else refers to them yet."""
 
-    __slots__ = ("_began", "_damage", "_journals", "_shift_s", "at", "moved")
-
     def __init__(self, began: JournalBegan | None, damage: Damage) -> None:
         self._began = began
         self._damage = damage

@@ -154,8 +154,8 @@ class MockProvider:
         if refusal is None:
             return None
         self.stats.rate_limited += 1
-        message = f"This request would exceed your rate limit of {refusal.kind} per minute. Please try again later."
-        return ApiError(ErrorKind.RATE_LIMITED, message, ident, refusal.retry_after_s)
+        message = f"This request would exceed your rate limit of {refusal[0]} per minute. Please try again later."
+        return ApiError(ErrorKind.RATE_LIMITED, message, ident, refusal[1])
 
     async def _refuse(self, wire: Format, request: Request, error: ApiError, connection: Connection) -> None:
         status, headers, body = wire.error(error)

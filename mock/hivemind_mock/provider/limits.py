@@ -20,14 +20,6 @@ class Reading:
     """Until it is whole again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Which allowance is used up, and when to come back."""
-
-    kind: str
-    retry_after_s: float
-
-
 class Limiter:
     """All allowances of one provider. A request is charged to every one of them or to none."""
 
@@ -42,14 +34,14 @@ class Limiter:
             return FixedWindow(limit, self._config.window_s)
         return TokenBucket(limit, self._config.window_s, self._config.burst if kind == "requests" else None)
 
-    def check(self, now: float, input_tokens: int, max_tokens: int) -> Refusal | None:
-        """The tightest reason to refuse a request, None where there is none."""
-        waits = [
-            Refusal(kind, allowance.wait_s(now, self._first_charge(kind, input_tokens, max_tokens)))
+    def check(self, now: float, input_tokens: int, max_tokens: int) -> tuple[str, float] | None:
+        """Which allowance refuses a request, and when to come back, in seconds; None: none does."""
+        waits = {
+            kind: allowance.wait_s(now, self._first_charge(kind, input_tokens, max_tokens))
             for kind, allowance in self._allowances.items()
-        ]
-        worst = max(waits, key=lambda refusal: refusal.retry_after_s, default=None)
-        return worst if worst is not None and worst.retry_after_s > 0 else None
+        }
+        kind, wait_s = max(waits.items(), key=lambda wait: wait[1], default=("", 0.0))
+        return (kind, wait_s) if wait_s > 0 else None
 
     def charge(self, now: float, input_tokens: int, max_tokens: int) -> None:
         """Charge what a request costs before its answer is known."""
