@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, repeat
 from typing import Any, get_args
 
@@ -24,7 +24,6 @@ from hivemind.world.state import Carried
 
 _HEAD = b'{"v":%d,"event":"' % VERSION
 _NAME_AT = len(_HEAD)
-_decoders: dict[bytes, Callable[[bytes], ev.Event]] = {}
 
 KINDS: Mapping[str, type[ev.Event]] = {
     made.__name__: made
@@ -96,7 +95,7 @@ def lines_of(found: Encoded) -> bytes:
 
 
 def each_line_of(found: Encoded) -> list[bytes]:
-    """Likewise, one by one."""
+    """The lines of :func:`lines_of`, one by one."""
     return list(map(b"".join, _in_pieces(found)))
 
 
@@ -115,18 +114,19 @@ def begin_of(kind: type[ev.Event]) -> bytes:
 def event_of(line: bytes) -> ev.Event:
     """The event that a line holds. Raises: BadLine; Unknown."""
     if line.startswith(_HEAD):
-        name = line[_NAME_AT : line.find(b'"', _NAME_AT)]
-        decode = _decoders.get(name) or _decoder(name)
+        decode = _decoder(line[_NAME_AT : line.find(b'"', _NAME_AT)])
         if decode is not None:
             try:
                 return decode(line)
+            except msgspec.ValidationError:
+                pass  # an infinite number, perhaps; most lines have none
             except _UNREADABLE as error:
                 raise BadLine(_cause(error)) from None
     return _slowly(line)
 
 
 def _slowly(line: bytes) -> ev.Event:
-    """A line in another order of fields, of another version, or none at all."""
+    """A line that is checked, has infinite numbers, fields in another order or another version, or is none at all."""
     try:
         values = msgspec.json.decode(line)
     except _UNREADABLE as error:
@@ -138,7 +138,7 @@ def _slowly(line: bytes) -> ev.Event:
     if made is None:
         if version > VERSION:
             raise Unknown(f"version {version}")
-        raise BadLine("tells of no event that there is")
+        raise BadLine("holds no known event")
     try:
         return _converted(values, made)
     except _UNREADABLE as error:
@@ -157,29 +157,11 @@ def version_of(line: bytes) -> int | None:
     return version if isinstance(version, int) else None
 
 
+@lru_cache(maxsize=256)
 def _decoder(name: bytes) -> Callable[[bytes], ev.Event] | None:
-    """Made when the first line of its kind comes."""
+    """Made when the first line of its kind comes; None: there is no such kind, or its events are checked."""
     kind = KINDS.get(name.decode("ascii", "replace"))
-    if kind is None:
-        return None
-    decode: Callable[[bytes], ev.Event] = msgspec.json.Decoder(kind).decode
-    _decoders[name] = _careful(kind, decode) if kind in _UNBOUNDED or kind in _CHECKED else decode
-    return _decoders[name]
-
-
-def _careful(kind: type[ev.Event], decode: Callable[[bytes], ev.Event]) -> Callable[[bytes], ev.Event]:
-    def decoded(line: bytes) -> ev.Event:
-        try:
-            event = decode(line)
-        except msgspec.ValidationError:  # an infinite number, perhaps; most lines have none
-            if kind not in _UNBOUNDED:
-                raise
-            return _converted(msgspec.json.decode(line), kind)
-        if kind in _CHECKED:
-            _check(event)
-        return event
-
-    return decoded
+    return None if kind is None or kind in _CHECKED else msgspec.json.Decoder(kind).decode
 
 
 def _converted(values: dict[str, Any], kind: type[ev.Event]) -> ev.Event:
