@@ -36,8 +36,7 @@ from hivemind_mock.agents.demo import SEED, at_tasks, bad_day, run_demo_agents, 
 from hivemind_mock.bench.runs import Run, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.keys.keymap import here
-from hivemind_tui.keys.table import BY_ID
+from hivemind_tui.keys.keymap import BY_ID, here
 from hivemind_tui.loop.frame_rate import Pace
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.export import CONVERTER, placed_text

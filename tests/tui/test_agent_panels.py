@@ -12,7 +12,7 @@ from tui.worlds import budget, world
 
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.snapshot import AgentView, Snapshot
-from hivemind_tui.keys.table import BY_ID
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels import agent_card, agent_table, header, log
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link

@@ -26,7 +26,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.types import Priority
 from hivemind_tui.keys import keymap
-from hivemind_tui.keys.table import KEYS
+from hivemind_tui.keys.keymap import KEYS
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.overlay import Overlay, Palette
 

@@ -9,8 +9,7 @@ from hivemind.scheduler.commands import Command, PinLevel, Rejected
 from hivemind_tui.commands import intents, navigation
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.steering import named
-from hivemind_tui.keys.keymap import here
-from hivemind_tui.keys.table import Key
+from hivemind_tui.keys.keymap import Key, here
 from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value, typed
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.overlay import Choice

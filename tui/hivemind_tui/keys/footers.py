@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from hivemind.scheduler.tasks.graph import OPEN, SPOILED
 from hivemind.world.snapshot import AgentView
-from hivemind_tui.keys.table import BY_ID
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.render.pen import Span, linked
 from hivemind_tui.state.view import OF_AGENTS, View
 

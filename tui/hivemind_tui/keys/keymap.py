@@ -1,14 +1,188 @@
-"""Bindings made from the table of keys, and which keys and actions apply where."""
+"""The table of keys, from which bindings, footer, help, palette and the manual are made, and which keys apply where."""
 
 from __future__ import annotations
 
 from ast import literal_eval
+from dataclasses import dataclass
+from functools import partial
 
 from textual.binding import Binding
+from textual.keys import key_to_character
 
-from hivemind_tui.keys.table import KEYS, Key
 from hivemind_tui.state.view import View
 
+ANYWHERE: frozenset[str] = frozenset()
+LISTS = frozenset({"overview", "agents", "requests", "agent", "tasks"})
+AGENTS = frozenset({"overview", "agents", "agent", "requests", "request"})
+RANKED = AGENTS | {"tasks"}
+TASKS = frozenset({"tasks"})
+TREES = frozenset({"overview", "agents"})
+TUNING = frozenset({"tuning"})
+WHAT_IF = frozenset({"whatif"})
+START = frozenset({"start"})
+SCROLLED = LISTS | {"tuning", "log", "request"} | START | WHAT_IF
+
+_SHOWN = {"escape": "esc", "backslash": "\\", "slash": "/", "plus": "+", "minus": "-"}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A command: its keys, its action, and its texts in footer, help and palette."""
+
+    id: str
+    keys: str
+    """Textual's names, separated by commas; the first is the one shown."""
+    action: str
+    label: str
+    """Shown in the footer."""
+    help: str
+    group: str
+    pages: frozenset[str] = ANYWHERE
+    """Pages on which it applies; empty: all."""
+    live: bool | None = None
+    """Whether only a live screen has it (True), or only a recording (False)."""
+    listed: bool = True
+    """Whether the palette has it; keys that only move the cursor aren't commands."""
+    pair: str = ""
+    """Keys that stand together in the footer, under this label."""
+
+    @property
+    def shown(self) -> str:
+        """The key as users know it."""
+        first = self.keys.partition(",")[0]
+        character = key_to_character(first)
+        if character is not None and character.isprintable() and character != " ":
+            return character
+        return _SHOWN.get(first, first)
+
+    def applies(self, page: str, live: bool) -> bool:
+        """Return whether the key means anything on this page, of a live screen or of a recording."""
+        if (self.pages and page not in self.pages) or self.live not in (None, live):
+            return False
+        return self.group != "time" or page not in WHAT_IF  # which is about the whole recording
+
+
+_time = partial(Key, group="time", live=False)
+_recorded = partial(Key, group="lists", live=False)
+_what_if = partial(Key, group="what if", pages=WHAT_IF)
+_page = partial(Key, group="pages")
+_list = partial(Key, group="lists")
+_cursor = partial(Key, group="lists", pages=SCROLLED, listed=False)
+_agent = partial(Key, group="agents", pages=AGENTS, live=True)
+_tree = partial(Key, group="agents", pages=TREES)
+_task = partial(Key, group="tasks", pages=TASKS, live=True)
+_lane = partial(Key, group="lane")
+_steer = partial(Key, group="lane", live=True)
+_knob = partial(Key, group="tuning", pages=TUNING, live=True)
+_traffic = partial(Key, group="traffic", live=True)
+_screen = partial(Key, group="screen")
+
+KEYS = (
+    # Keys of a recording come first: Textual takes the first binding of a key that applies. The last of them have
+    # another key on a live screen, which on a recording moves in time.
+    _time("play", "space", "play", "play", "play, or stop"),
+    _time("later", "right", "step(1)", "step", "a second forward", pair="left right"),
+    _time("earlier", "left", "step(-1)", "step", "a second back"),
+    _time("far_later", "shift+right", "step(10)", "", "ten seconds forward"),
+    _time("far_earlier", "shift+left", "step(-10)", "", "ten seconds back"),
+    _time("event", "full_stop", "event(1)", "event", "to the next event", pair=", ."),
+    _time("event_before", "comma", "event(-1)", "event", "to the event before"),
+    _time("faster", "greater_than_sign", "speed(1)", "speed", "faster, up to x64", pair="< >"),
+    _time("slower", "less_than_sign", "speed(-1)", "speed", "slower, down to x0.25"),
+    _time("notable", "n", "notable(1)", "next mark", "to the next mark of the timeline"),
+    _time("notable_before", "N", "notable(-1)", "", "to the mark before"),
+    _time("play_to_mark", "m", "play_to_mark", "play to mark", "play to the next mark and stop"),
+    _time("kinds", "f", "kinds", "marks", "choose the kinds of marks to show"),
+    _time("go_to", "g", "go_to", "go to", "to a time: 14:02, 14:02:30, +90s, -2m, 50%"),
+    _time("begin", "home", "begin", "", "to the beginning"),
+    _time("finish", "end", "finish", "", "to the end; follow a recording that grows"),
+    _time("loop_from", "left_square_bracket", "loop(0)", "loop", "begin a loop here", pair="[ ]"),
+    _time("loop_to", "right_square_bracket", "loop(1)", "loop", "end the loop here, and repeat it"),
+    _time("unloop", "backslash", "unloop", "no loop", "remove the loop"),
+    _screen("picture", "e", "picture", "picture", "save a picture of this moment in this folder", live=False),
+    _recorded("first_row", "ctrl+home", "edge(0)", "", "first row", pages=SCROLLED),
+    _recorded("last_row", "G,ctrl+end", "edge(-1)", "", "last row", pages=SCROLLED),
+    _recorded("longest", "L", "jump('slowest')", "slowest", "jump to the slowest", pages=LISTS),
+    # What-if
+    _page("what_if", "w", "what_if", "what if", "simulate the recorded traffic with other settings"),
+    _what_if("vary_up", "right", "vary(1)", "turn", "turn the setting up", pair="left right"),
+    _what_if("vary_down", "left", "vary(-1)", "less", "turn the setting down"),
+    _what_if("vary_far_up", "shift+right", "vary(10)", "", "turn it up by a large step"),
+    _what_if("vary_far_down", "shift+left", "vary(-10)", "", "turn it down by a large step"),
+    _what_if("other", "o", "other", "type", "type a value, or any setting as NAME=VALUE"),
+    _what_if("as_recorded", "backspace,delete", "as_recorded", "as recorded", "back to the recorded value"),
+    _what_if("apply", "A", "apply", "apply", "apply these settings to the proxy; shows the change first"),
+    # Pages
+    _page("overview", "1", "page('overview')", "overview", "slots, curve, windows, circuit, agents, events"),
+    _page("agents", "2", "page('agents')", "agents", "every agent, and one of them closer"),
+    _page("requests", "3", "page('requests')", "requests", "every request in memory"),
+    _page("tuning", "4", "page('tuning')", "tuning", "change limits and retries while agents run"),
+    _page("log", "5", "page('log')", "log", "the latest events, line by line"),
+    _page("tasks", "6", "page('tasks')", "tasks", "the task graph: what runs, what waits for what"),
+    _page("start", "0", "page('start')", "connect", "how to point an agent here", live=True),
+    _page("back", "escape", "out", "back", "clear the filter, then the marks, then leave the page"),
+    # Lists
+    _cursor("down", "j,down", "move(1)", "select", "next row (or down arrow)", pair="j k"),
+    _cursor("up", "k,up", "move(-1)", "up", "row before (or up arrow)"),
+    _cursor("page_down", "ctrl+d,pagedown", "move(10)", "", "ten rows down"),
+    _cursor("page_up", "ctrl+u,pageup", "move(-10)", "", "ten rows up"),
+    _cursor("first", "g,home", "edge(0)", "", "first row", live=True),
+    _cursor("last", "G,end", "edge(-1)", "", "last row", live=True),
+    _list("open", "enter", "open", "open", "open it; tuning: type a value; what if: simulate"),
+    _list("filter", "slash", "filter", "filter", "filter the list as you type: words, !not, state:retry"),
+    _list("sort", "s", "sort(1)", "sort", "sort by the next column", pages=LISTS),
+    _list("reverse", "S", "reverse", "", "reverse the order", pages=LISTS),
+    _list("failing", "exclamation_mark", "jump('failing')", "failing", "jump to the next failure", pages=LISTS),
+    _list("slowest", "greater_than_sign", "jump('slowest')", "slowest", "jump to the slowest", pages=LISTS, live=True),
+    _list("dearest", "dollar_sign", "jump('dearest')", "costliest", "jump to the most expensive", pages=LISTS),
+    _list("copy", "y", "copy", "copy", "copy the line to export, or a request's number"),
+    # Agents and tasks
+    _agent(
+        "raise", "plus,equals_sign", "send('priority', -1)", "priority", "raise the priority", pages=RANKED, pair="+ -"
+    ),
+    _agent("lower", "minus", "send('priority', 1)", "priority", "lower the priority", pages=RANKED),
+    _agent("boost", "b", "send('boost')", "boost", "put it first for a minute, or end that"),
+    _agent("hold", "h", "send('hold')", "hold", "hold its requests, or release them"),
+    _agent("budget", "B", "budget", "budget", "set its budget: 500k, $5/day, +50k, none; pool 2M for all"),
+    _agent("stop", "x", "stop", "stop", "stop it, or allow it again; says first what is lost"),
+    _agent("mark", "space", "mark", "mark", "mark it: commands go to all marked agents", pages=TREES),
+    _agent("mark_all", "asterisk", "mark_all", "", "mark all that are shown, or none", pages=TREES),
+    _tree("tree", "T", "tree", "tree", "show agents under those that started them, or as a flat list"),
+    _tree("fold", "z", "fold", "fold", "hide the agents below it and show their sums, or unfold"),
+    _task("cancel", "X", "cancel", "cancel", "cancel the task; says first what can't run without it"),
+    _task("retry", "R", "send('retry')", "retry", "run a failed task again, and what it blocked"),
+    # Lane and knobs
+    _steer(
+        "less", "left_square_bracket", "send('ceiling', -1)", "ceiling", "lower the concurrency ceiling", pair="[ ]"
+    ),
+    _steer("more", "right_square_bracket", "send('ceiling', 1)", "ceiling", "raise the concurrency ceiling"),
+    _steer("pin", "a", "send('pin')", "pin limit", "pin the concurrency limit, or give it back to AIMD"),
+    _steer("circuit", "c", "circuit", "circuit", "set the circuit: automatic, open, closed, probe now"),
+    _steer("release", "r", "send('release')", "end pause", "end the provider's pause or used-up window"),
+    _lane("lane", "tab", "lane(1)", "lane", "next lane"),
+    _lane("lane_back", "shift+tab", "lane(-1)", "", "lane before"),
+    _knob("step_up", "right", "send('turn', 1)", "turn", "turn the knob up", pair="left right"),
+    _knob("step_down", "left", "send('turn', -1)", "less", "turn the knob down"),
+    _knob("leap_up", "shift+right", "send('turn', 10)", "", "turn it up by a large step"),
+    _knob("leap_down", "shift+left", "send('turn', -10)", "", "turn it down by a large step"),
+    _knob("write", "W", "write", "write", "write tuned knobs to hivemind.toml; shows the change first", pages=ANYWHERE),
+    # All traffic
+    _traffic("undo", "u", "undo", "undo", "undo your last change"),
+    _traffic("pause", "p", "send('pause')", "pause all", "pause admissions, or resume; streams go on"),
+    _traffic("drain", "D", "drain", "drain", "refuse requests and finish those in flight, or accept again"),
+    Key("quit", "q,ctrl+q,ctrl+c", "leave", "quit", "quit; a proxy of this screen's own drains first", group="traffic"),
+    # Screen
+    _screen("help", "question_mark", "help", "help", "every key of this page, and the glyphs"),
+    _screen(
+        "palette", "colon,ctrl+p", "palette", "commands", "find a command, or type one: aimd.beta 0.7", listed=False
+    ),
+    _screen("freeze", "v", "freeze", "freeze view", "freeze the view; the traffic goes on", live=True),
+    _screen("theme", "t", "theme", "theme", "next theme"),
+    _screen("inside", "i", "inside", "", "diagnostics of the screen: frames, event loop, memory"),
+    _screen("repaint", "ctrl+l", "repaint", "", "repaint everything"),
+    _screen("demo", "d", "demo", "start the demo", "mock agents on a provider's bad day", pages=START, live=True),
+)
+BY_ID = {key.id: key for key in KEYS}
 _TEXTUALS = frozenset({"quit", "lane", "lane_back", "repaint", "palette"})
 """Keys to which Textual would give a meaning of its own."""
 

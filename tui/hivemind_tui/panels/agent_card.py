@@ -11,7 +11,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.setup.model import Target
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, TicketView
-from hivemind_tui.keys.table import BY_ID
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.agent_page import budget_fact, cost_of, requests_fact, state_fact, tokens_fact
 from hivemind_tui.panels.agent_table import nudged, process, state
 from hivemind_tui.render import wait_reason
