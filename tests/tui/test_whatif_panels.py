@@ -128,7 +128,7 @@ def test_more_done_than_without_hivemind_is_told() -> None:
 
 def test_names_from_outside_are_harmless() -> None:
     """A recording is named by whoever wrote it."""
-    summary = msgspec.structs.replace(LOOKED, name="bad\x1b[31m", told=("worse\x1b]0;x\x07",))
+    summary = msgspec.structs.replace(LOOKED, name="bad\x1b[31m", defects=("worse\x1b]0;x\x07",))
     what_if = replace(CHOSEN, summary=summary, stage=Progress("simul\x1bating"), trouble="no\x1b")
     assert "\x1b" not in drawn("comparison", what_if, "large")
 

@@ -107,11 +107,11 @@ def test_the_cursor_goes_through_all_and_stays_where_something_is() -> None:
 
 def test_what_the_process_says_is_taken_in() -> None:
     """What is being done until there is an answer; a refusal is one, and what was answered before stays."""
-    going = what_if.told(replace(FRESH, trying=True), Progress("simulating", 0.5))
+    going = what_if.with_message(replace(FRESH, trying=True), Progress("simulating", 0.5))
     assert (going.stage, going.trying) == (Progress("simulating", 0.5), True)
-    assert what_if.told(going, LOOKED).trying
-    done = what_if.told(going, outcome())
+    assert what_if.with_message(going, LOOKED).trying
+    done = what_if.with_message(going, outcome())
     assert (done.stage, done.trying, done.stale) == (None, False, False)
     assert what_if.turn(done, 1).stale
-    refused = what_if.told(replace(done, trying=True), WhatIfFailed("no memory"))
+    refused = what_if.with_message(replace(done, trying=True), WhatIfFailed("no memory"))
     assert (refused.trouble, refused.outcome, refused.trying) == ("no memory", done.outcome, False)

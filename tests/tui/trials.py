@@ -36,7 +36,7 @@ LOOKED = RecordingSummary(
     agents=11,
     upstreams={"anthropic": {**KNOBS, "rpm": 60.0}},
     turned={"aimd.beta": 2},
-    told=("12 events are missing in 1 gap: the disk was full or too slow",),
+    defects=("12 events are missing in 1 gap: the disk was full or too slow",),
 )
 
 FIGURES = Figures(

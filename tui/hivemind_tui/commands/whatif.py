@@ -154,7 +154,7 @@ class WhatIfActions(SteeringActions):
         self.run_task(self.simulation.ask(question, self._show_message), _GROUP)
 
     def _show_message(self, message: Message) -> None:
-        self._show_sheet(what_if.told(self.view.what_if, message))
+        self._show_sheet(what_if.with_message(self.view.what_if, message))
         if isinstance(message, WhatIfResult) and self.view.page != _PAGE:
             self.inform("the simulation is done: w shows it")
 

@@ -90,8 +90,8 @@ def tokens_fact(agent: AgentView, *, with_cost: bool) -> Fact:
     """Return the tokens that the agent used, and their cost."""
     usage = agent.usage
     parts = [("new", usage.input_tokens), ("cached", usage.cache_read_tokens), ("to cache", usage.cache_write_tokens)]
-    told = [f"{short_count(part)} {word}" for word, part in parts if part]
-    of = [(f" ({', '.join(told)})", "dim")] if len(told) > 1 else []
+    counts = [f"{short_count(part)} {word}" for word, part in parts if part]
+    of = [(f" ({', '.join(counts)})", "dim")] if len(counts) > 1 else []
     chunks: list[Chunk] = [(0, [*named("in", short_count(usage.total_input)), *of])]
     chunks.append((0, named("out", short_count(usage.output_tokens))))
     return Fact(3, "tokens", [*chunks, (1, named("cost", cost_of(agent)))] if with_cost else chunks)

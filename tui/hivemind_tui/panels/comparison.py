@@ -103,7 +103,7 @@ def _facts(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
 def _doubts(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
     outcome = what_if.outcome
     notes = [] if outcome is None else extrapolation_notes(outcome.recorded.figures, [outcome.tried.figures])
-    notes += what_if.summary.told if what_if.summary is not None else ()
+    notes += what_if.summary.defects if what_if.summary is not None else ()
     return [row for note in notes for row in hanging(note, "dim", cells, (pen.glyphs.warn, "wait"))]
 
 

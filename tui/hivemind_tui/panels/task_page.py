@@ -104,11 +104,11 @@ def _counts(view: View, room: int) -> str:
     shown = f"/{view.tasks_order.filter}  {len(view.tasks)} of " if view.tasks_order.filter else ""
     if len(view.snapshot.tasks) < total and not shown:
         shown = f"{short_count(len(view.snapshot.tasks))} of "
-    told = [f"{shown}{short_plural(total, 'task')}"]
-    told += [f"{short_count(counts[state])} {state}" for state in _COUNTED if counts.get(state)]
-    while len(told) > 1 and cell_len(", ".join(told)) > room:
-        told.pop()
-    return ", ".join(told)
+    parts = [f"{shown}{short_plural(total, 'task')}"]
+    parts += [f"{short_count(counts[state])} {state}" for state in _COUNTED if counts.get(state)]
+    while len(parts) > 1 and cell_len(", ".join(parts)) > room:
+        parts.pop()
+    return ", ".join(parts)
 
 
 def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:

@@ -257,7 +257,7 @@ class Scrubber(Panel):
         self._dragged = False
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Begin to drag."""
+        """Begin to drag the position."""
         if event.button == 1:
             self._dragged = True
             self.capture_mouse()
@@ -269,7 +269,7 @@ class Scrubber(Panel):
             self._post(event.x)
 
     def on_mouse_up(self, _event: events.MouseUp) -> None:
-        """End the drag."""
+        """Stop dragging the position."""
         if self._dragged:
             self._dragged = False
             self.release_mouse()

@@ -51,7 +51,7 @@ class Glyphs:
     queue: str = "░"
     """Pieces of a waterfall: in the queue, a failed attempt, before the first token, the stream."""
     lost: str = "▒"
-    asked: str = "▓"
+    sent: str = "▓"
     stream: str = "█"
     frame: str = "╭╮╰╯─│"
     """Corners (top left, top right, bottom left, bottom right), then the horizontal and the vertical line."""
@@ -100,7 +100,7 @@ ASCII = Glyphs(
     track=":",
     queue=":",
     lost="x",
-    asked="-",
+    sent="-",
     stream="=",
     frame="++++-|",
     steps=" .:-=+*#@",
@@ -203,7 +203,7 @@ PHASES: Mapping[str, Sign] = {
     "queue": Sign("queue", "queue", "wait", "waits for a slot or a rate limit"),
     "failed": Sign("lost", "failed", "bad", "a failed attempt"),
     "pause": Sign("idle", "pause", "dim", "between two attempts"),
-    "first": Sign("asked", "sent", "info", "sent upstream, no content yet"),
+    "first": Sign("sent", "sent", "info", "sent upstream, no content yet"),
     "stream": Sign("stream", "stream", "ok", "the answer arrives"),
 }
 """The phases of a waterfall."""

@@ -44,8 +44,8 @@ class RecordingSummary(msgspec.Struct, frozen=True, tag=True):
     """By name, the knobs that the recording began with."""
     turned: Mapping[str, int]
     """By knob, how often the operator tuned it while it was recorded."""
-    told: tuple[str, ...]
-    """Defects of the recording, a line each."""
+    defects: tuple[str, ...]
+    """What is wrong with the recording, a line each."""
     foreign: bool = False
     """Whether it was recorded without HiveMind."""
 

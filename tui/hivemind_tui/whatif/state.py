@@ -71,7 +71,7 @@ class WhatIf:
         return self.knobs.get(name, self.base.get(name))
 
 
-def told(what_if: WhatIf, message: Message) -> WhatIf:
+def with_message(what_if: WhatIf, message: Message) -> WhatIf:
     """Return the state after a message of the simulation process."""
     match message:
         case Progress():

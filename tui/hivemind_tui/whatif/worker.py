@@ -207,7 +207,7 @@ class Worker:
         """Of the replayed run."""
 
     def answer(self, question: Question) -> None:
-        """Answer a question."""
+        """Send the answer to a question; an error is an answer too."""
         try:
             summary = self._read(Path(question.path))
             self._send(summary if isinstance(question, ReadRecording) else self._tried(question.changes))

@@ -51,7 +51,7 @@ class Box(LineTable):
         self.draw()
 
     def draw(self) -> None:
-        """Draw it."""
+        """Draw the content for the screen as it is now."""
         raise NotImplementedError
 
     def show_box(self, title: str, note: str, body: Body, width: int, height: int, above: int = 2) -> None:
@@ -156,7 +156,7 @@ Offer = Callable[[str], Sequence[Choice]]
 
 
 class Palette(Box):
-    """The command palette."""
+    """A box in which a command is found by a few letters of its words."""
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
