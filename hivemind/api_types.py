@@ -80,12 +80,9 @@ class SettingsDraft:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftApproval:
+class DraftApproval(SettingsDraft):
     """A draft to write, unchanged."""
 
-    path: str
-    before: str = field(repr=False)
-    after: str = field(repr=False)
     who: str = ANONYMOUS
 
 

@@ -24,8 +24,8 @@ PROVIDERS: Mapping[str, str | None] = {
     "google": "google",
     "generic": "litellm",
 }
-"""Our profiles by the library's names. `litellm` means whoever makes the model, which may be written before its name
-(`anthropic/claude-…`), as gateways do. A model that runs at home costs nothing that anybody could know."""
+"""Our profiles by the library's names. `litellm` means the model's maker, which may be written before its name
+(`anthropic/claude-…`), as gateways do. A model that runs at home has no known cost."""
 FRESH_S = 3600.0  # a price may hold from a date on, or for some hours of the day
 MODELS_KEPT = 1000
 """A model that comes when so many are known has no price, and neither has one with a very long name: names are the
@@ -38,7 +38,7 @@ of cache write and of output, and for the request itself."""
 
 
 class Prices:
-    """Give it to whoever needs it once :meth:`load` has returned. Not for several threads at a time.
+    """To be used once :meth:`load` has returned, by one thread at a time.
 
     `wall` is the time of day in seconds since the epoch.
     """
@@ -55,7 +55,7 @@ class Prices:
     def cost(self, provider: str, model: str, usage: Usage) -> float | None:
         """US dollars; None where the price isn't known.
 
-        `provider` is the name of a profile. What isn't told apart in :class:`Usage` has the usual price: caches are
+        `provider` is the name of a profile. What :class:`Usage` doesn't distinguish has the usual price: caches are
         written for five minutes, at the standard tier of service.
         """
         if self._wall() - self._asked_at > FRESH_S:

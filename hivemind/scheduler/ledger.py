@@ -123,7 +123,7 @@ class Ledger:
                 self._emit(PriceUnknown(now, agent.name, model))
 
     def cost(self, provider: str, model: str, usage: Usage) -> Spent:
-        """Return what a usage comes to; tokens alone while prices aren't known."""
+        """Return a usage in tokens and dollars; in tokens alone while prices aren't known."""
         tokens = usage.total
         if self._price is None:
             return Spent(tokens)

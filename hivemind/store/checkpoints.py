@@ -186,7 +186,7 @@ def prune(folder: Path, newest: str, keep: int, limit: int = FOLDER_LIMIT, files
 
 
 def _files(folder: Path) -> Iterator[tuple[re.Match[str], os.DirEntry[str]]]:
-    """Every checkpoint by its name; drafts that nobody writes any more are removed on the way."""
+    """Yield every checkpoint by its name; old drafts are removed on the way."""
     with os.scandir(folder) as entries:
         for entry in entries:
             match = _NAME.fullmatch(entry.name.removesuffix(SUFFIX))
@@ -229,7 +229,7 @@ def latest(found: Sequence[Found], name: str) -> Found | None:
 def read(path: Path) -> Found:
     """All but the conversation. Raises: OSError, Unreadable."""
     if not stat.S_ISREG(path.stat().st_mode):
-        raise Unreadable(f"{path.name}: isn't a file")  # opening a pipe would wait for somebody to write
+        raise Unreadable(f"{path.name}: isn't a file")  # opening a pipe would wait for a writer
     with path.open("rb") as file:
         line = file.readline(_LINE_LIMIT)
         size = os.fstat(file.fileno()).st_size

@@ -63,7 +63,7 @@ def announced(control_token: str | None, directory: Path | None, url: str, port:
     """Note a proxy's token for as long as it runs.
 
     `control_token` is the operator's own; without one, one is made up. `directory` is the setting `state_dir`. Gives
-    the key; None where the token was made up and can't be written to disk, because nobody could know it then.
+    the key; None where the token was made up and can't be written to disk, because no client could learn it then.
     """
     token = control_token or secrets.token_urlsafe(32)
     note = Note(url, token, os.getpid(), secrets.token_hex(8))

@@ -47,8 +47,10 @@ class Allowance:
             return float(ticket.estimated_input)
         if kind is WindowKind.OUTPUT:
             return float(ticket.estimated_output)
-        tokens, most = ticket.estimated_input + ticket.estimated_output, ticket.request.max_output_tokens
-        return float(max(most, tokens) if self._config.reserve_max_tokens and most is not None else tokens)
+        tokens = ticket.estimated_input + ticket.estimated_output
+        if self._config.reserve_max_tokens:
+            tokens = max(tokens, ticket.request.max_output_tokens or 0)
+        return float(tokens)
 
     def delay_s(self, now: float, ticket: Ticket) -> float:
         """Return the seconds until the ticket may be sent, 0 for now."""

@@ -57,7 +57,8 @@ class Tally:
             self.owed = self.owed - back if back else 0.0
             self.served += back
             self.reach = max(self.reach, self.served + tokens)
-        self.grow(tokens)
+        self.served += tokens
+        self.in_flight += tokens
 
     def grow(self, tokens: float) -> None:
         """Charge more for a request in flight."""
