@@ -84,18 +84,21 @@ def line_fields(line: Line) -> Mapping[str, str]:
 
 def matching(items: Sequence[T], text: str, fields: Callable[[T], Mapping[str, str]]) -> list[T]:
     """Return the items that match every word of a filter."""
-    words = text.lower().split()
+    words = [_parsed(word) for word in text.lower().split()]
     return [item for item in items if _matches(fields(item), words)] if words else list(items)
 
 
-def _matches(fields: Mapping[str, str], words: Sequence[str]) -> bool:
-    for word in words:
-        inverse = word.startswith("!") and len(word) > 1
-        name, colon, wanted = word[inverse:].partition(":")
-        if not colon:
-            name, wanted = "", name
-        # The start of a field's name is enough: `ag:al`.
-        if any(wanted in text.lower() for field, text in fields.items() if field.startswith(name)) is inverse:
+def _parsed(word: str) -> tuple[bool, str, str]:
+    """Return whether the word must not occur, the start of its field's name (empty: any field), and the word itself."""
+    inverse = word.startswith("!") and len(word) > 1
+    name, colon, wanted = word[inverse:].partition(":")
+    return (inverse, name, wanted) if colon else (inverse, "", name)
+
+
+def _matches(fields: Mapping[str, str], words: Sequence[tuple[bool, str, str]]) -> bool:
+    for inverse, name, wanted in words:
+        texts = [text for field, text in fields.items() if field.startswith(name)] if name else fields.values()
+        if any(wanted in text.lower() for text in texts) is inverse:
             return False
     return True
 

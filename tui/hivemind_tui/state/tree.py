@@ -69,20 +69,20 @@ def branched(
     shown: list[AgentView] = []
     placed: dict[str, Branch] = {}
     # Agents that name each other as parents are below no root, so any agent left over becomes one.
-    roots = (*children.get(None, ()), *agents)
-    stack: list[tuple[AgentView, tuple[bool, ...]]] = [(agent, ()) for agent in reversed(roots)]
-    while stack:
-        agent, lasts = stack.pop()
-        if agent.name in placed:
-            continue
-        shown.append(agent)
-        placed[agent.name] = Branch(lasts)
-        below = children.get(agent.name)
-        if below and agent.name in folded:
-            hidden = _place_hidden(agent, children, placed)
-            placed[agent.name] = Branch(lasts, len(hidden), _together(agent, hidden))
-        elif below:
-            stack += [(each, (*lasts, each is below[-1])) for each in reversed(below)]
+    for root in (*children.get(None, ()), *agents):
+        stack: list[tuple[AgentView, tuple[bool, ...]]] = [] if root.name in placed else [(root, ())]
+        while stack:
+            agent, lasts = stack.pop()
+            if agent.name in placed:
+                continue
+            shown.append(agent)
+            placed[agent.name] = Branch(lasts)
+            below = children.get(agent.name)
+            if below and agent.name in folded:
+                hidden = _place_hidden(agent, children, placed)
+                placed[agent.name] = Branch(lasts, len(hidden), _together(agent, hidden))
+            elif below:
+                stack += [(each, (*lasts, each is below[-1])) for each in reversed(below)]
     return tuple(shown), placed
 
 
