@@ -26,7 +26,7 @@ from hivemind.proxy.routing import Routes
 from hivemind.proxy.server_protocol import Cycle
 from hivemind.proxy.step_runner import StepRunner
 from hivemind.settings import Settings
-from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamTimeout
+from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
 from hivemind.wire.headers import fields, for_client, value
 from hivemind.wire.identity import Claims
@@ -362,13 +362,9 @@ async def relay(call: Call, writer: ResponseWriter) -> None:
     """Send a call once and pass the answer on byte for byte; a truncated one is cut off where it is."""
     head = call.head
     try:
-        response = await call.head.route.upstream.send(
-            call.head.method,
-            call.head.target,
-            call.head.headers,
-            call.body,
-            retry_stale=call.head.method in (b"GET", b"HEAD"),
-        )
+        again = head.method in (b"GET", b"HEAD")
+        request = UpstreamRequest(head.method, head.target, head.headers, call.body, retry_stale=again)
+        response = await head.route.upstream.send(request)
     except UpstreamError as error:
         status = 504 if isinstance(error, UpstreamTimeout) else 502
         headers, body = head.dialect.refusal(status, "upstream_unreachable", f"HiveMind: {error}", None)

@@ -94,12 +94,10 @@ class Exchange:
     def begin(self) -> StartedResponse | None:
         """Send the first attempt, if that needs no waiting. Where it was sent, one of :meth:`answered_whole`,
         :meth:`leave` and :meth:`run` must follow."""
-        ticket, head = self.ticket, self.call.head
+        ticket = self.ticket
         if ticket.waiting or ticket.refusal is not None:
             return None
-        self._started = head.route.upstream.start(
-            head.method, head.target, head.headers, self.call.body, retry_stale=not self.call.facts.continues_state
-        )
+        self._started = self.call.head.route.upstream.start(self.call.outgoing(False))
         if self._started is not None:
             self._sent = True
             ticket.tag = self._end_attempt
@@ -206,14 +204,7 @@ class Exchange:
         self._sent, self._tap = True, None
         started, self._started = self._started, None
         try:
-            response = await call.head.route.upstream.send(
-                call.head.method,
-                call.head.target,
-                call.headers_for(self.writer.started),
-                call.body,
-                retry_stale=not call.facts.continues_state,
-                started=started,
-            )
+            response = await call.head.route.upstream.send(call.outgoing(self.writer.started), started)
         except UpstreamError as error:
             return await self._failed(call.failure_of(error))
         self._note_head(response)

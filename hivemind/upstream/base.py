@@ -110,33 +110,34 @@ class StartedResponse(UpstreamResponse, Protocol):
         """Call back, outside of the parser, when more of the response has come or it has failed; None: no more."""
 
 
+@dataclass(slots=True)
+class UpstreamRequest:
+    """A request for an upstream."""
+
+    method: bytes
+    target: bytes
+    """The raw path and query as it goes on the wire."""
+    headers: Headers
+    """Without hop-by-hop ones, `host` and `content-length`, which are added; they go out in the order given."""
+    body: bytes = b""
+    retry_stale: bool = True
+    """Where a kept-alive connection ends with no byte answered, send the request once more on a fresh one. False for
+    one that continues state on the server: it may have arrived."""
+
+
 class Upstream(Protocol):
     """One origin (scheme, host, port), with its pool of connections."""
 
-    def start(
-        self, method: bytes, target: bytes, headers: Headers, body: bytes, *, retry_stale: bool = True
-    ) -> StartedResponse | None:
-        """Write one request to a connection that is open, without waiting for anything; None where there is none.
-        The parameters are those of :meth:`send`, and so is ValueError."""
+    def start(self, request: UpstreamRequest) -> StartedResponse | None:
+        """Write a request to a connection that is open, without waiting for anything; None where there is none.
 
-    async def send(
-        self,
-        method: bytes,
-        target: bytes,
-        headers: Headers,
-        body: bytes,
-        *,
-        retry_stale: bool = True,
-        started: StartedResponse | None = None,
-    ) -> UpstreamResponse:
-        """Send one request and wait for the response head; `started` is what :meth:`start` returned for it, if called.
+        Raises: ValueError, as :meth:`send`.
+        """
 
-        `target` is the raw path and query as it goes on the wire. `headers` come without hop-by-hop ones, `host` and
-        `content-length`, which are added here, and go out in the order given.
+    async def send(self, request: UpstreamRequest, started: StartedResponse | None = None) -> UpstreamResponse:
+        """Send a request and wait for the response head; `started` is what :meth:`start` returned for it, if called.
+
         Cancelling the call drops the connection.
-
-        Where a kept-alive connection ends with no byte answered, the request is sent once more on a fresh one, unless
-        `retry_stale` is False: a request that continues state on the server may have arrived.
 
         Raises: ConnectFailed, Disconnected, UpstreamTimeout; ValueError for a header, method or target that can't be
         written, such as one with a line break.

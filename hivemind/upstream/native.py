@@ -13,10 +13,10 @@ import aiohappyeyeballs
 from hivemind.upstream.base import (
     ConnectFailed,
     Disconnected,
-    Headers,
     NotTrusted,
     StartedResponse,
     Timeouts,
+    UpstreamRequest,
     UpstreamResponse,
 )
 from hivemind.upstream.connection import Connection
@@ -103,42 +103,31 @@ class NativeUpstream:
         self._timeouts = timeouts
         self._pool = Pool(max_idle)
 
-    def start(
-        self, method: bytes, target: bytes, headers: Headers, body: bytes, *, retry_stale: bool = True
-    ) -> NativeResponse | None:
-        head = self._head(method, target, headers, body)
-        since = 0.0 if retry_stale else asyncio.get_running_loop().time() - SURELY_OPEN_S
+    def start(self, request: UpstreamRequest) -> NativeResponse | None:
+        head = self._head(request)
+        since = 0.0 if request.retry_stale else asyncio.get_running_loop().time() - SURELY_OPEN_S
         connection = self._pool.take(since)
-        return None if connection is None else connection.start(method, head, body)
+        return None if connection is None else connection.start(request.method, head, request.body)
 
-    async def send(
-        self,
-        method: bytes,
-        target: bytes,
-        headers: Headers,
-        body: bytes,
-        *,
-        retry_stale: bool = True,
-        started: StartedResponse | None = None,
-    ) -> UpstreamResponse:
-        response = started or self.start(method, target, headers, body, retry_stale=retry_stale)
+    async def send(self, request: UpstreamRequest, started: StartedResponse | None = None) -> UpstreamResponse:
+        response = started or self.start(request)
         if response is not None:
             assert isinstance(response, NativeResponse), "started here"
             try:
                 await response.head()
             except Disconnected as exc:
-                if not (exc.reused and retry_stale):
+                if not (exc.reused and request.retry_stale):
                     raise
             else:
                 return response
-        head = self._head(method, target, headers, body)
         connection = await self._connect()
-        response = connection.start(method, head, body)
+        response = connection.start(request.method, self._head(request), request.body)
         await response.head()
         return response
 
-    def _head(self, method: bytes, target: bytes, headers: Headers, body: bytes) -> bytes:
-        return encode_head(method, target, framed(method, self._origin.authority, headers, body))
+    def _head(self, request: UpstreamRequest) -> bytes:
+        fields = framed(request.method, self._origin.authority, request.headers, request.body)
+        return encode_head(request.method, request.target, fields)
 
     async def aclose(self) -> None:
         await self._pool.aclose()

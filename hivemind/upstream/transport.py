@@ -23,6 +23,7 @@ from hivemind.upstream.base import (
     Truncated,
     Upstream,
     UpstreamError,
+    UpstreamRequest,
     UpstreamResponse,
     UpstreamTimeout,
     raisable,
@@ -73,32 +74,21 @@ class TransportUpstream:
         self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
 
-    def start(
-        self, method: bytes, target: bytes, headers: Headers, body: bytes, *, retry_stale: bool = True
-    ) -> StartedResponse | None:
+    def start(self, request: UpstreamRequest) -> StartedResponse | None:
         return None
 
-    async def send(
-        self,
-        method: bytes,
-        target: bytes,
-        headers: Headers,
-        body: bytes,
-        *,
-        retry_stale: bool = True,
-        started: StartedResponse | None = None,
-    ) -> UpstreamResponse:
+    async def send(self, request: UpstreamRequest, started: StartedResponse | None = None) -> UpstreamResponse:
         if self._closed:
             raise ConnectFailed(f"{self._origin}: {CLOSED}")
-        fields = framed(method, self._origin.authority, headers, body)
-        encode_head(method, target, fields)  # Refuses what the native client would.
-        request = self._request(method, target, fields)
+        fields = framed(request.method, self._origin.authority, request.headers, request.body)
+        encode_head(request.method, request.target, fields)  # Refuses what the native client would.
+        outgoing = self._request(request.method, request.target, fields)
         try:
-            return await self._attempt(request, body)
+            return await self._attempt(outgoing, request.body)
         except Disconnected as exc:
-            if not (exc.reused and retry_stale):
+            if not (exc.reused and request.retry_stale):
                 raise
-        return await self._attempt(request, body)
+        return await self._attempt(outgoing, request.body)
 
     async def aclose(self) -> None:
         self._closed = True

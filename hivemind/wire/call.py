@@ -25,6 +25,7 @@ from hivemind.upstream.base import (
     NotTrusted,
     Upstream,
     UpstreamError,
+    UpstreamRequest,
     UpstreamTimeout,
 )
 from hivemind.wire.headers import Headers, without
@@ -93,12 +94,13 @@ class Call:
         up."""
         return self.head.free and not (self.body and self.head.method != b"POST")
 
-    def headers_for(self, committed: bool) -> Headers:
-        """Return the headers to send; a response that was begun without an encoding can only continue without one."""
-        headers = self.head.headers
-        if not committed:
-            return headers
-        return [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
+    def outgoing(self, committed: bool) -> UpstreamRequest:
+        """Return the request to send; a response that was begun without an encoding can only continue without one."""
+        head = self.head
+        headers = head.headers
+        if committed:
+            headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
+        return UpstreamRequest(head.method, head.target, headers, self.body, not self.facts.continues_state)
 
     def failure_of(self, error: UpstreamError) -> Failure:
         """Return what an attempt that ended without a whole response counts as.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from hivemind.upstream.base import Upstream, UpstreamResponse
+from hivemind.upstream.base import Upstream, UpstreamRequest, UpstreamResponse
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
 async def post(upstream: Upstream, body: bytes = b"{}", *, retry_stale: bool = True) -> UpstreamResponse:
     """Send the usual request."""
-    return await upstream.send(b"POST", b"/v1/messages", [(b"x-a", b"1")], body, retry_stale=retry_stale)
+    return await upstream.send(
+        UpstreamRequest(b"POST", b"/v1/messages", [(b"x-a", b"1")], body, retry_stale=retry_stale)
+    )
 
 
 async def whole(response: UpstreamResponse) -> bytes:

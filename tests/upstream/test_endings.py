@@ -13,7 +13,7 @@ from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
 from upstream.scripted import Handler, Scripted, answering, closing, reset, serving
 
-from hivemind.upstream.base import ConnectFailed, Disconnected, Timeouts, Truncated, UpstreamTimeout
+from hivemind.upstream.base import ConnectFailed, Disconnected, Timeouts, Truncated, UpstreamRequest, UpstreamTimeout
 
 LENGTH = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
@@ -189,7 +189,7 @@ async def test_nothing_can_be_smuggled_into_a_head(
     """A line break in any part of a request is refused before a connection is made."""
     async with serving(answering(OK)) as server:
         with pytest.raises(ValueError, match="holds a"):
-            await client(server.url).send(method, target, [header], b"")
+            await client(server.url).send(UpstreamRequest(method, target, [header], b""))
         assert server.accepted == 0
 
 

@@ -9,12 +9,16 @@ from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
 from upstream.scripted import Handler, Scripted, answering, closing, serving
 
+from hivemind.upstream.base import UpstreamRequest
+
 
 async def test_a_request_goes_out_as_it_was_given(client: Opener) -> None:
     """Request line, headers in their order and spelling, and body are the caller's; host and length are added."""
     async with serving(answering(OK)) as server:
         target = b"/v1/../a%2Fb/./c?q=%zz&&x=1?"
-        await whole(await client(server.url).send(b"PUT", target, [(b"X-B", b"2"), (b"x-a", b"1")], b"body"))
+        await whole(
+            await client(server.url).send(UpstreamRequest(b"PUT", target, [(b"X-B", b"2"), (b"x-a", b"1")], b"body"))
+        )
         host = b"127.0.0.1:%d" % server.port
         assert server.requests == [
             b"PUT " + target + b" HTTP/1.1\r\nhost: " + host + b"\r\nX-B: 2\r\nx-a: 1\r\ncontent-length: 4\r\n\r\nbody"
@@ -25,7 +29,7 @@ async def test_a_request_goes_out_as_it_was_given(client: Opener) -> None:
 async def test_an_empty_body_has_a_length_where_one_is_expected(client: Opener, method: bytes, sized: bool) -> None:
     """Methods that usually carry a body say that theirs is empty; others say nothing."""
     async with serving(answering(OK)) as server:
-        await whole(await client(server.url).send(method, b"/", [], b""))
+        await whole(await client(server.url).send(UpstreamRequest(method, b"/", [], b"")))
         assert (b"content-length: 0" in server.requests[0]) is sized
 
 
@@ -104,8 +108,8 @@ async def test_some_responses_have_no_body_whatever_they_say(client: Opener, met
     """They end with their head, and the connection serves the next request."""
     async with serving(answering(answer, OK)) as server:
         upstream = client(server.url)
-        assert await whole(await upstream.send(method, b"/", [], b"")) == b""
-        assert await whole(await upstream.send(b"GET", b"/", [], b"")) == b"ok"
+        assert await whole(await upstream.send(UpstreamRequest(method, b"/", [], b""))) == b""
+        assert await whole(await upstream.send(UpstreamRequest(b"GET", b"/", [], b""))) == b"ok"
         assert server.accepted == 1
 
 

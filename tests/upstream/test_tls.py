@@ -13,7 +13,7 @@ from upstream.conftest import Opener
 from upstream.exchange import OK, post, whole
 from upstream.scripted import Handler, Scripted, answering, closing, serving
 
-from hivemind.upstream.base import ConnectFailed, Disconnected, NotTrusted, Timeouts, Upstream
+from hivemind.upstream.base import ConnectFailed, Disconnected, NotTrusted, Timeouts, Upstream, UpstreamRequest
 from hivemind.upstream.connect import open_upstream
 from hivemind.upstream.tls import client_context
 
@@ -169,7 +169,7 @@ async def test_a_plain_upstream_through_a_proxy(opening: Opening) -> None:
     """The proxy is asked for the whole URL, query and all."""
     async with serving(answering(OK)) as proxy:
         upstream = opening("http://upstream.invalid:81", via=proxy.url)
-        assert await whole(await upstream.send(b"GET", b"/a/../b?c=%2f", [], b"")) == b"ok"
+        assert await whole(await upstream.send(UpstreamRequest(b"GET", b"/a/../b?c=%2f", [], b""))) == b"ok"
         assert proxy.requests[0].startswith(b"GET http://upstream.invalid:81/a/../b?c=%2f HTTP/1.1\r\n")
         assert b"host: upstream.invalid:81\r\n" in proxy.requests[0]
 

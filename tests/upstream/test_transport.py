@@ -19,6 +19,7 @@ from hivemind.upstream.base import (
     Truncated,
     Upstream,
     UpstreamError,
+    UpstreamRequest,
     UpstreamTimeout,
 )
 from hivemind.upstream.connect import open_upstream
@@ -190,7 +191,7 @@ async def test_giving_up_reading_closes_the_response() -> None:
 async def test_a_target_that_is_no_url() -> None:
     """What can't be written into a URL is the caller's mistake."""
     with pytest.raises(ValueError, match="target"):
-        await upstream_of(Inside(Body())).send(b"GET", b"/\x7f", [], b"")
+        await upstream_of(Inside(Body())).send(UpstreamRequest(b"GET", b"/\x7f", [], b""))
 
 
 class Jumping(selectors.DefaultSelector):

@@ -17,6 +17,7 @@ from hivemind.upstream.base import (
     Truncated,
     Upstream,
     UpstreamError,
+    UpstreamRequest,
     UpstreamResponse,
     UpstreamTimeout,
 )
@@ -145,13 +146,9 @@ class Exchange:
         first_s: float | None = None
         usage: Usage | None = None
         try:
-            response = await self.upstream.send(
-                message.method,
-                message.target,
-                message.headers,
-                message.body,
-                retry_stale=False,  # a load test counts what it sends
-            )
+            request = UpstreamRequest(message.method, message.target, message.headers, message.body)
+            request.retry_stale = False  # a load test counts what it sends
+            response = await self.upstream.send(request)
         except UpstreamError as broken:
             error = self._kind(broken)
         except ValueError as invalid:

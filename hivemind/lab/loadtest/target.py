@@ -18,7 +18,7 @@ from hivemind.errors import HiveMindError, UsageError
 from hivemind.providers.profiles import PROFILES, profile_for
 from hivemind.settings import Origin
 from hivemind.settings.origin import make_origins, split_upstream
-from hivemind.upstream.base import ConnectFailed, Upstream, UpstreamError
+from hivemind.upstream.base import ConnectFailed, Upstream, UpstreamError, UpstreamRequest
 
 _FREE = frozenset({"ollama", "generic"})
 """Profiles of servers that are free of charge on a private address."""
@@ -149,7 +149,7 @@ async def _get(upstream: Upstream, path: str, token: str | None) -> bytes:
     headers = [(b"accept", b"application/json")]
     if token is not None:
         headers.append((b"x-hivemind-token", token.encode()))
-    response = await upstream.send(b"GET", path.encode(), headers, b"")
+    response = await upstream.send(UpstreamRequest(b"GET", path.encode(), headers, b""))
     try:
         body = bytearray()
         while response.status == 200 and len(body) <= _LONGEST and (data := await response.read()):
