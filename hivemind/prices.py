@@ -7,25 +7,17 @@ event loop, and asked once for each model and hour; from then on a cost is four 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from hivemind.providers.profiles import PROFILES
 from hivemind.scheduler.types import Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
-PROVIDERS: Mapping[str, str | None] = {
-    "anthropic": "anthropic",
-    "openai": "openai",
-    "azure": "azure",
-    "google": "google",
-    "generic": "litellm",
-}
-"""Our profiles by the library's names. `litellm` means the model's maker, which may be written before its name
-(`anthropic/claude-…`), as gateways do. A model that runs at home has no known cost."""
 FRESH_S = 3600.0  # a price may hold from a date on, or for some hours of the day
 MODELS_KEPT = 1000
 """A model that comes when so many are known has no price, and neither has one with a very long name: names are the
@@ -84,15 +76,15 @@ class Prices:
         )
 
     def _look_up(self, provider: str, model: str) -> Rates | None:
-        maker = PROVIDERS.get(provider)
-        if maker is None or not model:
+        profile = PROFILES.get(provider)
+        if profile is None or profile.priced_as is None or not model:
             return None
         import genai_prices
 
         at = datetime.fromtimestamp(self._wall(), UTC)
         nothing = genai_prices.Usage(input_tokens=0, output_tokens=0)
         try:
-            found = genai_prices.calc_price(nothing, model, provider_id=maker, genai_request_timestamp=at)
+            found = genai_prices.calc_price(nothing, model, provider_id=profile.priced_as, genai_request_timestamp=at)
         except LookupError:
             return None
         return _rates(found.model_price)

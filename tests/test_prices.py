@@ -10,8 +10,7 @@ import genai_prices
 import pytest
 from genai_prices.data_snapshot import get_snapshot
 
-from hivemind.prices import FRESH_S, MODELS_KEPT, PROVIDERS, Prices
-from hivemind.providers.profiles import PROFILES
+from hivemind.prices import FRESH_S, MODELS_KEPT, Prices
 from hivemind.scheduler.types import Usage
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC).timestamp()
@@ -91,11 +90,6 @@ def test_models_are_known_by_all_their_names(provider: str, model: str) -> None:
 def test_an_unknown_price_is_none(provider: str, model: str) -> None:
     """Not nothing: of a model nobody knows, one at home, one that isn't paid by the token."""
     assert Prices(lambda: NOON).cost(provider, model, USED) is None
-
-
-def test_every_profile_has_a_decision() -> None:
-    """Whose prices hold for it; those that run at home have none."""
-    assert set(PROFILES) - set(PROVIDERS) == {"ollama"}
 
 
 def test_a_model_is_looked_up_once_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Literal
 
 from hivemind.providers.base import Profile
 from hivemind.scheduler.config import AimdConfig, LaneConfig
@@ -25,6 +26,7 @@ ANTHROPIC = Profile(
     retryable_statuses=_HOSTED,
     aimd=AimdConfig(latency_target_s=3.0),
     count_cache_reads=False,
+    priced_as="anthropic",
 )
 OPENAI = Profile(
     name="openai",
@@ -35,6 +37,7 @@ OPENAI = Profile(
     auth_headers=(b"authorization",),
     retryable_statuses=_HOSTED,
     reserve_max_tokens=True,
+    priced_as="openai",
 )
 AZURE = Profile(
     name="azure",
@@ -45,6 +48,7 @@ AZURE = Profile(
     auth_headers=(b"api-key", b"authorization"),
     aimd=AimdConfig(latency_target_s=3.0),
     reserve_max_tokens=True,
+    priced_as="azure",
 )
 GOOGLE = Profile(
     name="google",
@@ -54,6 +58,7 @@ GOOGLE = Profile(
     max_concurrency=8,
     auth_headers=(b"x-goog-api-key", b"authorization"),
     auth_query=(b"key", b"access_token"),
+    priced_as="google",
 )
 OLLAMA = Profile(
     name="ollama",
@@ -74,8 +79,11 @@ GENERIC = Profile(
     auth_headers=(b"x-api-key", b"api-key", b"x-goog-api-key", b"authorization"),
     one_lane=True,
     retryable_statuses=_HOSTED,
+    priced_as="litellm",
 )
 
+ProfileName = Literal["anthropic", "openai", "azure", "google", "ollama", "generic"]
+"""What the setting `profile` may be: the name of every profile."""
 PROFILES: dict[str, Profile] = {
     profile.name: profile for profile in (ANTHROPIC, OPENAI, AZURE, GOOGLE, OLLAMA, GENERIC)
 }

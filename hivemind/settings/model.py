@@ -15,7 +15,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hivemind.errors import UsageError
-from hivemind.providers.profiles import PROFILES, assumed_lane
+from hivemind.providers.profiles import PROFILES, ProfileName, assumed_lane
 from hivemind.redaction.values import credentials_of_url, longest_first
 from hivemind.scheduler import config
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
@@ -55,7 +55,7 @@ class Settings(BaseSettings):
     """Further names under which requests may come (Host); addresses, localhost and what host names are taken anyway."""
     allowed_origins: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "ORIGIN"})] = ()
     """Pages in browsers that may send requests (Origin), as https://app.example.org or vscode-webview://*."""
-    profile: Literal["anthropic", "openai", "azure", "google", "ollama", "generic"] | None = None
+    profile: ProfileName | None = None
     """What to assume of the provider; unset: found by the upstream's URL."""
     max_concurrency: Annotated[int, Field(ge=0, le=100_000)] | None = None
     """Most requests in flight at once; 0: no limit; unset: the profile's."""

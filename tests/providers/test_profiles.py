@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
-from hivemind.providers.profiles import PROFILES, family, profile_for
+from hivemind.providers.profiles import PROFILES, ProfileName, family, profile_for
 
 TABLE = {
     "anthropic": (50, 80_000, 5, 3.0, 0.5),
@@ -17,18 +19,27 @@ TABLE = {
 
 
 def test_the_papers_table() -> None:
-    """The six profiles have the paper's defaults."""
+    """The paper's six profiles have its defaults."""
     found = {
         name: (p.rpm, p.tpm, p.max_concurrency, p.aimd.latency_target_s, p.aimd.beta) for name, p in PROFILES.items()
     }
-    assert found == TABLE
-    assert all(profile.name == name for name, profile in PROFILES.items())
+    assert {name: found[name] for name in TABLE} == TABLE
+
+
+def test_names() -> None:
+    """The setting `profile` takes the name of every profile."""
+    assert get_args(ProfileName) == tuple(PROFILES)
 
 
 def test_how_providers_count() -> None:
     """OpenAI and Azure charge max_tokens at the start; Anthropic alone doesn't count cache reads."""
     assert {p.name for p in PROFILES.values() if p.reserve_max_tokens} == {"openai", "azure"}
     assert {p.name for p in PROFILES.values() if not p.count_cache_reads} == {"anthropic"}
+
+
+def test_prices() -> None:
+    """Only models that run at home have no price."""
+    assert [p.name for p in PROFILES.values() if p.priced_as is None] == ["ollama"]
 
 
 def test_what_every_profile_says() -> None:
