@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from hivemind.providers.base import Headers
 from hivemind.providers.times import parse_number
@@ -88,28 +87,8 @@ _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary
 naming NORMAL here would undo what the operator set."""
 
 
-_OTHERS = """
-    originator thread-id user-agent x-claude-1p-request-class x-claude-code-agent-id x-claude-code-parent-agent-id
-    x-claude-code-request-class x-codex-parent-thread-id x-openai-subagent x-stainless-lang x-stainless-read-timeout
-    x-stainless-retry-count x-stainless-timeout
-"""
-_READ = frozenset(name.encode() for name in (*_SESSIONS, *_OTHERS.split()))
-"""Every header that is read here. None carries a credential, so results can be cached."""
-
-
-_LONGEST_REMEMBERED = 2048
-"""Largest total of these headers' values in bytes that is cached; usual clients send some hundred."""
-
-
 def client_of(headers: Headers) -> Client:
     """Read a request's headers. Never raises; ids are accepted if they are short and printable."""
-    known = tuple([pair for pair in headers if pair[0] in _READ])
-    short = sum([len(value) for _, value in known]) <= _LONGEST_REMEMBERED
-    return _remembered(known) if short else _client_of(known)
-
-
-def _client_of(headers: tuple[tuple[bytes, bytes], ...]) -> Client:
-    """Uncached: an agent sends the same headers with each request."""
     values = {name.decode("latin-1"): value.decode("latin-1").strip() for name, value in headers}
     program = _recognise(values)
     session = next((found for name in _SESSIONS if (found := _id(values, name))), "")
@@ -123,9 +102,6 @@ def _client_of(headers: tuple[tuple[bytes, bytes], ...]) -> Client:
         priority=_priority(values),
         retry_count=None if program.name == "claude-code" else _retries(values),
     )
-
-
-_remembered = lru_cache(maxsize=1024)(_client_of)
 
 
 def _recognise(values: dict[str, str]) -> Client:

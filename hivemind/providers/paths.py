@@ -6,7 +6,6 @@ A base path may be in front of it.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 from hivemind.providers.anthropic import Anthropic
 from hivemind.providers.dialect import Dialect
@@ -73,7 +72,7 @@ _PATHS: tuple[tuple[str, re.Pattern[str]], ...] = (
 
 
 _LONGEST_PATH = 2048
-"""In characters. No known API has a longer one; this bounds the cache."""
+"""Characters of a path that is searched. No known API has a longer one, and a pattern may take quadratic time."""
 
 
 def dialect_for(path: str) -> Dialect:
@@ -81,16 +80,8 @@ def dialect_for(path: str) -> Dialect:
 
     Ollama's `/api/chat` differs from a gateway's `/api/v1/chat/completions` by its end.
     """
-    return _dialect_for(path) if len(path) <= _LONGEST_PATH else DIALECTS["plain"]
-
-
-@lru_cache(maxsize=256)  # few different paths are in use
-def _dialect_for(path: str) -> Dialect:
-    path = path.rstrip("/")
-    for name, pattern in _PATHS:
-        if pattern.search(path):
-            return DIALECTS[name]
-    return DIALECTS["plain"]
+    path = path.rstrip("/") if len(path) <= _LONGEST_PATH else ""
+    return DIALECTS[next((name for name, pattern in _PATHS if pattern.search(path)), "plain")]
 
 
 # --- Free requests ----------------------------------------------------------------------------------------------------
@@ -138,8 +129,8 @@ _FREE_POSTS = re.compile(
 """POSTs that generate nothing and aren't charged (see the providers' price lists)."""
 
 
-LONGEST_PATH = 512
-"""In bytes. No free path is longer; this bounds the cache too."""
+_LONGEST_FREE = 512
+"""Bytes of a path that is searched; no free one is longer."""
 
 
 def is_free(method: str, raw_path: bytes, body: bytes) -> bool:
@@ -148,9 +139,6 @@ def is_free(method: str, raw_path: bytes, body: bytes) -> bool:
     """
     if method in FREE_METHODS:
         return not body
-    return method == "POST" and len(raw_path) <= LONGEST_PATH and _is_free_post(raw_path)
-
-
-@lru_cache(maxsize=256)  # few different paths are in use
-def _is_free_post(raw_path: bytes) -> bool:
-    return _UNAMBIGUOUS.fullmatch(raw_path) is not None and _FREE_POSTS.search(raw_path) is not None
+    if method != "POST" or len(raw_path) > _LONGEST_FREE or not _UNAMBIGUOUS.fullmatch(raw_path):
+        return False
+    return _FREE_POSTS.search(raw_path) is not None

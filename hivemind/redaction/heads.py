@@ -7,13 +7,12 @@ occur.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
 
 from hivemind.redaction.names import is_secret, is_shown, query_fields
 from hivemind.redaction.text import MASK, decodings, holds_key, mask_values, printable, redact, shortened
-from hivemind.redaction.values import SCHEME, SHORTEST, TOKEN_IN_PATH, Headers, credentials_in, longest_first, texts
+from hivemind.redaction.values import SCHEME, SHORTEST, TOKEN_IN_PATH, Headers, texts
 
 _LONGEST_CACHED = 300
 """Most bytes of a header that is cached."""
@@ -22,26 +21,9 @@ _LONGEST_VALUE = 4096
 _LONGEST_PATH = 8192
 
 
-class Heads(Protocol):
-    """The heads of a request and its answer, as :class:`hivemind.wire.recent_heads.Heads` has them."""
-
-    method: str
-    raw_path: bytes
-    query: bytes
-    request: list[tuple[bytes, bytes]]
-    response: list[tuple[bytes, bytes]]
-
-
-def secrets_of(heads: Heads, known: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the credentials in heads that may be repeated elsewhere, and those `known`; the longest first."""
-    target = heads.raw_path + b"?" + heads.query
-    return longest_first({*known, *credentials_in(heads.request, target), *credentials_in(heads.response, b"")})
-
-
-def masked_target(heads: Heads, secrets: Sequence[str]) -> tuple[str, str]:
-    """Return the method, and the path with its query; `secrets` are from :func:`secrets_of`."""
-    method = printable(shortened(redact(mask_values(heads.method, secrets)), SHORTEST * 4))
-    return method, masked_path(heads.raw_path.decode("latin-1"), heads.query.decode("latin-1"), secrets)
+def masked_method(method: str, secrets: Sequence[str]) -> str:
+    """Return a request's method, credentials masked."""
+    return printable(shortened(redact(mask_values(method, secrets)), SHORTEST * 4))
 
 
 def masked_path(path: str, query: str = "", secrets: Sequence[str] = ()) -> str:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
 from urllib.parse import unquote
 
-_LONGEST_CACHED = 100
-"""Longest name that is cached."""
 _LONGEST_NAME = 1000
 """A longer name isn't searched, and counts as a credential's."""
 _SECRET = re.compile(
@@ -21,16 +18,7 @@ _SECRET = re.compile(
 
 def is_secret(name: str) -> bool:
     """Return whether the value of a header or query field of this name is a credential."""
-    if len(name) <= _LONGEST_CACHED:
-        return _cached_is_secret(name)
-    return len(name) > _LONGEST_NAME or _is_secret(name)
-
-
-def _is_secret(name: str) -> bool:
-    return _SECRET.search(name) is not None
-
-
-_cached_is_secret = lru_cache(maxsize=1024)(_is_secret)  # the same few names come in each request
+    return len(name) > _LONGEST_NAME or _SECRET.search(name) is not None
 
 
 def is_shown(name: str) -> bool:

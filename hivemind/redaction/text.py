@@ -86,15 +86,8 @@ def holds_key(text: str) -> bool:
 
     Takes time linear in the text's length, so check that first.
     """
-    return _cached_holds_key(text) if len(text) <= _LONGEST_CACHED else _holds_key(text)
-
-
-def _holds_key(text: str) -> bool:
     patterns = (text_finder().pattern, *_ANNOUNCED)
     return any(pattern.search(each) for each in decodings(text) for pattern in patterns)
-
-
-_cached_holds_key = lru_cache(maxsize=1024)(_holds_key)
 
 
 def decodings(text: str) -> list[str]:

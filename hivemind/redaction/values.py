@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from urllib.parse import unquote, urlsplit
 
 from hivemind.redaction.names import SHOWN, is_secret, query_fields
@@ -19,8 +18,6 @@ MOST = 64
 """Most credentials of one request that are masked everywhere; no client sends so many. Each is searched for in the
 whole body, so their number is bounded."""
 _SHORTEST_COOKIE = 16
-_LONGEST_CACHED = 1000
-"""Most bytes of a request's headers and target whose credentials are cached."""
 _LONGEST_DECODED = 512
 """Longest credential that is searched for percent-decoded too."""
 _HARMLESS = frozenset(name.encode() for name in SHOWN)
@@ -31,25 +28,11 @@ TOKEN_IN_PATH = re.compile(r"(/token/)([^/?]+)", re.IGNORECASE)
 
 def credentials_in(headers: Headers, target: bytes) -> tuple[str, ...]:
     """Return all credentials that are long enough to be masked elsewhere, the longest first."""
-    telling = tuple([pair for pair in headers if pair[0] not in _HARMLESS])
-    if b"=" not in target and b"/token/" not in target.lower():
-        target = b""
-    # Most requests of an agent have the same ones.
-    if len(target) + sum([len(name) + len(value) for name, value in telling]) <= _LONGEST_CACHED:
-        return _cached_credentials(telling, target)
-    return _credentials(telling, target)
-
-
-def _credentials(headers: Headers, target: bytes) -> tuple[str, ...]:
-    found: set[str] = set()
+    found = _in_target(target.decode("latin-1")) if b"=" in target or b"/token/" in target.lower() else frozenset()
     for name, value in headers:
-        found |= _in_header(name, value)
-    if target:
-        found |= _in_target(target.decode("latin-1"))
+        if name not in _HARMLESS:
+            found |= _in_header(name, value)
     return longest_first(found)
-
-
-_cached_credentials = lru_cache(maxsize=1024)(_credentials)
 
 
 def longest_first(secrets: Iterable[str]) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ hundreds of megabytes, so their total is bounded too.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
+from hivemind.redaction.heads import masked_headers, masked_method, masked_path
+from hivemind.redaction.values import credentials_in, longest_first
 from hivemind.wire.headers import Headers
 from hivemind.wire.request_head import size_of
 from hivemind.world.request_view import REQUESTS_KEPT, RequestDetail
@@ -22,40 +23,44 @@ _PER_HEADER = 128
 """Overhead of a pair of byte strings."""
 
 
+@dataclass(slots=True, eq=False)
 class Heads:
     """The head of one request, and of the last answer that its attempts got from upstream."""
 
-    __slots__ = ("_kept_by", "method", "query", "raw_path", "request", "response", "size", "ticket")
-
-    def __init__(
-        self, ticket: int, scope: Mapping[str, Any], kept_by: RecentHeads | None = None, size: int = 0
-    ) -> None:
-        self.ticket = ticket
-        self.method: str = scope["method"]
-        self.raw_path: bytes = scope["raw_path"]
-        self.query: bytes = scope["query_string"]
-        self.request: Headers = scope["headers"]
-        self.response: Headers = []
-        self.size = size
-        """Approximate bytes."""
-        self._kept_by = kept_by
+    ticket: int
+    method: str
+    raw_path: bytes
+    query: bytes
+    request: Headers
+    response: Headers = field(default_factory=list)
+    size: int = 0
+    """Approximate bytes."""
+    kept_by: RecentHeads | None = None
+    """Where its bytes count, until it is dropped there."""
 
     def set_response(self, headers: Headers) -> None:
         """Keep the headers that an attempt got from upstream."""
         grown = _size(headers) - (_size(self.response) if self.response else 0)
         self.response = headers
         self.size += grown
-        if self._kept_by is not None:
-            self._kept_by.add_size(grown)
+        if self.kept_by is not None:
+            self.kept_by.add_size(grown)
 
-    def detach(self) -> None:
-        """Stop counting towards the bytes that are kept."""
-        self._kept_by = None
+    def secrets(self, known: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the credentials in these heads that may be repeated elsewhere, and those `known`; the longest
+        first."""
+        found = credentials_in(self.request, self.raw_path + b"?" + self.query)
+        return longest_first({*known, *found, *credentials_in(self.response, b"")})
+
+    def masked_target(self, secrets: Sequence[str]) -> tuple[str, str]:
+        """Return the method, and the path with its query; `secrets` are from :meth:`secrets`."""
+        path = masked_path(self.raw_path.decode("latin-1"), self.query.decode("latin-1"), secrets)
+        return masked_method(self.method, secrets), path
 
     def added_to(self, detail: RequestDetail, own_secrets: Iterable[str] = ()) -> RequestDetail:
         """Return the detail with these heads, credentials masked; `own_secrets` are the proxy's own."""
-        found = secrets_of(self, own_secrets)
-        method, path = masked_target(self, found)
+        found = self.secrets(own_secrets)
+        method, path = self.masked_target(found)
         return replace(
             detail,
             method=method,
@@ -77,7 +82,9 @@ class RecentHeads:
 
     def add(self, ticket: int, scope: Mapping[str, Any], size: int) -> Heads:
         """Keep the head of a request, of :func:`size_of_head`; its ticket number is higher than all before it."""
-        heads = self._by_ticket[ticket] = Heads(ticket, scope, self, size)
+        method, raw_path, query = scope["method"], scope["raw_path"], scope["query_string"]
+        heads = Heads(ticket, method, raw_path, query, scope["headers"], [], size, self)
+        self._by_ticket[ticket] = heads
         self.add_size(heads.size)
         return heads
 
@@ -87,7 +94,7 @@ class RecentHeads:
         while self._by_ticket and (self.size > self._bytes_kept or len(self._by_ticket) > self._kept):
             _, oldest = self._by_ticket.popitem(last=False)
             self.size -= oldest.size
-            oldest.detach()
+            oldest.kept_by = None
 
     def find(self, ticket: int) -> Heads | None:
         """Return a request's heads; None where they were dropped."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import chain
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -36,8 +35,6 @@ class RequestRefused(Exception):
 
 # --- The path ---------------------------------------------------------------------------------------------------------
 
-LONGEST_CACHED = 512
-"""Bytes of a path whose parsed form is cached."""
 MOST_NAME_BYTES = 12 * LONGEST + 1
 """Bytes of a raw name that are read: each character has four bytes at most, each of them percent-encoded, and one more
 makes it too long."""
@@ -64,13 +61,6 @@ class RequestPath:
 
 def parse_path(raw_path: bytes) -> RequestPath:
     """Strip `/to/<upstream>`, `/agent/<name>` and `/token/<token>`, in any order, from the front of a path."""
-    # An agent asks for the same path again and again; one that holds a secret, or is long, isn't cached.
-    if len(raw_path) > LONGEST_CACHED or b"/token/" in raw_path:
-        return _parse(raw_path)
-    return _parse_cached(raw_path)
-
-
-def _parse(raw_path: bytes) -> RequestPath:
     found: dict[bytes, str] = {}
     flaw = ""
     rest = _one_slash(raw_path)
@@ -96,9 +86,6 @@ def _parse(raw_path: bytes) -> RequestPath:
         token=found.get(b"token"),
         flaw=flaw or _flaw(path),
     )
-
-
-_parse_cached = lru_cache(maxsize=1024)(_parse)
 
 
 def decoded(raw: bytes) -> str:

@@ -18,7 +18,6 @@ from hivemind.cli.main import main
 from hivemind.control import parsing
 from hivemind.redaction.text import LABEL_LENGTH
 from hivemind.scheduler.commands import Rejected, StopAgent
-from hivemind.wire import request_head
 
 KNOWN = "sk-ant-api03-THISISSECRET0123456789"
 """A key that is known by its form."""
@@ -194,10 +193,3 @@ def test_a_long_name_is_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
         agent_names.normalised("a-" * 4000)
     with pytest.raises(Rejected, match="1 to 40"):
         parsing.checked_who("a-" * 4000)
-
-
-def test_a_long_path_is_not_remembered() -> None:
-    """A cache of a thousand paths is bounded in bytes too."""
-    before = request_head._parse_cached.cache_info().currsize
-    assert request_head.parse_path(b"/agent/ann/" + b"x" * 8000).agent == "ann"
-    assert request_head._parse_cached.cache_info().currsize == before

@@ -99,7 +99,7 @@ def test_names_of_other_things(name: str) -> None:
 
 def test_a_short_credential_is_masked_where_it_stands_and_nowhere_else() -> None:
     """Local servers take any word for a key, and the word may be an innocent one."""
-    heads = Heads(1, scope(b"/v1/chat", b"key=v1", [(b"authorization", b"Bearer chat"), (b"user-agent", b"chat/1")]))
+    heads = Heads(1, "POST", b"/v1/chat", b"key=v1", [(b"authorization", b"Bearer chat"), (b"user-agent", b"chat/1")])
     shown = heads.added_to(DETAIL)
     assert shown.path == "/v1/chat?key=***"
     assert shown.request_headers == (("authorization", "Bearer ***"), ("user-agent", "chat/1"))
@@ -110,7 +110,7 @@ def test_a_credential_in_another_spelling_hides_the_whole() -> None:
     secret = b"a-gateway-secret"
     spelled = b"".join(b"%%%02x" % byte for byte in secret)
     headers = [(b"x-api-key", secret), (b"referer", b"http://x/" + spelled)]
-    shown = Heads(1, scope(b"/v1/" + spelled, b"", headers)).added_to(DETAIL)
+    shown = Heads(1, "POST", b"/v1/" + spelled, b"", headers).added_to(DETAIL)
     assert shown.path == "***"
     assert dict(shown.request_headers)["referer"] == "***"
 
@@ -124,7 +124,7 @@ def test_what_follows_a_cookie_is_no_credential() -> None:
 
 def test_nothing_that_upsets_a_terminal_is_shown() -> None:
     """A header may hold any byte but a line's end."""
-    heads = Heads(1, scope(b"/v1/\x1b[2J", b"", [(b"x-\x1b", b"\x1b]0;title\x07")]))
+    heads = Heads(1, "POST", b"/v1/\x1b[2J", b"", [(b"x-\x1b", b"\x1b]0;title\x07")])
     shown = heads.added_to(DETAIL)
     assert "\x1b" not in f"{shown.path}{shown.request_headers}"
     assert shown.path == "/v1/\N{REPLACEMENT CHARACTER}[2J"

@@ -9,7 +9,7 @@ from hivemind.journal.importers.parsed import ParsedAttempt
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.journal.write.bodies import body_text
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
-from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
+from hivemind.redaction.heads import masked_headers
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.estimate import Estimator
 from hivemind.scheduler.config import LaneConfig
@@ -229,12 +229,11 @@ def _bodies(
 ) -> Iterator[RequestBody | ResponseBody]:
     """The request's body, with the first attempt, and the answer's."""
     entry = tried.entry
-    scope = {"method": entry.method, "raw_path": tried.address.raw_path, "query_string": entry.query}
-    heads = Heads(ticket, {**scope, "headers": entry.headers})
-    heads.response = entry.answer_headers
-    secrets = secrets_of(heads)
+    raw_path = tried.address.raw_path
+    heads = Heads(ticket, entry.method, raw_path, entry.query, entry.headers, entry.answer_headers)
+    secrets = heads.secrets()
     if attempt == 1:
-        method, path = masked_target(heads, secrets)
+        method, path = heads.masked_target(secrets)
         shown = masked_headers(entry.headers, secrets)
         yield RequestBody(asked_at, ticket, method, path, shown, *body_text(entry.headers, entry.body, "", secrets))
     if entry.status:

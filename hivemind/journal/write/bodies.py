@@ -16,7 +16,7 @@ from hivemind.journal.write.recorder import Recorder
 from hivemind.journal.write.writer import DeferredLines
 from hivemind.providers.encoding import decode_body
 from hivemind.redaction.bodies import redact_body
-from hivemind.redaction.heads import masked_headers, masked_target, secrets_of
+from hivemind.redaction.heads import masked_headers
 from hivemind.redaction.values import credentials_in, longest_first
 from hivemind.upstream.base import Headers, UpstreamResponse
 from hivemind.wire.call import Call
@@ -48,13 +48,9 @@ class Bodies:
     def asked(self, ticket: int, call: Call, headers: Headers) -> BodyRecorder:
         """Record the body of a request that came with these headers."""
         path, _, query = call.head.target.partition(b"?")
-        scope = {
-            "method": call.head.method.decode("latin-1"),
-            "raw_path": path.removeprefix(call.head.route.origin.base_path.encode()),  # the path that the API has
-            "query_string": query,
-            "headers": headers,
-        }
-        recorded = BodyRecorder(self, Heads(ticket, scope), self._own)
+        raw_path = path.removeprefix(call.head.route.origin.base_path.encode())  # the path that the API has
+        heads = Heads(ticket, call.head.method.decode("latin-1"), raw_path, query, headers)
+        recorded = BodyRecorder(self, heads, self._own)
         self.put(call.body, "", partial(recorded.request_line, self.now()))
         return recorded
 
@@ -90,12 +86,12 @@ class BodyRecorder:
 
     @cached_property
     def _secrets(self) -> tuple[str, ...]:
-        return secrets_of(self._heads, self._own)
+        return self._heads.secrets(self._own)
 
     def request_line(self, at: float, body: bytes, left_out: str) -> bytes:
         """The line of the request's body."""
         heads = self._heads
-        method, path = masked_target(heads, self._secrets)
+        method, path = heads.masked_target(self._secrets)
         headers = masked_headers(heads.request, self._secrets)
         text = body_text(heads.request, body, left_out, self._secrets)
         return line_of(RequestBody(at, heads.ticket, method, path, headers, *text))
