@@ -157,7 +157,7 @@ class TaskState:
 
     spec: TaskSpec
     state: str
-    """One of :data:`~hivemind.scheduler.tasks.graph.TASK_STATES`."""
+    """One of :data:`~hivemind.scheduler.tasks.TASK_STATES`."""
     priority: Priority
     """Effective priority, which may be inherited."""
     attempt: int

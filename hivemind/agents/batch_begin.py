@@ -19,7 +19,7 @@ from hivemind.agents.plan_document import PlanError
 from hivemind.api_types import TaskState
 from hivemind.errors import UsageError
 from hivemind.scheduler import commands as cmd
-from hivemind.scheduler.tasks.graph import OPEN
+from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import TaskSpec
 from hivemind.text.shells import command_line
 

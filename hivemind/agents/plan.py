@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from hivemind.agents import plan_fields as fields
 from hivemind.agents.plan_document import Document, described, kind_of, read_document
 from hivemind.redaction.text import holds_key
-from hivemind.scheduler.tasks.graph import Tasks
+from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget
 from hivemind.text.suggest import did_you_mean

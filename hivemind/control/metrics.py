@@ -15,9 +15,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hivemind import __version__
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.tasks.graph import TASK_STATES
+from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Usage
 from hivemind.world.snapshot import AgentView, Snapshot
 

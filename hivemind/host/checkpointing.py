@@ -20,7 +20,7 @@ from typing import Any
 from hivemind.host.processes import Process, Processes
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.tasks.graph import OPEN, Task
+from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.settings import Settings
 from hivemind.store.checkpoints import Checkpoint, Reason, StoppedRequest, TaskPlace, checkpoint_name, write
 from hivemind.text import humanise

@@ -9,7 +9,7 @@ from hivemind.api_types import ClaimRequest, PlaceRelease, PlaceRequest, PlaceRe
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected, check_exit_code
 from hivemind.scheduler.places import ASK_EVERY_S, Places
-from hivemind.scheduler.tasks.graph import OPEN, Task
+from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestRefused
 

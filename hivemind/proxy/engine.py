@@ -18,7 +18,7 @@ from hivemind.scheduler.commands import Command, Drain, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
 from hivemind.scheduler.scheduler import Scheduler
-from hivemind.scheduler.tasks.graph import Tasks
+from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Failure, Price, Request, Usage
 from hivemind.store.ledger import Ledger

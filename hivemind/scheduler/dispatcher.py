@@ -6,6 +6,8 @@ The components decide by themselves and return what follows; the dispatcher carr
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.aimd import Gate
@@ -15,10 +17,8 @@ from hivemind.scheduler.agents import Agents, process_of
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.lane import Lane, Lanes
 from hivemind.scheduler.ledger import Ledger, Review
-from hivemind.scheduler.tasks.board import TaskBoard
-from hivemind.scheduler.tasks.graph import Task
+from hivemind.scheduler.tasks import Task, TaskBoard
 from hivemind.scheduler.ticket import Agent, Refusal, Ticket, TicketState
-from hivemind.scheduler.timers import Timers
 from hivemind.scheduler.types import Usage
 
 DRAINING = Refusal("draining", 5.0)
@@ -26,6 +26,57 @@ TOO_MANY_AGENTS = Refusal("too_many_agents", 60.0)
 QUEUE_FULL = Refusal("queue_full", 10.0)
 WAIT_TOO_LONG = Refusal("wait_too_long", 10.0)
 AGENT_STOPPED = Refusal("agent_stopped", None, 403)
+
+Subject = Lane | Ticket | Agent
+"""A lane to look at again, a ticket to retry or to refuse, an agent whose boost ends."""
+FEW = 1000  # timers that are kept whether they still matter or not
+
+
+class Timers:
+    """Timers in order of time.
+
+    They aren't cancelled: the handler checks whether a timer still matters. Most don't: a request that has waited is
+    answered long before its wait would have been too long. So each time they have become twice as many, those that
+    don't matter any more are dropped, and their tickets with them.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Subject]] = []
+        self._many = FEW
+        self._numbers = 0
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    @property
+    def next_at(self) -> float | None:
+        """When the earliest timer is due; None: there is none."""
+        return self._heap[0][0] if self._heap else None
+
+    def set(self, at: float, subject: Subject) -> None:
+        """Wake at this moment; infinity is never."""
+        if not math.isinf(at):
+            self._numbers += 1
+            heappush(self._heap, (at, self._numbers, subject))
+            if len(self._heap) > self._many:
+                self._tidy()
+
+    def due(self, now: float) -> Iterator[tuple[float, Subject]]:
+        """Yield the timers that are due, including ones set meanwhile."""
+        while self._heap and self._heap[0][0] <= now:
+            at, _, subject = heappop(self._heap)
+            yield at, subject
+
+    def _tidy(self) -> None:
+        self._heap = [timer for timer in self._heap if _matters(timer[0], timer[2])]
+        heapify(self._heap)
+        self._many = max(FEW, 2 * len(self._heap))
+
+
+def _matters(at: float, subject: Subject) -> bool:
+    if isinstance(subject, Ticket):
+        return subject.state is not TicketState.DONE
+    return at == (subject.boosted_until if isinstance(subject, Agent) else subject.wake_at)
 
 
 class Dispatcher:
@@ -37,7 +88,7 @@ class Dispatcher:
         self.decisions: list[Ticket] = []
         self.agents = Agents(config)
         self.ledger = Ledger(config.budget, self.agents, self.events.append)
-        self.board = TaskBoard(self.events.append)
+        self.tasks = TaskBoard(self.events.append)
         self.feedback = Feedback(config.feedback, self.events.append)
         self.lanes = Lanes()
         self.timers = Timers()
@@ -63,7 +114,7 @@ class Dispatcher:
         agent, fresh = self.agents.meet(name, now)
         if fresh:
             self.carry_out(self.ledger.open(agent, now), now)
-            self.board.look_up(agent)
+            self.tasks.look_up(agent)
             self.update_hold(agent)
         if parent is not None and agent.parent is None and parent != name:
             process = process_of(name, parent)
@@ -131,7 +182,7 @@ class Dispatcher:
             if agent is None:
                 continue
             waited = agent.task_gate == "waits"
-            refusal = self.board.update(agent, task)
+            refusal = self.tasks.review(agent, task)
             parts = self.agents.parts_of(agent)
             for part in parts:
                 self.reclass(part, now)
@@ -142,11 +193,11 @@ class Dispatcher:
                     self.pump_lanes_of(part, now)
             if waited and any(part.tickets for part in parts):
                 # It sent a request before its task was eligible.
-                self.tasks_moved(self.board.claim_for(agent, now), now)
+                self.tasks_moved(self.tasks.claim_for(agent, now), now)
 
     def review_feedback(self, now: float) -> None:
         """Move agents between classes by what they used lately."""
-        for agent in self.feedback.review(self.agents, self.board.graph, now):
+        for agent in self.feedback.review(self.agents, self.tasks, now):
             self.reclass(agent, now)
 
     # --- Granting --------------------------------------------------------------------------------------------------
@@ -291,7 +342,7 @@ class Dispatcher:
         if self.draining:
             return DRAINING
         if agent.gate == "blocked":
-            return self.board.refusal(agent)
+            return self.tasks.refusal(agent)
         if agent.limits and (refusal := self.ledger.refusal(ticket)) is not None:
             return refusal
         return lane.circuit_refusal(ticket, now)

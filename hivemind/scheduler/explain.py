@@ -11,10 +11,9 @@ from bisect import bisect_left
 from itertools import islice
 
 from hivemind.scheduler.admission.allowance import Allowance
-from hivemind.scheduler.gauges import UPCOMING_SHOWN, Hold, LaneState
+from hivemind.scheduler.events import UPCOMING_SHOWN, Hold, LaneState
 from hivemind.scheduler.lane import Lane
-from hivemind.scheduler.limits.headers import MAX_SHARE, PERIOD_S
-from hivemind.scheduler.limits.window import Window
+from hivemind.scheduler.limits import MAX_SHARE, PERIOD_S, Window
 from hivemind.scheduler.operator.knobs import readings
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import WindowKind

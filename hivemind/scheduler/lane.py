@@ -13,7 +13,7 @@ from hivemind.scheduler.admission.estimate import Estimators
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.limits.headers import MOST_RESET_S
+from hivemind.scheduler.limits import MOST_RESET_S
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
 

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from hivemind.scheduler.accounts import POOL, Account, Budget, Spent
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentRecalled, BudgetWarned
-from hivemind.scheduler.tasks.graph import SavedTask
+from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Priority, record
 
@@ -67,7 +67,7 @@ class Unsaved:
 
 def take_unsaved(dispatcher: Dispatcher) -> Unsaved:
     """Return what has to be saved now, all of it at once, and count it as saved."""
-    agents, ledger, board = dispatcher.agents, dispatcher.ledger, dispatcher.board
+    agents, ledger, board = dispatcher.agents, dispatcher.ledger, dispatcher.tasks
     names = set(ledger.unsaved)
     for name in ledger.unsaved:
         agent = agents.find(name)
@@ -96,7 +96,7 @@ def restore(
     is to be saved as such at once.
     """
     ledger, events = dispatcher.ledger, dispatcher.events
-    dispatcher.board.restore(tasks, now)
+    dispatcher.tasks.restore(tasks, now)
     found = {saved.name: saved for saved in agents}
     pool = found.pop(POOL, None)
     for saved in found.values():

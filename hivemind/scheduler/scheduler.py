@@ -24,7 +24,7 @@ from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, Dispatche
 from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.operator.operate import Operator
-from hivemind.scheduler.tasks.graph import SavedTask, Tasks
+from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
 
@@ -40,7 +40,6 @@ class Scheduler(Dispatcher):
     def __init__(self, config: SchedulerConfig, draw: Callable[[], float]) -> None:
         super().__init__(config)
         self.pool: Account = self.ledger.pool
-        self.tasks: Tasks = self.board.graph
         self._operator = Operator(self)
         self._draw = draw
         self._numbers = 0
@@ -73,7 +72,7 @@ class Scheduler(Dispatcher):
         refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
         if refusal is None:
             if self.tasks:
-                self.tasks_moved(self.board.claim_for(agent, now), now)
+                self.tasks_moved(self.tasks.claim_for(agent, now), now)
             if self.can_grant_immediately(lane, ticket, now):
                 self.grant(lane, ticket, now)
                 return ticket
@@ -224,7 +223,7 @@ class Scheduler(Dispatcher):
     @property
     def has_unsaved(self) -> bool:
         """Whether something changed that a restart must know."""
-        return bool(self.ledger.unsaved or self.board.unsaved)
+        return bool(self.ledger.unsaved or self.tasks.unsaved)
 
     def take_unsaved(self) -> persistence.Unsaved:
         """Return what changed since this was called last; the caller has to save it."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from hivemind.scheduler.accounts import Account, Budget
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Finished, Granted, Refused
-from hivemind.scheduler.limits.window import Reservation
+from hivemind.scheduler.limits import Reservation
 from hivemind.scheduler.types import Failure, Priority, Request, Usage
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hivemind.scheduler.persistence import SavedAgent
-from hivemind.scheduler.tasks.graph import SavedTask
+from hivemind.scheduler.tasks import SavedTask
 
 
 @dataclass(frozen=True, slots=True)

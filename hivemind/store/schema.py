@@ -16,7 +16,7 @@ from hivemind.agent_names import fold, tidied
 from hivemind.scheduler.accounts import POOL, Budget, Spent
 from hivemind.scheduler.agents import PAST_KEPT
 from hivemind.scheduler.persistence import Counts, SavedAgent
-from hivemind.scheduler.tasks.graph import OPEN, SavedTask
+from hivemind.scheduler.tasks import OPEN, SavedTask
 from hivemind.store.records import Batch, Run, SavedState
 
 _log = logging.getLogger(__name__)

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hivemind.api_types import About
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.text.amounts import ceiling
 from hivemind.tools.outputs import Headroom, budget_row
 from hivemind.world.snapshot import AgentView, Snapshot

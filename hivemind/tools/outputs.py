@@ -11,8 +11,7 @@ from pydantic import AfterValidator, BaseModel, Field
 
 from hivemind.agent_names import spelled_in
 from hivemind.api_types import TaskState
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.world.snapshot import AgentView, Snapshot, TaskView
 
 

@@ -14,8 +14,7 @@ from hivemind.scheduler.commands import (
     SetTaskPriority,
     Tune,
 )
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 from hivemind.setup.clients import CLIENTS, instructions

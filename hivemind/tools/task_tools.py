@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hivemind.api_types import TaskState
 from hivemind.scheduler.commands import CancelTask, ClaimTask, FinishTask, ForgetTasks, RetryTask, SubmitTasks
-from hivemind.scheduler.tasks.graph import OPEN
+from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.humanise import plural
 from hivemind.tools.access import Caller, ProxyAccess

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.events import LaneState
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.world.agents import AgentFold, agent_values, ceiling_before
 from hivemind.world.budgets import Budgets, Costs

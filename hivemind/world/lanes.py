@@ -7,8 +7,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from hivemind.scheduler.events import Commanded, LevelChanged, Sampled
-from hivemind.scheduler.gauges import GATES, Hold, LaneState
+from hivemind.scheduler.events import GATES, Commanded, Hold, LaneState, LevelChanged, Sampled
 from hivemind.world.lines import knob_value
 from hivemind.world.snapshot import CurvePoint
 from hivemind.world.state import WorldState

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.limits.headers import PROBE_S
+from hivemind.scheduler.limits import PROBE_S
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.amounts import ceiling, how_used

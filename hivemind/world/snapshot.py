@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.types import Priority, Usage, record
 
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
@@ -40,7 +39,7 @@ class TicketView:
     last_error: str
     stream: bool
     gate: str = ""
-    """What keeps it waiting, one of :data:`~hivemind.scheduler.gauges.GATES`; empty in flight."""
+    """What keeps it waiting, one of :data:`~hivemind.scheduler.events.GATES`; empty in flight."""
     gate_opens_in_s: float | None = None
     """Time until that gate opens by itself, if known."""
     position: int | None = None
@@ -108,7 +107,7 @@ class TaskView:
     batch: str
     agent: str
     state: str
-    """One of :data:`~hivemind.scheduler.tasks.graph.TASK_STATES`."""
+    """One of :data:`~hivemind.scheduler.tasks.TASK_STATES`."""
     priority: Priority
     """The effective priority: its own, or that of a task that waits for it."""
     own_priority: Priority

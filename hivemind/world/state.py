@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, TaskAdded
-from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
 from hivemind.scheduler.types import Priority, Usage, record
 from hivemind.world.snapshot import CurvePoint, Line
 

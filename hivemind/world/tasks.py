@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any
 
 from hivemind.scheduler.events import TaskAdded, TaskChanged, TaskForgotten
-from hivemind.scheduler.tasks.graph import OPEN, TASK_STATES
+from hivemind.scheduler.tasks import OPEN, TASK_STATES
 from hivemind.scheduler.types import Priority
 from hivemind.world.agents import AgentFold
 from hivemind.world.snapshot import TASKS_SHOWN, TaskView

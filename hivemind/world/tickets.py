@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
-from hivemind.scheduler.events import Abandoned, Finished
-from hivemind.scheduler.gauges import Hold, LaneState
+from hivemind.scheduler.events import Abandoned, Finished, Hold, LaneState
 from hivemind.scheduler.types import Price
 from hivemind.world.lifecycle import Attempt, Lifecycle
 from hivemind.world.request_view import DECISIONS_KEPT, AttemptView, RequestView

@@ -12,7 +12,7 @@ from hivemind.agents.plan import Plan, read_plan
 from hivemind.agents.plan_document import MOST_BYTES, PlanError
 from hivemind.agents.plan_fields import is_name, parse_seconds
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.tasks.graph import Tasks
+from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget
 

@@ -9,8 +9,7 @@ import pytest
 from hivemind.cli.operator import status
 from hivemind.cli.operator.budget import budget_share
 from hivemind.console import printable
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import WindowState
+from hivemind.scheduler.events import BudgetState, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.table import Cell, Column, lines
 

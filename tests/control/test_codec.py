@@ -19,8 +19,7 @@ from world.kit import LANE, commanded, sampled, state
 
 from hivemind.api_types import SnapshotPart
 from hivemind.control.codec import OutOfSync, decode_snapshot, merge, snapshot_part
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import Hold, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage, Utilisation
 from hivemind.world.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TaskView, TicketView, Totals
 

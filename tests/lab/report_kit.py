@@ -12,7 +12,7 @@ from hivemind.lab.report.fold import RunFold
 from hivemind.lab.report.run import RecordedRun
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
-from hivemind.scheduler.gauges import LaneState, WindowState
+from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind
 
 LANE = "api:1f2e"

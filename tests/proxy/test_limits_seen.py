@@ -11,8 +11,8 @@ from proxy.kit import Play, Running, between, client, playing, proxying, raw, re
 from proxy.wire import JSON, PLAIN_BODY, http
 from upstream.scripted import serving
 
+from hivemind.scheduler import limits
 from hivemind.scheduler.commands import ReleaseLane
-from hivemind.scheduler.limits import headers
 
 MESSAGES = "/v1/messages"
 ANTHROPIC = (
@@ -117,7 +117,7 @@ async def test_used_up_allowance_holds_the_next_request() -> None:
 
 async def test_a_reset_in_the_year_9999_does_not_freeze_the_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     """One request goes through to hear a fresh word, and its reply rules again; the log says what was refused, once."""
-    monkeypatch.setattr(headers, "PROBE_S", 0.05)  # how long it is in truth: test_retry_delays.py, in virtual time
+    monkeypatch.setattr(limits, "PROBE_S", 0.05)  # how long it is in truth: test_retry_delays.py, in virtual time
     spent = [
         "anthropic-ratelimit-requests-limit: 1000",
         "anthropic-ratelimit-requests-remaining: 0",

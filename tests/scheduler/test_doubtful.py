@@ -11,8 +11,7 @@ from scheduler.driving import LANE, Hands, failure, lane_config
 
 from hivemind.scheduler.commands import ReleaseLane
 from hivemind.scheduler.events import ResetDoubted
-from hivemind.scheduler.limits.headers import PROBE_S
-from hivemind.scheduler.limits.window import Window
+from hivemind.scheduler.limits import PROBE_S, Window
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
 

@@ -9,8 +9,7 @@ from scheduler.driving import Hands, lane_config
 
 from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.explain import Opening, Outlook
-from hivemind.scheduler.limits.headers import BUCKET_PROOF
-from hivemind.scheduler.limits.window import Window
+from hivemind.scheduler.limits import BUCKET_PROOF, Window
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import WindowKind, WindowReading
 

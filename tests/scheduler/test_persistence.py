@@ -15,7 +15,7 @@ from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetWarned
 from hivemind.scheduler.persistence import SavedAgent
 from hivemind.scheduler.scheduler import Scheduler
-from hivemind.scheduler.tasks.graph import SavedTask
+from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.tasks.graph import MOST, Task, Tasks
+from hivemind.scheduler.tasks import MOST, Task, Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 
 

@@ -6,7 +6,7 @@ import pytest
 from scheduler.test_tasks import graph, names, run, spec, states
 
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.tasks.graph import Tasks
+from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority
 
 
@@ -176,7 +176,7 @@ def test_everything_goes_on_after_a_restart() -> None:
     run(tasks, "f", ok=False)
     tasks.claim("a", "runner-1")
     after = Tasks()
-    after.restore([task.saved() for task in sorted(tasks.values(), key=str)])
+    after.take_over([task.saved() for task in sorted(tasks.values(), key=str)])
     assert {name: vars_of(after, name) for name in tasks} == {name: vars_of(tasks, name) for name in tasks}
     assert list(after) == list(tasks)
     after.finish("a", ok=True, note="", again=False)

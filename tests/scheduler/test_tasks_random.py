@@ -26,7 +26,7 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.persistence import Unsaved
 from hivemind.scheduler.scheduler import Scheduler
-from hivemind.scheduler.tasks.graph import OPEN, SPOILED, SavedTask, Task
+from hivemind.scheduler.tasks import OPEN, SPOILED, SavedTask, Task
 from hivemind.scheduler.types import Priority, TaskSpec
 
 RUNNERS = ("one", "two", "three")

@@ -8,10 +8,9 @@ import pytest
 from scheduler.driving import Hands, failure, lane_config
 
 from hivemind.scheduler.commands import BoostAgent
-from hivemind.scheduler.dispatcher import WAIT_TOO_LONG
+from hivemind.scheduler.dispatcher import FEW, WAIT_TOO_LONG, Timers
 from hivemind.scheduler.events import BoostEnded
 from hivemind.scheduler.ticket import Agent
-from hivemind.scheduler.timers import FEW, Timers
 from hivemind.scheduler.types import FailureKind
 
 

@@ -11,7 +11,7 @@ from scheduler.driving import Hands, failure, lane_config
 
 from hivemind.scheduler.commands import PauseAdmissions
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
-from hivemind.scheduler.gauges import Hold
+from hivemind.scheduler.events import Hold
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind
 

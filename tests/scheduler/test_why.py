@@ -12,8 +12,8 @@ from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
 from hivemind.scheduler.commands import Command, PauseAdmissions, PauseAgent, PinLevel, SetCircuit, Tune
 from hivemind.scheduler.config import LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.events import GATES, UPCOMING_SHOWN, Hold
 from hivemind.scheduler.explain import lane_state
-from hivemind.scheduler.gauges import GATES, UPCOMING_SHOWN, Hold
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
 

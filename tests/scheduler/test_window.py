@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.scheduler.limits.headers import Charge
-from hivemind.scheduler.limits.window import Window
+from hivemind.scheduler.limits import Charge, Window
 from hivemind.scheduler.types import WindowKind, WindowReading
 
 REQUESTS = WindowKind.REQUESTS

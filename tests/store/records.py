@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hivemind.scheduler.accounts import Budget, Spent
 from hivemind.scheduler.persistence import Counts, SavedAgent
-from hivemind.scheduler.tasks.graph import SavedTask
+from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.records import Batch, Run
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from store.records import DAY_S, agent, batch, run, task
 
-from hivemind.scheduler.tasks.graph import SavedTask
+from hivemind.scheduler.tasks import SavedTask
 from hivemind.store import schema
 from hivemind.store.records import Batch, SavedState
 

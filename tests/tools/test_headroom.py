@@ -8,8 +8,7 @@ import pytest
 from tools.kit import ABOUT
 from world.kit import arrived, budget, granted, sampled, state, told
 
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import LaneState, WindowState
+from hivemind.scheduler.events import BudgetState, LaneState, WindowState
 from hivemind.scheduler.types import Usage, WindowKind
 from hivemind.tools.headroom import budgets_of, headroom
 from hivemind.tools.outputs import Headroom

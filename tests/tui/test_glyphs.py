@@ -8,8 +8,8 @@ import pytest
 from rich.cells import cell_len
 
 from hivemind.errors import UsageError
-from hivemind.scheduler.gauges import GATES
-from hivemind.scheduler.tasks.graph import TASK_STATES
+from hivemind.scheduler.events import GATES
+from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Priority
 from hivemind.world.request_view import ENDS
 from hivemind.world.snapshot import TICKET_STATES

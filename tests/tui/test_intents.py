@@ -10,7 +10,7 @@ import pytest
 from tui.worlds import LANE, empty_world, world
 
 from hivemind.scheduler.commands import PinLevel, Rejected, ReleaseLane, SetBudget, SetPriority, Tune
-from hivemind.scheduler.gauges import Hold, WindowState
+from hivemind.scheduler.events import Hold, WindowState
 from hivemind.scheduler.types import Priority, WindowKind
 from hivemind_tui.commands import intents
 from hivemind_tui.state.view import View

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from tui.worlds import budget, world
 
-from hivemind.scheduler.gauges import GATES, LaneState, WindowState
+from hivemind.scheduler.events import GATES, LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.snapshot import TicketView
 from hivemind_tui.render import wait_reason

@@ -7,7 +7,7 @@ from typing import Any
 
 from tui.worlds import world
 
-from hivemind.scheduler.gauges import GATES
+from hivemind.scheduler.events import GATES
 from hivemind.scheduler.types import Usage
 from hivemind.world.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView
 

@@ -11,8 +11,7 @@ from typing import Any
 from tui.requests import detail_of, requests_of
 
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import Hold, LaneState, WindowState
+from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
 from hivemind.settings.write import Draft
 from hivemind.world.request_view import RequestDetail, Requests, RequestView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.gauges import Hold, LaneState
+from hivemind.scheduler.events import Hold, LaneState
 from hivemind.scheduler.types import FailureKind, Price, Priority, Usage
 from hivemind.world.snapshot import AgentView, Snapshot, TicketView
 from hivemind.world.world import World

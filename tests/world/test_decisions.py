@@ -20,7 +20,7 @@ from world.kit import (
 )
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.gauges import GATES
+from hivemind.scheduler.events import GATES
 from hivemind.scheduler.types import FailureKind, Usage
 from hivemind.world.request_view import DECISIONS_KEPT
 from hivemind.world.world import World

@@ -6,7 +6,7 @@ import pytest
 from world.kit import LANE, arrived, commanded, failed, granted, hold, only_ticket, sampled, state, told
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.gauges import GATES
+from hivemind.scheduler.events import GATES
 
 
 def test_the_queue_is_shown_in_the_order_in_which_it_flies() -> None:

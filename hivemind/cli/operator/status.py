@@ -20,7 +20,7 @@ from hivemind.text.table import Cell, Column, lines, styled, width
 if TYPE_CHECKING:
     from hivemind.api_types import SnapshotPart
     from hivemind.cli.proxy_client import ProxyClient
-    from hivemind.scheduler.gauges import LaneState, WindowState
+    from hivemind.scheduler.events import LaneState, WindowState
     from hivemind.world.snapshot import RecordingView, Snapshot
 
 _COLUMNS = (
@@ -68,7 +68,7 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
 
 def shown(part: SnapshotPart, room: int | None) -> list[str]:
     """Return the lines that are shown."""
-    from hivemind.scheduler.tasks.graph import TASK_STATES
+    from hivemind.scheduler.tasks import TASK_STATES
     from hivemind.text import amounts
     from hivemind.world.snapshot import TASKS_SHOWN
 

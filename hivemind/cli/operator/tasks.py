@@ -10,7 +10,7 @@ from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
-from hivemind.scheduler.tasks.graph import OPEN
+from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.text.humanise import count

@@ -13,7 +13,7 @@ from hivemind.redaction.heads import masked_headers
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.estimate import Estimator
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.gauges import LaneState, WindowState
+from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import Priority, WindowKind, WindowReading
 from hivemind.wire.recent_heads import Heads
 from hivemind.world.lifecycle import Lifecycle, OpenRequests

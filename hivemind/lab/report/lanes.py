@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.gauges import LaneState, WindowState
+from hivemind.scheduler.events import LaneState, WindowState
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.gauges import WindowState
-from hivemind.scheduler.limits.window import Reservation, Window
+from hivemind.scheduler.events import WindowState
+from hivemind.scheduler.limits import Reservation, Window
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
@@ -83,7 +83,7 @@ class Allowance:
     ) -> list[WindowReading]:
         """Take in a reply's headers; `started_at` and `reservation` are of the attempt that got it.
 
-        Returns the readings whose reset is to be reported: see :meth:`.window.Window.read`.
+        Returns the readings whose reset is to be reported: see :meth:`.limits.Window.read`.
         """
         doubted = []
         charges = {window.kind: charge for window, charge in reservation or ()}

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.config import FeedbackConfig
 from hivemind.scheduler.events import Event, Nudged
-from hivemind.scheduler.tasks.graph import Task, Tasks
+from hivemind.scheduler.tasks import Task, Tasks
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Usage
 

@@ -73,7 +73,7 @@ class Operator:
                 self._steer(self._known(command.agent), command, now)
                 dispatcher.ledger.unsaved.add(command.agent)
             case _:
-                dispatcher.tasks_moved(dispatcher.board.apply(command, now), now)
+                dispatcher.tasks_moved(dispatcher.tasks.apply(command, now), now)
         return Commanded(now, who, type(command).__name__, _arguments(command))
 
     def end_boost(self, agent: Agent, now: float) -> None:

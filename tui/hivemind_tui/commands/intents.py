@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import Command, Rejected
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import LaneState
-from hivemind.scheduler.tasks.graph import OPEN, SPOILED
+from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.world.snapshot import AgentView, TaskView

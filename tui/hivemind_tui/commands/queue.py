@@ -11,8 +11,7 @@ from typing import Literal, get_args
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Covers, Period
 from hivemind.scheduler.commands import Command, Rejected, Tune
-from hivemind.scheduler.events import BudgetState
-from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View

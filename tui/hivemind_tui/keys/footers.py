@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from hivemind.scheduler.tasks.graph import OPEN, SPOILED
+from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.render.pen import Span, linked

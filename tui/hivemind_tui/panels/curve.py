@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from textual.strip import Strip
 
-from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps

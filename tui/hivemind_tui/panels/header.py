@@ -8,7 +8,7 @@ import time
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind.scheduler.gauges import LaneState
+from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_count, short_dollars, short_duration, short_size
 from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind_tui.panels.timeline_strip import state_of

@@ -9,7 +9,7 @@ from itertools import zip_longest
 
 from textual.strip import Strip
 
-from hivemind.scheduler.gauges import LaneState, WindowState
+from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import Utilisation
 from hivemind.text.humanise import short_count, short_duration
 from hivemind.world.snapshot import Line

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.cells import cell_len
 from textual.strip import Strip
 
-from hivemind.scheduler.tasks.graph import SPOILED
+from hivemind.scheduler.tasks import SPOILED
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
 from hivemind_tui.panels.agent_card import TALL, key_hint, labelled

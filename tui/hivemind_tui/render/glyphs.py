@@ -197,7 +197,7 @@ TASK_SIGNS: Mapping[str, Sign] = {
     "skipped": Sign("arrow", "skipped", "dim", "a task before it failed, so it never runs"),
     "cancelled": Sign("stop", "cancelled", "dim", "cancelled by an operator or a batch"),
 }
-"""States of a task: :data:`hivemind.scheduler.tasks.graph.TASK_STATES`."""
+"""States of a task: :data:`hivemind.scheduler.tasks.TASK_STATES`."""
 
 PHASES: Mapping[str, Sign] = {
     "queue": Sign("queue", "queue", "wait", "waits for a slot or a rate limit"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from hivemind.providers.profiles import family
-from hivemind.scheduler.gauges import LaneState, WindowState
+from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.humanise import short_count, short_duration
 from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, TicketView

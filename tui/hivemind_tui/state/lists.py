@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from hivemind.scheduler.tasks.graph import OPEN, TASK_STATES
+from hivemind.scheduler.tasks import OPEN, TASK_STATES
 from hivemind.world.request_view import RequestView
 from hivemind.world.snapshot import AgentView, Line, TaskView
 from hivemind_tui.render.budgets import share_of
