@@ -23,9 +23,8 @@ from hivemind.cli import main as cli
 from hivemind.host import server
 from hivemind.host.proxy import Proxy
 from hivemind.journal.read.reader import open_journal
-from hivemind.lab.loadtest.plan import LoadTestOptions, make_plan
-from hivemind.lab.loadtest.result import LoadTestResult, as_json, as_text
-from hivemind.lab.loadtest.runner import run_load_test
+from hivemind.lab.loadtest.result import LoadTestOptions, LoadTestResult, as_json, as_text, make_plan
+from hivemind.lab.loadtest.sender import run_load_test
 from hivemind.lab.loadtest.target import TargetInfo, probe_target, target_of
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority

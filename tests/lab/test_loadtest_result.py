@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from lab.loadtest_kit import USED, request
 
-from hivemind.lab.loadtest.plan import CostEstimate, estimate
-from hivemind.lab.loadtest.requests import RequestResult
+from hivemind.lab.loadtest.requests import RequestResult, Sent
 from hivemind.lab.loadtest.result import (
+    CostEstimate,
     Lateness,
+    estimate,
     late_line,
     recorded_totals,
     sent_totals,
     table,
 )
-from hivemind.lab.loadtest.sender import Sent
 from hivemind.scheduler.types import Usage
 
 RESULTS = (

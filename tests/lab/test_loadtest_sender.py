@@ -9,8 +9,8 @@ import pytest
 from lab.loadtest_kit import request
 
 from hivemind.lab.loadtest.messages import OutgoingRequest
-from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, predecessors
-from hivemind.lab.loadtest.sender import Sender, Sent
+from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult, Sent, predecessors
+from hivemind.lab.loadtest.sender import Sender
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.providers.base import Facts
 from hivemind.providers.paths import DIALECTS

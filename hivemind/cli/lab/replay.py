@@ -51,9 +51,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(namespace: argparse.Namespace) -> int:
     """Run a load test. Raises: UsageError; Unreachable."""
     from hivemind.host import server
-    from hivemind.lab.loadtest.plan import LoadTestOptions, make_plan
-    from hivemind.lab.loadtest.result import as_json, as_text, plan_as_json, plan_as_text
-    from hivemind.lab.loadtest.runner import run_load_test
+    from hivemind.lab.loadtest.result import LoadTestOptions, as_json, as_text, make_plan, plan_as_json, plan_as_text
+    from hivemind.lab.loadtest.sender import run_load_test
     from hivemind.lab.loadtest.target import target_of
 
     if namespace.against is None and not namespace.dry_run:

@@ -58,6 +58,19 @@ class RecordedRequest:
     """The journal has its body."""
 
 
+@record
+class Sent:
+    """A request that was sent and is over. Times are in seconds since the first one was due."""
+
+    request: RecordedRequest
+    result: RequestResult
+    at_s: float
+    late_s: float
+    """How much later than due it was sent."""
+    real: bool
+    """The recorded request itself was sent, not a synthetic one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Which of a journal's requests to send."""

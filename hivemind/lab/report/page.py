@@ -15,7 +15,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from hivemind import __version__
-from hivemind.lab.report import charts, headline, plots, tables
+from hivemind.lab.report import headline, plots, tables
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.tables import Table
 from hivemind.lab.report.theme import COLOURS, clean, shortened
@@ -84,16 +84,16 @@ def _sections(run: RecordedRun) -> Iterator[Section]:
         text = headline.agents_message(run, len(agents))
         yield Section("agents", "What each agent did", text, plots.gantt(run, agents))
         if any(run.waits.values()):
-            yield Section("waits", "Waits", headline.waits_message(run), charts.waits(run), tables.waits(run))
-        plot = charts.faults(run) if fold.faults.count else None
+            yield Section("waits", "Waits", headline.waits_message(run), plots.waits(run), tables.waits(run))
+        plot = plots.faults(run) if fold.faults.count else None
         text, table = headline.faults_message(run), tables.faults(run)
         yield Section("faults", "Failed attempts and their outcome", text, plot, table)
         if any(window.fullest for _, window in run.windows()):
             text = headline.windows_message(run)
-            yield Section("windows", "Rate windows", text, charts.windows(run), tables.windows(run))
+            yield Section("windows", "Rate windows", text, plots.windows(run), tables.windows(run))
         if figures.tokens:
             text, table, title = headline.money_message(run), tables.models(run), "Money" if run.priced else "Tokens"
-            yield Section("money", title, text, charts.money(run), table, "By model, as a table")
+            yield Section("money", title, text, plots.money(run), table, "By model, as a table")
         yield Section("list", "Agents", "", None, tables.agents(run))
     if fold.commands.kept:
         yield Section("commands", "Commands of operators", "", None, tables.commands(run))

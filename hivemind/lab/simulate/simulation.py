@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
-from hivemind.lab.fit.shared_limits import limiters
+from hivemind.lab.fit.limits import limiters
+from hivemind.lab.fit.provider import ProviderModel
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes
-from hivemind.lab.simulate.provider_model import ProviderModel
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.steps import Attempt, CommandStep, RequestStep, Step, usage_at_start
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
