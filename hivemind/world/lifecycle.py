@@ -150,6 +150,8 @@ R = TypeVar("R", bound=Lifecycle)
 class OpenRequests(Generic[R]):
     """All open requests. Each method takes an event and returns the request that it changed, None if it is unknown.
 
+    :meth:`apply` takes events of all types except `Carried`; others than those of requests and lanes change nothing.
+
     `make` makes a request from its arrival and the name of its provider.
     """
 
@@ -170,6 +172,22 @@ class OpenRequests(Generic[R]):
     def waiting(self) -> int:
         """How many of them are queued or wait for a retry."""
         return len(self.by_ticket) - self.in_flight
+
+    def apply(self, event: ev.Event) -> R | None:
+        match event:
+            case ev.Arrived():
+                return self.arrived(event)
+            case ev.Granted():
+                return self.granted(event)
+            case ev.FirstContent():
+                return self.first_content(event)
+            case ev.AttemptFailed():
+                return self.attempt_failed(event)
+            case ev.Finished() | ev.Abandoned() | ev.Refused():
+                return self.ended(event)
+            case ev.LaneOpened():
+                self.lane_opened(event)
+        return None
 
     def lane_opened(self, event: ev.LaneOpened) -> None:
         """Note the lane's provider."""

@@ -20,22 +20,10 @@ from hivemind.world.state import Carried
 
 def apply(requests: OpenRequests[Lifecycle], event: ev.Event) -> Lifecycle | None:
     """Have the event change the requests; return the one that it changed."""
-    match event:
-        case ev.Arrived():
-            return requests.arrived(event)
-        case ev.Granted():
-            return requests.granted(event)
-        case ev.FirstContent():
-            return requests.first_content(event)
-        case ev.AttemptFailed():
-            return requests.attempt_failed(event)
-        case ev.Finished() | ev.Abandoned() | ev.Refused():
-            return requests.ended(event)
-        case ev.LaneOpened():
-            requests.lane_opened(event)
-        case Carried():
-            requests.carried(event)
-    return None
+    if isinstance(event, Carried):
+        requests.carried(event)
+        return None
+    return requests.apply(event)
 
 
 def folded(*events: ev.Event) -> tuple[OpenRequests[Lifecycle], Lifecycle | None]:

@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Literal
 
 from hivemind.console import printable
 from hivemind.journal.records import RequestBody, ResponseBody
@@ -66,11 +66,9 @@ def requests(events: Iterable[ev.Event], *, bodies: bool = False) -> Iterator[Ex
     """
     collector = _Collector(bodies)
     for event in events:
-        handle = collector.handlers.get(type(event))
-        if handle is not None:
-            handle(event)
-            if collector.progressed:
-                yield from collector.ready()
+        collector.apply(event)
+        if collector.progressed:
+            yield from collector.ready()
     yield from collector.held.values()
 
 
@@ -83,19 +81,21 @@ class _Collector:
         self._chars = self._ended = 0
         self.progressed = False
         """A request or its last body has ended since :meth:`ready` was called."""
-        self.handlers: dict[type[ev.Event], Callable[[Any], object]] = {
-            Carried: self._carried,
-            ev.LaneOpened: self._open.lane_opened,
-            ev.Arrived: self._arrived,
-            ev.Granted: self._open.granted,
-            ev.FirstContent: self._open.first_content,
-            ev.AttemptFailed: self._end,
-            ev.Finished: self._end,
-            ev.Abandoned: self._end,
-            ev.Refused: self._end,
-        }
-        if bodies:
-            self.handlers |= {RequestBody: self._request_body, ResponseBody: self._response_body}
+
+    def apply(self, event: ev.Event) -> None:
+        """Take the next event."""
+        if isinstance(event, RequestBody | ResponseBody):
+            if self._bodies:
+                self._body(event)
+        elif isinstance(event, Carried):
+            self.held |= {request.arrived.ticket: request for request in self._open.carried(event)[0]}
+        elif (request := self._open.apply(event)) is not None:
+            if isinstance(event, ev.Arrived):
+                self.held[event.ticket] = request
+            elif request.end is not None:
+                self._ended += 1
+                request.ended_as = self._ended
+                self.progressed = True
 
     def ready(self) -> Iterator[ExportedRequest]:
         """Yield the oldest requests as far as they have ended, or all ended ones where too many are held."""
@@ -119,36 +119,21 @@ class _Collector:
             self._ended - request.ended_as > _BODY_WITHIN
         )
 
-    def _carried(self, event: Carried) -> None:
-        for request in self._open.carried(event)[0]:
-            self.held[request.arrived.ticket] = request
-
-    def _arrived(self, event: ev.Arrived) -> None:
-        self.held[event.ticket] = self._open.arrived(event)
-
-    def _end(self, event: ev.AttemptFailed | ev.Finished | ev.Abandoned | ev.Refused) -> None:
-        request = self._open.attempt_failed(event) if isinstance(event, ev.AttemptFailed) else self._open.ended(event)
-        if request is not None and request.end is not None:
-            self._ended += 1
-            request.ended_as = self._ended
-            self.progressed = True
-
-    def _request_body(self, event: RequestBody) -> None:
+    def _body(self, event: RequestBody | ResponseBody) -> None:
         request = self.held.get(event.ticket)
-        if request is not None and request.body is None:
+        if request is None:
+            return
+        if isinstance(event, RequestBody):
+            if request.body is not None:
+                return
             request.body = event
-            self._hold(request, event)
-
-    def _response_body(self, event: ResponseBody) -> None:
-        request = self.held.get(event.ticket)
-        if request is not None and event.attempt not in request.response_bodies:
+        elif event.attempt in request.response_bodies:
+            return
+        else:
             request.response_bodies[event.attempt] = event
-            self._hold(request, event)
             self.progressed = True
-
-    def _hold(self, request: ExportedRequest, body: RequestBody | ResponseBody) -> None:
-        request.body_chars += len(body.body)
-        self._chars += len(body.body)
+        request.body_chars += len(event.body)
+        self._chars += len(event.body)
 
 
 COLUMNS = (

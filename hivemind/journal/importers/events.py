@@ -145,17 +145,10 @@ class _Lane:
         self.requests = OpenRequests(Lifecycle)
 
     def apply(self, event: ev.Event) -> None:
-        match event:
-            case ev.Arrived():
-                self.requests.arrived(event)
-            case ev.Granted():
-                self.requests.granted(event)
-            case ev.AttemptFailed():
-                self.requests.attempt_failed(event)
-            case ev.Finished() | ev.Abandoned() | ev.Refused():
-                self.requests.ended(event)
-            case ev.LimitsRead():
-                self.windows |= {(event.family, reading.kind): (event.at, reading) for reading in event.readings}
+        if isinstance(event, ev.LimitsRead):
+            self.windows |= {(event.family, reading.kind): (event.at, reading) for reading in event.readings}
+        else:
+            self.requests.apply(event)
 
 
 def _sampled(events: Iterable[ev.Event]) -> Iterator[ev.Event]:

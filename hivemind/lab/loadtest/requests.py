@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from sys import intern
-from typing import Any
 
 from hivemind.errors import UsageError
 from hivemind.journal.records import RequestBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage, record
 from hivemind.text.suggest import did_you_mean
-from hivemind.world.lifecycle import End, Lifecycle, OpenRequests
+from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 
 LEFT = "left"
@@ -95,24 +94,18 @@ class JournalRequests:
         self._open = OpenRequests(Lifecycle)
         self._over: list[RecordedRequest] = []
         self._bodies: set[int] = set()
-        self._folds: dict[type[ev.Event], Callable[[Any], object]] = {
-            ev.LaneOpened: self._open.lane_opened,
-            ev.Arrived: self._open.arrived,
-            ev.Granted: self._open.granted,
-            Carried: self._carried,
-            RequestBody: self._body,
-            ev.FirstContent: self._open.first_content,
-            ev.AttemptFailed: self._ended,
-            ev.Finished: self._ended,
-            ev.Abandoned: self._ended,
-            ev.Refused: self._ended,
-        }
 
     def apply(self, event: ev.Event) -> None:
         """Take the next event."""
-        fold = self._folds.get(type(event))
-        if fold is not None:
-            fold(event)
+        if isinstance(event, Carried):
+            self._over += map(self._recorded_request, self._open.carried(event)[1])
+        elif isinstance(event, RequestBody):
+            if not event.left_out:
+                self._bodies.add(event.ticket)
+        else:
+            request = self._open.apply(event)
+            if request is not None and request.end is not None:
+                self._over.append(self._recorded_request(request))
 
     def requests(self, selection: Selection, *, bodies: bool = True) -> tuple[RecordedRequest, ...]:
         """Return the chosen requests in the order of their arrival; without `bodies` as if the journal had none.
@@ -135,19 +128,6 @@ class JournalRequests:
             raise UsageError(f"no request is chosen; the journal's come from 0 to {length:.1f} s after it began")
         there = self._bodies if bodies else frozenset[int]()
         return tuple(replace(request, has_body=True) if request.ticket in there else request for request in chosen)
-
-    def _body(self, event: RequestBody) -> None:
-        if not event.left_out:
-            self._bodies.add(event.ticket)
-
-    def _carried(self, event: Carried) -> None:
-        _, lost = self._open.carried(event)
-        self._over += map(self._recorded_request, lost)
-
-    def _ended(self, event: End) -> None:
-        request = self._open.attempt_failed(event) if isinstance(event, ev.AttemptFailed) else self._open.ended(event)
-        if request is not None and request.end is not None:
-            self._over.append(self._recorded_request(request))
 
     def _recorded_request(self, request: Lifecycle) -> RecordedRequest:
         # Interned, because there may be a million requests with few different texts.

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.lab.report.agents import STATES, AgentStats, Faults, Rows
@@ -70,36 +68,46 @@ class RunFold:
         self._requests = OpenRequests(_Request)
         self._unknown = True
         """Requests in flight aren't known from events alone."""
-        self._folds: dict[type[ev.Event], Callable[[Any, float], None]] = {
-            ev.Arrived: self._arrived,
-            ev.Granted: self._attempt_changed,
-            ev.FirstContent: self._attempt_changed,
-            ev.AttemptFailed: self._attempt_failed,
-            ev.Finished: self._ended,
-            ev.Abandoned: self._ended,
-            ev.Refused: self._ended,
-            ev.LevelChanged: self._lane_changed,
-            ev.CircuitChanged: self._lane_changed,
-            ev.LaneParked: self._lane_changed,
-            ev.LaneReleased: self._lane_changed,
-            ev.LaneOpened: self._opened,
-            ev.Commanded: self._commanded,
-            ev.AgentEnded: self._process_ended,
-            ev.Sampled: self._sampled,
-            Carried: self._carried,
-        }
 
     def apply(self, event: ev.Event) -> None:
         """Take the next event."""
         before = self.ended_at
         at = event.at - self._offset
         self.ended_at = at = before if at < before else at
-        fold = self._folds.get(type(event))
-        if fold is not None:
-            self._requeue(at)
-            fold(event, at)
-        elif type(event) is Gap:
+        if isinstance(event, Gap):
             self._gap(event, before, at)
+            return
+        self._requeue(at)
+        request = self._requests.apply(event)
+        if request is not None:
+            self._request_changed(request, event, at)
+            return
+        match event:
+            case ev.Refused():
+                self._agent(event.agent).saw_error |= event.reason not in BY_OPERATOR
+                self.turned_away[event.reason] += 1
+            case ev.LevelChanged():
+                self._lane(event.lane).change_level(at, event.level, event.cause)
+            case ev.CircuitChanged():
+                self._lane(event.lane).set_circuit(at, event.state, event.cause)
+            case ev.LaneParked():
+                self._lane(event.lane).pause(at, event.for_s, event.cause)
+            case ev.LaneReleased():
+                self._lane(event.lane).resume(at)
+            case ev.LaneOpened():
+                lane = self._lane(event.lane)
+                lane.upstream, lane.config = event.upstream, event.config or lane.config
+            case ev.Sampled():
+                for state in event.lanes:
+                    self._requests.providers.setdefault(state.lane, state.provider)
+                    self._lane(state.lane).sample(at, state, known=not self._unknown)
+                self._unknown = False
+            case ev.Commanded():
+                self._commanded(event, at)
+            case ev.AgentEnded():
+                self._agent(event.agent).exit_code = event.exit_code
+            case Carried():
+                self._carried(event, at)
 
     def end(self) -> None:
         """Complete the fold after the last event."""
@@ -128,9 +136,6 @@ class RunFold:
             if len(self.lanes) < LANES_KEPT:
                 self.lanes[key] = lane
         return lane
-
-    def _arrived(self, event: ev.Arrived, at: float) -> None:
-        self._begin(self._requests.arrived(event), at)
 
     def _begin(self, request: _Request, at: float) -> None:
         arrived = request.arrived
@@ -174,16 +179,29 @@ class RunFold:
             request.agent.row.move(at, request.row_state, state)
         request.row_state = state
 
-    def _attempt_changed(self, event: ev.Granted | ev.FirstContent, at: float) -> None:
-        requests = self._requests
-        request = requests.granted(event) if isinstance(event, ev.Granted) else requests.first_content(event)
-        if request is not None:
-            self._show(request, at)
+    def _request_changed(self, request: _Request, event: ev.Event, at: float) -> None:
+        match event:
+            case ev.Arrived():
+                self._begin(request, at)
+            case ev.Granted() | ev.FirstContent():
+                self._show(request, at)
+            case ev.AttemptFailed():
+                self._attempt_failed(request, event, at)
+            case ev.Finished():
+                request.agent.answered += 1
+                if event.attempts > 1:
+                    request.agent.recover()
+                self._use(request, event.usage, wasted=False, model=event.model)
+                self._end(request, at)
+            case ev.Abandoned():
+                self._use(request, event.usage, wasted=True)
+                self._end(request, at)
+            case ev.Refused():
+                request.agent.saw_error |= event.reason not in BY_OPERATOR
+                request.agent.refused += 1
+                self._end(request, at)
 
-    def _attempt_failed(self, event: ev.AttemptFailed, at: float) -> None:
-        request = self._requests.attempt_failed(event)
-        if request is None:
-            return
+    def _attempt_failed(self, request: _Request, event: ev.AttemptFailed, at: float) -> None:
         agent, kind = request.agent, event.kind.value
         if agent.row is not None:
             agent.row.mark(at, kind, event.retry_in_s is None)
@@ -197,26 +215,6 @@ class RunFold:
         else:
             agent.retries += 1
             self._show(request, at)
-
-    def _ended(self, event: ev.Finished | ev.Abandoned | ev.Refused, at: float) -> None:
-        request = self._requests.ended(event)
-        if isinstance(event, ev.Refused):
-            agent = self._agent(event.agent) if request is None else request.agent
-            agent.saw_error = agent.saw_error or event.reason not in BY_OPERATOR
-            if request is None:
-                self.turned_away[event.reason] += 1
-        if request is None:
-            return
-        if isinstance(event, ev.Finished):
-            request.agent.answered += 1
-            if event.attempts > 1:
-                request.agent.recover()
-            self._use(request, event.usage, wasted=False, model=event.model)
-        elif isinstance(event, ev.Abandoned):
-            self._use(request, event.usage, wasted=True)
-        else:
-            request.agent.refused += 1
-        self._end(request, at)
 
     def _end(self, request: _Request, at: float) -> None:
         self._show(request, at)
@@ -250,32 +248,7 @@ class RunFold:
             lane.set(at, in_flight[state.lane], waiting[state.lane])
         self._unknown = False
 
-    # --- Lanes and commands --------------------------------------------------------------------------------------
-
-    def _opened(self, event: ev.LaneOpened, at: float) -> None:
-        self._requests.lane_opened(event)
-        lane = self._lane(event.lane)
-        lane.upstream, lane.config = event.upstream, event.config or lane.config
-
-    def _lane_changed(
-        self, event: ev.LevelChanged | ev.CircuitChanged | ev.LaneParked | ev.LaneReleased, at: float
-    ) -> None:
-        lane = self._lane(event.lane)
-        match event:
-            case ev.LevelChanged():
-                lane.change_level(at, event.level, event.cause)
-            case ev.CircuitChanged():
-                lane.set_circuit(at, event.state, event.cause)
-            case ev.LaneParked():
-                lane.pause(at, event.for_s, event.cause)
-            case _:
-                lane.resume(at)
-
-    def _sampled(self, event: ev.Sampled, at: float) -> None:
-        for state in event.lanes:
-            self._requests.providers.setdefault(state.lane, state.provider)
-            self._lane(state.lane).sample(at, state, known=not self._unknown)
-        self._unknown = False
+    # --- Commands and gaps --------------------------------------------------------------------------------------
 
     def _commanded(self, event: ev.Commanded, at: float) -> None:
         if event.name in SHOWN_BY_EVENTS:
@@ -285,9 +258,6 @@ class RunFold:
         except (KeyError, TypeError, ValueError):
             text = event.name  # another version wrote it with other arguments
         self.commands.add(OperatorAction(at, event.who, subject(event.arguments), text))
-
-    def _process_ended(self, event: ev.AgentEnded, at: float) -> None:
-        self._agent(event.agent).exit_code = event.exit_code
 
     def _gap(self, event: Gap, before: float, at: float) -> None:
         since = max(before, min(at, event.since - self._offset))

@@ -7,7 +7,7 @@ the next request.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,21 +65,6 @@ class Trace:
         self._agents: dict[str, AgentHistory] = {}
         self._last: dict[str, CommandStep] = {}
         """The latest command of each name."""
-        self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
-            Carried: self._carried,
-            ev.Arrived: self._arrived,
-            ev.Granted: self._granted,
-            ev.FirstContent: self._first_content,
-            ev.AttemptFailed: self._ended,
-            ev.Finished: self._ended,
-            ev.Abandoned: self._ended,
-            ev.Refused: self._ended,
-            ev.LaneOpened: self._lane_opened,
-            ev.LimitsRead: self._limits_read,
-            ev.Commanded: self._commanded,
-            ev.TaskAdded: self._task_added,
-            ev.AgentRecalled: self._recalled,
-        }
 
     @property
     def wall_offset(self) -> float:
@@ -89,9 +74,29 @@ class Trace:
     def apply(self, event: ev.Event) -> None:
         """Take the next event."""
         self.ends_at = max(event.at, 0.0)
-        fold = self._folds.get(type(event))
-        if fold is not None:
-            fold(event)
+        traced = self._open.apply(event)
+        match event:
+            case ev.Arrived() if traced is not None:
+                self._add(traced)
+            case ev.Granted() if traced is not None:
+                self._begin_attempt(traced, event.at)
+            case ev.FirstContent() if traced is not None:
+                self._first_content(traced.step, event)
+            case ev.AttemptFailed() | ev.Finished() | ev.Abandoned() | ev.Refused() if traced is not None:
+                self._ended(traced, event)
+            case ev.LaneOpened():
+                self.lanes.setdefault(event.lane, LaneTrace(event.lane, event.upstream, event.provider, event.config))
+            case ev.LimitsRead():
+                if event.lane in self.lanes:
+                    self.lanes[event.lane].readings.append((event.at, event.family, event.readings))
+            case ev.Commanded():
+                self._commanded(event)
+            case ev.TaskAdded():
+                self._task_added(event)
+            case ev.AgentRecalled():
+                self._decided_before(event.at, event.agent, event.priority, paused=event.paused, stopped=event.stopped)
+            case Carried():
+                self._carried(event)
 
     # --- Requests ------------------------------------------------------------------------------------------------
 
@@ -112,9 +117,6 @@ class Trace:
         if event.state.paused:
             self._commanded_before(event.at, "PauseAdmissions", {"paused": True})
 
-    def _recalled(self, event: ev.AgentRecalled) -> None:
-        self._decided_before(event.at, event.agent, event.priority, paused=event.paused, stopped=event.stopped)
-
     def _decided_before(self, at: float, agent: str, priority: Priority | None, *, paused: bool, stopped: bool) -> None:
         """Add commands for decisions about an agent made before the journal."""
         if priority is not None:
@@ -127,9 +129,6 @@ class Trace:
     def _commanded_before(self, at: float, name: str, arguments: dict[str, Any]) -> None:
         command = CommandStep(at, number=self._number(), who="recording", name=name, arguments=arguments)
         self._follow(None, command)
-
-    def _arrived(self, event: ev.Arrived) -> None:
-        self._add(self._open.arrived(event))
 
     def _add(self, traced: _Traced) -> None:
         at = traced.known_from
@@ -168,28 +167,19 @@ class Trace:
         else:
             anchor.after.append((max(0.0, step.at - anchor.at), step))
 
-    def _granted(self, event: ev.Granted) -> None:
-        traced = self._open.granted(event)
-        if traced is not None:
-            self._begin_attempt(traced, event.at)
-
     def _begin_attempt(self, traced: _Traced, at: float) -> None:
         lane = traced.arrived.lane
         in_flight = self._in_flight[lane] = self._in_flight.get(lane, 0) + 1
         traced.step.attempts.append(Attempt(at, in_flight))
 
-    def _first_content(self, event: ev.FirstContent) -> None:
-        traced = self._open.first_content(event)
-        if traced is not None and traced.step.attempts:
-            last = traced.step.attempts[-1]
+    def _first_content(self, step: RequestStep, event: ev.FirstContent) -> None:
+        if step.attempts:
+            last = step.attempts[-1]
             last.first_s, last.headed_s = event.at - last.granted_at, event.headed_s
             last.first_number = self._number()
 
-    def _ended(self, event: End) -> None:
+    def _ended(self, traced: _Traced, event: End) -> None:
         """End an attempt, and the request unless it is retried."""
-        traced = self._open.attempt_failed(event) if isinstance(event, ev.AttemptFailed) else self._open.ended(event)
-        if traced is None:
-            return
         step = traced.step
         if step.attempts and not isinstance(event, ev.Refused):
             self._end_attempt(step, event)
@@ -212,14 +202,6 @@ class Trace:
         last.usage, last.duration_s, last.end_number = event.usage, duration_s, self._number()
         # Never below 0: the attempt may have begun in another lane where lines are lost.
         self._in_flight[event.lane] = max(0, self._in_flight.get(event.lane, 0) - 1)
-
-    def _lane_opened(self, event: ev.LaneOpened) -> None:
-        self.lanes.setdefault(event.lane, LaneTrace(event.lane, event.upstream, event.provider, event.config))
-
-    def _limits_read(self, event: ev.LimitsRead) -> None:
-        lane = self.lanes.get(event.lane)
-        if lane is not None:
-            lane.readings.append((event.at, event.family, event.readings))
 
     # --- Commands ------------------------------------------------------------------------------------------------
 
