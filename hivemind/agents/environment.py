@@ -9,12 +9,10 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, URL_VARIABLE
+from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, URL_VARIABLE, is_loopback
 from hivemind.providers.profiles import profile_for
 from hivemind.setup.editors import COPILOT_MODEL
-from hivemind.setup.model import Target
-from hivemind.setup.reach import is_loopback
-from hivemind.setup.snippets import SUFFIXES, value_of
+from hivemind.setup.model import SUFFIXES, Target, value_of
 from hivemind.setup.terminal import GEMINI_SETTINGS, INLINE_TOKEN, codex_setting, opencode_providers
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 

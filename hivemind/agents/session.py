@@ -19,10 +19,10 @@ from hivemind.agents.environment import ProxyRoute
 from hivemind.api_types import About
 from hivemind.control import discovery
 from hivemind.control.client import ControlClient, ControlError, open_http
+from hivemind.control.discovery import connectable, local_url
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.scheduler.commands import Command
 from hivemind.settings import FIRST_UPSTREAMS, Settings
-from hivemind.setup.reach import connectable, local_url
 from hivemind.store.token_file import Key, state_dir
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, local_url
 from hivemind.errors import UsageError
-from hivemind.setup.reach import local_url
 
 if TYPE_CHECKING:
     from hivemind.settings import Settings
@@ -21,6 +21,21 @@ if TYPE_CHECKING:
 FILE_HELP = "a journal: its path, its name or the beginning of it, or latest"
 _FILE_VARIABLE, _FILE = "HIVEMIND_CONFIG", "hivemind.toml"
 _NAMES = ("host", "port", "token", "control_token", "state_dir")
+
+
+def locate_proxy(attach: str | None) -> tuple[str, dict[str, str]]:
+    """Return the URL of the proxy to ask (`attach`, else by the variables or the file), and the variables by which its
+    token is found. Raises: UsageError.
+    """
+    environ = {name: value for name, value in os.environ.items() if value}
+    url = attach or environ.get(URL_VARIABLE)
+    if url is None or STATE_VARIABLE not in environ:
+        settings = given_settings(environ, Path.cwd())
+        url = url or own_url(settings, "--attach")
+        for variable, name in ((STATE_VARIABLE, "state_dir"), (TOKEN_VARIABLE, "control_token")):
+            if name in settings:
+                environ.setdefault(variable, str(settings[name]))
+    return url, environ
 
 
 def given_settings(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:

@@ -1,34 +1,36 @@
-"""Which proxy a command asks, and how its answer is printed.
+"""Which proxy a command asks, the requests to its control API, and how an answer is printed.
 
-What sends the request is imported when the proxy was found, so that a missing one is reported at once.
+With the standard library's HTTP client, because a command that prints three lines shouldn't take half a second.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import http.client
 import socket
-from collections.abc import Iterable, Mapping
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
 
-from hivemind.cli.address import given_settings, own_url
+import msgspec
+
+from hivemind import __version__
+from hivemind.api_types import PREFIX, Failure, SnapshotPart
+from hivemind.cli.address import locate_proxy
 from hivemind.console import print_json, printable
-from hivemind.control.discovery import (
-    AGENT_VARIABLE,
-    STATE_VARIABLE,
-    TOKEN_VARIABLE,
-    URL_VARIABLE,
-    find_token,
-    parse_address,
-)
+from hivemind.control.codec import decode_named, decode_snapshot, to_plain
+from hivemind.control.discovery import AGENT_VARIABLE, TOKEN_VARIABLE, ProxyAddress, Token, find_token, parse_address
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.text.table import show
 
-if TYPE_CHECKING:
-    from hivemind.cli.proxy_client import ProxyClient
+T = TypeVar("T")
 
 _WHO_LENGTH = 40
+_CONNECT_WITHIN_S = 3.0
+_ANSWER_WITHIN_S = 10.0
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -49,16 +51,14 @@ def wants_json(namespace: argparse.Namespace) -> bool:
 def print_answer(namespace: argparse.Namespace, answer: object, text: Iterable[str]) -> int:
     """Print the text, or with `--json` the answer as the control API has it. Return the exit code."""
     if wants_json(namespace):
-        from hivemind.control.codec import to_plain
-
         return print_json(to_plain(answer))
     show(text)
     return 0
 
 
-def send_command(namespace: argparse.Namespace, proxy: ProxyClient, done: str, name: str, **arguments: object) -> int:
-    """Have the proxy carry out a command, and print `done` or the answer. Return the exit code."""
-    return print_answer(namespace, proxy.command(name, **arguments), [printable(done)])
+def send_command(namespace: argparse.Namespace, done: str, name: str, **arguments: object) -> int:
+    """Have the proxy execute a command, and print `done` or the answer. Return the exit code."""
+    return print_answer(namespace, find_proxy(namespace).command(name, **arguments), [printable(done)])
 
 
 def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
@@ -66,14 +66,7 @@ def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
 
     Raises: UsageError; HiveMindError: none runs there, since it left no note.
     """
-    environ = {name: value for name, value in os.environ.items() if value}
-    url = getattr(namespace, "attach", None) or environ.get(URL_VARIABLE)
-    if url is None or STATE_VARIABLE not in environ:
-        settings = given_settings(environ, Path.cwd())
-        url = url or own_url(settings, "--attach")
-        for variable, name in ((STATE_VARIABLE, "state_dir"), (TOKEN_VARIABLE, "control_token")):
-            if name in settings:
-                environ.setdefault(variable, str(settings[name]))
+    url, environ = locate_proxy(getattr(namespace, "attach", None))
     place, file = parse_address(url), getattr(namespace, "token_file", None)
     try:
         token = find_token(place, environ, None if file is None else Path(file))
@@ -81,8 +74,6 @@ def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
         if file is None and place.local and not environ.get(TOKEN_VARIABLE):
             raise HiveMindError(str(error)) from None
         raise
-    from hivemind.cli.proxy_client import ProxyClient
-
     return ProxyClient(place, token, who(environ), as_it_is=wants_json(namespace))
 
 
@@ -101,3 +92,103 @@ def _user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return "somebody"
+
+
+class ProxyError(HiveMindError):
+    """The proxy can't be reached, or refuses; the text is its own words, or says what would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyClient:
+    """A proxy's control API. Every method raises ProxyError."""
+
+    place: ProxyAddress
+    token: Token
+    who: str
+    as_it_is: bool = False
+    """Leave texts as they are, for a program; else they are on one line and printable, whatever the proxy sends."""
+
+    def get(self, path: str, made: type[T], **query: str | None) -> T:
+        """Return an endpoint's answer as its type."""
+        given = urlencode({name: value for name, value in query.items() if value is not None})
+        return self._decoded(self._request("GET", f"{path}?{given}"), lambda data: decode_named(data, made))
+
+    def world(self) -> SnapshotPart:
+        """Return the proxy's snapshot."""
+        return self._decoded(self._request("GET", "/snapshot"), decode_snapshot)
+
+    def command(self, name: str, **arguments: object) -> dict[str, Any]:
+        """Have a command executed, and return it in full."""
+        body = {"name": name, "arguments": to_plain(arguments), "who": self.who}
+        data = self._request("POST", "/commands", msgspec.json.encode(body))
+        return self._decoded(data, msgspec.json.Decoder(dict[str, Any]).decode)
+
+    def _decoded(self, data: bytes, decode: Callable[[bytes], T]) -> T:
+        try:
+            if not self.as_it_is and (b"\\" in data or not data.isascii()):
+                data = msgspec.json.encode(_printable_in(msgspec.json.decode(data)))
+            return decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            url = self.place.url
+            raise ProxyError(
+                f"{url}: its answer can't be read; is it HiveMind {__version__}, as this is, and the URL right?"
+            ) from None
+
+    def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        try:
+            status, data = self._exchange(method, path, body)
+        except (OSError, http.client.HTTPException) as error:
+            raise ProxyError(f"no proxy at {self.place.url}: {_why(error)}") from None
+        if status == 200:
+            return data
+        try:
+            text = printable(msgspec.json.decode(data, type=Failure).error)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise ProxyError(
+                f"what answers at {self.place.url} isn't HiveMind's control API (status {status}); is the URL right?"
+            ) from None
+        if status == 401:
+            raise ProxyError(f"{self.place.url} doesn't take the token from {self.token.origin}: {text}")
+        raise ProxyError(text)
+
+    def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
+        """Return status and body of the answer. Raises: OSError, http.client.HTTPException."""
+        parts = urlsplit(self.place.url)
+        host = parts.hostname or ""
+        made = http.client.HTTPConnection(host, self.place.port, timeout=_CONNECT_WITHIN_S)
+        if parts.scheme == "https":
+            context = ssl.create_default_context()
+            made = http.client.HTTPSConnection(host, self.place.port, timeout=_CONNECT_WITHIN_S, context=context)
+        try:
+            made.connect()
+            made.sock.settimeout(_ANSWER_WITHIN_S)
+            headers = {"authorization": f"Bearer {self.token.text}", "content-type": "application/json"}
+            made.request(method, f"{parts.path}{PREFIX}{path}", body, headers)
+            answer = made.getresponse()
+            return answer.status, answer.read()
+        finally:
+            made.close()
+
+
+def _printable_in(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_printable_in(each) for each in value]
+    if isinstance(value, dict):
+        return {printable(key): _printable_in(each) for key, each in value.items()}
+    return value
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ConnectionRefusedError):
+        return "nothing listens there; start it with hivemind proxy"
+    if isinstance(error, socket.gaierror):
+        return "no such host"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or error})"
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return "what answers there doesn't speak HTTP"

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from hivemind.cli.address import checked_agent, given_settings, own_url
+from hivemind.cli.address import checked_agent, locate_proxy
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note
-from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from hivemind.control.discovery import AGENT_VARIABLE
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -33,12 +32,8 @@ def _run(namespace: argparse.Namespace) -> int:
         print_note("mcp waits for an MCP client on standard input; see hivemind setup mcp")
     # A thread waits in a read that nothing else ends, and there is nothing to put away.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    environ = os.environ
-    settings = given_settings(environ, Path.cwd())
-    url = namespace.attach or environ.get(URL_VARIABLE) or own_url(settings, "--attach")
-    names = ((TOKEN_VARIABLE, "control_token"), (STATE_VARIABLE, "state_dir"))
-    given = {**environ, **{variable: str(settings[name]) for variable, name in names if name in settings}}
-    asyncio.run(_serve(url, namespace.token_file, _agent(namespace.agent, environ), given))
+    url, environ = locate_proxy(namespace.attach)
+    asyncio.run(_serve(url, namespace.token_file, _agent(namespace.agent, environ), environ))
     return 0
 
 

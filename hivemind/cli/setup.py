@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
+from hivemind.control.discovery import is_loopback
 from hivemind.errors import UsageError
 from hivemind.setup.clients import CLIENTS, instructions
 from hivemind.setup.model import Client, Instructions, Snippet
-from hivemind.setup.reach import is_loopback
 from hivemind.text.shells import SHELLS, Shell, shell_of
 from hivemind.text.suggest import did_you_mean
 

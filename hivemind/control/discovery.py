@@ -1,4 +1,4 @@
-"""Discovery of a running proxy: the URL of its control API, and its token."""
+"""Discovery of a running proxy: its URL and where that can be reached from, and the token of its control API."""
 
 from __future__ import annotations
 
@@ -74,12 +74,7 @@ def parse_address(url: str) -> ProxyAddress:
     if parts.query or parts.fragment or text.endswith(("?", "#")):
         raise UsageError("the URL of a proxy must end with its path; it can't have a query or fragment")
     url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
-    try:
-        host = ipaddress.ip_address(parts.hostname)
-        local = host.is_loopback or host.is_unspecified
-    except ValueError:
-        local = parts.hostname.lower() == "localhost"
-    return ProxyAddress(url, port or _PORTS[parts.scheme], local)
+    return ProxyAddress(url, port or _PORTS[parts.scheme], is_loopback(connectable(url)))
 
 
 def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None = None) -> Token:
@@ -132,3 +127,36 @@ def _checked(text: str, origin: str) -> str:
     if not text or not text.isascii() or not text.isprintable() or " " in text:
         raise UsageError(f"{origin}: a token is printable ASCII without spaces")
     return text
+
+
+def local_url(host: str, port: int) -> str:
+    """Return the URL by which an agent on the same machine reaches a proxy that listens there."""
+    host = host.removeprefix("[").removesuffix("]")
+    return connectable(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether a URL is of this machine only."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def is_public(url: str) -> bool:
+    """Return whether a server on the internet might reach a URL, over TLS."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    try:
+        reachable = ipaddress.ip_address(host).is_global
+    except ValueError:
+        reachable = "." in host and not host.endswith((".local", ".localhost", ".internal", ".lan", ".home.arpa"))
+    return parts.scheme == "https" and reachable
+
+
+def connectable(url: str) -> str:
+    """Return a local server's URL as clients use it: one that listens on every address is reached on one."""
+    for everywhere, one in (("//0.0.0.0", "//127.0.0.1"), ("//[::]", "//[::1]")):
+        url = url.replace(everywhere, one, 1)
+    return url

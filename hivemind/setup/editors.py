@@ -6,9 +6,8 @@ each. Copilot's command line was tried (1.0); the rest is by the vendors' pages,
 
 from __future__ import annotations
 
-from hivemind.setup.model import Snippet, Steps, Target, client
-from hivemind.setup.reach import is_public
-from hivemind.setup.snippets import exports, in_json, unset
+from hivemind.control.discovery import is_public
+from hivemind.setup.model import Snippet, Steps, Target, client, exports, in_json, unset
 from hivemind.text import shells
 
 COPILOT_MODEL = "claude-sonnet-5"

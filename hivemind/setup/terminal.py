@@ -9,8 +9,19 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hivemind.setup.model import Snippet, Steps, Target, client
-from hivemind.setup.snippets import HERE, dotenv, exports, in_json, nothing_to_paste, toml_text, unset
+from hivemind.setup.model import (
+    HERE,
+    Snippet,
+    Steps,
+    Target,
+    client,
+    dotenv,
+    exports,
+    in_json,
+    nothing_to_paste,
+    toml_text,
+    unset,
+)
 from hivemind.text import shells
 
 INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"

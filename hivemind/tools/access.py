@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from hivemind.api_types import About, TaskState
-from hivemind.control.discovery import ProxyAddress, Token, find_token
+from hivemind.control.discovery import ProxyAddress, Token, connectable, find_token
 from hivemind.control.guard import HasControlKey
 from hivemind.control.parsing import WHO_LENGTH, checked_who
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
-from hivemind.setup.reach import connectable
 from hivemind.world.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from hivemind.agent_names import BadName, normalised, same
+from hivemind.control.discovery import is_loopback
 from hivemind.scheduler.commands import (
     Command,
     PauseAdmissions,
@@ -18,7 +19,6 @@ from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 from hivemind.setup.clients import CLIENTS, instructions
-from hivemind.setup.reach import is_loopback
 from hivemind.text import amounts
 from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.headroom import budgets_of, headroom

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.plan import Plan, read_plan
+from hivemind.agents.plan import Plan, is_name, parse_seconds, read_plan
 from hivemind.agents.plan_document import MOST_BYTES, PlanError
-from hivemind.agents.plan_fields import is_name, parse_seconds
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from journal.lines import NAME, run, written
 from journal.recordings import HERE, KEY, MESSAGES, STREAM, entry, har
 
-from hivemind.cli.journal.stats import figures_of
+from hivemind.cli.journal.reading import figures_of
 from hivemind.cli.main import main
 from hivemind.journal.files import find, folder_in
 from hivemind.journal.read.reader import Journal, open_journal

@@ -35,12 +35,15 @@ class Room(GuestApp):
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.to_come = {"ping", "tick", "beat"}
+        self.to_come = {"ping", "tick", "beat", "work"}
         self.all_came = asyncio.Event()
         super().__init__(monitor=Monitor(lambda: self.now, lambda: self.now, age_s=0.0))
         self.on_first_frame = self.begin
 
     def spend(self, seconds: float, what: str) -> None:
+        """Take that time, once: an interval repeats until the app ends."""
+        if what not in self.to_come:
+            return
         self.now += seconds
         self.to_come.discard(what)
         if not self.to_come:
@@ -52,8 +55,9 @@ class Room(GuestApp):
     def begin(self) -> None:
         """The screen is up."""
         self.query_one(Slow).post_message(Ping())
-        self.set_timer(0.001, self.tick)
-        self.set_interval(0.002, self.beat, repeat=1)
+        self.call_next(self.tick)
+        # Endless, because a timer skips ticks that are overdue, and with them a limited one's last.
+        self.set_interval(0.002, self.beat)
         self.run_worker(self.work(), name="digging")
 
     def tick(self) -> None:

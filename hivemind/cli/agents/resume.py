@@ -22,15 +22,20 @@ from hivemind.cli.agents.checkpoint import (
     some_of,
     write_out,
 )
-from hivemind.cli.operator.status import world
+from hivemind.cli.client import ProxyClient, ProxyError
 from hivemind.cli.plugin import Command
-from hivemind.cli.proxy_client import ProxyClient, ProxyError
 from hivemind.console import print_note
-from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, find_token, parse_address
+from hivemind.control.discovery import (
+    STATE_VARIABLE,
+    TOKEN_VARIABLE,
+    URL_VARIABLE,
+    find_token,
+    local_url,
+    parse_address,
+)
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import PauseAgent, Rejected
 from hivemind.settings import Settings, add_flags, from_flags
-from hivemind.setup.reach import local_url
 from hivemind.store.checkpoints import Checkpoint, Found, latest
 
 if TYPE_CHECKING:
@@ -58,15 +63,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
     if namespace.name is None:
-        found = _proxy(namespace, settings)
-        return client.send_command(namespace, found, "all requests go on", "PauseAdmissions", paused=False)
+        done = _proxy(namespace, settings).command("PauseAdmissions", paused=False)
+        return client.print_answer(namespace, done, ["all requests go on"])
     proxy = _proxy_if_any(namespace, settings)
     checkpoints = all_in(checkpoint_folder(settings))
     kept = latest(checkpoints, namespace.name)
     agent = namespace.name if kept is None else kept.checkpoint.agent
     stands = UNKNOWN
     if proxy is not None:
-        snapshot = world(proxy).snapshot
+        snapshot = proxy.world().snapshot
         agent = spelled_in((each.name for each in snapshot.agents), agent)
         stands = standing(agent, snapshot, proxy.get("/budgets", BudgetsPart))
     if kept is None and not stands.known:
@@ -108,11 +113,10 @@ def _proxy(namespace: argparse.Namespace, settings: Settings) -> ProxyClient:
 
 
 def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> ProxyClient | None:
-    """None: none runs where these settings put it. Raises: UsageError, ProxyError: the one that was named isn't to be
-    had."""
+    """Return None if none runs where these settings put it. Raises: UsageError, ProxyError: no named one runs."""
     try:
         proxy = _proxy(namespace, settings)
-        world(proxy)
+        proxy.world()
     except (UsageError, ProxyError):
         if _named(namespace):
             raise
@@ -125,7 +129,7 @@ def _named(namespace: argparse.Namespace) -> str | None:
 
 
 def _unknown(name: str, proxy: ProxyClient | None, found: list[Found]) -> str:
-    agents = [] if proxy is None else [each.name for each in world(proxy).snapshot.agents]
+    agents = [] if proxy is None else [each.name for each in proxy.world().snapshot.agents]
     known = f"there are the agents {some_of(agents)}; " if agents else ""
     return printable(f"{name}: no agent and no checkpoint has that name; {known}{names_known(found)}")
 

@@ -12,24 +12,21 @@ from importlib import import_module
 from hivemind.cli.address import add_folder_flags, add_journal_flags
 from hivemind.cli.plugin import Command
 
+_EXPORT = "the requests of one as CSV, or as HAR with all that was recorded of them"
+
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     words = parser.add_subparsers(title="words", metavar="WORD", required=True)
-    for word, module, summary, configure in (
-        ("ls", "listing", "all there are, the newest first", _configure_ls),
-        ("show", "show", "the events of one, a line each", _configure_show),
-        ("stats", "stats", "figures of one: requests, waits, retries, tokens, dollars", _configure_stats),
-        (
-            "export",
-            "export",
-            "the requests of one as CSV, or as HAR with all that was recorded of them",
-            _configure_export,
-        ),
-        ("import", "importing", "make a journal of a HAR file or a mitmproxy dump", _configure_import),
+    for word, run, summary, configure in (
+        ("ls", "reading:list_journals", "all there are, the newest first", _configure_ls),
+        ("show", "reading:show_events", "the events of one, a line each", _configure_show),
+        ("stats", "reading:show_stats", "figures of one: requests, waits, retries, tokens, dollars", _configure_stats),
+        ("export", "reading:export", _EXPORT, _configure_export),
+        ("import", "importing:run", "make a journal of a HAR file or a mitmproxy dump", _configure_import),
     ):
         one = words.add_parser(word, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         configure(one)
-        one.set_defaults(module=f"{__package__}.{module}")
+        one.set_defaults(function=run)
 
 
 def _configure_ls(parser: argparse.ArgumentParser) -> None:
@@ -72,7 +69,8 @@ def _configure_import(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    code: int = import_module(namespace.module).run(namespace)
+    module, _, name = namespace.function.partition(":")
+    code: int = getattr(import_module(f"{__package__}.{module}"), name)(namespace)
     return code
 
 

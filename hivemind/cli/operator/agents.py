@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 
 from hivemind.cli import client
 from hivemind.cli.operator.budget import budget_share
-from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.text.humanise import count, dollars
@@ -42,7 +41,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    agents = world(client.find_proxy(namespace)).snapshot.agents
+    agents = client.find_proxy(namespace).world().snapshot.agents
     text = shown(agents, width(), tree=namespace.tree) if agents else ["no agent was seen yet"]
     return client.print_answer(namespace, agents, text)
 

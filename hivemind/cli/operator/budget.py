@@ -7,7 +7,6 @@ import argparse
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import client
 from hivemind.cli.plugin import Command
-from hivemind.cli.proxy_client import ProxyClient
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.scheduler.events import BudgetState
@@ -126,7 +125,7 @@ def _set(namespace: argparse.Namespace, agent: str | None, text: str) -> int:
     return client.print_answer(namespace, done, shown)
 
 
-def _stands(proxy: ProxyClient, agent: str | None) -> AgentBudget:
+def _stands(proxy: client.ProxyClient, agent: str | None) -> AgentBudget:
     budgets = proxy.get("/budgets", BudgetsPart, agent=agent)
     return budgets.pool if agent is None else budgets.agents[0]
 

@@ -1,7 +1,4 @@
-"""`hivemind status`: how the proxy is.
-
-What an answer needs is imported when there is one, so that a missing proxy is reported at once.
-"""
+"""`hivemind status`: how the proxy is."""
 
 from __future__ import annotations
 
@@ -9,19 +6,15 @@ import argparse
 import math
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from hivemind.api_types import SnapshotPart
 from hivemind.cli import client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
+from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.text.humanise import count, dollars, duration, size
 from hivemind.text.table import Cell, Column, lines, styled, width
-
-if TYPE_CHECKING:
-    from hivemind.api_types import SnapshotPart
-    from hivemind.cli.proxy_client import ProxyClient
-    from hivemind.scheduler.events import LaneState, WindowState
-    from hivemind.world.snapshot import RecordingView, Snapshot
+from hivemind.world.snapshot import RecordingView, Snapshot
 
 _COLUMNS = (
     Column("LANE", cut=True),
@@ -36,15 +29,8 @@ _CIRCUITS = {"closed": "", "half_open": "warn", "open": "bad"}
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    part = world(client.find_proxy(namespace))
+    part = client.find_proxy(namespace).world()
     return client.print_answer(namespace, as_facts(part), shown(part, width()))
-
-
-def world(proxy: ProxyClient) -> SnapshotPart:
-    """Return the proxy's world. Raises: ProxyError."""
-    from hivemind.control.codec import decode_snapshot
-
-    return proxy.get_decoded(decode_snapshot, "/snapshot")
 
 
 def as_facts(part: SnapshotPart) -> dict[str, object]:

@@ -6,7 +6,6 @@ import argparse
 import math
 
 from hivemind.cli import client
-from hivemind.cli.operator.status import world
 from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
@@ -34,10 +33,9 @@ def _pause(namespace: argparse.Namespace) -> int:
     agent, paused = namespace.agent, not namespace.undo
     whose = "all requests" if agent is None else f"{agent}'s requests"
     done = f"{whose} wait; streams in flight go on" if paused else f"{whose} go on"
-    proxy = client.find_proxy(namespace)
     if agent is None:
-        return client.send_command(namespace, proxy, done, "PauseAdmissions", paused=paused)
-    return client.send_command(namespace, proxy, done, "PauseAgent", agent=agent, paused=paused)
+        return client.send_command(namespace, done, "PauseAdmissions", paused=paused)
+    return client.send_command(namespace, done, "PauseAgent", agent=agent, paused=paused)
 
 
 def _configure_stop(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +47,7 @@ def _configure_stop(parser: argparse.ArgumentParser) -> None:
 def _stop(namespace: argparse.Namespace) -> int:
     agent, stopped = namespace.agent, not namespace.undo
     done = f"{agent} is stopped" if stopped else f"{agent} may ask again"
-    return client.send_command(namespace, client.find_proxy(namespace), done, "StopAgent", agent=agent, stopped=stopped)
+    return client.send_command(namespace, done, "StopAgent", agent=agent, stopped=stopped)
 
 
 def _configure_set(parser: argparse.ArgumentParser) -> None:
@@ -69,10 +67,9 @@ def _set(namespace: argparse.Namespace) -> int:
     if len(namespace.values) != 1:
         raise UsageError(f"say one value, as in hivemind set {knob.name} {max(knob.lowest, 1):g}")
     value = _number(knob, namespace.values[0])
-    proxy, upstream = client.find_proxy(namespace), namespace.upstream
-    shown = "no limit" if knob.zero_is_none and not value else f"{value:g}"
+    shown, upstream = "no limit" if knob.zero_is_none and not value else f"{value:g}", namespace.upstream
     done = f"{knob.name} is {shown} for {upstream}" if upstream else f"{knob.name} is {shown}"
-    return client.send_command(namespace, proxy, done, "Tune", knob=knob.name, value=value, upstream=upstream)
+    return client.send_command(namespace, done, "Tune", knob=knob.name, value=value, upstream=upstream)
 
 
 def _set_priority(namespace: argparse.Namespace) -> int:
@@ -82,8 +79,8 @@ def _set_priority(namespace: argparse.Namespace) -> int:
     name, names = priority.lower(), [each.name.lower() for each in Priority]
     if name not in names:
         raise UsageError(f"priority {priority[:40]}: must be {', '.join(names[:-1])} or {names[-1]}")
-    proxy, done = client.find_proxy(namespace), f"{agent} has priority {name}"
-    return client.send_command(namespace, proxy, done, "SetPriority", agent=agent, priority=name)
+    done = f"{agent} has priority {name}"
+    return client.send_command(namespace, done, "SetPriority", agent=agent, priority=name)
 
 
 def _knob(name: str) -> Knob:
@@ -110,22 +107,18 @@ def _number(knob: Knob, text: str) -> float:
 
 
 def _show(namespace: argparse.Namespace) -> int:
-    lanes = world(client.find_proxy(namespace)).snapshot.lanes
+    lanes = client.find_proxy(namespace).world().snapshot.lanes
     found = {view.state.upstream: dict(view.state.knobs) for view in reversed(lanes)}
     if namespace.upstream is not None:
         found = {name: knobs for name, knobs in found.items() if name == namespace.upstream}
-    rows = [
-        [knob.name, upstream, _shown(knob, values[knob.name]), f"{knob.lowest:g}", f"{knob.highest:,.10g}"]
-        for upstream, values in sorted(found.items())
-        for knob in KNOBS.values()
-        if knob.name in values
-    ]
+    rows = []
+    for upstream, values in sorted(found.items()):
+        for knob in (KNOBS[name] for name in KNOBS if name in values):
+            value = values[knob.name]
+            shown = "none" if knob.zero_is_none and not value else f"{value:,.10g}"
+            rows.append([knob.name, upstream, shown, f"{knob.lowest:g}", f"{knob.highest:,.10g}"])
     text = lines(_COLUMNS, rows, width()) if found else ["no knob has a value yet: no request was seen"]
     return client.print_answer(namespace, found, text)
-
-
-def _shown(knob: Knob, value: float) -> str:
-    return "none" if knob.zero_is_none and not value else f"{value:,.10g}"
 
 
 pause = Command(_configure_pause, _pause)

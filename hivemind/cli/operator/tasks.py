@@ -34,7 +34,6 @@ _STATES = {
     "cancelled": "warn",
 }
 _SUBMIT = "Add a task. A runner starts the command; of a task without one, report how it went with done or fail."
-_ENDS = {"done": "is done", "fail": "failed"}
 _CHANGES = {"cancel": ("CancelTask", "is cancelled"), "retry": ("RetryTask", "will be tried again")}
 _SUMMARIES = {
     "done": "a running task ended well",
@@ -57,10 +56,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     for word, summary in _SUMMARIES.items():
         one = words.add_parser(word, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
         one.add_argument("task", metavar="ID")
-        if word in _ENDS:
+        if word in ("done", "fail"):
             one.add_argument("--note", metavar="TEXT", default="", help="how it went, for people")
         client.add_flags(one)
-        one.set_defaults(act=_finish if word in _ENDS else _change, word=word)
+        one.set_defaults(act=_change if word in _CHANGES else _finish, word=word)
 
 
 def _configure_submit(parser: argparse.ArgumentParser) -> None:
@@ -121,8 +120,7 @@ def _submit(namespace: argparse.Namespace) -> int:
         namespace.on_failure,
         namespace.attempts,
     )
-    proxy = client.find_proxy(namespace)
-    return client.send_command(namespace, proxy, f"task {spec.id} is there", "SubmitTasks", tasks=(spec,))
+    return client.send_command(namespace, f"task {spec.id} is there", "SubmitTasks", tasks=(spec,))
 
 
 def _in(batch: str, name: str) -> str:
@@ -145,14 +143,13 @@ def _finish(namespace: argparse.Namespace) -> int:
     task = next((each for each in proxy.get("/tasks", TasksPart).tasks if each.spec.id == name), None)
     if task is not None and task.state == "ready" and not task.spec.command:
         proxy.command("ClaimTask", task=name)  # the work was done without the proxy
-    done = f"task {name} {_ENDS[namespace.word]}"
-    return client.send_command(namespace, proxy, done, "FinishTask", task=name, ok=ok, note=namespace.note)
+    done = proxy.command("FinishTask", task=name, ok=ok, note=namespace.note)
+    return client.print_answer(namespace, done, [printable(f"task {name} {'is done' if ok else 'failed'}")])
 
 
 def _change(namespace: argparse.Namespace) -> int:
     command, end = _CHANGES[namespace.word]
-    proxy, done = client.find_proxy(namespace), f"task {namespace.task} {end}"
-    return client.send_command(namespace, proxy, done, command, task=namespace.task)
+    return client.send_command(namespace, f"task {namespace.task} {end}", command, task=namespace.task)
 
 
 command = Command(_configure, _run)
