@@ -22,7 +22,7 @@ from tui.worlds import FakeSource, world
 from hivemind.console import Console
 from hivemind.host.proxy import Proxy
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.loop.lossy_driver import TerminalBack, driver_class
+from hivemind_tui.loop.lossy_driver import LossyDriver, TerminalBack
 from hivemind_tui.program.supervisor import Supervisor, stop_on_signals
 
 REPORT = int(sys.argv[1])
@@ -72,7 +72,7 @@ async def main() -> bool:
     base, ticks, screens = world(), count(), []
 
     def make() -> Busy:
-        screens.append(Busy(host, driver_class=driver_class(), environment={}))
+        screens.append(Busy(host, driver_class=LossyDriver, environment={}))
         return screens[-1]
 
     host = Host(lambda: replace(base, uptime_s=float(next(ticks) % 3600)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import ComposeResult
@@ -12,7 +11,6 @@ from textual.widgets import Static
 from tui.idle import until
 from tui.kit import settle
 
-from hivemind_tui.loop import incremental_screen as bands
 from hivemind_tui.loop.base_app import GuestApp
 from hivemind_tui.loop.incremental_screen import ROWS, BandedScreen, top_band
 
@@ -125,10 +123,3 @@ async def test_what_changes_between_two_bands_is_painted_too() -> None:
         app.screen._dirty_widgets.add(static)
         await until(lambda: not app.owed())
         assert {y for part in app.painted for _, y in cells(part)} == {3, *range(10, HEIGHT)}
-
-
-def test_another_textual_is_painted_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a private name is gone, the screen is Textual's."""
-    assert bands.screen_class() is BandedScreen
-    monkeypatch.delattr(Screen, "_compositor_refresh")
-    assert bands.screen_class() is Screen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.css.stylesheet import Stylesheet
@@ -44,16 +43,6 @@ async def test_parsing_in_turns_comes_to_the_same() -> None:
     assert turns >= 2
     assert [rule.css for rule in in_turns.rules] == [rule.css for rule in at_once.rules]
     assert "color: #0000FF" in in_turns.rules[0].css
-
-
-async def test_another_textual_parses_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the private name is gone, the public method does it."""
-    monkeypatch.setattr(Stylesheet, "_parse_rules", None)
-    reparsed: list[Stylesheet] = []
-    monkeypatch.setattr(Stylesheet, "reparse", lambda self: reparsed.append(self))
-    one = Stylesheet()
-    await parse_in_turns(one)
-    assert reparsed == [one]
 
 
 class Room(GuestApp):

@@ -13,7 +13,6 @@ from benchmarks.perf.streams import Streamed, read_streams
 from benchmarks.perf.target import Target
 from benchmarks.perf.terminal import hivemind_tui
 from benchmarks.perf.wire import Pace
-from hivemind_tui.loop import lossy_driver as driver
 
 STREAMS = 30
 PACE = Pace(events=60, every_s=0.05)
@@ -38,10 +37,7 @@ sys.exit(main())
 """
 """The program with a bug that ends the screen, twice, once every stream is in flight."""
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(driver.driver_class() is None, reason="this Textual gets its ordinary driver"),
-]
+pytestmark = pytest.mark.e2e
 
 
 def whole(seen: Streamed) -> bool:

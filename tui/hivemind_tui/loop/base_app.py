@@ -1,22 +1,20 @@
 """A Textual app that shares its event loop and process with a server, and leaves both as it found them.
 
 Its widgets, timers and workers are timed by a :class:`~.loop_lag.Monitor`. For that and for strips it patches private
-names of Textual's, which are checked first: where one differs, Textual stays as it is.
+names of Textual's.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
 from rich.style import Style
+from textual._context import message_hook
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
 from textual.message_pump import MessagePump
@@ -25,13 +23,11 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.worker import Worker
 
-from hivemind_tui.loop.incremental_screen import screen_class
+from hivemind_tui.loop.incremental_screen import BandedScreen
 from hivemind_tui.loop.loop_lag import Monitor, callback_name
 
 _TURN_S = 0.002
 _log = logging.getLogger(__name__)
-
-
 _Body = Callable[[Any], Coroutine[Any, Any, Any]]
 _Of = Callable[[Any], tuple[MessagePump, str]]
 """Returns the pump of a task's owner, and its name."""
@@ -39,13 +35,10 @@ _Of = Callable[[Any], tuple[MessagePump, str]]
 
 async def parse_in_turns(sheet: Stylesheet) -> None:
     """Do what :meth:`Stylesheet.reparse` does, one source in each turn of the loop, as it takes 10 ms in all."""
-    parse = getattr(sheet, "_parse_rules", None)
-    if parse is None:  # a private name of Textual's, which fills the cache that the public method uses
-        sheet.reparse()
-        return
     for place, source in list(sheet.source.items()):
         await asyncio.sleep(0)
-        parse(source.content, place, source.is_defaults, source.tie_breaker, source.scope)
+        # This fills the cache that the public method uses.
+        sheet._parse_rules(source.content, place, source.is_defaults, source.tie_breaker, source.scope)
     sheet.parse()
 
 
@@ -64,13 +57,17 @@ class GuestApp(App[str]):
         """Run as Textual does, with every step timed."""
         without_cycles()
         self.monitor.begun()
-        self.monitor.watching = instrument()
-        with self.monitor.watching_gc(), messages_reported(self.monitor.handling):
-            return await self.monitor.timed(super().run_async(*args, **kwargs), type(self).__name__)
+        instrument()
+        reported = message_hook.set(self.monitor.handling)
+        try:
+            with self.monitor.watching_gc():
+                return await self.monitor.timed(super().run_async(*args, **kwargs), type(self).__name__)
+        finally:
+            message_hook.reset(reported)
 
     def get_default_screen(self) -> Screen[None]:
         """Return a screen that is painted in bands."""
-        return screen_class()(id="_default")
+        return BandedScreen(id="_default")
 
     def refresh_css(self, animate: bool = True) -> None:
         """Restyle a few widgets at a time once there is a screen: all of them take 30 to 60 ms."""
@@ -146,51 +143,17 @@ def _crop_extend(self: Strip, start: int, end: int, style: Style | None) -> Stri
 # --- Timing ----------------------------------------------------------------------------------------------------------
 
 
-def instrument() -> bool:
-    """Patch Textual's classes, once for a process, so that tasks of apps with a `monitor` are timed.
-
-    Return whether they can be.
-    """
+def instrument() -> None:
+    """Patch Textual's classes, once for a process, so that tasks of apps with a `monitor` are timed."""
     tasks: tuple[tuple[Any, str, _Of], ...] = (
         (MessagePump, "_process_messages", _of_pump),
         (Timer, "_run_timer", _of_timer),
         (Worker, "run", _of_worker),
     )
-    if not all(_is_body(getattr(owner, name, None)) for owner, name, _ in tasks):
-        return False
     for owner, name, of in tasks:
         body = getattr(owner, name)
         if not hasattr(body, "__wrapped__"):
             setattr(owner, name, _timed(body, of))
-    return True
-
-
-@contextmanager
-def messages_reported(report: Callable[[object], None]) -> Iterator[None]:
-    """Report every message before this task, or one that it starts, handles it, where Textual has a hook for that."""
-    hook = _message_hook()
-    if hook is None:
-        yield
-        return
-    token = hook.set(report)
-    try:
-        yield
-    finally:
-        hook.reset(token)
-
-
-def _message_hook() -> ContextVar[Any] | None:
-    try:
-        from textual._context import message_hook
-    except ImportError:
-        return None
-    return message_hook if isinstance(message_hook, ContextVar) else None
-
-
-def _is_body(function: Any) -> bool:
-    if not inspect.iscoroutinefunction(inspect.unwrap(function) if callable(function) else None):
-        return False
-    return len(inspect.signature(function).parameters) == 1
 
 
 def _timed(body: _Body, of: _Of) -> _Body:

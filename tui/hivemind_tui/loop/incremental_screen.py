@@ -3,7 +3,7 @@
 Textual paints all changes in one step: another page at 160x45 holds the event loop for 10 to 15 ms. Painted in bands,
 with a turn of the loop for the traffic between them, it takes no longer and delays nothing.
 
-It uses private names of Textual's: :func:`screen_class` checks them, and falls back to the ordinary screen.
+It uses private names of Textual's.
 """
 
 from __future__ import annotations
@@ -22,13 +22,6 @@ _AT_ONCE_CELLS = 1_600
 """Changes of this size are painted in one step; those of a live page are smaller."""
 _BATCH_S = 0.02
 _PAINT_EVERY_S = 0.008
-
-
-def screen_class() -> type[Screen[None]]:
-    """Return the screen that is painted in bands; Textual's own where its internals differ."""
-    dirty = getattr(getattr(Screen(), "_compositor", None), "_dirty_regions", None)
-    known = isinstance(dirty, set) and callable(getattr(Screen, "_compositor_refresh", None))
-    return BandedScreen if known else Screen
 
 
 def top_band(regions: Collection[Region], width: int) -> tuple[set[Region], set[Region]]:

@@ -72,8 +72,6 @@ class Collections:
 class MonitorReport:
     """Measurements since the first frame, or since the last reset. Times in seconds."""
 
-    watching: bool
-    """False where Textual's internals differ: then only coroutines given to :meth:`Monitor.timed` are included."""
     limit_s: float
     """The longest that a step should take."""
     for_s: float
@@ -100,6 +98,8 @@ class MonitorReport:
     """From the program's start to the screen's first frame; None before that."""
     worst_at_start: Step | None
     """The longest step up to the first frame."""
+    watching: bool = True
+    """Always; earlier versions reported here that they couldn't time Textual's tasks."""
 
     @property
     def worst_s(self) -> float:
@@ -132,8 +132,6 @@ class Monitor:
         age_s: float | None = None,
     ) -> None:
         """`age_s` is the age of the program; None: as the system reports it."""
-        self.watching = False
-        """Whether Textual's tasks are timed."""
         self._clock = clock
         self._cpu = cpu
         self._born_s = clock() - (process_age_s() if age_s is None else age_s)
@@ -182,7 +180,6 @@ class Monitor:
     def report(self) -> MonitorReport:
         """Return what was measured so far."""
         return MonitorReport(
-            watching=self.watching,
             limit_s=LIMIT_S,
             for_s=self._clock() - self._since_s,
             steps=sum(self._counts),

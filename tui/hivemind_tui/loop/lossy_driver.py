@@ -4,26 +4,23 @@ Textual's driver puts each frame into a queue of thirty and waits, on the event 
 that stops reading (a sleeping ssh session, a paused multiplexer) would stop every stream of the proxy. This one drops
 frames instead, and repaints everything once the terminal reads again.
 
-It uses private names of Textual's: :func:`driver_class` checks them, and falls back to the ordinary driver.
+It uses private names of Textual's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import queue
 import sys
 import termios
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
-
-if TYPE_CHECKING:
-    from textual.app import App
-    from textual.driver import Driver
 
 _LOOK_EVERY_S = 0.1
 _FLUSH_EVERY_S = 0.02
@@ -36,20 +33,6 @@ class TerminalBack(Message):
         super().__init__()
         self.stalled_s = stalled_s
         self.dropped = dropped
-
-
-def driver_class() -> type[Driver] | None:
-    """Return the lossy driver; None, which means Textual's choice, where Textual's internals differ."""
-    try:
-        from textual.drivers._writer_thread import WriterThread
-        from textual.drivers.linux_driver import LinuxDriver
-    except ImportError:
-        return None
-    if not isinstance(getattr(WriterThread(io.StringIO()), "_queue", None), queue.Queue):
-        return None
-    if not all(hasattr(LinuxDriver, name) for name in ("write", "close", "disable_input", "stop_application_mode")):
-        return None
-    return type("LossyDriver", (_Lossy, LinuxDriver), {})
 
 
 async def closed(app: App[Any], timeout_s: float) -> bool:
@@ -99,13 +82,8 @@ class _Ending(threading.Event):
         pass
 
 
-class _Lossy:
-    """Mixed into Textual's driver: drops frames rather than wait."""
-
-    _app: Any
-    _file: Any
-    _writer_thread: Any
-    _key_thread: threading.Thread | None
+class LossyDriver(LinuxDriver):
+    """Textual's driver, which drops frames rather than wait."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -151,7 +129,7 @@ class _Lossy:
     def disable_input(self) -> None:
         """Stop reading keys, without waiting for the thread on the loop as Textual does; see :func:`closed`."""
         self.keys, self._key_thread = self._key_thread or self.keys, None
-        super().disable_input()  # type: ignore[misc]
+        super().disable_input()
 
     def stop_application_mode(self) -> None:
         """Leave the screen; queued frames make room for what restores the terminal."""
@@ -160,7 +138,7 @@ class _Lossy:
             with contextlib.suppress(queue.Empty):
                 while True:
                     self._writer_thread._queue.get_nowait()
-        super().stop_application_mode()  # type: ignore[misc]
+        super().stop_application_mode()
 
     def close(self) -> None:
         """Let the writer end after what is queued; :func:`closed` waits for it."""

@@ -11,7 +11,7 @@ import msgspec
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.loop.loop_lag import Monitor
-from hivemind_tui.loop.lossy_driver import driver_class
+from hivemind_tui.loop.lossy_driver import LossyDriver
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.program.supervisor import MakeScreen
 from hivemind_tui.sources.base import Source
@@ -30,7 +30,6 @@ class Screens:
         self._collector = collector
         self._first_frame = first_frame
         self._plots = PlotProcess(monitor=self.monitor)
-        self._driver = driver_class()
 
     def on(self, source: Source) -> MakeScreen:
         """Return the function that makes a screen on this source."""
@@ -57,7 +56,7 @@ class Screens:
             drain_s=self._drain_s,
             token=self._token,
             plots=self._plots,
-            driver_class=self._driver,
+            driver_class=LossyDriver,
             start_demo=self._begin_demo if self.start_demo is not None else None,
         )
         room.monitor, room.on_first_frame = self.monitor, self._on_first_frame
