@@ -17,8 +17,7 @@ from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.dialogs import Rows
 from hivemind_tui.commands.queue import CommandQueue
 from hivemind_tui.keys import keymap
-from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import ViewBuilder
+from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.widgets.overlay import found
 from hivemind_tui.widgets.prompt import Line
@@ -34,7 +33,7 @@ class Keyboard(Actions):
     themes = ("hivemind-dark", "hivemind-light")
 
     def __init__(self, source: FakeSource, simulation: Simulation | None = None) -> None:
-        self._source = source
+        self.source = source
         self.simulation = simulation or Simulation(("false",))
         self.said: list[str] = []
         """Every line that was shown as a note."""
@@ -47,20 +46,12 @@ class Keyboard(Actions):
         self._typed: Callable[[str], None] | None = None
         self._done: Callable[[str], None] | None = None
         self._tasks: dict[str, list[asyncio.Task[None]]] = {}
-        self._view = View(source.snapshot())
+        self.view = View(source.snapshot())
         self._look()
 
-    @property
-    def view(self) -> View:
-        return self._view
-
-    @property
-    def source(self) -> FakeSource:
-        return self._source
-
     def _look(self) -> View:
-        self._view = self._gatherer.look(self._view, self._source)
-        return self._view
+        self.view = self._gatherer.look(self.view, self.source)
+        return self.view
 
     async def press(self, keys: str) -> None:
         """Press keys, separated by blanks, and let them have their effect."""
@@ -109,12 +100,12 @@ class Keyboard(Actions):
 
     def go(self, view: View) -> None:
         turned = view.page != self.view.page
-        self._view = self._gatherer.look(view, self.source) if turned else self._gatherer.arrange(view)
+        self.view = self._gatherer.look(view, self.source) if turned else self._gatherer.arrange(view)
         if view.page == "request" and view.detail is None:
             self.run_task(self._fetch_detail(), "detail")
 
     async def _fetch_detail(self) -> None:
-        self._view = replace(self._view, detail=await self._source.detail(self._view.ticket))
+        self.view = replace(self.view, detail=await self.source.detail(self.view.ticket))
 
     def complain(self, text: str) -> None:
         self.said.append(text)

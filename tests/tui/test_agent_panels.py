@@ -13,7 +13,7 @@ from tui.worlds import budget, world
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.keys.keymap import BY_ID
-from hivemind_tui.panels import agent_card, agent_table, header, log
+from hivemind_tui.panels import agent_page, agent_table, header, log
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link
 from hivemind_tui.state.lists import Order
@@ -33,7 +33,7 @@ def table(view: View, width: int = 160, height: int = 16, **pen: Any) -> str:
 
 
 def card(view: View, width: int = 50, height: int = 42, **pen: Any) -> str:
-    return text(agent_card.render(view, width, height, replace(PLAIN, **pen)))
+    return text(agent_page.render_card(view, width, height, replace(PLAIN, **pen)))
 
 
 def head(view: View, width: int = 160, height: int = 2) -> str:
@@ -218,13 +218,13 @@ def test_the_short_card_has_the_same_facts() -> None:
 )
 def test_the_keys_tell_what_they_would_do_now(changes: dict[str, Any], key: str, words: str) -> None:
     """By the agent's own state."""
-    assert dict(agent_card.effects(View(first_changed(**changes), selected="alice")))[key] == words
+    assert dict(agent_page.effects(View(first_changed(**changes), selected="alice")))[key] == words
 
 
 def test_keys_for_several_speak_of_them() -> None:
     """With agents marked the keys are for all of these, and the card's title says so."""
     view = View(world(), marked=frozenset({"alice", "bob"}))
-    assert dict(agent_card.effects(view)) == {
+    assert dict(agent_page.effects(view)) == {
         "raise": "more urgent",
         "lower": "less urgent",
         "boost": "boosts them",
@@ -237,7 +237,7 @@ def test_keys_for_several_speak_of_them() -> None:
 
 def test_every_key_of_the_card_is_in_the_table_of_keys() -> None:
     """So that what the card names can be pressed."""
-    assert all(key in BY_ID for key, _ in agent_card.effects(View(world())))
+    assert all(key in BY_ID for key, _ in agent_page.effects(View(world())))
 
 
 # --- The header --------------------------------------------------------------------------------------------------

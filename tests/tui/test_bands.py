@@ -11,8 +11,7 @@ from textual.widgets import Static
 from tui.idle import until
 from tui.kit import settle
 
-from hivemind_tui.loop.base_app import GuestApp
-from hivemind_tui.loop.incremental_screen import ROWS, BandedScreen, top_band
+from hivemind_tui.loop.base_app import ROWS, BandedScreen, GuestApp, top_band
 
 WIDTH, HEIGHT = 160, 45
 

@@ -10,7 +10,7 @@ from tui.worlds import world
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
-from hivemind_tui.commands.confirmation import LOG_PAGES, confirmation
+from hivemind_tui.commands.queue import LOG_PAGES, confirmation
 from hivemind_tui.state.view import View
 
 AGENTS = replace(View(world()), trail=("agents",))

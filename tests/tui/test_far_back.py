@@ -9,11 +9,10 @@ from tui.requests import requests_of
 from tui.worlds import world
 
 from hivemind.world.snapshot import QUEUE_SHOWN
-from hivemind_tui.panels import agent_card, agent_page, agent_table, request_page, request_table
+from hivemind_tui.panels import agent_page, agent_table, request_page, request_table
 from hivemind_tui.render import wait_reason
 from hivemind_tui.render.pen import Pen
-from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import ViewBuilder
+from hivemind_tui.state.view import View, ViewBuilder
 
 
 def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
@@ -27,7 +26,7 @@ def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
     asked = replace(requests_of(long, 1)[0], agent="alice", state="queued", ticket=999)
     for width, height, pen in ((158, 40, Pen()), (80, 20, Pen(boxed=False))):
         assert "behind 100 " in drawn(agent_table.render(view, width, height, pen))
-        assert "waits behind 100 others" in drawn(agent_card.render(view, width, height, pen))
+        assert "waits behind 100 others" in drawn(agent_page.render_card(view, width, height, pen))
     one = replace(view, trail=("agents", "agent"), requests=(asked,), requests_shown=(asked,))
     assert "behind 100 others" in drawn(agent_page.render_facts(one, 80, 12, Pen()))
     listed = replace(one, trail=("requests",), ticket=999)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hivemind.errors import UsageError
-from hivemind_tui.sources.playback import Playback
-from hivemind_tui.sources.timecode import moment_of
+from hivemind_tui.sources.playback import Playback, moment_of
 
 WALL = 1_795_269_600.0
 """14:00:00 UTC."""

@@ -14,14 +14,14 @@ from tui.worlds import empty_world, world
 
 from hivemind.scheduler.events import BudgetState
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.panels import agent_card, agent_table, curve, header, limits, log, slots
+from hivemind_tui.panels import agent_page, agent_table, curve, header, limits, log, slots
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.line_table import Render
 
 PANELS: dict[str, Render] = {
-    "agent_card": agent_card.render,
+    "agent_card": agent_page.render_card,
     "agent_table": agent_table.render,
     "circuit": limits.render_circuit,
     "curve": curve.render,

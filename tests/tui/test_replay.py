@@ -18,8 +18,7 @@ from hivemind.scheduler.commands import PauseAdmissions, Rejected
 from hivemind.settings.write import Draft
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.sources.replay import ReplaySource, recounted
-from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import ViewBuilder
+from hivemind_tui.state.view import View, ViewBuilder
 
 
 class Clock:

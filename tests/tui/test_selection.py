@@ -10,8 +10,7 @@ from tui.worlds import FakeSource, busy_source, world
 from hivemind.scheduler.commands import PauseAgent
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind_tui.commands import navigation
-from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import ViewBuilder
+from hivemind_tui.state.view import View, ViewBuilder
 
 
 def with_agent(snapshot: Snapshot, name: str, **changes: object) -> Snapshot:

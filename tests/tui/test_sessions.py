@@ -69,7 +69,7 @@ def operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Act], None]:
 
             return Headless
 
-        monkeypatch.setattr(screens, "driver_class", lambda: None)
+        monkeypatch.setattr(screens, "LossyDriver", None)
         monkeypatch.setattr(screens, "ControlRoom", headless_of(ControlRoom))
         monkeypatch.setattr(replay_app, "ReplayRoom", headless_of(ReplayRoom))
 

@@ -10,8 +10,7 @@ from hivemind_tui.panels import agent_table
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.render.table import hidden_order
 from hivemind_tui.sources.base import Link
-from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import ViewBuilder
+from hivemind_tui.state.view import View, ViewBuilder
 
 
 def rendered(sort: str, width: int) -> list[str]:

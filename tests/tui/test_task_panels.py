@@ -19,8 +19,7 @@ from hivemind_tui.panels import header, task_page
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.lists import in_order
-from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import ViewBuilder
+from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.widgets.line_table import Render
 
 EVIL = "a\x1b[2J\n\t宽い" * 6

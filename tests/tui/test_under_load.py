@@ -27,7 +27,7 @@ from hivemind_tui.app import ControlRoom
 from hivemind_tui.program.main import main
 
 def spoiled(self, tick=ControlRoom._tick, crashes=[]):
-    if len(self._source.snapshot().slots) == {STREAMS} and len(crashes) < 2:
+    if len(self.source.snapshot().slots) == {STREAMS} and len(crashes) < 2:
         crashes.append(1)
         raise ZeroDivisionError("a bug in the screen")
     tick(self)

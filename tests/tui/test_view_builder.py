@@ -9,8 +9,7 @@ from tui.worlds import FakeSource, busy_source, world
 
 from hivemind.world.request_view import REQUESTS_KEPT, Requests, RequestView
 from hivemind_tui.commands import navigation
-from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import ViewBuilder
+from hivemind_tui.state.view import View, ViewBuilder
 
 
 def at_requests(source: FakeSource) -> View:

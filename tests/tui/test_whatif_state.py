@@ -12,7 +12,6 @@ from tui.worlds import KNOBS
 from hivemind.lab.simulate.overrides import Change
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.render.dials import NAMES
-from hivemind_tui.whatif import state as what_if
 from hivemind_tui.whatif.protocol import Progress, WhatIfFailed
 from hivemind_tui.whatif.state import WhatIf
 
@@ -21,10 +20,10 @@ FRESH = WhatIf(path="j.jsonl", summary=LOOKED, upstream="anthropic", name="aimd.
 
 def test_a_turn_is_a_change_and_turned_back_is_none() -> None:
     """Steps begin at what was recorded."""
-    turned = what_if.turn(FRESH, 1)
+    turned = FRESH.turn(1)
     assert turned.changes == (Change("aimd.beta", 0.55),)
     assert turned.value("aimd.beta") == 0.55
-    assert what_if.turn(turned, -1).changes == ()
+    assert turned.turn(-1).changes == ()
 
 
 def test_what_was_recorded_is_the_base_else_what_is_at_hand() -> None:
@@ -34,14 +33,14 @@ def test_what_was_recorded_is_the_base_else_what_is_at_hand() -> None:
     assert replace(FRESH, summary=two, upstream="gone").base == {"rpm": 1.0}
     assert WhatIf(at_hand=KNOBS).base == KNOBS
     with pytest.raises(Rejected, match="isn't read yet"):
-        what_if.turn(WhatIf(), 1)
+        WhatIf().turn(1)
 
 
 def test_changes_stand_in_the_order_of_the_page() -> None:
     """However they came; one of a kind."""
     made = FRESH
     for change in (PATIENCE, BETA, CEILING, replace(BETA, value=0.8)):
-        made = what_if.with_change(made, change)
+        made = made.with_change(change)
     assert made.changes == (CEILING, replace(BETA, value=0.8), PATIENCE)
     assert made.knobs == {"max_concurrency": 8.0, "aimd.beta": 0.8}
     assert made.others == (PATIENCE,)
@@ -64,7 +63,7 @@ def test_changes_stand_in_the_order_of_the_page() -> None:
 )
 def test_values_and_names_are_typed(text: str, change: Change | None) -> None:
     """A value for what is under the cursor, or any setting by its name; as recorded is no change."""
-    made = what_if.typed_in(FRESH, text)
+    made = FRESH.typed_in(text)
     assert made.changes == (() if change is None else (change,))
     assert change is None or made.name == change.name
 
@@ -83,35 +82,35 @@ def test_values_and_names_are_typed(text: str, change: Change | None) -> None:
 def test_what_is_wrong_is_told(text: str, told: str) -> None:
     """In one line."""
     with pytest.raises(Rejected, match=told) as raised:
-        what_if.typed_in(FRESH, text)
+        FRESH.typed_in(text)
     assert "\n" not in str(raised.value)
 
 
 def test_what_has_no_steps_is_typed() -> None:
     """The others take whatever the settings take."""
-    made = what_if.typed_in(FRESH, "queue.max_wait_s=60")
+    made = FRESH.typed_in("queue.max_wait_s=60")
     with pytest.raises(Rejected, match="o types a value"):
-        what_if.turn(made, 1)
-    assert what_if.typed_in(made, "90").changes == (Change("queue.max_wait_s", 90.0),)
+        made.turn(1)
+    assert made.typed_in("90").changes == (Change("queue.max_wait_s", 90.0),)
 
 
 def test_the_cursor_goes_through_all_and_stays_where_something_is() -> None:
     """To the ends and no further; a setting that leaves the list leaves the cursor above it."""
-    made = what_if.typed_in(FRESH, "queue.max_wait_s=60")
-    assert what_if.move(made, 1).name == made.name == "queue.max_wait_s"
-    assert what_if.move(made, -99).name == NAMES[0]
-    gone = what_if.without(made, "queue.max_wait_s")
+    made = FRESH.typed_in("queue.max_wait_s=60")
+    assert made.move(1).name == made.name == "queue.max_wait_s"
+    assert made.move(-99).name == NAMES[0]
+    gone = made.without("queue.max_wait_s")
     assert (gone.changes, gone.name) == ((), NAMES[-1])
-    assert what_if.without(what_if.turn(FRESH, 1), "aimd.beta") == replace(FRESH, choosing=True)
+    assert FRESH.turn(1).without("aimd.beta") == replace(FRESH, choosing=True)
 
 
 def test_what_the_process_says_is_taken_in() -> None:
     """What is being done until there is an answer; a refusal is one, and what was answered before stays."""
-    going = what_if.with_message(replace(FRESH, trying=True), Progress("simulating", 0.5))
+    going = replace(FRESH, trying=True).with_message(Progress("simulating", 0.5))
     assert (going.stage, going.trying) == (Progress("simulating", 0.5), True)
-    assert what_if.with_message(going, LOOKED).trying
-    done = what_if.with_message(going, outcome())
+    assert going.with_message(LOOKED).trying
+    done = going.with_message(outcome())
     assert (done.stage, done.trying, done.stale) == (None, False, False)
-    assert what_if.turn(done, 1).stale
-    refused = what_if.with_message(replace(done, trying=True), WhatIfFailed("no memory"))
+    assert done.turn(1).stale
+    refused = replace(done, trying=True).with_message(WhatIfFailed("no memory"))
     assert (refused.trouble, refused.outcome, refused.trying) == ("no memory", done.outcome, False)

@@ -25,9 +25,8 @@ from hivemind_tui.board import Board, layout_for
 from hivemind_tui.commands import dialogs, navigation
 from hivemind_tui.commands import palette as command_palette
 from hivemind_tui.commands.actions import Actions
-from hivemind_tui.commands.confirmation import confirmation
 from hivemind_tui.commands.modals import ModalApp
-from hivemind_tui.commands.queue import CommandQueue
+from hivemind_tui.commands.queue import CommandQueue, confirmation
 from hivemind_tui.keys import keymap
 from hivemind_tui.loop.frame_rate import Pace, wanted_fps
 from hivemind_tui.loop.loop_lag import Diagnostics, memory_mb
@@ -37,8 +36,7 @@ from hivemind_tui.render.capabilities import coloured, themes_for
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import glyphs_for
 from hivemind_tui.sources.base import Source
-from hivemind_tui.state.view import View
-from hivemind_tui.state.view_builder import ViewBuilder
+from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.whatif.process import Simulation
 from hivemind_tui.widgets.overlay import Overlay, Palette
 
@@ -77,7 +75,7 @@ class ControlRoom(ModalApp, Actions):
         self.themes = themes_for(environment)
         self.theme = self.themes[0]
         self.animation_level = "none"
-        self._source = source
+        self.source = source
         self._start_demo = start_demo
         self._pace = Pace(wanted_fps(environment))
         self._full_fps = self._pace.wanted
@@ -86,7 +84,7 @@ class ControlRoom(ModalApp, Actions):
         """Whether the start page is shown until the first request."""
         trail = ("start",) if self._greeting else ("overview",)
         demo, shell = start_demo is not None, shell_of(environment, os.name)
-        self._view = View(snapshot, trail=trail, drain_s=drain_s, demo=demo, token=token, shell=shell)
+        self.view = View(snapshot, trail=trail, drain_s=drain_s, demo=demo, token=token, shell=shell)
         self._builder = ViewBuilder()
         self.simulation = Simulation()
         self.queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._confirm)
@@ -98,16 +96,6 @@ class ControlRoom(ModalApp, Actions):
         self.overlay, self.palette = Overlay(id="overlay"), Palette(id="palette")
         self.line = self._board.bottom
 
-    @property
-    def view(self) -> View:
-        """What is shown now."""
-        return self._view
-
-    @property
-    def source(self) -> Source:
-        """Where the view comes from and commands go to."""
-        return self._source
-
     def compose(self) -> ComposeResult:
         yield self._board
         yield self.overlay
@@ -117,7 +105,7 @@ class ControlRoom(ModalApp, Actions):
         """Lay everything out and start polling."""
         self._room = self.size
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
-        self._board.turn_to(self._view.page)
+        self._board.turn_to(self.view.page)
         self._look()
         self._restyle()
         self.set_interval(_TICK_S, self._tick)
@@ -137,58 +125,58 @@ class ControlRoom(ModalApp, Actions):
         if not self._pace.due(started):
             return
         self._look()
-        self._board.draw_turn(self._view)
+        self._board.draw_turn(self.view)
         self._draw_footer()
         self._pace.drawn(time.perf_counter() - started, late_s)
 
     def _look(self) -> None:
-        view = replace(self._view, untuned=self.queue.untuned, undoable=self.queue.undoable)
-        self._view = self._builder.look(view, self._source)
+        view = replace(self.view, untuned=self.queue.untuned, undoable=self.queue.undoable)
+        self.view = self._builder.look(view, self.source)
         if self._inside:
             pace = self._pace
             measured = Diagnostics(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
-            self._view = replace(self._view, inside=measured)
-        if self._view.page == "start" and self._greeting and self._view.snapshot.totals.requests:
-            self.go(navigation.page(self._view, "overview"))
-        if self._view.page == "request" and time.monotonic() >= self._detail_due_s:
+            self.view = replace(self.view, inside=measured)
+        if self.view.page == "start" and self._greeting and self.view.snapshot.totals.requests:
+            self.go(navigation.page(self.view, "overview"))
+        if self.view.page == "request" and time.monotonic() >= self._detail_due_s:
             self._request_detail()
 
     def _fresh(self) -> View:
         self._look()
-        return self._view
+        return self.view
 
     def _request_detail(self) -> None:
         self._detail_due_s = time.monotonic() + _DETAIL_EVERY_S
-        self.run_worker(self._fetch_detail(self._view.ticket), group="detail", exclusive=True)
+        self.run_worker(self._fetch_detail(self.view.ticket), group="detail", exclusive=True)
 
     async def _fetch_detail(self, ticket: int) -> None:
         try:
-            detail = await self._source.detail(ticket)
+            detail = await self.source.detail(ticket)
         except Rejected:
             return  # the header shows that the connection is lost; what was shown stays
-        if self._view.ticket == ticket:
-            self._view = replace(self._view, detail=detail)
-            self._board.draw_all(self._view)
+        if self.view.ticket == ticket:
+            self.view = replace(self.view, detail=detail)
+            self._board.draw_all(self.view)
 
     def go(self, view: View) -> None:
         """Show another view."""
         self._greeting = self._greeting and view.page == "start"
-        turned = view.page != self._view.page
-        self._view = view
+        turned = view.page != self.view.page
+        self.view = view
         if turned:
             self._board.turn_to(view.page)
-        self._view = self._builder.look(view, self._source) if turned else self._builder.arrange(view)
-        if self._view.page == "request" and self._view.detail is None:
+        self.view = self._builder.look(view, self.source) if turned else self._builder.arrange(view)
+        if self.view.page == "request" and self.view.detail is None:
             self._request_detail()
         self._draw_all()
 
     def _draw_all(self) -> None:
-        self._board.draw_all(self._view)
+        self._board.draw_all(self.view)
         self._draw_footer()
 
     def _draw_footer(self) -> None:
         slow = self._pace.fps < self._pace.wanted
-        self._board.draw_footer(self._view, self._room, f"screen at {self._pace.fps:.0f} fps" if slow else "")
+        self._board.draw_footer(self.view, self._room, f"screen at {self._pace.fps:.0f} fps" if slow else "")
 
     def _restyle(self) -> None:
         self._board.restyle(self.theme_variables, self._room)
@@ -201,7 +189,7 @@ class ControlRoom(ModalApp, Actions):
         self.notify(clean(text), severity="warning", timeout=4, markup=False)
 
     def _confirm(self, commands: Sequence[Command]) -> None:
-        if text := confirmation(commands, self._view):
+        if text := confirmation(commands, self.view):
             self.clear_notifications()
             self.notify(text, timeout=3, markup=False)
 
@@ -241,7 +229,7 @@ class ControlRoom(ModalApp, Actions):
             return self.modal_open
         if not hasattr(type(self), f"action_{action}"):
             return True
-        return not self.modal_open and keymap.applies(action, parameters, self._view.page, self._view.live)
+        return not self.modal_open and keymap.applies(action, parameters, self.view.page, self.view.live)
 
     # --- As a room -------------------------------------------------------------------------------------------------
 
@@ -291,7 +279,7 @@ class ControlRoom(ModalApp, Actions):
     # --- Actions ---------------------------------------------------------------------------------------------------
 
     def action_help(self) -> None:
-        rows = dialogs.help_rows(self._board.pen, self._view, self._room)
+        rows = dialogs.help_rows(self._board.pen, self.view, self._room)
         self.overlay.open("Help", rows, self._board.pen)
 
     def action_palette(self) -> None:
@@ -306,7 +294,7 @@ class ControlRoom(ModalApp, Actions):
         self._draw_all()
 
     def action_demo(self) -> None:
-        if self._view.page != "start":
+        if self.view.page != "start":
             return
         if self._start_demo is None:
             self.complain("the demo needs a proxy of its own: `hivemind-tui --demo` starts both")
@@ -316,7 +304,7 @@ class ControlRoom(ModalApp, Actions):
 
     async def _become_demo(self, start: Callable[[], Awaitable[Source]]) -> None:
         self._start_demo = None
-        self._source = await start()
+        self.source = await start()
         self._builder.forget()
-        fresh = View(self._source.snapshot(), drain_s=self._view.drain_s, shell=self._view.shell)
+        fresh = View(self.source.snapshot(), drain_s=self.view.drain_s, shell=self.view.shell)
         self.go(fresh)

@@ -12,7 +12,6 @@ from textual.widget import Widget
 
 from hivemind_tui.keys.footers import footer
 from hivemind_tui.panels import (
-    agent_card,
     agent_page,
     agent_table,
     comparison,
@@ -72,7 +71,9 @@ class Board(Vertical):
                 Panel(log.render_newest, id="events"),
             ),
             "start": Vertical(Panel(connect.render, id="start")),
-            "agents": Horizontal(Panel(agent_table.render, id="agents-all"), Panel(agent_card.render, id="agent-card")),
+            "agents": Horizontal(
+                Panel(agent_table.render, id="agents-all"), Panel(agent_page.render_card, id="agent-card")
+            ),
             "requests": Vertical(
                 Panel(request_table.render, id="requests"), Panel(request_page.render_card, id="request-card")
             ),

@@ -16,9 +16,8 @@ from hivemind_tui.keys import keymap
 from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.render.export import as_png, placed_text, write_new
 from hivemind_tui.render.format import clock, percent
-from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback
+from hivemind_tui.sources.playback import HOW, KINDS, READ_ONLY, Playback, moment_of
 from hivemind_tui.sources.replay import ReplaySource, text_of_mark
-from hivemind_tui.sources.timecode import HOW, moment_of
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.overlay import Choice
 
@@ -36,7 +35,7 @@ class ReplayRoom(ControlRoom):
         self.recording = source
         self._folder = folder or Path.cwd()
         self._greeting = False
-        self._view = replace(self._view, trail=("overview",), playback=source.playback())
+        self.view = replace(self.view, trail=("overview",), playback=source.playback())
 
     def on_mount(self) -> None:
         """Draw the timeline too, and start the player, which is stopped until a key plays it."""
@@ -47,7 +46,7 @@ class ReplayRoom(ControlRoom):
 
     def _look(self) -> None:
         super()._look()
-        self._view = replace(self._view, playback=self.recording.playback())
+        self.view = replace(self.view, playback=self.recording.playback())
 
     def _moved(self) -> None:
         """Draw all panels, as another moment is shown."""

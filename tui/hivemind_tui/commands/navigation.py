@@ -15,7 +15,6 @@ from hivemind_tui.render.dials import NAMES
 from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, Order
 from hivemind_tui.state.tree import parents
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
-from hivemind_tui.whatif import state as what_if
 
 Item = AgentView | RequestView | TaskView
 P = ParamSpec("P")
@@ -77,7 +76,7 @@ def move(view: View, step: int) -> View:
     if view.page == "tuning":
         return replace(view, knob=NAMES[_within(NAMES.index(view.knob) + step, len(NAMES))])
     if view.page == "whatif":
-        return replace(view, what_if=what_if.move(view.what_if, step))
+        return replace(view, what_if=view.what_if.move(step))
     if view.page == "log":
         return replace(view, log_back=_within(view.log_back - step, len(view.snapshot.lines)))
     entries = len(quick_lines(view.snapshot.address)) if view.page == "start" else _entries(view.detail)

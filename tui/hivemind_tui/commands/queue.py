@@ -8,11 +8,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, get_args
 
+from hivemind.control.parsing import arguments_of
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Covers, Period
 from hivemind.scheduler.commands import Command, Rejected, Tune
-from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.scheduler.events import BudgetState, Commanded, LaneState
+from hivemind.world.lines import ALL, sentence, subject
 from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
 
@@ -169,3 +172,18 @@ def _circuit_mode(state: LaneState) -> Literal["auto", "open", "closed"]:
     if not state.circuit_forced:
         return "auto"
     return "open" if state.circuit == "open" else "closed"
+
+
+LOG_PAGES = frozenset({"overview", "tuning", "log"})
+"""Pages that show the latest lines of the log."""
+
+
+def confirmation(commands: Sequence[Command], view: View) -> str:
+    """Return the first command in words, and how many more there are; nothing where the page shows the log."""
+    if not commands or view.page in LOG_PAGES:
+        return ""
+    arguments = arguments_of(commands[0])
+    about = subject(arguments)
+    text = sentence(Commanded(0.0, "", type(commands[0]).__name__, arguments))
+    more = f", and {len(commands) - 1} more" if len(commands) > 1 else ""
+    return clean((text if about == ALL else f"{about}: {text}") + more)

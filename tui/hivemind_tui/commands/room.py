@@ -17,20 +17,14 @@ from hivemind_tui.whatif.process import Simulation
 class Room:
     """A screen as its actions see it. Actions are mix-ins on top of this, so tests can run them without a terminal."""
 
+    view: View
+    """What is shown now."""
+    source: Source
+    """Where the view comes from and commands go to."""
     simulation: Simulation
     queue: CommandQueue
     themes: Sequence[str]
     """Names of those that this terminal can show."""
-
-    @property
-    @abstractmethod
-    def view(self) -> View:
-        """What is shown now."""
-
-    @property
-    @abstractmethod
-    def source(self) -> Source:
-        """Where the view comes from and commands go to."""
 
     @property
     @abstractmethod

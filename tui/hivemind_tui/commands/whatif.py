@@ -17,7 +17,6 @@ from hivemind_tui.commands.dialogs import Rows, choice, question
 from hivemind_tui.commands.steering import SteeringActions
 from hivemind_tui.render.dials import number, shown_value
 from hivemind_tui.render.format import clean
-from hivemind_tui.whatif import state as what_if
 from hivemind_tui.whatif.process import recording_of
 from hivemind_tui.whatif.protocol import Message, Progress, Question, ReadRecording, Simulate, WhatIfResult
 from hivemind_tui.whatif.state import WhatIf
@@ -86,12 +85,12 @@ class WhatIfActions(SteeringActions):
         await self.simulation.aclose()
 
     def action_vary(self, steps: int) -> None:
-        self._change_sheet(lambda now: what_if.turn(now, steps))
+        self._change_sheet(lambda now: now.turn(steps))
 
     def set_setting(self, text: str) -> None:
         """Change a setting to the value that was typed, or to `NAME=VALUE`."""
         if text.strip():
-            self._change_sheet(lambda now: what_if.typed_in(now, text))
+            self._change_sheet(lambda now: now.typed_in(text))
 
     def action_other(self, name: str = "") -> None:
         """Ask for the value of a setting, by default of the one under the cursor."""
@@ -102,7 +101,7 @@ class WhatIfActions(SteeringActions):
 
     def action_as_recorded(self) -> None:
         if self.view.what_if.changes:
-            self._change_sheet(lambda now: what_if.without(now, now.name))
+            self._change_sheet(lambda now: now.without(now.name))
         else:
             self.complain("all settings are as recorded")
 
@@ -154,7 +153,7 @@ class WhatIfActions(SteeringActions):
         self.run_task(self.simulation.ask(question, self._show_message), _GROUP)
 
     def _show_message(self, message: Message) -> None:
-        self._show_sheet(what_if.with_message(self.view.what_if, message))
+        self._show_sheet(self.view.what_if.with_message(message))
         if isinstance(message, WhatIfResult) and self.view.page != _PAGE:
             self.inform("the simulation is done: w shows it")
 

@@ -11,7 +11,7 @@ from textual.strip import Strip
 from hivemind.scheduler.tasks import SPOILED
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import TaskView
-from hivemind_tui.panels.agent_card import TALL, key_hint, labelled
+from hivemind_tui.panels.agent_page import TALL, key_hint, labelled
 from hivemind_tui.panels.agent_table import number
 from hivemind_tui.render.format import fit, wrapped
 from hivemind_tui.render.glyphs import PRIORITIES, task_sign

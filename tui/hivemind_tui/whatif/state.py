@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, parse_changes
@@ -70,71 +71,65 @@ class WhatIf:
         """Return a knob's value to simulate; None if it isn't known yet."""
         return self.knobs.get(name, self.base.get(name))
 
+    def with_message(self, message: Message) -> Self:
+        """Return the state after a message of the simulation process."""
+        match message:
+            case Progress():
+                return replace(self, stage=message)
+            case WhatIfResult():
+                return replace(self, outcome=message, stage=None, trying=False, trouble="")
+            case WhatIfFailed(why):
+                return replace(self, stage=None, trying=False, trouble=why)
+        return replace(self, summary=message, stage=None, trying=self.trying, trouble="")
 
-def with_message(what_if: WhatIf, message: Message) -> WhatIf:
-    """Return the state after a message of the simulation process."""
-    match message:
-        case Progress():
-            return replace(what_if, stage=message)
-        case WhatIfResult():
-            return replace(what_if, outcome=message, stage=None, trying=False, trouble="")
-        case WhatIfFailed(why):
-            return replace(what_if, stage=None, trying=False, trouble=why)
-    return replace(what_if, summary=message, stage=None, trying=what_if.trying, trouble="")
+    def move(self, step: int) -> Self:
+        """Move the cursor so many rows down, or (negative) up."""
+        names = self.names
+        at = names.index(self.name) if self.name in names else 0
+        return replace(self, name=names[max(0, min(len(names) - 1, at + step))], choosing=True)
 
+    def turn(self, steps: int) -> Self:
+        """Turn the knob under the cursor a step up or down, or a large one (10, -10). Raises: Rejected."""
+        name = self.name
+        if name not in KNOBS:
+            raise Rejected(f"{name} has no steps; o types a value")
+        value = self.value(name)
+        if value is None:
+            raise Rejected("the recording isn't read yet")
+        return self.with_change(Change(name, float(stepped(name, value, steps))))
 
-def move(what_if: WhatIf, step: int) -> WhatIf:
-    """Move the cursor so many rows down, or (negative) up."""
-    names = what_if.names
-    at = names.index(what_if.name) if what_if.name in names else 0
-    return replace(what_if, name=names[max(0, min(len(names) - 1, at + step))], choosing=True)
+    def typed_in(self, text: str) -> Self:
+        """Apply a value typed for the setting under the cursor, or any setting as `NAME=VALUE`. Raises: Rejected."""
+        name, equals, value = text.partition("=")
+        name, value = (name.strip(), value.strip()) if equals else (self.name, text.strip())
+        if name in KNOBS:
+            knob, number = KNOBS[name], typed(name, value)
+            if not (knob.lowest <= number <= knob.highest or (knob.zero_is_none and not number)):
+                raise Rejected(f"{name} goes from {reach(name)}")
+            return self.with_change(Change(name, float(round(number) if knob.whole else number)))
+        try:
+            (change,) = parse_changes([f"{name}={value}"])
+        except UsageError as error:
+            raise Rejected(str(error)) from None
+        if change.name in KNOBS and change.value is None:
+            raise Rejected(f"{change.name} goes from {reach(change.name)}")
+        return self.with_change(change)
 
+    def with_change(self, change: Change) -> Self:
+        """Add a change; a knob with its recorded value is no change."""
+        kept = [each for each in self.changes if each.name != change.name]
+        if change.name not in KNOBS or self.base.get(change.name) != _number(change):
+            kept.append(change)
+        # Knobs in the page's order, then the other changes.
+        kept.sort(key=lambda each: NAMES.index(each.name) if each.name in NAMES else len(NAMES))
+        return replace(self, changes=tuple(kept), name=change.name, choosing=True, trouble="")
 
-def turn(what_if: WhatIf, steps: int) -> WhatIf:
-    """Turn the knob under the cursor a step up or down, or a large one (10, -10). Raises: Rejected."""
-    name = what_if.name
-    if name not in KNOBS:
-        raise Rejected(f"{name} has no steps; o types a value")
-    value = what_if.value(name)
-    if value is None:
-        raise Rejected("the recording isn't read yet")
-    return with_change(what_if, Change(name, float(stepped(name, value, steps))))
-
-
-def typed_in(what_if: WhatIf, text: str) -> WhatIf:
-    """Apply typed text: a value for the setting under the cursor, or any setting as `NAME=VALUE`. Raises: Rejected."""
-    name, equals, value = text.partition("=")
-    name, value = (name.strip(), value.strip()) if equals else (what_if.name, text.strip())
-    if name in KNOBS:
-        knob, number = KNOBS[name], typed(name, value)
-        if not (knob.lowest <= number <= knob.highest or (knob.zero_is_none and not number)):
-            raise Rejected(f"{name} goes from {reach(name)}")
-        return with_change(what_if, Change(name, float(round(number) if knob.whole else number)))
-    try:
-        (change,) = parse_changes([f"{name}={value}"])
-    except UsageError as error:
-        raise Rejected(str(error)) from None
-    if change.name in KNOBS and change.value is None:
-        raise Rejected(f"{change.name} goes from {reach(change.name)}")
-    return with_change(what_if, change)
-
-
-def with_change(what_if: WhatIf, change: Change) -> WhatIf:
-    """Add a change; a knob with its recorded value is no change."""
-    kept = [each for each in what_if.changes if each.name != change.name]
-    if change.name not in KNOBS or what_if.base.get(change.name) != _number(change):
-        kept.append(change)
-    # Knobs in the page's order, then the other changes.
-    kept.sort(key=lambda each: NAMES.index(each.name) if each.name in NAMES else len(NAMES))
-    return replace(what_if, changes=tuple(kept), name=change.name, choosing=True, trouble="")
-
-
-def without(what_if: WhatIf, name: str) -> WhatIf:
-    """Drop the change of a setting."""
-    names = what_if.names
-    kept = tuple(each for each in what_if.changes if each.name != name)
-    left = replace(what_if, changes=kept, choosing=True)
-    return left if left.name in left.names else replace(left, name=names[max(0, names.index(what_if.name) - 1)])
+    def without(self, name: str) -> Self:
+        """Drop the change of a setting."""
+        names = self.names
+        kept = tuple(each for each in self.changes if each.name != name)
+        left = replace(self, changes=kept, choosing=True)
+        return left if left.name in left.names else replace(left, name=names[max(0, names.index(self.name) - 1)])
 
 
 def _number(change: Change) -> float:
