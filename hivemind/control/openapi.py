@@ -16,7 +16,7 @@ from hivemind.api_types import PREFIX, CommandRequest, Failure, NoInput
 from hivemind.control.api import ENDPOINTS, Endpoint
 from hivemind.control.parsing import COMMANDS
 from hivemind.scheduler.types import Priority
-from hivemind.settings.docs import described
+from hivemind.settings.options import described
 
 PATH = PREFIX + "/openapi.json"
 DESCRIPTION = """\

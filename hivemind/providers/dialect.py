@@ -1,15 +1,21 @@
-"""The interface of the dialects and their common parts."""
+"""The interface of the dialects and their common parts. A request's body is read completely if it is short, as an
+outline if it is long."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from itertools import chain
 
 import msgspec
 
 from hivemind.providers.base import Facts, Headers, StreamForm, Tap
-from hivemind.providers.encoding import decode_body
+from hivemind.providers.encoding import decode_body, decoder_for
 from hivemind.providers.errors import ErrorObject, error_object
+from hivemind.providers.outline import Outline
+from hivemind.providers.prompt import LONGEST, is_object
 from hivemind.providers.taps import Reader, tap_for
 from hivemind.scheduler.types import Failure
 
@@ -17,6 +23,11 @@ LONGEST_RETRY_AFTER_S = 60
 """Claude Code gives up at once if asked to wait longer."""
 RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Statuses of our own refusals that the client should retry."""
+
+SHORT = LONGEST
+"""Largest decoded body in bytes that a dialect parses in one step, which takes 10 ms at worst."""
+_STEP_PIECES = 4
+"""Decoded pieces per step."""
 
 
 def retry_seconds(status: int, retry_after_s: float | None) -> int | None:
@@ -54,6 +65,27 @@ class Dialect(ABC):
         """Read a request. `path` has no prefixes of ours; `body` is as sent, a compressed one is decoded in a copy.
         Never raises; unreadable fields keep their default."""
         return self.request_facts(path, query, decode_body(headers, body))
+
+    def facts_in_steps(self, path: str, query: str, headers: Headers, body: bytes) -> Generator[None, None, Facts]:
+        """Return :meth:`facts` of a long or encoded body, in bounded memory and in steps; other work can run between
+        them. Parts that can't be read are omitted, :attr:`Facts.unread` says why, and the size is an estimate."""
+        decoder = decoder_for(headers)
+        if self.is_opaque(headers) or (decoder is None and not is_object(body)):
+            return self.facts(path, query, headers, body)  # a form or a file, of which only the length is known
+        pieces = iter((body,)) if decoder is None else decoder.steps(body)
+        short = yield from _short(pieces)
+        if isinstance(short, bytes):
+            if decoder is None or not decoder.failed:
+                return self.request_facts(path, query, short or b"{}")
+            return replace(self.request_facts(path, query, b"{}"), size_chars=len(body), unread=decoder.failed)
+        outline = Outline()
+        yield from outline.look_at(chain(short, pieces))
+        facts = self.request_facts(path, query, outline.end())
+        undecoded = decoder.failed if decoder is not None else ""
+        if undecoded or outline.failed:
+            why = undecoded or (outline.failed if outline.is_json else "")
+            return replace(facts, size_chars=max(outline.size, len(body)), unread=why)
+        return replace(facts, size_chars=outline.size - outline.payload)
 
     @abstractmethod
     def request_facts(self, path: str, query: str, body: bytes) -> Facts:
@@ -110,3 +142,17 @@ class Dialect(ABC):
         """Return the headers of a 200 sent before the upstream answered (content-type, cache-control …)."""
         media = b"application/x-ndjson" if self.form is StreamForm.NDJSON else b"text/event-stream; charset=utf-8"
         return [(b"content-type", media), (b"cache-control", b"no-cache")]
+
+
+def _short(pieces: Iterator[bytes]) -> Generator[None, None, bytes | list[bytes]]:
+    """Return a short body, or the first pieces of a long one."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size > SHORT:
+            return parts
+        if len(parts) % _STEP_PIECES == 0:
+            yield
+    return b"".join(parts)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from hivemind import agent_names
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
+from hivemind.providers.dialect import SHORT
 from hivemind.providers.paths import METHOD_OVERRIDES, dialect_for, is_free
-from hivemind.providers.request_body import SHORT, facts_in_steps
 from hivemind.proxy.asgi import Scope
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.step_runner import StepRunner
@@ -82,7 +82,7 @@ class CallReader:
             await asyncio.to_thread(agent_names.load_tables)
         if is_short(head, body):
             return self.read_short(head, body, tokens)
-        steps = facts_in_steps(head.dialect, head.path, head.query, head.received, body)
+        steps = head.dialect.facts_in_steps(head.path, head.query, head.received, body)
         return self._call(head, await self._steps.run(steps), body, tokens)
 
     def read_short(self, head: CallHead, body: bytes, tokens: tuple[bytes, ...]) -> Call:

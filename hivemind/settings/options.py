@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import ast
+import inspect
+import sys
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from hivemind.settings.docs import described
 from hivemind.settings.model import Settings
 
 PREFIX = "HIVEMIND_"
@@ -201,3 +204,33 @@ def _help(option: Option) -> str:
     elif default not in (None, (), {}):
         text = f"{text.removesuffix('.')} [{f'{default:g}' if option.kind is float else default}]"
     return text.replace("%", "%%")
+
+
+# --- Docstrings of attributes -----------------------------------------------------------------------------------------
+
+# Pydantic's `use_attribute_docstrings` reads them too, but class by class, which takes longer than everything else in
+# loading the settings.
+
+
+def described(model: type, name: str) -> str:
+    """Return the docstring of a class's attribute, its own or inherited; empty if there is none."""
+    found = (
+        _texts(base.__module__).get((base.__name__, name))
+        for base in model.__mro__
+        if name in inspect.get_annotations(base)
+    )
+    return next((text for text in found if text), "")
+
+
+@cache
+def _texts(module: str) -> dict[tuple[str, str], str]:
+    """By class and attribute."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {
+        (model.name, line.target.id): inspect.cleandoc(text.value.value)
+        for model in tree.body
+        if isinstance(model, ast.ClassDef)
+        for line, text in pairwise(model.body)
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import starmap
 from typing import Any
 
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
@@ -199,24 +200,12 @@ class Capture:
 
     def state(self) -> WorldState:
         """Return the whole state."""
-        return replace(
-            self.rest,
-            agents=tuple([self.agent(start) for start in self.agent_starts()]),
-            tasks=tuple([self.task(start) for start in self.task_starts()]),
-        )
+        return replace(self.rest, agents=tuple(self.agent_states()), tasks=tuple(self.task_records()))
 
-    def agent_starts(self) -> Sequence[int]:
-        """Return where each agent's values begin."""
-        return range(0, len(self.agents), _PER_AGENT)
+    def agent_states(self) -> Iterator[AgentState]:
+        """Make the agents, one at a time."""
+        return starmap(AgentState, zip(*[iter(self.agents)] * _PER_AGENT, strict=True))
 
-    def task_starts(self) -> Sequence[int]:
-        """Return where each task's values begin."""
-        return range(0, len(self.tasks), _PER_TASK)
-
-    def agent(self, start: int) -> AgentState:
-        """Return the agent whose values begin there."""
-        return AgentState(*self.agents[start : start + _PER_AGENT])
-
-    def task(self, start: int) -> TaskRecord:
-        """Return the task whose values begin there."""
-        return TaskRecord(*self.tasks[start : start + _PER_TASK])
+    def task_records(self) -> Iterator[TaskRecord]:
+        """Make the tasks, one at a time."""
+        return starmap(TaskRecord, zip(*[iter(self.tasks)] * _PER_TASK, strict=True))

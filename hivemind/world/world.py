@@ -1,24 +1,309 @@
-"""Views of the world at any moment, for people and programs."""
+"""The world: the fold from events, live, attached or played back, and views of it at any moment.
+
+Of requests whose beginning is missing, totals and agents still count retries, ends and usage; the requests themselves
+aren't shown (:mod:`.lifecycle`). The past that is held is bounded: agents last seen long ago, requests that ended long
+ago, old lines and old points of the curve are dropped.
+"""
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
-from hivemind.scheduler.types import Price
-from hivemind.world.agents import AgentFold, agent_values
-from hivemind.world.fold import Fold
-from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Snapshot, Totals
-from hivemind.world.state import Capture, WorldState
-from hivemind.world.tickets import Held, TicketFold
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.events import LaneState
+from hivemind.scheduler.types import Price, Priority, Usage
+from hivemind.world.agents import AgentFold, Budgets, Costs, agent_values, ceiling_before
+from hivemind.world.lanes import Curves, Queue
+from hivemind.world.lifecycle import OpenRequests
+from hivemind.world.lines import SHOWN_BY_EVENTS, knob_value, line_of
+from hivemind.world.request_log import RequestLog
+from hivemind.world.request_view import ATTEMPTS_KEPT, RequestDetail, Requests
+from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Line, Snapshot, Totals
+from hivemind.world.state import Capture, Carried, Counts, WorldState
+from hivemind.world.tasks import TaskBook
+from hivemind.world.tickets import BY_OPERATOR, STOPPED, Held, TicketFold
+
+LINES_KEPT = 200
+AGENTS_KEPT = 2000
+"""At this number the idle ones seen longest ago are forgotten."""
+FORGOTTEN_AT_ONCE = AGENTS_KEPT // 20
 
 
-class World(Fold):
+class World:
     """The fold with its views: feed it every event in order, ask it for a snapshot at any moment."""
+
+    def __init__(
+        self,
+        *,
+        at: float,
+        wall: float,
+        address: str,
+        upstreams: tuple[tuple[str, str], ...],
+        price: Price | None = None,
+    ) -> None:
+        self.address = address
+        self.on_line: Callable[[Line], object] = _noop
+        """Called with each line of the event log as it is made."""
+        self._started_at = at
+        self._wall_offset = wall - at
+        self._upstreams = upstreams
+        self._price = price
+        self._ending = self._drained = self._paused = False
+        self._agents: dict[str, AgentFold] = {}
+        self._open = OpenRequests(TicketFold)
+        self._tickets = self._open.by_ticket
+        self._counts = Counts()
+        self._costs = Costs(self._counts)
+        self._log = RequestLog()
+        self._changed = self._log.changed
+        self._lanes: dict[str, LaneState] = {}
+        self._curves = Curves()
+        self._queue = Queue()
+        self._tasks = TaskBook(self._agent, lambda: self._costs.settle(self._price))
+        self._budgets = Budgets()
+        self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
+        self._quiet: dict[type[ev.Event], Callable[[Any], None]] = {
+            ev.Arrived: self._arrived,
+            ev.Granted: self._granted,
+            ev.FirstContent: self._first_content,
+            ev.Progress: self._progress,
+            ev.LimitsRead: _noop,
+            ev.AgentRecalled: self._agent_changed,
+            ev.TaskAdded: self._tasks.added,
+            ev.TaskForgotten: self._tasks.forgotten,
+            ev.Sampled: self._sampled,
+            Carried: lambda event: self.restore(event.state),
+        }
+        """Changes by kinds of events that never have a line in the log, most of them frequent."""
+        self._logged: dict[type[ev.Event], Callable[[Any], None]] = {
+            ev.AttemptFailed: self._attempt_failed,
+            ev.Finished: self._finished,
+            ev.Abandoned: self._abandoned,
+            ev.Refused: self._refused,
+            ev.LevelChanged: self._curves.level_changed,
+            ev.BoostEnded: self._agent_changed,
+            ev.Nudged: self._agent_changed,
+            ev.LaneOpened: self._open.lane_opened,
+            ev.AgentBegan: self._agent_changed,
+            ev.AgentEnded: self._agent_changed,
+        }
+
+    def apply(self, event: ev.Event) -> None:
+        """Apply the next event."""
+        quiet = self._quiet.get(type(event))
+        if quiet is not None:
+            quiet(event)
+            return
+        before = ""
+        if type(event) is ev.Commanded:
+            before = self._commanded(event)
+        elif type(event) is ev.TaskChanged:
+            if not self._tasks.changed(event):
+                return
+        else:
+            change = self._logged.get(type(event))
+            if change is not None:
+                change(event)
+        line = line_of(event, event.at + self._wall_offset, before)
+        if line is None:
+            return
+        if type(event) is ev.Abandoned and event.agent in self._agents and self._agents[event.agent].stopped:
+            return  # a stop cut this connection, which the command's line says
+        self._lines.append(line)
+        self.on_line(line)
+
+    def release(self) -> None:
+        """Break reference cycles once the world is no longer used, so that its memory is free without a collection."""
+        self.__dict__.clear()
+
+    def restore(self, state: WorldState) -> None:
+        """Take over the given state. Requests that have ended stay remembered."""
+        self._started_at = state.started_at
+        self._paused, self._drained, self._ending = state.paused, state.drained, state.ending
+        self._agents = {each.name: AgentFold(*agent_values(each)) for each in state.agents}
+        self._open.carried(Carried(state.at, state))
+        self._open.providers = dict(state.providers)
+        for number, ticket in self._tickets.items():
+            name = ticket.arrived.agent
+            self._agents.setdefault(name, AgentFold(name)).tickets[number] = ticket
+        self._log.reopen(self._tickets)
+        self._lanes = {each.lane: each for each in state.lanes}
+        self._curves.restore(state)
+        self._queue.sampled(state.sampled_at, state.lanes, {})
+        self._tasks.restore(state, self._agents)
+        self._budgets.restore(state, self._agents)
+        self._lines = deque(state.lines, maxlen=LINES_KEPT)
+        self._counts = replace(state.counts)
+        self._costs = Costs(self._counts)
+
+    # --- The folds -----------------------------------------------------------------------------------------------
+
+    def _agent(self, name: str, at: float) -> AgentFold:
+        agent = self._agents.get(name)
+        if agent is None:
+            if len(self._agents) >= AGENTS_KEPT:
+                idle = [each for each in self._agents.values() if not each.tickets]
+                for forgotten in heapq.nsmallest(FORGOTTEN_AT_ONCE, idle, key=AgentFold.retention):
+                    del self._agents[forgotten.name]
+            agent = self._agents[name] = AgentFold(name)
+        agent.last_seen = at
+        return agent
+
+    def _arrived(self, event: ev.Arrived) -> None:
+        self._counts.requests += 1
+        agent = self._agent(event.agent, event.at)
+        agent.arrived(event)
+        ticket = self._open.arrived(event)
+        if event.at < agent.boosted_until:
+            ticket.priority = agent.priority  # the boost may end before the request does
+        agent.tickets[event.ticket] = self._changed[event.ticket] = ticket
+
+    def _granted(self, event: ev.Granted) -> None:
+        ticket = self._open.granted(event)
+        if ticket is None:
+            return
+        if len(ticket.attempts) > ATTEMPTS_KEPT:
+            del ticket.attempts[ATTEMPTS_KEPT // 2]
+        agent = self._agents[ticket.arrived.agent]
+        agent.last_seen = event.at
+        agent.waited_s += event.waited_s
+        self._changed[event.ticket] = ticket
+
+    def _first_content(self, event: ev.FirstContent) -> None:
+        ticket = self._open.first_content(event)
+        if ticket is not None:
+            agent = self._agents[ticket.arrived.agent]
+            agent.last_seen = event.at
+            agent.ttft_s = event.ttft_s
+            self._changed[event.ticket] = ticket
+
+    def _progress(self, event: ev.Progress) -> None:
+        ticket = self._tickets.get(event.ticket)  # the most frequent event, so no further call
+        if ticket is not None:
+            ticket.output_tokens = event.output_tokens
+            self._changed[event.ticket] = ticket
+
+    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        agent = self._agent(event.agent, event.at)
+        ticket = self._open.attempt_failed(event)
+        agent.last_error = event.message or event.kind.value.replace("_", " ")
+        if event.usage is not None:
+            self._counts.wasted += event.usage
+            self._used(agent, event.lane, "" if ticket is None else ticket.arrived.model, event.usage)
+        if event.retry_in_s is None:
+            self._counts.failed += 1
+            agent.failed += 1
+            agent.spoiled = True
+            self._over(ticket)
+            return
+        self._counts.retries += 1
+        agent.retries += 1
+        if ticket is not None:
+            self._changed[event.ticket] = ticket
+
+    def _finished(self, event: ev.Finished) -> None:
+        agent = self._agent(event.agent, event.at)
+        self._counts.finished += 1
+        agent.finished += 1
+        agent.served_s += event.duration_s
+        if event.attempts > 1:
+            self._counts.rescued += 1
+            agent.rescued += 1
+            agent.saved_tokens = agent.usage.total
+        if event.usage is not None:
+            self._counts.usage += event.usage
+            self._used(agent, event.lane, event.model, event.usage)
+        self._over(self._open.ended(event))
+
+    def _abandoned(self, event: ev.Abandoned) -> None:
+        self._counts.left += 1
+        ticket = self._open.ended(event)
+        if event.usage is not None:
+            self._counts.wasted += event.usage
+            model = "" if ticket is None else ticket.arrived.model
+            self._used(self._agent(event.agent, event.at), event.lane, model, event.usage)
+        if ticket is not None:
+            if self._agents[ticket.arrived.agent].stopped:
+                ticket.state = "stopped"
+            self._over(ticket)
+
+    def _refused(self, event: ev.Refused) -> None:
+        self._counts.refused += 1
+        agent = self._agent(event.agent, event.at)
+        agent.failed += 1
+        agent.spoiled = agent.spoiled or event.reason not in BY_OPERATOR
+        agent.last_error = event.reason.replace("_", " ")
+        before = self._open.in_flight
+        ticket = self._open.ended(event)
+        if ticket is not None and event.reason == STOPPED:
+            ticket.state = "stopped"
+            agent.cut_off(event.at, in_flight=self._open.in_flight < before)
+        self._over(ticket)
+
+    def _used(self, agent: AgentFold, lane: str, model: str, usage: Usage) -> None:
+        agent.usage += usage
+        self._costs.note(agent, self._open.providers.get(lane, ""), model, usage)
+
+    def _over(self, ticket: TicketFold | None) -> None:
+        if ticket is not None:
+            self._agents[ticket.arrived.agent].tickets.pop(ticket.arrived.ticket, None)
+            self._log.over(ticket)
+
+    def _agent_changed(
+        self, event: ev.AgentBegan | ev.AgentEnded | ev.AgentRecalled | ev.BoostEnded | ev.Nudged
+    ) -> None:
+        self._agent(event.agent, event.at).changed(event)
+
+    def _sampled(self, event: ev.Sampled) -> None:
+        self._lanes = {state.lane: state for state in event.lanes}
+        self._open.providers = {state.lane: state.provider for state in event.lanes}
+        self._curves.sampled(event)
+        self._budgets.sampled(event.budgets, self._agents)
+        self._catch_up(event.at)
+        self._queue.sampled(event.at, event.lanes, self._tickets)
+        self._costs.settle(self._price)
+
+    def _catch_up(self, at: float) -> None:
+        for ticket in self._open.requeue_due(at):
+            self._changed[ticket.arrived.ticket] = ticket
+
+    def _commanded(self, event: ev.Commanded) -> str:
+        """Carry out a command. Return the value before, for its line in the log."""
+        about = event.arguments
+        self._curves.commanded(event, self._lanes)
+        if event.name == "SetBudget" and about["agent"] is None:
+            return ceiling_before(self._budgets.pool, about)
+        if event.name in SHOWN_BY_EVENTS:
+            return ""
+        if "agent" in about:
+            agent = self._agent(about["agent"], event.at)
+            before = agent.commanded(event)
+            self._changed.update(agent.tickets)
+            return before
+        if event.name == "PauseAdmissions":
+            self._paused = about["paused"]
+        elif event.name == "Drain":
+            self._drained = about["draining"]
+        elif event.name == "Tune":
+            return self._knob(about["knob"], about.get("upstream"))
+        elif event.name == "SetTaskPriority":
+            return self._tasks.reprioritised(about["task"], Priority[about["priority"].upper()])
+        return ""
+
+    def _knob(self, knob: str, upstream: str | None) -> str:
+        """Return the knob's value before, if all lanes agreed on it."""
+        lanes = [state for state in self._lanes.values() if upstream is None or state.upstream == upstream]
+        values = {state.knobs.get(knob) for state in lanes}
+        value = values.pop() if len(values) == 1 else None
+        return "" if value is None else knob_value(knob, value)
+
+    # --- The views -----------------------------------------------------------------------------------------------
 
     def end(self) -> None:
         """Show from now on that the proxy shuts down."""
@@ -152,3 +437,7 @@ class World(Fold):
             dollars=counts.dollars,
             unpriced=counts.usage.total + counts.wasted.total - counts.priced,
         )
+
+
+def _noop(_: object) -> None:
+    pass

@@ -41,5 +41,5 @@ def test_the_same_line_in_pieces(
         world.apply(event)
     turns: list[None] = []
     assert carried_line(at, taken, lambda: turns.append(None)) == whole
-    pieces = [len(each) for each in (taken.agent_starts(), taken.rest.tickets, taken.task_starts())]
+    pieces = [len(list(each)) for each in (taken.agent_states(), taken.rest.tickets, taken.task_records())]
     assert len(turns) == sum(-(-count // at_once) for count in pieces)

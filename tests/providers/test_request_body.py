@@ -13,13 +13,13 @@ import brotli
 import pytest
 import zstandard
 
+from hivemind.providers import dialect as dialects
 from hivemind.providers import encoding
-from hivemind.providers import request_body as asking
 from hivemind.providers.base import Facts, StreamForm
+from hivemind.providers.dialect import SHORT
 from hivemind.providers.outline import Outline
 from hivemind.providers.paths import DIALECTS
 from hivemind.providers.plain import BYTES_PER_CHAR
-from hivemind.providers.request_body import SHORT, facts_in_steps
 
 T = TypeVar("T")
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -43,7 +43,7 @@ def done(work: Generator[None, None, T]) -> T:
 
 def asked(body: bytes, coding: str = "identity", dialect: str = "anthropic", path: str = "/v1/messages") -> Facts:
     headers = [(b"content-encoding", coding.encode())]
-    return done(facts_in_steps(DIALECTS[dialect], path, "", headers, PACK[coding](body)))
+    return done(DIALECTS[dialect].facts_in_steps(path, "", headers, PACK[coding](body)))
 
 
 def conversation(size: int, **fields: object) -> bytes:
@@ -86,14 +86,14 @@ def test_every_dialect(dialect: str, path: str, fields: dict[str, object], expec
 def test_sound_isnt_read() -> None:
     """A long body that is no text counts by its size alone, as a short one does."""
     headers = [(b"content-type", b"audio/mpeg")]
-    found = done(facts_in_steps(DIALECTS["plain"], "/v1/audio/transcriptions", "", headers, bytes(2 * SHORT)))
+    found = done(DIALECTS["plain"].facts_in_steps("/v1/audio/transcriptions", "", headers, bytes(2 * SHORT)))
     assert (found.size_chars, found.unread) == (2 * SHORT // BYTES_PER_CHAR, "")
 
 
 @pytest.mark.parametrize("coding", [name for name in PACK if name != "identity"])
 def test_a_bomb_is_given_up(coding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is forwarded with an estimate of its size and what was found before, and says why."""
-    monkeypatch.setattr(asking, "decoder_for", lambda headers: encoding.decoder_for(headers, 3 << 20))
+    monkeypatch.setattr(dialects, "decoder_for", lambda headers: encoding.decoder_for(headers, 3 << 20))
     found = asked(b'{"model":"m","messages":"' + b"x" * (8 << 20), coding)
     assert (found.model, found.unread) == ("m", "the body unpacks to more than 3 MiB")
     assert 2 << 20 < found.size_chars <= 3 << 20
@@ -115,7 +115,7 @@ def test_what_isnt_json_says_nothing(body: bytes) -> None:
 def test_broken_compression() -> None:
     """It may mean something to the upstream; here it counts by its length."""
     headers = [(b"content-encoding", b"gzip")]
-    found = done(facts_in_steps(DIALECTS["anthropic"], "/v1/messages", "", headers, b"no gzip"))
+    found = done(DIALECTS["anthropic"].facts_in_steps("/v1/messages", "", headers, b"no gzip"))
     assert found == Facts(size_chars=7, unread="the content encoding is broken")
 
 
@@ -160,7 +160,7 @@ def test_no_step_is_long(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(encoding.Decoder, "steps", counting_steps)
     monkeypatch.setattr(Outline, "feed", counting_feed)
     turns = total = 0
-    for _ in facts_in_steps(DIALECTS["anthropic"], "/", "", [(b"content-encoding", coding.encode())], body):
+    for _ in DIALECTS["anthropic"].facts_in_steps("/", "", [(b"content-encoding", coding.encode())], body):
         most = max(most, unpacked, looked)
         assert steps <= 100
         total += steps

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hivemind.settings.docs import described
 from hivemind.settings.model import Settings
+from hivemind.settings.options import described
 from hivemind.settings.sections import CircuitSettings
 
 

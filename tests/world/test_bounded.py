@@ -12,8 +12,9 @@ from world.kit import LANE, hold, sampled, state, told
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
-from hivemind.world import fold, lanes
+from hivemind.world import lanes
 from hivemind.world import request_log as requests
+from hivemind.world import world as fold
 from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE
 from hivemind.world.world import World
 

@@ -7,8 +7,7 @@ from world.kit import LANE, USED, abandoned, arrived, failed, finished, granted,
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
-from hivemind.world.agents import AgentFold
-from hivemind.world.budgets import PENDING_KEPT, Costs
+from hivemind.world.agents import PENDING_KEPT, AgentFold, Costs
 from hivemind.world.state import Counts
 
 OPENED = ev.LaneOpened(0.0, LANE, "up", "anthropic")

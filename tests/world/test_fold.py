@@ -24,8 +24,8 @@ from world.kit import (
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage, WindowKind
-from hivemind.world.fold import AGENTS_KEPT, LINES_KEPT
 from hivemind.world.lanes import CURVE_KEPT
+from hivemind.world.world import AGENTS_KEPT, LINES_KEPT
 
 
 def test_an_empty_world_has_its_address_and_its_time() -> None:

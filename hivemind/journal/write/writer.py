@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -34,7 +34,6 @@ _STATE_LEAST, _STATE_VALUE, _STATE_TICKET = 10_000, 40, 1_500
 """About how many bytes of memory a state takes, each value of an agent or task in it, and each request."""
 _STATE_FIELDS = tuple(field.name for field in fields(WorldState))
 _encode = msgspec.json.Encoder().encode
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,17 +219,17 @@ def carried_line(at: float, taken: Capture, rest: Callable[[], object]) -> bytes
     """The line of a :class:`~hivemind.world.state.Carried`, made in pieces, because with many agents and tasks encoding
     holds the interpreter for long; `rest` is called between pieces."""
     made = {
-        "agents": _array(taken.agent_starts(), taken.agent, rest),
-        "tickets": _array(range(len(taken.rest.tickets)), taken.rest.tickets.__getitem__, rest),
-        "tasks": _array(taken.task_starts(), taken.task, rest),
+        "agents": _array(taken.agent_states(), rest),
+        "tickets": _array(iter(taken.rest.tickets), rest),
+        "tasks": _array(taken.task_records(), rest),
     }
     state = {name: made.get(name, getattr(taken.rest, name)) for name in _STATE_FIELDS}
     return begin_of(Carried) + _encode({"at": at, "state": state})[1:] + b"\n"
 
 
-def _array(values: Sequence[V], make: Callable[[V], object], rest: Callable[[], object]) -> msgspec.Raw:
+def _array(values: Iterator[object], rest: Callable[[], object]) -> msgspec.Raw:
     pieces = []
-    for start in range(0, len(values), AT_ONCE):
-        pieces.append(_encode([make(each) for each in values[start : start + AT_ONCE]])[1:-1])
+    while some := list(islice(values, AT_ONCE)):
+        pieces.append(_encode(some)[1:-1])
         rest()
     return msgspec.Raw(b"[" + b",".join(pieces) + b"]")
