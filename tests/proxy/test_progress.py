@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind.proxy.progress import ProgressReporter
+from hivemind.proxy.streaming import ProgressReporter
 
 
 def told(*gaps_s: float) -> list[float]:
