@@ -148,7 +148,7 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
 
     Raises: BindError; UsageError: the kept state can't be used.
     """
-    from hivemind.store.opening import opened  # imported late, so that a wrong setting is reported sooner
+    from hivemind.store.store import opened  # imported late, so that a wrong setting is reported sooner
 
     logs.quiet_uvicorn()
     file_limit.raise_limit()

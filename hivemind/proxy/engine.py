@@ -229,7 +229,7 @@ class Engine:
     def close(self) -> None:
         """Stop the timers."""
         if self.ledger is not None:
-            self.ledger.close()
+            self.ledger.flush()
         self._sampler.cancel()
         if self._wake is not None:
             self._wake.cancel()

@@ -270,7 +270,8 @@ class Dispatcher:
         self._grants += 1
         lane.last_grant = self._grants
         lane.queue.served(ticket, now)
-        self.events.append(ticket.granted(now))
+        waited_s = now - ticket.queued_at
+        self.events.append(ev.Granted(now, ticket.id, ticket.agent.name, lane.key, ticket.attempts, waited_s))
 
     def release_slot(
         self, lane: Lane, ticket: Ticket, now: float, usage: Usage | None, *, failed: bool = False, sent: bool = True
@@ -360,7 +361,8 @@ class Dispatcher:
             self.decisions.append(ticket)
         ticket.refusal = refusal
         self.forget(ticket)
-        self.events.append(ticket.refused(now, refusal))
+        lane, reason = ticket.request.lane, refusal.reason
+        self.events.append(ev.Refused(now, ticket.id, ticket.agent.name, lane, reason, refusal.status))
 
     def refuse_waiting(self, agent: Agent, refusal: Refusal, now: float) -> None:
         """Refuse every waiting ticket of the agent."""

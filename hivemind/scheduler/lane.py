@@ -80,7 +80,7 @@ class Lane:
         self.config, self.settings = config, settings
         self.aimd.configure(config.aimd, _ceiling(config, settings))
         self.circuit.configure(config.circuit)
-        self.retries.budget.config = settings.retry
+        self.retries.config = settings.retry
         for allowance in self.allowances.values():
             allowance.configure(config)
         if self.aimd.level != level:
@@ -219,12 +219,11 @@ class Lane:
         if failure.delay_s and failure.retryable and failure.kind in _PAUSING and failure.delay_s <= MAX_PAUSE_S:
             self.pause(now, failure.delay_s, cause)
         self.retries.note(ok=False)
-        return self.settings.backpressure and self._congested(now, ticket, failure.kind.value, cause)
-
-    def _congested(self, now: float, ticket: Ticket, kind: str, cause: str) -> bool:
-        """Cut the level and count the error (Algorithm 1). Return whether that opened the circuit."""
+        if not self.settings.backpressure:
+            return False
+        # Algorithm 1: cut the level, and count the error.
         if self.aimd.congested(now, ticket.granted_at, self.gate.active):
-            self.push_level(now, kind)
+            self.push_level(now, failure.kind.value)
         if not self.circuit.report(now, ticket.id, ticket.epoch, ok=False):
             return False
         self.report_circuit(now, cause)

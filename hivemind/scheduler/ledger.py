@@ -106,16 +106,13 @@ class Ledger:
             account.reserved_tokens -= tokens
             account.reserved_dollars -= dollars
         ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
-        if usage is not None:
-            self._charge(agent, ticket.provider, ticket.request.model, usage, now)
         self.unsaved.add(agent.name)
-
-    def _charge(self, agent: Agent, provider: str, model: str, usage: Usage, now: float) -> None:
-        if self._price is None:
-            self._unpriced.append((agent.name, provider, model, usage))
-            _add(agent, Spent(usage.total))
+        if usage is None:
             return
-        amount = self.cost(provider, model, usage)
+        model = ticket.request.model
+        if self._price is None:
+            self._unpriced.append((agent.name, ticket.provider, model, usage))
+        amount = self.cost(ticket.provider, model, usage)
         _add(agent, amount)
         if amount.unpriced and model not in agent.unpriced_models:
             agent.unpriced_models.add(model)
@@ -192,10 +189,6 @@ class Ledger:
                 together.refused += self.review(account, owner, now).refused
         return together
 
-    def relimit_all(self, now: float) -> Review:
-        """Review every budget after counts were changed from outside."""
-        return self.relimit([account for account in self._all() if account.budget], now)
-
     def set_budget(self, agent: Agent | None, command: SetBudget, now: float) -> Review:
         """Give an agent, or (None) all together, another budget. The command was checked by :func:`check_budget`."""
         if agent is None:
@@ -217,7 +210,7 @@ class Ledger:
 
     def begin(self, per: Period, now: float, agent: Agent | None = None) -> Review:
         """Begin a run or a day of the agent's, or (None) of all agents and the pool."""
-        accounts = self._all() if agent is None else [agent.own, agent.tree]
+        accounts = self.accounts() if agent is None else [agent.own, agent.tree]
         # Most agents that are remembered have used nothing since: they needn't be saved again.
         self.unsaved.update([account.owner or POOL for account in accounts if account.begin(per)])
         return self.relimit([account for account in accounts if account.budget and account.budget.per == per], now)
@@ -272,7 +265,8 @@ class Ledger:
     def _members(self, account: Account) -> list[Agent]:
         return [self._agents[name] for name in account.members if name in self._agents]
 
-    def _all(self) -> list[Account]:
+    def accounts(self) -> list[Account]:
+        """Return all accounts: the pool's, and two of each agent that is remembered."""
         return [self.pool, *(account for agent in self._agents.everyone for account in (agent.own, agent.tree))]
 
 

@@ -390,11 +390,6 @@ class Window:
             return self.limit if self.stated.limit is None else min(self.limit, self.stated.limit)
         return self.limit if self.stated.limit is None else self.stated.limit
 
-    @property
-    def limits(self) -> bool:
-        """Whether anything is limited here."""
-        return self.enforced or self.stated.limit is not None
-
     def set_limit(self, limit: float | None, *, binding: bool) -> None:
         """Change our own limit, or (None) drop it; what is used in the window stays counted."""
         self.limit = limit

@@ -118,7 +118,7 @@ def restore(
         dispatcher.carry_out(ledger.begin("run", now), now)
     # Warnings so far were of counts that weren't complete yet.
     events[:] = [event for event in events if not isinstance(event, BudgetWarned)]
-    dispatcher.carry_out(ledger.relimit_all(now), now)
+    dispatcher.carry_out(ledger.relimit([account for account in ledger.accounts() if account.budget], now), now)
     for agent in dispatcher.agents.values():
         parent = None if agent.parent is None else agent.parent.name
         events.append(AgentRecalled(now, agent.name, parent, agent.priority, agent.paused, agent.stopped))

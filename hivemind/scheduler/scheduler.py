@@ -66,7 +66,7 @@ class Scheduler(Dispatcher):
         agent.tickets[ticket.id] = ticket
         agent.last_seen = now
         agent.ended = False
-        lane.retries.budget.earn()
+        lane.retries.earn()
         self.events.append(ticket.arrived(now))
         lane.poll_circuit(now)
         refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
@@ -128,7 +128,10 @@ class Scheduler(Dispatcher):
         if usage is not None:
             lane.estimators.learn(ticket.request, usage)
         self.forget(ticket)
-        self.events.append(ticket.finished(now, status, usage))
+        name, model, duration_s = ticket.agent.name, ticket.request.model, now - ticket.arrived_at
+        self.events.append(
+            ev.Finished(now, ticket.id, name, lane.key, model, status, ticket.attempts, usage, duration_s)
+        )
         self.after_attempt(lane, ticket, now)
 
     def fail(self, now: float, ticket: Ticket, failure: Failure, usage: Usage | None = None) -> float | None:
@@ -146,7 +149,7 @@ class Scheduler(Dispatcher):
         self.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
         retry_at = None
         if not self.draining and ticket.refusal is None:
-            retry_at = lane.retries.next_attempt_at(ticket, failure, self.config.retry, now, self._draw)
+            retry_at = lane.retries.next_attempt_at(ticket, failure, now, self._draw)
         self.events.append(ticket.failed(now, failure, None if retry_at is None else retry_at - now, usage))
         if retry_at is None:
             self.forget(ticket)

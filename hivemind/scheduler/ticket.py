@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from hivemind.scheduler.accounts import Account, Budget
-from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Finished, Granted, Refused
+from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState
 from hivemind.scheduler.limits import Reservation
 from hivemind.scheduler.types import Failure, Priority, Request, Usage
 
@@ -205,15 +205,6 @@ class Ticket:
             request.path,
         )
 
-    def granted(self, now: float) -> Granted:
-        return Granted(now, self.id, self.agent.name, self.request.lane, self.attempts, now - self.queued_at)
-
-    def finished(self, now: float, status: int, usage: Usage | None) -> Finished:
-        request, duration_s = self.request, now - self.arrived_at
-        return Finished(
-            now, self.id, self.agent.name, request.lane, request.model, status, self.attempts, usage, duration_s
-        )
-
     def failed(self, now: float, failure: Failure, retry_in_s: float | None, usage: Usage | None) -> AttemptFailed:
         return AttemptFailed(
             now,
@@ -229,9 +220,6 @@ class Ticket:
             failure.retryable,
             failure.delay_s,
         )
-
-    def refused(self, now: float, refusal: Refusal) -> Refused:
-        return Refused(now, self.id, self.agent.name, self.request.lane, refusal.reason, refusal.status)
 
     @property
     def waiting(self) -> bool:

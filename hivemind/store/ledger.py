@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.scheduler import Scheduler
-from hivemind.store.records import Batch, Run
+from hivemind.store.schema import Batch, Run
 from hivemind.store.store import Store
 
 EVERY_S = 0.3
@@ -41,16 +41,12 @@ class Ledger:
     def look(self) -> None:
         """Have what changed written soon, if anything did."""
         if self._timer is None and (self._scheduler.has_unsaved or self._runs):
-            self._timer = self._loop.call_later(EVERY_S, self._flush)
+            self._timer = self._loop.call_later(EVERY_S, self.flush)
 
     async def settled(self) -> None:
         """Wait until all that happened so far would survive a crash."""
-        self._flush()
+        self.flush()
         await self._store.settled()
-
-    def close(self) -> None:
-        """Hand over what is left."""
-        self._flush()
 
     def run_began(self, agent: str, command: tuple[str, ...], cwd: str, task: str | None, *, goes_on: bool) -> None:
         """An agent's process was started; `goes_on`: before the proxy was, perhaps."""
@@ -81,7 +77,8 @@ class Ledger:
     def _note(self, run: Run) -> None:
         self._last[run.agent] = self._runs[run.id] = run
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hand what changed to the store now."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

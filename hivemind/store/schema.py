@@ -1,12 +1,11 @@
-"""The tables, and how batches go into them and records come out."""
+"""The tables and the records in them: how batches go in, and what comes out."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from typing import TypeVar
 
@@ -17,7 +16,6 @@ from hivemind.scheduler.accounts import POOL, Budget, Spent
 from hivemind.scheduler.agents import PAST_KEPT
 from hivemind.scheduler.persistence import Counts, SavedAgent
 from hivemind.scheduler.tasks import OPEN, SavedTask
-from hivemind.store.records import Batch, Run, SavedState
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +47,74 @@ INSERT INTO state VALUES (1, '', 1);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of an agent's process, which the runner started."""
+
+    id: int
+    agent: str
+    command: tuple[str, ...]  # whole, so it may hold secrets: not for logs or screens
+    cwd: str
+    task: str | None
+    started_at: float  # seconds since the epoch
+    ended_at: float | None = None  # None: it runs, or its end is unknown
+    exit_code: int | None = None
+    """Negative: the number of the signal that ended it; None: it runs, never ran, or its runner fell silent."""
+    tokens: int = 0
+    dollars: float = 0.0
+    unpriced: int = 0  # of the tokens those whose price isn't known
+
+
+@dataclass(slots=True)
+class Batch:
+    """What is to be written, all of it or nothing. Records are whole, so a later batch goes over an earlier one."""
+
+    agents: dict[str, SavedAgent] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)
+    """When agents were seen last, in seconds since the epoch; without those that weren't since the proxy began."""
+    tasks: dict[str, SavedTask | None] = field(default_factory=dict)  # None: it is forgotten
+    runs: dict[int, Run] = field(default_factory=dict)
+    wall: float = 0.0  # when it was made, in seconds since the epoch
+    day: str = ""  # the day that the counts of a day belong to; empty: as it was
+    clean: bool = False  # the run has come to its end
+    forgotten: frozenset[str] = frozenset()
+    """Agents whose records go, before those of this batch are written."""
+
+    def __bool__(self) -> bool:
+        return bool(self.forgotten or self.agents or self.tasks or self.runs or self.clean)
+
+    def over(self, earlier: Batch) -> Batch:
+        """Return one batch for both, with this one's records over the earlier ones."""
+        agents, seen = earlier.agents, earlier.seen
+        if self.forgotten:
+            agents = {name: saved for name, saved in agents.items() if name not in self.forgotten}
+            seen = {name: at for name, at in seen.items() if name not in self.forgotten}
+        return Batch(
+            forgotten=earlier.forgotten | self.forgotten,
+            agents=agents | self.agents,
+            seen=seen | self.seen,
+            tasks=earlier.tasks | self.tasks,
+            runs=earlier.runs | self.runs,
+            wall=self.wall,
+            day=self.day or earlier.day,
+            clean=self.clean,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """Everything that a proxy starts from."""
+
+    agents: tuple[SavedAgent, ...] = ()  # those that were seen longest ago first
+    tasks: tuple[SavedTask, ...] = ()
+    runs: tuple[Run, ...] = ()  # the last of each agent
+    next_run: int = 1  # number that no run has yet
+    day: str = ""  # the day that the counts of a day belong to; empty: there are none
+    clean: bool = True  # the last run had come to its end
+
+
 _RUN = ", ".join(field.name for field in fields(Run))
 _PLACES = ", ".join("?" for _ in fields(Run))
 
@@ -80,7 +146,8 @@ def prepare(connection: sqlite3.Connection) -> bool:
 
 def write(connection: sqlite3.Connection, batch: Batch) -> None:
     """Write all of the batch, or nothing. Raises: sqlite3.Error; OverflowError: a number is too large for a column."""
-    with _whole(connection):
+    with connection:  # commits at the end, or rolls back
+        connection.execute("BEGIN IMMEDIATE")
         connection.execute(
             "UPDATE state SET day = CASE ?1 WHEN '' THEN day ELSE ?1 END, clean = ?2", (batch.day, batch.clean)
         )
@@ -105,25 +172,13 @@ def write(connection: sqlite3.Connection, batch: Batch) -> None:
         )
 
 
-@contextlib.contextmanager
-def _whole(connection: sqlite3.Connection) -> Iterator[None]:
-    """Keep all that is written inside, or nothing."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:  # some errors have ended it already
-            connection.execute("ROLLBACK")
-        raise
-
-
 def load(connection: sqlite3.Connection, wall: float) -> SavedState:
     """Return what there is, without what was forgotten by now, which is removed.
 
     Raises: NotOurs: a record can't be read; sqlite3.Error.
     """
-    with _whole(connection):  # so that what can't be read as a whole stays as it was
+    with connection:  # what can't be read as a whole stays as it was
+        connection.execute("BEGIN IMMEDIATE")
         _prune(connection, wall)
         _join_spellings(connection)
         day, clean = connection.execute("SELECT day, clean FROM state").fetchone()

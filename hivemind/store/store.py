@@ -1,20 +1,33 @@
-"""One proxy's database, while that proxy has it to itself."""
+"""One proxy's database: finding and taking its file, and writing to it on a thread.
+
+The file is named by the port as it was asked for, so that the same command line finds the same state again, also with
+port 0. A lock beside it is held as long as the proxy lives, however it ends.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import logging
+import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
+from hivemind.errors import UsageError
 from hivemind.store import schema
 from hivemind.store.background import BackgroundWriter
-from hivemind.store.records import Batch, SavedState
+from hivemind.store.schema import Batch, NotOurs, SavedState
+from hivemind.store.token_file import state_dir
 
 _log = logging.getLogger(__name__)
 
 BUSY_S = 5.0  # how long another program, such as SQLite's own shell, may hold the file
 RETRY_S = 1.0
 CLOSE_S = 10.0  # for the last batch
+MOST = 1000  # proxies with one port setting at a time
+_NO_ROOM = ("SQLITE_FULL", "SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PERM")
+"""The place is at fault rather than the file."""
 
 
 class Store(BackgroundWriter[Batch]):
@@ -88,3 +101,110 @@ class Store(BackgroundWriter[Batch]):
             self._connection.close()
         else:
             _log.warning("the last changes couldn't be written to %s", self.path)
+
+
+_log = logging.getLogger(__name__)
+
+
+@contextlib.contextmanager
+def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]:
+    """Take the state of a proxy on that port (as configured) for as long as the context lasts.
+
+    `given` is the folder, `wall` the time of day in seconds since the epoch. None where there is no place for it, which
+    is logged: the proxy runs without. Leaving with an exception means that the run hasn't come to its end.
+
+    Raises: UsageError: a file is there that can't be used, and nothing of it was changed.
+    """
+    try:
+        path, lock, found = _take(state_dir(given), port)
+    except OSError as error:
+        _log_no_place(error.filename, error.strerror)
+        yield None
+        return
+    try:
+        spared = _spare_log(path) if found else None
+        store = _open(path, wall)
+        if store is None:
+            yield None
+            return
+        if found and store.was_empty:
+            _log.warning(
+                "%s was there but empty, so all usage, budgets, priorities, tasks and runs begin with nothing: unless"
+                " the last start was cut short, the file was emptied; put a copy in its place to go on from that%s",
+                path,
+                "" if spared is None else f" (what its log still held is in {spared.name})",
+            )
+        clean = False
+        try:
+            yield store
+            clean = True
+        finally:
+            store.close(clean=clean)
+    finally:
+        os.close(lock)
+
+
+def _take(folder: Path, port: int) -> tuple[Path, int, bool]:
+    """Return a file that no other proxy has, which exists from now on, the descriptor that holds its lock, and whether
+    the file was there before. Raises: OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for number in range(1, MOST + 1):
+        path = folder / (f"proxy-{port}.db" if number == 1 else f"proxy-{port}-{number}.db")
+        lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            # Of the open file rather than of the process: two proxies in one process are two.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found = path.exists()
+            # SQLite gives the files beside it the rights that this one has.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        except BaseException as error:
+            os.close(lock)
+            if isinstance(error, BlockingIOError):
+                continue
+            raise
+        if number > 1:
+            _log.info("another proxy uses proxy-%d.db, so this one keeps its state in %s", port, path)
+        return path, lock, found
+    raise OSError(0, "too many proxies use it", str(folder))
+
+
+def _open(path: Path, wall: float) -> Store | None:
+    mend = "move it away to begin with nothing, or choose another folder with --state-dir"
+    try:
+        store = Store(path, wall)
+    except NotOurs as error:
+        raise UsageError(f"{path} {error}: {mend}") from None
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "").startswith(_NO_ROOM):
+            _log_no_place(str(path), str(error))
+            return None
+        raise UsageError(f"{path} can't be used ({error}): {mend}") from None
+    for each in path.parent.glob(path.name + "*"):  # a copy may have other rights
+        with contextlib.suppress(OSError):
+            each.chmod(0o600)
+    return store
+
+
+def _spare_log(path: Path) -> Path | None:
+    """Move SQLite's log of an empty database aside, which it would delete: it may hold the last of what was there.
+
+    Returns where it is now; None: there is none, or the database isn't empty.
+    """
+    log = path.with_name(path.name + "-wal")
+    try:
+        if path.stat().st_size or not log.stat().st_size:
+            return None
+        numbers = ("", *(f"-{number}" for number in range(2, MOST)))
+        spared = next(s for n in numbers if not (s := log.with_name(f"{log.name}.lost{n}")).exists())
+        return log.rename(spared)
+    except (OSError, StopIteration):
+        return None
+
+
+def _log_no_place(place: str | None, why: str | None) -> None:
+    _log.warning(
+        "usage, budgets and tasks can't be kept (%s: %s), so they will be forgotten when the proxy ends; choose another"
+        " folder with --state-dir",
+        place,
+        why,
+    )

@@ -246,10 +246,10 @@ def test_retry_limits_act_on_the_next_failure() -> None:
     assert ticket.state is TicketState.IN_FLIGHT
     assert hands.fail(ticket) is None
     turn(hands, "retry.budget_ratio", 7)
-    assert hands.lane.retries.budget.config.budget_ratio == 7
+    assert hands.lane.retries.config.budget_ratio == 7
     later = hands.scheduler.open_lane(hands.now, "later", lane_config())
     assert (
-        later.retries.budget.config.budget_ratio,
+        later.retries.config.budget_ratio,
         lane_state(later, hands.now, paused=False).knobs["retry.max_attempts"],
     ) == (7, 2)
 
@@ -271,9 +271,9 @@ def test_retry_budget_keeps_its_balance() -> None:
     """What was spent before stays spent."""
     hands = Hands()
     for _ in range(20):
-        hands.lane.retries.budget.spend(0.0)
+        hands.lane.retries.spend(0.0)
     turn(hands, "retry.budget_ratio", 0)
-    assert hands.lane.retries.budget.spend(0.0) == 1.0
+    assert hands.lane.retries.spend(0.0) == 1.0
 
 
 LIMITED: dict[str, LaneConfig] = {

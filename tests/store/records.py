@@ -6,7 +6,7 @@ from hivemind.scheduler.accounts import Budget, Spent
 from hivemind.scheduler.persistence import Counts, SavedAgent
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.types import Priority, TaskSpec
-from hivemind.store.records import Batch, Run
+from hivemind.store.schema import Batch, Run
 
 DAY_S = 86400.0
 

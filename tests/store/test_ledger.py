@@ -23,8 +23,8 @@ from hivemind.scheduler.places import LEASE_S
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import TaskSpec, Usage
 from hivemind.store import schema
-from hivemind.store.opening import opened
-from hivemind.store.records import Run
+from hivemind.store.schema import Run
+from hivemind.store.store import opened
 
 EVENING = time.mktime((2026, 11, 21, 23, 59, 50, 0, 0, -1))
 

@@ -13,9 +13,8 @@ import pytest
 from store.records import agent, batch
 
 from hivemind.errors import UsageError
-from hivemind.store.opening import opened
-from hivemind.store.records import Batch
-from hivemind.store.store import Store
+from hivemind.store.schema import Batch
+from hivemind.store.store import Store, opened
 
 
 def mode(path: Path) -> int:

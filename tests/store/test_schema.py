@@ -11,7 +11,7 @@ from store.records import DAY_S, agent, batch, run, task
 
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.store import schema
-from hivemind.store.records import Batch, SavedState
+from hivemind.store.schema import Batch, SavedState
 
 Database = sqlite3.Connection
 

@@ -15,7 +15,7 @@ from hivemind.host.proxy import Proxy
 from hivemind.scheduler.accounts import Budget
 from hivemind.scheduler.types import Priority
 from hivemind.store import schema
-from hivemind.store.records import Batch
+from hivemind.store.schema import Batch
 from hivemind.store.store import Store
 
 Database = sqlite3.Connection

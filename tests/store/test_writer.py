@@ -13,7 +13,7 @@ import pytest
 from store.records import agent, batch, run, task
 
 from hivemind.store import schema
-from hivemind.store.records import Batch
+from hivemind.store.schema import Batch
 from hivemind.store.store import Store
 
 

@@ -27,61 +27,24 @@ def backoff_s(config: RetryConfig, failures: int, draw: float) -> float:
 
 
 class Retries:
-    """A lane's retries: how its attempts have fared lately, and its retry budget."""
+    """A lane's retries: how its attempts have fared lately, and its retry budget.
+
+    Retries are a share of the traffic, so that an outage isn't answered with a multiple of it. Each request earns a
+    fraction of a retry, and so does each second; one that isn't covered yet is put off until it will be.
+    """
 
     def __init__(self, config: RetryConfig) -> None:
-        self.budget = RetryBudget(config)
+        self.config = config
         self.failure_share = 0.5
         """Of recent attempts, each weighing less than the next; a half until there are any."""
         self.failures_in_row = 0  # since the last success of any request
-
-    @property
-    def mostly_works(self) -> bool:
-        """Whether failures are rare lately, so that a single one is chance rather than trouble."""
-        return self.failure_share <= MOSTLY
+        self._balance = config.budget_reserve  # retries that may be made now
+        self._earned_at: float | None = None
 
     def note(self, *, ok: bool) -> None:
         """Count the outcome of an attempt."""
         self.failures_in_row = 0 if ok else self.failures_in_row + 1
         self.failure_share += LATEST_WEIGHT * ((not ok) - self.failure_share)
-
-    def next_attempt_at(
-        self, ticket: Ticket, failure: Failure, config: RetryConfig, now: float, draw: Callable[[], float]
-    ) -> float | None:
-        """Return when a ticket whose attempt failed may be tried again; None: not at all.
-
-        Counts the fault on the ticket and takes the retry from the budget.
-        """
-        if not failure.delay_s:
-            ticket.faults += 1
-        if ticket.content_started or not failure.retryable or ticket.attempts >= config.max_attempts:
-            return None
-        if failure.delay_s and failure.delay_s > MAX_PAUSE_S:
-            return None
-        if failure.delay_s:
-            delay_s = failure.delay_s
-        elif ticket.faults == 1 and self.mostly_works and failure.kind in _CHANCE:
-            delay_s = 0.0
-        else:
-            # A failure among others' successes is bad luck, not an upstream that needs ever longer delays.
-            in_row = min(ticket.faults, self.failures_in_row)
-            delay_s = backoff_s(config, in_row - 1, draw())
-        at = now + max(delay_s, self.budget.spend(now))
-        ticket.expires_at = min(ticket.expires_at, ticket.arrived_at + config.deadline_s)
-        return at if at <= ticket.expires_at else None
-
-
-class RetryBudget:
-    """Retries as a share of the traffic, so that an outage isn't answered with a multiple of it.
-
-    Each request earns a fraction of a retry, and so does each second; a retry that isn't covered yet is put off until
-    it will be, rather than refused.
-    """
-
-    def __init__(self, config: RetryConfig) -> None:
-        self.config = config
-        self._balance = config.budget_reserve
-        self._earned_at: float | None = None
 
     def earn(self) -> None:
         """Credit an arrived request."""
@@ -97,3 +60,26 @@ class RetryBudget:
             return math.inf
         self._balance -= 1
         return max(0.0, -self._balance / self.config.budget_rate_per_s) if self._balance < 0 else 0.0
+
+    def next_attempt_at(self, ticket: Ticket, failure: Failure, now: float, draw: Callable[[], float]) -> float | None:
+        """Return when a ticket whose attempt failed may be tried again; None: not at all.
+
+        Counts the fault on the ticket and takes the retry from the budget.
+        """
+        if not failure.delay_s:
+            ticket.faults += 1
+        if ticket.content_started or not failure.retryable or ticket.attempts >= self.config.max_attempts:
+            return None
+        if failure.delay_s and failure.delay_s > MAX_PAUSE_S:
+            return None
+        if failure.delay_s:
+            delay_s = failure.delay_s
+        elif ticket.faults == 1 and self.failure_share <= MOSTLY and failure.kind in _CHANCE:
+            delay_s = 0.0
+        else:
+            # A failure among others' successes is bad luck, not an upstream that needs ever longer delays.
+            in_row = min(ticket.faults, self.failures_in_row)
+            delay_s = backoff_s(self.config, in_row - 1, draw())
+        at = now + max(delay_s, self.spend(now))
+        ticket.expires_at = min(ticket.expires_at, ticket.arrived_at + self.config.deadline_s)
+        return at if at <= ticket.expires_at else None
