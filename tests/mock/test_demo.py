@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
 import pytest
 
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind_mock.agents.demo import SEED, Tally, at_work, bad_day, demo_agents, run_demo_agents, run_demo_provider
+from hivemind_mock.agents import demo
+from hivemind_mock.agents.agent import Agent, AgentDied
+from hivemind_mock.agents.demo import SEED, at_work, bad_day, demo_agents, run_demo_agents, run_demo_provider
 from hivemind_mock.bench.proxied import in_process
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig
@@ -31,23 +34,59 @@ def test_a_larger_cast_has_no_two_of_a_name() -> None:
     assert len({agent.name for agent in demo_agents(30)}) == 30
 
 
-def spend(seconds: float, faults: FaultConfig | None = None) -> tuple[Tally, MockProvider]:
+@dataclass
+class Tally:
+    """What the agents saw."""
+
+    turns: int = 0
+    tokens: int = 0
+    dead_agents: int = 0
+    wasted_tokens: int = 0
+    causes: Counter[str] = field(default_factory=Counter)
+
+
+@pytest.fixture(autouse=True)
+def tally(monkeypatch: pytest.MonkeyPatch) -> Tally:
+    """Counts of the demo's agents."""
+    tally = Tally()
+
+    class CountedAgent(Agent):
+        used = 0
+
+        async def turn(self) -> int:
+            try:
+                spent = await super().turn()
+            except AgentDied as death:
+                tally.dead_agents += 1
+                tally.wasted_tokens += self.used + death.tokens
+                tally.causes[str(death)] += 1
+                raise
+            self.used += spent
+            tally.turns += 1
+            tally.tokens += spent
+            return spent
+
+    monkeypatch.setattr(demo, "Agent", CountedAgent)
+    return tally
+
+
+def spend(seconds: float, faults: FaultConfig | None = None) -> MockProvider:
     """So much virtual time with eleven agents and their provider."""
 
-    async def main() -> tuple[Tally, MockProvider]:
+    async def main() -> MockProvider:
         loop = asyncio.get_running_loop()
         config = bad_day(2) if faults is None else replace(bad_day(2), faults=faults)
         mock = MockProvider(config, clock=loop.time, wall=loop.time)
-        async with at_work(demo_agents(), InProcessTransport(mock), "http://mock", seed=2) as tally:
+        async with at_work(demo_agents(), InProcessTransport(mock), "http://mock", seed=2):
             await asyncio.sleep(seconds)
-        return tally, mock
+        return mock
 
     return run_virtual(main())
 
 
-def test_a_bad_day_is_worth_watching() -> None:
+def test_a_bad_day_is_worth_watching(tally: Tally) -> None:
     """In two minutes without a proxy there is steady work, deaths of several kinds, and most of the work is lost."""
-    tally, mock = spend(120)
+    mock = spend(120)
     assert tally.turns > 40
     assert tally.dead_agents > 20
     assert tally.wasted_tokens > tally.tokens / 2
@@ -55,34 +94,34 @@ def test_a_bad_day_is_worth_watching() -> None:
     assert {"status 529", "status 502", "ReadError: connection reset by peer"} <= tally.causes.keys()
 
 
-def test_the_dead_are_born_again() -> None:
+def test_the_dead_are_born_again(tally: Tally) -> None:
     """Agents that always die come back after a pause, each time counted, and ask again."""
-    tally, mock = spend(60, FaultConfig(bad_gateway=1.0))
+    mock = spend(60, FaultConfig(bad_gateway=1.0))
     assert tally.turns == 0
     assert 11 * 5 < tally.dead_agents <= mock.stats.arrived
     assert tally.causes.total() == tally.dead_agents
 
 
-def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[Tally, MockProvider, dict[str, Any]]:
+def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[MockProvider, dict[str, Any]]:
     """So much virtual time with the proxy between the agents and their provider, and what the proxy saw of it."""
 
-    async def main() -> tuple[Tally, MockProvider, dict[str, Any]]:
+    async def main() -> tuple[MockProvider, dict[str, Any]]:
         loop = asyncio.get_running_loop()
         mock = MockProvider(bad_day(seed), clock=loop.time, wall=loop.time)
         async with (
             in_process(mock, seed, {"profile": "anthropic"}) as transport,
             httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
-            at_work(demo_agents(), transport, "http://localhost", seed=seed) as tally,
+            at_work(demo_agents(), transport, "http://localhost", seed=seed),
         ):
             await asyncio.sleep(seconds)
-            return tally, mock, (await client.get("/_stats")).json()
+            return mock, (await client.get("/_stats")).json()
 
     return run_virtual(main())
 
 
-def test_the_first_seconds_show_what_it_is_for() -> None:
+def test_the_first_seconds_show_what_it_is_for(tally: Tally) -> None:
     """Somebody who watches for twenty seconds sees a queue, faults made good, an overload and a cut, and nobody die."""
-    tally, mock, seen = spend_through_hivemind(20)
+    mock, seen = spend_through_hivemind(20)
     assert mock.stats.faults[Fault.BAD_GATEWAY]
     assert mock.stats.faults[Fault.RESET_EARLY]
     assert {"aimd", "retried", "502", "529"} <= {line["tag"] for line in seen["lines"]}
@@ -94,21 +133,21 @@ def test_the_first_seconds_show_what_it_is_for() -> None:
 
 
 @pytest.mark.parametrize("seed", [SEED, 2])
-def test_nobody_dies_through_hivemind(seed: int) -> None:
+def test_nobody_dies_through_hivemind(seed: int, tally: Tally) -> None:
     """Resets and error events before the first content, spells of overload, slow answers: no agent ever knows."""
-    tally, mock, _ = spend_through_hivemind(180, seed)
+    mock, _ = spend_through_hivemind(180, seed)
     assert tally.dead_agents == 0
     assert tally.turns > 60
     assert mock.stats.faults[Fault.RESET] + mock.stats.faults[Fault.ERROR_EARLY] + mock.stats.over_capacity > 3
 
 
-async def test_it_runs_on_sockets_and_cleans_up() -> None:
+async def test_it_runs_on_sockets_and_cleans_up(tally: Tally) -> None:
     """Provider and agents start on loopback; leaving ends every task."""
     before = asyncio.all_tasks()
     async with (
         asyncio.timeout(30),
         run_demo_provider(bad_day(1)) as url,
-        run_demo_agents(url, count=3) as tally,
+        run_demo_agents(url, count=3),
     ):
         assert url.startswith("http://127.0.0.1:")
         assert tally.dead_agents == 0

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import replace
 from itertools import cycle, islice
 
 import httpx
@@ -71,19 +70,6 @@ def bad_day(seed: int) -> MockConfig:
     )
 
 
-@dataclass(slots=True)
-class Tally:
-    """Counts of the demo's agents so far."""
-
-    turns: int = 0
-    tokens: int = 0
-    dead_agents: int = 0
-    wasted_tokens: int = 0
-    """Used by agents before they died."""
-    causes: Counter[str] = field(default_factory=Counter)
-    """Errors that agents died of."""
-
-
 def demo_agents(count: int = len(_CAST)) -> tuple[AgentConfig, ...]:
     """The agents of `hivemind-tui --demo`. Those beyond the cast have a number after their name."""
     return tuple(
@@ -100,36 +86,33 @@ def demo_agents(count: int = len(_CAST)) -> tuple[AgentConfig, ...]:
     )
 
 
-@asynccontextmanager
-async def run_demo_provider(config: MockConfig, bound: socket.socket | None = None) -> AsyncIterator[str]:
+def run_demo_provider(config: MockConfig, bound: socket.socket | None = None) -> AbstractAsyncContextManager[str]:
     """The provider on a loopback socket, on `bound` where that is given; gives its base URL."""
-    async with serving(MockProvider(config), bound=bound) as url:
-        yield url
+    return serving(MockProvider(config), bound=bound)
 
 
 @asynccontextmanager
-async def run_demo_agents(base_url: str, count: int = len(_CAST), seed: int = SEED) -> AsyncIterator[Tally]:
+async def run_demo_agents(base_url: str, count: int = len(_CAST), seed: int = SEED) -> AsyncIterator[None]:
     """The agents at work against `base_url`, over sockets, for as long as the context lasts."""
     limits = httpx.Limits(max_connections=None)
     async with (
         httpx.AsyncHTTPTransport(limits=limits) as transport,
-        at_work(demo_agents(count), transport, base_url, seed) as tally,
+        at_work(demo_agents(count), transport, base_url, seed),
     ):
-        yield tally
+        yield
 
 
 @asynccontextmanager
 async def at_work(
     agents: Sequence[AgentConfig], transport: httpx.AsyncBaseTransport, base_url: str, seed: int
-) -> AsyncIterator[Tally]:
+) -> AsyncIterator[None]:
     """These agents on any transport; leaving ends them all."""
-    tally = Tally()
     lives = [
-        asyncio.create_task(_live(config, transport, base_url, random.Random(seed * 1000 + number), tally))
+        asyncio.create_task(_live(config, transport, base_url, random.Random(seed * 1000 + number)))
         for number, config in enumerate(agents)
     ]
     try:
-        yield tally
+        yield
     finally:
         for life in lives:
             life.cancel()
@@ -139,26 +122,16 @@ async def at_work(
             raise ExceptionGroup("demo agents failed", failures)
 
 
-async def _live(
-    config: AgentConfig, transport: httpx.AsyncBaseTransport, base_url: str, rng: random.Random, tally: Tally
-) -> None:
+async def _live(config: AgentConfig, transport: httpx.AsyncBaseTransport, base_url: str, rng: random.Random) -> None:
     """Send requests for ever; after an error restart under the same name a little later."""
     await asyncio.sleep(rng.random() * config.think_s)
     while True:
         size = max(20, round(config.prompt_tokens * rng.uniform(0.6, 1.4)))
         agent = Agent(replace(config, prompt_tokens=size), transport, f"{base_url}/agent/{config.name}")
-        used = 0
-        try:
+        with suppress(AgentDied):
             while True:
-                spent = await agent.turn()
-                used += spent
-                tally.turns += 1
-                tally.tokens += spent
+                await agent.turn()
                 await asyncio.sleep(config.think_s * rng.uniform(0.3, 1.7))
-        except AgentDied as death:
-            tally.dead_agents += 1
-            tally.wasted_tokens += used + death.tokens
-            tally.causes[str(death)] += 1
         await asyncio.sleep(_RESTART_S * rng.uniform(0.5, 1.5))
 
 

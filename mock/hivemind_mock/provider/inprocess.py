@@ -122,7 +122,7 @@ class _Exchange(httpx.AsyncByteStream):
         while not self._status:
             if self._error is not None:
                 raise self._error
-            await self._change()
+            await self._changed.wait()
         return httpx.Response(self._status, headers=self._headers, stream=self)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -137,7 +137,7 @@ class _Exchange(httpx.AsyncByteStream):
                 return
             if self._error is not None:
                 raise self._error
-            await self._change()
+            await self._changed.wait()
 
     async def aclose(self) -> None:
         """The reader closes the connection; before the body's end that ends the application."""
@@ -151,12 +151,12 @@ class _Exchange(httpx.AsyncByteStream):
             body, self._request = self._request, None
             return {"type": "http.request", "body": body, "more_body": False}
         while not (self._gone or self._complete):
-            await self._change()
+            await self._changed.wait()
         return {"type": "http.disconnect"}
 
     async def _send(self, message: Message) -> None:
         while self._buffered > _HIGH_WATER and not self._gone:
-            await self._change()
+            await self._changed.wait()
         if self._gone:
             return
         if message["type"] == "http.response.start":
@@ -183,6 +183,3 @@ class _Exchange(httpx.AsyncByteStream):
     def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-
-    async def _change(self) -> None:
-        await self._changed.wait()
