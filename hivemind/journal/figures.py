@@ -13,6 +13,7 @@ from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 
 _ENDS = ("answered", "failed", "refused", "left")
+_TOKENS = ("tokens", "wasted_tokens", "unpriced_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +82,10 @@ class Tally:
         """By agent, seconds that its ended requests took, and how many of them they waited."""
         self.waits: dict[Priority, list[float]] = {}
         """By priority, seconds that each ended request waited."""
-        self._counts = dict.fromkeys(("requests", *_ENDS, "attempts", "retries"), 0)
-        self._rescued = 0
-        self._tokens = self._wasted = self._unpriced = 0
+        self._counts = dict.fromkeys(("requests", *_ENDS, "attempts", "retries", "rescued", "busiest", *_TOKENS), 0)
+        """Those of :class:`Figures`, by name."""
         self._dollars: float | None = None
         self._waited_s = 0.0
-        self._busiest = 0
         self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
             Carried: self._carried,
             ev.Arrived: self._arrived,
@@ -111,23 +110,12 @@ class Tally:
             agents=len(self._last_good),
             finished=sum(self._last_good.values()),
             wall_s=0.0 if self._began is None else max(0.0, self._ended - self._began),
-            requests=counts["requests"],
-            answered=counts["answered"],
-            failed=counts["failed"],
-            refused=counts["refused"],
-            left=counts["left"],
+            **counts,
             open=counts["requests"] - sum(counts[end] for end in _ENDS),
-            attempts=counts["attempts"],
-            retries=counts["retries"],
-            rescued=self._rescued,
             waited_s=self._waited_s,
             waits={each.name.lower(): _waits(self.waits[each]) for each in Priority if each in self.waits},
-            tokens=self._tokens,
-            wasted_tokens=self._wasted,
-            dollars=self._dollars if self._dollars is not None or self._tokens else 0.0,
-            unpriced_tokens=self._unpriced,
+            dollars=self._dollars if self._dollars is not None or counts["tokens"] else 0.0,
             fairness=jain([1 - waited / took if took else 1.0 for took, waited in self.times.values()]),
-            busiest=self._busiest,
             together=_waits([each for waits in self.waits.values() for each in waits]),
         )
 
@@ -136,7 +124,7 @@ class Tally:
         for request in self._open.carried(event)[0]:
             self._count(request, event.at)
             self._counts["attempts"] += request.in_flight
-        self._busiest = max(self._busiest, self._open.in_flight)
+        self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
 
     def _arrived(self, event: ev.Arrived) -> None:
         self._count(self._open.arrived(event), event.at)
@@ -150,7 +138,7 @@ class Tally:
     def _granted(self, event: ev.Granted) -> None:
         if self._open.granted(event) is not None:
             self._counts["attempts"] += 1
-            self._busiest = max(self._busiest, self._open.in_flight)
+            self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         request = self._open.attempt_failed(event)
@@ -167,7 +155,7 @@ class Tally:
         if request is None:
             return
         if isinstance(event, ev.Finished):
-            self._rescued += event.attempts > 1
+            self._counts["rescued"] += event.attempts > 1
         if not isinstance(event, ev.Refused):
             self._use(request, event.usage, wasted=isinstance(event, ev.Abandoned))
         self._over(request, event.at)
@@ -187,11 +175,11 @@ class Tally:
     def _use(self, request: Lifecycle, usage: Usage | None, *, wasted: bool) -> None:
         if usage is None:
             return
-        self._tokens += usage.total
-        self._wasted += usage.total if wasted else 0
+        self._counts["tokens"] += usage.total
+        self._counts["wasted_tokens"] += usage.total if wasted else 0
         dollars = None if self._price is None else self._price(request.provider, request.arrived.model, usage)
         if dollars is None:
-            self._unpriced += usage.total
+            self._counts["unpriced_tokens"] += usage.total
         else:
             self._dollars = (self._dollars or 0.0) + dollars
 

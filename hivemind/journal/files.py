@@ -72,11 +72,12 @@ def parts_in(folder: Path) -> dict[str, dict[int, Path]]:
 def find(text: str, state_dir: Path) -> Path:
     """The file that is meant by a path, a journal's name, a beginning that only one name has, or `latest`.
 
-    Of a journal it is the first part that is still there. Raises: UsageError: there is none, or several are meant.
+    Of a journal it is the first part that is still there. A path is taken as it is, whether or not there is a file.
+    Raises: UsageError: there is no such journal, or several are meant.
     """
     path = Path(os.path.expanduser(text))
     if os.sep in text or (path.suffix == SUFFIX and os.path.exists(path)):
-        return _there(path, text)
+        return path
     folder = folder_in(state_dir)
     try:
         journals = parts_in(folder)
@@ -101,17 +102,6 @@ def find(text: str, state_dir: Path) -> Path:
         return path
     known = f"there are {_names(list(journals)[::-1])}" if journals else f"there are none in {folder}"
     raise UsageError(f"{_shown(text)}: no such journal{did_you_mean(text, journals) or f'; {known}'}")
-
-
-def _there(path: Path, text: str) -> Path:
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        known = "hivemind journal ls lists the journals that there are"
-        raise UsageError(f"{_shown(text)}: no such file; {known}") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{_shown(text)}: can't be read ({getattr(error, 'strerror', None) or error})") from None
-    return path
 
 
 def by_beginning(names: Iterable[str]) -> list[str]:

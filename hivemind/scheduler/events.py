@@ -359,7 +359,7 @@ of the upstream together have as many requests in flight as they may; a window o
 is a budget of the agent's; the operator holds the agent; its task waits for others; between two attempts."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaneState:
     """A lane's gauges at a moment; part of :class:`Sampled`."""
 
@@ -374,21 +374,21 @@ class LaneState:
     """AIMD's level; `inf` where there is no limit."""
     ceiling: float
     floor: float
-    pinned: bool
-    mean_ttft_s: float | None
+    pinned: bool = False
+    mean_ttft_s: float | None = None
     """Over AIMD's window of samples."""
     latency_target_s: float
-    parked_for_s: float
-    paused: bool
-    circuit: str
-    circuit_forced: bool
-    circuit_errors: int
-    circuit_results: int
+    parked_for_s: float = 0.0
+    paused: bool = False
+    circuit: str = "closed"
+    circuit_forced: bool = False
+    circuit_errors: int = 0
+    circuit_results: int = 0
     circuit_window: int
     circuit_threshold: float
-    circuit_reopens_in_s: float | None
-    windows: tuple[WindowState, ...]
-    plan: tuple[Utilisation, ...]
+    circuit_reopens_in_s: float | None = None
+    windows: tuple[WindowState, ...] = ()
+    plan: tuple[Utilisation, ...] = ()
     upcoming: tuple[Hold, ...] = ()
     """The next tickets in about the order in which they will be sent, :data:`UPCOMING_SHOWN` at most."""
     knobs: Mapping[str, float] = field(default_factory=dict)

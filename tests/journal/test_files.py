@@ -49,9 +49,7 @@ def test_names_are_found(state: Path, typed: str, file: str) -> None:
         ("tuesday", f"tuesday: no such journal; there are {IMPORTED}, {NEWER}, {OLDER}"),
         ("", f"(nothing): no such journal; there are {IMPORTED}, {NEWER}, {OLDER}"),
         ("mnday", "mnday: no such journal; did you mean monday?"),
-        ("/nowhere/a.jsonl", "/nowhere/a.jsonl: no such file; hivemind journal ls lists the journals that there are"),
         ("a\x1b[2J\0b", f"a?[2J?b: no such journal; there are {IMPORTED}, {NEWER}, {OLDER}"),
-        ("/a\0b", "/a?b: can't be read (embedded null byte)"),
     ],
 )
 def test_what_is_not_found_is_told(state: Path, typed: str, told: str) -> None:

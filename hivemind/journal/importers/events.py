@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from hivemind.journal.importers.parsed import ParsedAttempt
@@ -30,7 +31,7 @@ class EventBuilder:
         self._bodies = bodies
         self._names: dict[str, str] = {}
         """Of upstreams, by origin."""
-        self._lanes: set[str] = set()
+        self.lanes: set[str] = set()
         self._estimators: dict[str, Estimator] = {}
         self._limits_at: dict[tuple[str, str], float] = {}
 
@@ -50,8 +51,8 @@ class EventBuilder:
     def _request(self, ticket: int, tries: Sequence[ParsedAttempt]) -> Iterator[ev.Event]:
         first = tries[0]
         lane, at = self._lane(first), first.entry.began_at - self._began
-        if lane not in self._lanes:
-            self._lanes.add(lane)
+        if lane not in self.lanes:
+            self.lanes.add(lane)
             name = self._names[first.entry.origin]
             yield ev.LaneOpened(at, lane, name, first.provider, assumed_lane(name, PROFILES[first.provider]))
         yield self._arrived(at, ticket, lane, first)
@@ -138,71 +139,60 @@ def agents_in(requests: Iterable[Sequence[ParsedAttempt]]) -> int:
 # --- Gauges of the lanes: requests in flight, and what the provider's headers say of its windows ---
 
 
-class _Lane:
-    def __init__(self, opened: ev.LaneOpened) -> None:
-        self.opened = opened
-        self.windows: dict[tuple[str, WindowKind], tuple[float, WindowReading]] = {}
-        self.requests = OpenRequests(Lifecycle)
+class _Gauges:
+    """The gauges of all lanes, as far as a recording shows them."""
+
+    def __init__(self) -> None:
+        self._requests = OpenRequests(Lifecycle)
+        self.lanes: list[ev.LaneOpened] = []
+        self._windows: dict[str, dict[tuple[str, WindowKind], tuple[float, WindowReading]]] = defaultdict(dict)
 
     def apply(self, event: ev.Event) -> None:
         if isinstance(event, ev.LimitsRead):
-            self.windows |= {(event.family, reading.kind): (event.at, reading) for reading in event.readings}
-        else:
-            self.requests.apply(event)
+            self._windows[event.lane] |= {(event.family, each.kind): (event.at, each) for each in event.readings}
+            return
+        if isinstance(event, ev.LaneOpened):
+            self.lanes.append(event)
+        self._requests.apply(event)
+
+    def sample(self, at: float) -> ev.Sampled:
+        return ev.Sampled(at, tuple(self._lane(at, opened) for opened in self.lanes))
+
+    def _lane(self, at: float, opened: ev.LaneOpened) -> LaneState:
+        config = opened.config or LaneConfig(opened.upstream, opened.provider)
+        requests = [each for each in self._requests.by_ticket.values() if each.arrived.lane == opened.lane]
+        active, retrying = (sum(each.in_flight for each in requests), sum(each.state == "retry" for each in requests))
+        windows = (_window(at, family, *found) for (family, _), found in self._windows[opened.lane].items())
+        return LaneState(
+            lane=opened.lane,
+            upstream=opened.upstream,
+            provider=opened.provider,
+            active=active,
+            waiting=len(requests) - active - retrying,
+            retrying=retrying,
+            level=math.inf,
+            ceiling=math.inf,
+            floor=config.aimd.floor,
+            latency_target_s=config.aimd.latency_target_s,
+            circuit_window=config.circuit.window,
+            circuit_threshold=config.circuit.threshold,
+            windows=tuple(each for each in windows if each is not None),
+        )
 
 
 def _sampled(events: Iterable[ev.Event]) -> Iterator[ev.Event]:
     """The events, and about once a second while anything happens the gauges of the lanes."""
-    lanes: dict[str, _Lane] = {}
+    gauges = _Gauges()
     sampled_at = latest = 0.0
     for event in events:
-        if event.at >= sampled_at + _SAMPLE_EVERY_S and lanes and sampled_at < latest:
-            yield _sample(latest, lanes)
+        if event.at >= sampled_at + _SAMPLE_EVERY_S and sampled_at < latest:
+            yield gauges.sample(latest)
             sampled_at = latest
-        if isinstance(event, ev.LaneOpened):
-            lanes[event.lane] = _Lane(event)
-        lane = lanes.get(getattr(event, "lane", ""))
-        if lane is not None:
-            lane.apply(event)
+        gauges.apply(event)
         latest = event.at
         yield event
-    if lanes:
-        yield _sample(latest, lanes)
-
-
-def _sample(at: float, lanes: dict[str, _Lane]) -> ev.Sampled:
-    return ev.Sampled(at, tuple(_state(at, key, lane) for key, lane in lanes.items()))
-
-
-def _state(at: float, key: str, lane: _Lane) -> LaneState:
-    config = lane.opened.config or LaneConfig(lane.opened.upstream, lane.opened.provider)
-    retrying = sum(each.state == "retry" for each in lane.requests.by_ticket.values())
-    windows = (_window(at, family, *found) for (family, _), found in lane.windows.items())
-    return LaneState(
-        lane=key,
-        upstream=lane.opened.upstream,
-        provider=lane.opened.provider,
-        active=lane.requests.in_flight,
-        waiting=lane.requests.waiting - retrying,
-        retrying=retrying,
-        level=math.inf,
-        ceiling=math.inf,
-        floor=config.aimd.floor,
-        pinned=False,
-        mean_ttft_s=None,
-        latency_target_s=config.aimd.latency_target_s,
-        parked_for_s=0.0,
-        paused=False,
-        circuit="closed",
-        circuit_forced=False,
-        circuit_errors=0,
-        circuit_results=0,
-        circuit_window=config.circuit.window,
-        circuit_threshold=config.circuit.threshold,
-        circuit_reopens_in_s=None,
-        windows=tuple(each for each in windows if each is not None),
-        plan=(),
-    )
+    if gauges.lanes:
+        yield gauges.sample(latest)
 
 
 def _window(at: float, family: str, read_at: float, reading: WindowReading) -> WindowState | None:

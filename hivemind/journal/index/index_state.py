@@ -40,16 +40,6 @@ class Start:
     """The state holds everything that happened before the place."""
 
 
-@dataclass(frozen=True, slots=True)
-class _World:
-    """A stored state, and how many events and bytes there are since the one before."""
-
-    at: float
-    stored: StoredBlock
-    events: int
-    bytes: int
-
-
 class JournalIndex:
     """Grows while a process reads the journal through, which is started if `indexed`."""
 
@@ -82,7 +72,8 @@ class JournalIndex:
         """No line's clock had to be corrected."""
         self._ends: list[tuple[float, Place]] = []
         """Moment and place of each block's end."""
-        self._worlds: list[_World] = []
+        self._worlds: list[StoredBlock] = []
+        """Blocks with a state. The counts of each are those since the one before."""
         self._events = self._since = 0
 
     def close(self) -> None:
@@ -137,8 +128,8 @@ class JournalIndex:
         self._events += block.events
         self._since += block.bytes
         if stored.length:
-            slim = replace(stored, block=replace(block, marks=[], rows=[]))
-            self._worlds.append(_World(block.at, slim, self._events, self._since))
+            since = replace(block, events=self._events, bytes=self._since, marks=[], rows=[])
+            self._worlds.append(replace(stored, block=since))
             self._events = self._since = 0
 
     def _release(self) -> None:
@@ -186,16 +177,17 @@ class JournalIndex:
 
     def _stored_before(self, at: float) -> Start | None:
         """Return the last state that isn't after this moment, or the earliest before it that isn't too far back."""
-        number = bisect_right(self._worlds, at, key=lambda world: world.at) - 1
+        number = bisect_right(self._worlds, at, key=lambda stored: stored.block.at) - 1
         events, size = WARM_EVENTS, WARM_BYTES
         while number > 0:
-            events, size = events - self._worlds[number].events, size - self._worlds[number].bytes
+            block = self._worlds[number].block
+            events, size = events - block.events, size - block.bytes
             if events < 0 or size < 0:
                 break
             number -= 1
         if number < 0 or self._reader is None:
             return None
-        stored = self._worlds[number].stored
+        stored = self._worlds[number]
         try:
             return Start(stored.block.place, self._reader.world(stored), True)
         except (Stale, OSError):

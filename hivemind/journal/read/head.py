@@ -47,7 +47,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         if not stat.S_ISREG(kind):
             raise UsageError(f"{path}: isn't a file; save it as one first")
         file = path.open("rb")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UsageError(f"{path}: no such file; {_LISTED}") from None
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from None

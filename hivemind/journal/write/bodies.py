@@ -40,7 +40,7 @@ class Bodies:
 
     def __init__(self, recorder: Recorder, now: Callable[[], float], own: tuple[str, ...]) -> None:
         self._recorder = recorder
-        self._own = own
+        self.own = own
         self.now = now
         self.coming = 0
         """Bytes of answers that have begun."""
@@ -50,7 +50,7 @@ class Bodies:
         path, _, query = call.head.target.partition(b"?")
         raw_path = path.removeprefix(call.head.route.origin.base_path.encode())  # the path that the API has
         heads = Heads(ticket, call.head.method.decode("latin-1"), raw_path, query, headers)
-        recorded = BodyRecorder(self, heads, self._own)
+        recorded = BodyRecorder(self, heads)
         self.put(call.body, "", partial(recorded.request_line, self.now()))
         return recorded
 
@@ -68,10 +68,9 @@ class Bodies:
 class BodyRecorder:
     """One request, and what each attempt at it is answered."""
 
-    def __init__(self, bodies: Bodies, heads: Heads, own: tuple[str, ...]) -> None:
+    def __init__(self, bodies: Bodies, heads: Heads) -> None:
         self._bodies = bodies
         self._heads = heads
-        self._own = own
 
     def answer(self, attempt: int, response: UpstreamResponse) -> UpstreamResponse:
         """An attempt is answered. Returns what is to be read in its place: what is read of it until it is closed is
@@ -86,7 +85,7 @@ class BodyRecorder:
 
     @cached_property
     def _secrets(self) -> tuple[str, ...]:
-        return self._heads.secrets(self._own)
+        return self._heads.secrets(self._bodies.own)
 
     def request_line(self, at: float, body: bytes, left_out: str) -> bytes:
         """The line of the request's body."""

@@ -67,13 +67,6 @@ class Limits:
     waiting: int = WAITING_MOST
 
 
-@dataclass(slots=True)
-class _Gap:
-    since: float
-    why: str
-    lost: int = 0
-
-
 class Recorder:
     """Of one proxy, on its loop.
 
@@ -115,7 +108,8 @@ class Recorder:
         self._reported: set[int] = set()
         self._reports_from = began.at
         self._sample: ev.Sampled | None = None
-        self._gap: _Gap | None = None
+        self._gap: Gap | None = None
+        """The open one, which is put into the journal once there is room again."""
         self._behind = False
         """The state hasn't been written since the last gap."""
         self._lost = 0
@@ -239,7 +233,7 @@ class Recorder:
     def _put_gap(self) -> None:
         gap, self._gap = self._gap, None
         assert gap is not None
-        line = line_of(Gap(self._loop.time(), gap.since, gap.lost, gap.why))
+        line = line_of(replace(gap, at=self._loop.time()))
         self._writer.put(line)
         self._in_part += len(line)
 
@@ -248,9 +242,8 @@ class Recorder:
         return "the disk is too slow" if error is None else _reason(error)
 
     def _drop(self, since: float, lines: int, why: str) -> None:
-        if self._gap is None:
-            self._gap = _Gap(since, why)
-        self._gap.lost += lines
+        gap = self._gap or Gap(since, since, 0, why)
+        self._gap = replace(gap, lost=gap.lost + lines)
         self._lost += lines
 
     def _tick(self) -> None:
