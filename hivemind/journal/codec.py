@@ -22,6 +22,8 @@ from hivemind.scheduler.types import Priority
 from hivemind.world import lines
 from hivemind.world.state import Carried
 
+BOM = b"\xef\xbb\xbf"
+"""Left at the start of a file by some editors."""
 _HEAD = b'{"v":%d,"event":"' % VERSION
 _NAME_AT = len(_HEAD)
 

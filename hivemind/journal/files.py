@@ -48,14 +48,17 @@ def part_of(name: str) -> tuple[str, int] | None:
 
 def parts_from(path: Path, began: JournalBegan) -> tuple[Path, ...]:
     """This file, and the later parts of the same journal beside it, whether or not one is missing between them."""
-    named = part_of(path.name)
-    if named != (began.journal, began.part):
-        return (path,)
+    return (path, *later_parts(path)) if part_of(path.name) == (began.journal, began.part) else (path,)
+
+
+def later_parts(path: Path) -> tuple[Path, ...]:
+    """Later parts of the same journal beside this one, by their names."""
+    journal, number = part_of(path.name) or ("", 0)
     try:
-        beside = sorted(parts_in(path.parent).get(began.journal, {}).items())
+        beside = parts_in(path.parent).get(journal, {})
     except OSError:
-        return (path,)
-    return (path, *(each for part, each in beside if part > began.part))
+        return ()
+    return tuple(each for part, each in sorted(beside.items()) if part > number)
 
 
 def parts_in(folder: Path) -> dict[str, dict[int, Path]]:

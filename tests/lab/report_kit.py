@@ -76,9 +76,22 @@ def sampled(at: float, active: int = 0, waiting: int = 0, used: float = 10.0) ->
     """Return a sample of the lane's gauges."""
     window = WindowState(MODEL, WindowKind.REQUESTS, 50.0, used, 0.0, 50.0 - used, 20.0, "headers")
     state = LaneState(
-        LANE, "api", "anthropic", active, waiting, 0, 4.0, 5.0, 1.0, False, 1.0, 3.0, 0.0, False, "closed", False, 0,
-        20, 20, 0.5, None, (window,), (),
-    )  # fmt: skip
+        lane=LANE,
+        upstream="api",
+        provider="anthropic",
+        active=active,
+        waiting=waiting,
+        retrying=0,
+        level=4.0,
+        ceiling=5.0,
+        floor=1.0,
+        mean_ttft_s=1.0,
+        latency_target_s=3.0,
+        circuit_results=20,
+        circuit_window=20,
+        circuit_threshold=0.5,
+        windows=(window,),
+    )
     return ev.Sampled(START + at, (state,))
 
 

@@ -30,9 +30,9 @@ from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
 from hivemind.upstream.connect import open_upstream
+from hivemind_mock.provider.answer import DROP, read_body
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig
-from hivemind_mock.provider.connection import DROP, read_body
 from hivemind_mock.provider.serve import serving
 
 SETTINGS = Settings(upstream=(HERE,))

@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.types import Receive, Scope, Send
 
-from hivemind_mock.provider.connection import DROP
+from hivemind_mock.provider.answer import DROP
 from hivemind_mock.provider.inprocess import InProcessTransport
 
 START = {"type": "http.response.start", "status": 200, "headers": [(b"x-one", b"1"), (b"x-one", b"2")]}

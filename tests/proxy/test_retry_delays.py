@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.settings import Settings
-from hivemind_mock.provider.connection import DROP, read_body
+from hivemind_mock.provider.answer import DROP, read_body
 from hivemind_mock.provider.inprocess import InProcessTransport
 
 Answer = Callable[[Scope, Send], Awaitable[None]]

@@ -15,12 +15,12 @@ from hivemind.agent_names import KnownNames
 from hivemind.cli.journals import state_folder
 from hivemind.console import print_note, printable
 from hivemind.errors import UsageError
-from hivemind.journal.codec import line_of
+from hivemind.journal.codec import BOM, line_of
 from hivemind.journal.files import folder_in, part_path, parts_in
 from hivemind.journal.importers import flows, har
-from hivemind.journal.importers.events import EventBuilder, agents_in
+from hivemind.journal.importers.events import EventBuilder
 from hivemind.journal.importers.parsed import Entry, ParsedAttempt, Unreadable, grouped, parse_entry
-from hivemind.journal.read.head import BOM, opened, what_else
+from hivemind.journal.read.reader import opened, what_else
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.journal.write.sink import written_whole
 from hivemind.scheduler.events import Event
@@ -59,7 +59,7 @@ def run(namespace: argparse.Namespace) -> int:
         source=source,
     )
     _write(folder, name, [first, *events, JournalEnded(events[-1].at)])
-    count, agents = len(requests), agents_in(requests)
+    count, agents = len(requests), len({tries[0].identity.agent for tries in requests})
     print(f"journal {name}: {plural(count, 'request')} of {plural(agents, 'agent')}, {plural(len(tries), 'attempt')}")
     if counts:
         sys.stdout.flush()

@@ -31,7 +31,7 @@ class EventBuilder:
         self._bodies = bodies
         self._names: dict[str, str] = {}
         """Of upstreams, by origin."""
-        self.lanes: set[str] = set()
+        self._lanes: set[str] = set()
         self._estimators: dict[str, Estimator] = {}
         self._limits_at: dict[tuple[str, str], float] = {}
 
@@ -51,8 +51,8 @@ class EventBuilder:
     def _request(self, ticket: int, tries: Sequence[ParsedAttempt]) -> Iterator[ev.Event]:
         first = tries[0]
         lane, at = self._lane(first), first.entry.began_at - self._began
-        if lane not in self.lanes:
-            self.lanes.add(lane)
+        if lane not in self._lanes:
+            self._lanes.add(lane)
             name = self._names[first.entry.origin]
             yield ev.LaneOpened(at, lane, name, first.provider, assumed_lane(name, PROFILES[first.provider]))
         yield self._arrived(at, ticket, lane, first)
@@ -129,11 +129,6 @@ class EventBuilder:
             name = host if tried.provider == "generic" or tried.provider in self._names.values() else tried.provider
             self._names[origin] = name if name not in self._names.values() else origin
         return f"{self._names[origin]}:{tried.lane}"
-
-
-def agents_in(requests: Iterable[Sequence[ParsedAttempt]]) -> int:
-    """How many agents asked."""
-    return len({tries[0].identity.agent for tries in requests})
 
 
 # --- Gauges of the lanes: requests in flight, and what the provider's headers say of its windows ---

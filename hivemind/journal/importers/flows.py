@@ -8,7 +8,7 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from hivemind.journal.importers.parsed import LARGEST, Entry, Headers, Unreadable, lower
-from hivemind.journal.read.head import opened
+from hivemind.journal.read.reader import opened
 
 _LONGEST_S = 7 * 86_400.0
 

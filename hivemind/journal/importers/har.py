@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hivemind.errors import UsageError
+from hivemind.journal.codec import BOM
 from hivemind.journal.importers.parsed import LARGEST, Entry, Headers, Hints, Unreadable, lower
-from hivemind.journal.read.head import BOM, opened
+from hivemind.journal.read.reader import opened
 from hivemind.providers.sse import ArraySplitter
 from hivemind.scheduler.types import FailureKind, Usage
 

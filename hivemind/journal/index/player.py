@@ -20,8 +20,7 @@ from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
 from hivemind.journal.index.index_state import JournalIndex, Start
 from hivemind.journal.read.cursor import LONGEST_LINE, Cursor, moment_of
 from hivemind.journal.read.damage import Damage
-from hivemind.journal.read.head import last_event, readable
-from hivemind.journal.read.reader import missing_among, open_journal
+from hivemind.journal.read.reader import last_event, missing_among, open_journal, readable
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev

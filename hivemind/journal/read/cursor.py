@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hivemind.journal.codec import BadLine, Unknown, begin_of, event_of, version_of
+from hivemind.journal.codec import BOM, BadLine, Unknown, begin_of, event_of, version_of
 from hivemind.journal.read.damage import LONGEST_S, Damage, EventOrder, OrderState
-from hivemind.journal.read.head import BOM
 from hivemind.journal.records import VERSION, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler.events import Event

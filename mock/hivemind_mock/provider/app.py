@@ -18,9 +18,8 @@ from email.utils import formatdate
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from hivemind_mock.provider.answer import Answer, decode
+from hivemind_mock.provider.answer import Answer, Connection, decode, read_body
 from hivemind_mock.provider.config import MockConfig
-from hivemind_mock.provider.connection import Connection, read_body
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
 from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, Request

@@ -1,7 +1,7 @@
 """An httpx transport that calls an ASGI application in the same event loop, without sockets and without buffering.
 
 It behaves as a connection does: the body streams with a bounded amount in flight, an application that drops the
-connection (:mod:`.connection`) makes the reader fail at that very point, and a reader that closes early ends the
+connection (:data:`.answer.DROP`) makes the reader fail at that very point, and a reader that closes early ends the
 application. Nothing in it reads a clock, so it runs on virtual time.
 """
 
@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator
 import httpx
 from starlette.types import ASGIApp, Message, Scope
 
+from hivemind_mock.provider.answer import DROP
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import MockConfig
-from hivemind_mock.provider.connection import DROP
 
 _HIGH_WATER = 65_536
 _EPOCH = 1_800_000_000.0

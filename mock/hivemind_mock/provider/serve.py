@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from hivemind_mock.provider.connection import DROP
+from hivemind_mock.provider.answer import DROP
 
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """`struct linger`: on, zero seconds. Closing then sends RST instead of FIN."""
