@@ -187,13 +187,13 @@ def _waits_by_priority(runs: Sequence[Figures]) -> Iterator[Measure[Figures]]:
     seen = {name for run in runs for name in run.waits}
     if len(seen) > 1:
         for priority in (each.name.lower() for each in Priority if each.name.lower() in seen):
-            for share in ("p50", "p95"):
-                yield Measure(f"  {priority}, {share}", "seconds", "less", partial(_wait, priority, f"{share}_s"))
+            for quantile in ("p50", "p95"):
+                yield Measure(f"  {priority}, {quantile}", "seconds", "less", partial(_wait, priority, quantile))
 
 
 def _wait(priority: str, quantile: str, run: Figures) -> float | None:
     waits = run.waits.get(priority)
-    return None if waits is None else waits.p50_s if quantile == "p50_s" else waits.p95_s
+    return None if waits is None else waits.p50_s if quantile == "p50" else waits.p95_s
 
 
 def compare_runs(

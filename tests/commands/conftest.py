@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 import pytest
 
 from hivemind.cli.lab import tune, what_if
-from hivemind.journal.figures import Figures
-from hivemind.lab.tune.workers import Job, Simulator
+from hivemind.lab.tune.workers import Runs, Simulator
 
 
 @pytest.fixture
@@ -21,23 +20,15 @@ def at_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HIVEMIND_STATE_DIR", str(tmp_path / "state"))
 
 
-class _Here:
-    """Simulates as :class:`hivemind.lab.tune.workers.Workers` does, in this process."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._simulator = Simulator(paths)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def __call__(self, jobs: Sequence[Job]) -> list[Figures | None]:
-        return [self._simulator.run(job) for job in jobs]
+@contextmanager
+def _here(paths: Sequence[Path]) -> Iterator[Runs]:
+    """Simulate as :func:`hivemind.lab.tune.workers.workers` does, in this process."""
+    simulator = Simulator(paths)
+    yield lambda jobs: [simulator.run(job) for job in jobs]
 
 
 @pytest.fixture
 def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulations run in the test's process, because a second process takes a second to import the simulator."""
-    monkeypatch.setattr(tune, "Workers", _Here)
-    monkeypatch.setattr(what_if, "Workers", _Here)
+    monkeypatch.setattr(tune, "workers", _here)
+    monkeypatch.setattr(what_if, "workers", _here)

@@ -95,7 +95,7 @@ async def mocked(config: MockConfig = QUICK) -> AsyncIterator[tuple[str, MockPro
 
 async def load_test(file: Path, url: str, *, settings: Settings = SETTINGS, **options: Any) -> LoadTestResult:
     """Run a load test in this process, which goes well; the environment has one key."""
-    chosen, target = LoadTestOptions(url, **options), target_of(url)
+    chosen, target = LoadTestOptions(**options), target_of(url)
     plan = make_plan(open_journal(file), chosen, target)
     environ = {"ANTHROPIC_API_KEY": SECRET, "HIVEMIND_TOKEN": TOKEN}
     return await run_load_test(file, plan, target, environ, settings)

@@ -192,9 +192,9 @@ def test_several_recordings() -> None:
     found = tuned(World(model), recordings=2)
     assert found.kept[0].change.value == pytest.approx(16, abs=2)
     assert found.check is not None
-    assert {run.wall_s for run in found.check.before_in(0)} == {100.0}
-    assert {run.wall_s for run in found.check.before_in(1)} == {676.0}
-    assert len(found.check.after_in(0)) == len(found.check.after_in(1)) == 10
+    assert {run.wall_s for run in found.check.of(0)[0]} == {100.0}
+    assert {run.wall_s for run in found.check.of(1)[0]} == {676.0}
+    assert len(found.check.of(0)[1]) == len(found.check.of(1)[1]) == 10
 
 
 def test_what_does_not_go_together() -> None:

@@ -64,7 +64,6 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError("--agent-header: must be the name of a header")
     journal = open_named_journal(namespace)
     options = LoadTestOptions(
-        against=namespace.against,
         selection=_selection(namespace, journal.began.wall),
         speed=_speed(namespace.speed),
         think=namespace.think,
@@ -74,21 +73,19 @@ def _run(namespace: argparse.Namespace) -> int:
         agent_header=header,
         key_variable=namespace.api_key_env,
         token_variable=namespace.token_env,
-        dry=namespace.dry_run,
         confirmed=namespace.yes,
-        json=namespace.json,
     )
-    target = None if options.against is None else target_of(options.against)
+    target = None if namespace.against is None else target_of(namespace.against)
     try:
         plan = make_plan(journal, options, target)
     finally:
         print_damage(journal)
-    if target is None or options.dry:
-        print(plan_as_json(plan)) if options.json else show(plan_as_text(plan))
+    if target is None or namespace.dry_run:
+        print(plan_as_json(plan)) if namespace.json else show(plan_as_text(plan))
         return 0
     settings = folder_settings(namespace)
     result = server.run_loop(run_load_test(journal.path, plan, target, os.environ, settings))
-    print(as_json(result)) if options.json else show(as_text(result, width()))
+    print(as_json(result)) if namespace.json else show(as_text(result, width()))
     return _INTERRUPTED if result.interrupted else 0
 
 

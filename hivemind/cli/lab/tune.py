@@ -24,7 +24,7 @@ from hivemind.lab.simulate.overrides import value_text
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.search import DEFAULT_KNOBS, Dimension, RecordedSettings, knobs_named, space, values_of
 from hivemind.lab.tune.tuning import Goal, Tuner, TuningPlan, TuningProgress, TuningResult, cost
-from hivemind.lab.tune.workers import Workers
+from hivemind.lab.tune.workers import workers
 from hivemind.scheduler.commands import Rejected
 from hivemind.text.humanise import dollars, duration
 from hivemind.text.table import Cell, Column, lines, show, styled, width, wrapped
@@ -96,7 +96,7 @@ def _notes(recordings: Sequence[Recording], found: TuningResult) -> list[str]:
     if any(each.began.foreign for each in recordings):
         lines.append("what was imported ran without HiveMind, so it begins with HiveMind's usual settings")
     for place, each in enumerate(recordings):
-        runs = () if found.check is None else found.check.after_in(place)
+        runs = () if found.check is None else found.check.of(place)[1]
         if found.goal == "dollars" and each.figures.unpriced_tokens:
             lines.append(f"{each.name}: of {each.figures.unpriced_tokens:,} tokens the price isn't known")
         lines += [f"{each.name}: {line}" for line in (*each.warnings, *extrapolation_notes(each.figures, runs))]
@@ -143,8 +143,8 @@ def _search(
 
     before = signal.signal(signal.SIGTERM, _end)
     try:
-        with Workers(paths) as workers:
-            return Tuner(workers, began, dimensions, plan, show_progress, spent).run()
+        with workers(paths) as simulate:
+            return Tuner(simulate, began, dimensions, plan, show_progress, spent).run()
     finally:
         signal.signal(signal.SIGTERM, before)
         if shown:
@@ -317,7 +317,7 @@ def _journals(found: TuningResult, recordings: Sequence[Recording]) -> list[list
     check = found.check
     rows: list[list[Cell | str]] = []
     for place, recording in enumerate(recordings):
-        before, after = cost(found.goal, check.before_in(place)), cost(found.goal, check.after_in(place))
+        before, after = (cost(found.goal, runs) for runs in check.of(place))
         better = after < before
         gain = Cell(_signed(after - before, before), "good" if better else "bad" if after > before else "dim")
         rows.append([printable(recording.name), amount(found.goal, before), amount(found.goal, after), gain])

@@ -18,7 +18,7 @@ from hivemind.lab.comparison import extrapolation_notes
 from hivemind.lab.simulate.overrides import Change, agent_commands, parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.whatif import Faults, simulate, writable, write_journal
-from hivemind.lab.tune.workers import Job, Workers
+from hivemind.lab.tune.workers import Job, workers
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import duration
 from hivemind.text.suggest import did_you_mean
@@ -126,8 +126,8 @@ def _simulated(recording: Recording, path: Path, price: Price, jobs: Sequence[Jo
     """Simulate on all cores if that is worth starting processes."""
     if len(jobs) < 4:
         return [simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=price) for job in jobs]
-    with Workers([path]) as workers:
-        return [figures for figures in workers(jobs) if figures is not None]
+    with workers([path]) as runs:
+        return [figures for figures in runs(jobs) if figures is not None]
 
 
 def as_text(found: Compared) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from hivemind.lab.trace.steps import Attempt, RequestStep
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
@@ -18,22 +18,6 @@ ONE_END_S = 1.5
 """Readings of one window's end differ by at most so much."""
 MARGIN = 0.03
 """A limit explains a refusal if at most this share of it was left."""
-
-
-class Allowance(Protocol):
-    """A rate limit in use."""
-
-    def wait_s(self, now: float, amount: float) -> float:
-        """Return the seconds until `amount` fits; 0: it fits now."""
-
-    def take(self, now: float, amount: float) -> None:
-        """Charge an amount, whether it fits or not."""
-
-    def settle(self, now: float, amount: float) -> None:
-        """Charge the actual use of an earlier request, without starting a window."""
-
-    def reading(self, now: float) -> tuple[int, float]:
-        """Return what remains, and the seconds until all of it is back."""
 
 
 class FixedWindow:
@@ -46,19 +30,23 @@ class FixedWindow:
         self._used = 0.0
 
     def wait_s(self, now: float, amount: float) -> float:
+        """Return the seconds until `amount` fits; 0: it fits now."""
         left_s = self._left_s(now)
         return 0.0 if not left_s or self._used + amount <= self._limit else left_s
 
     def take(self, now: float, amount: float) -> None:
+        """Charge an amount, whether it fits or not."""
         if not self._left_s(now):
             self._started, self._used = now, 0.0
         self._used += amount
 
     def settle(self, now: float, amount: float) -> None:
+        """Charge the actual use of an earlier request, without starting a window."""
         if self._left_s(now):
             self._used += amount
 
     def reading(self, now: float) -> tuple[int, float]:
+        """Return what remains, and the seconds until all of it is back."""
         left_s = self._left_s(now)
         used = self._used if left_s else 0.0
         return max(0, math.floor(self._limit - used)), left_s
@@ -69,7 +57,7 @@ class FixedWindow:
 
 
 class TokenBucket:
-    """A bucket refilled at a steady rate up to its size."""
+    """A bucket refilled at a steady rate up to its size, used like a fixed window."""
 
     def __init__(self, limit: int, span_s: float, size: int | None = None) -> None:
         self._rate = limit / span_s
@@ -94,6 +82,10 @@ class TokenBucket:
 
     def _filled(self, now: float) -> float:
         return min(self._size, self._level + self._rate * max(0.0, now - self._at))
+
+
+Allowance = FixedWindow | TokenBucket
+"""A rate limit in use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,6 @@ ASSUMED_ANSWER = 256
 class LoadTestOptions:
     """What to send, where to, and how."""
 
-    against: str | None = None
-    """The target's URL; None with `dry`."""
     selection: Selection = field(default_factory=Selection)
     speed: float = 1.0
     think: bool = False
@@ -59,10 +57,8 @@ class LoadTestOptions:
     agent_header: str | None = None
     key_variable: str | None = None
     token_variable: str | None = None
-    dry: bool = False
     confirmed: bool = False
     """It may cost money."""
-    json: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +16,9 @@ from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AgentStats, TokenSpending, spending_by_model
 from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
 from hivemind.lab.report.lanes import Lane, Window
+from hivemind.lab.simulate.overrides import value_text
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
-from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.types import Price, Priority
 
 _SOURCES = {
@@ -34,45 +35,20 @@ _NOT_SET = frozenset({"upstream", "provider", "rpm_binding", "tpm_binding", "res
 """Settings of a lane that follow from other ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedSetting:
-    """A setting that differs from its default."""
-
-    name: str
-    """As in the settings file: `aimd.beta`."""
-    value: str
-    default: str
-    """Of a lane, the value of the provider's profile."""
-    upstream: str = ""
-    """Empty: for all upstreams."""
+ChangedSetting = tuple[str, str, str, str]
+"""A setting's name as in the settings file, its value, its default (of a lane, by the provider's profile), and the
+upstream; empty: all of them."""
 
 
-def changed_settings(config: SchedulerConfig, lanes: Iterable[LaneConfig]) -> list[ChangedSetting]:
-    """Return the scheduler's settings, then each upstream's, by its first lane."""
-    found = list(_between(config, SchedulerConfig(), "", ""))
-    seen: set[str] = set()
-    for lane in lanes:
-        if lane.upstream not in seen:
-            seen.add(lane.upstream)
-            usual = assumed_lane(lane.upstream, PROFILES.get(lane.provider, GENERIC))
-            found += _between(lane, usual, "", lane.upstream)
-    return found
-
-
-def _between(one: Any, usual: Any, prefix: str, upstream: str) -> Iterator[ChangedSetting]:
+def _changed(one: Any, usual: Any, prefix: str = "", upstream: str = "") -> Iterator[ChangedSetting]:
+    """Yield the settings in which one configuration differs from the usual one."""
     for field in fields(one):
         value, default = getattr(one, field.name), getattr(usual, field.name)
         if is_dataclass(value):
-            yield from _between(value, default, f"{field.name}.", upstream)
+            yield from _changed(value, default, f"{field.name}.", upstream)
         elif value != default and field.name not in _NOT_SET:
             name = f"features.{field.name}" if field.name in _FEATURES else f"{prefix}{field.name}"
-            yield ChangedSetting(name, _shown(value), _shown(default), upstream)
-
-
-def _shown(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return {None: "unset", True: "on", False: "off"}[value]
-    return f"{value:g}" if isinstance(value, float) else str(value)
+            yield name, value_text(value), value_text(default), upstream
 
 
 class RecordedRun:
@@ -117,9 +93,15 @@ class RecordedRun:
 
     @cached_property
     def settings(self) -> list[ChangedSetting]:
-        """The settings that differ from the defaults."""
-        lanes = self.fold.lanes.values()
-        return changed_settings(self.began.config, [lane.config for lane in lanes if lane.config is not None])
+        """The scheduler's settings that differ from the defaults, then each upstream's, by its first lane."""
+        found = list(_changed(self.began.config, SchedulerConfig()))
+        seen: set[str] = set()
+        for lane in (each.config for each in self.fold.lanes.values()):
+            if lane is not None and lane.upstream not in seen:
+                seen.add(lane.upstream)
+                usual = assumed_lane(lane.upstream, PROFILES.get(lane.provider, GENERIC))
+                found += _changed(lane, usual, upstream=lane.upstream)
+        return found
 
     def windows(self) -> Iterator[tuple[Lane, Window]]:
         """Yield every rate window with its lane."""

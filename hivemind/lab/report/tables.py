@@ -141,8 +141,8 @@ def commands(run: RecordedRun) -> Table:
 
 def settings(run: RecordedRun) -> Table:
     """Return the settings that differ from the defaults."""
-    several = len({each.upstream for each in run.settings if each.upstream}) > 1
-    rows = [[each.name, *map(shortened, (each.value, each.default, each.upstream))] for each in run.settings]
+    several = len({upstream for *_, upstream in run.settings if upstream}) > 1
+    rows = [[name, *map(shortened, texts)] for name, *texts in run.settings]
     columns = ("setting", "value", "usually", "upstream")
     return Table(columns, rows) if several else Table(columns[:3], [row[:3] for row in rows])
 

@@ -87,13 +87,10 @@ class Validation:
     acceptable: bool
     """See :class:`Candidate`."""
 
-    def before_in(self, recording: int) -> tuple[Figures, ...]:
-        """Return the runs of a recording by seed."""
-        return self.before[recording * self.gain.runs : (recording + 1) * self.gain.runs]
-
-    def after_in(self, recording: int) -> tuple[Figures, ...]:
-        """Return the runs of a recording by seed."""
-        return self.after[recording * self.gain.runs : (recording + 1) * self.gain.runs]
+    def of(self, recording: int) -> tuple[tuple[Figures, ...], tuple[Figures, ...]]:
+        """Return the runs of a recording before and after, by seed."""
+        part = slice(recording * self.gain.runs, (recording + 1) * self.gain.runs)
+        return self.before[part], self.after[part]
 
     @property
     def better(self) -> bool:

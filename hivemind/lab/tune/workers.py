@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.journal.figures import Figures
@@ -41,39 +40,38 @@ Runs = Callable[[Sequence[Job]], list[Figures | None]]
 """Simulates jobs and returns their figures in order; None: the changes don't go together."""
 
 
-class Workers:
-    """A pool with a process for each core, as a context manager. Each process loads recordings when needed."""
+@contextmanager
+def workers(paths: Sequence[Path]) -> Iterator[Runs]:
+    """Start a process for each core, which simulate jobs; each loads recordings when needed.
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._others = frozenset(multiprocessing.active_children())
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(cores, context, initializer=_initialise, initargs=(tuple(paths),))
+    Raises: HiveMindError: a process died.
+    """
+    others = frozenset(multiprocessing.active_children())
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(cores, context, initializer=_initialise, initargs=(tuple(paths),))
+    try:
+        yield partial(_run, pool)
+    except BaseException:
+        # Results are useless now, and shutdown would wait for ever for a process that died while starting.
+        for process in frozenset(multiprocessing.active_children()) - others:
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            # Results are useless now, and shutdown would wait for ever for a process that died while starting.
-            for process in frozenset(multiprocessing.active_children()) - self._others:
-                process.kill()
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def __call__(self, jobs: Sequence[Job]) -> list[Figures | None]:
-        """See :data:`Runs`. Raises: HiveMindError: a process died."""
-        futures: list[Future[Figures | None]] = []
-        try:
-            with _sigint_blocked():
-                futures = [self._pool.submit(_simulated, job) for job in jobs]
-            return [future.result() for future in futures]
-        except BrokenExecutor:
-            raise HiveMindError("a simulating process ended by itself; is there enough memory?") from None
-        finally:
-            for future in futures:
-                future.cancel()
+def _run(pool: ProcessPoolExecutor, jobs: Sequence[Job]) -> list[Figures | None]:
+    futures: list[Future[Figures | None]] = []
+    try:
+        with _sigint_blocked():
+            futures = [pool.submit(_simulated, job) for job in jobs]
+        return [future.result() for future in futures]
+    except BrokenExecutor:
+        raise HiveMindError("a simulating process ended by itself; is there enough memory?") from None
+    finally:
+        for future in futures:
+            future.cancel()
 
 
 @contextmanager
