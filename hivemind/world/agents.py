@@ -12,9 +12,9 @@ from typing import Any
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
-from hivemind.world.snapshot import AgentView
-from hivemind.world.state import AgentState, Counts, WorldState
-from hivemind.world.tickets import TicketFold
+from hivemind.world.snapshot import AgentState, AgentView
+from hivemind.world.state import Counts, WorldState
+from hivemind.world.tickets import BY_OPERATOR, TicketFold
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the most active state of them."""
@@ -41,9 +41,30 @@ class AgentFold(AgentState):
         self.client = event.client or self.client
         self.parent = event.parent or self.parent
 
-    def changed(self, event: ev.AgentBegan | ev.AgentEnded | ev.AgentRecalled | ev.BoostEnded | ev.Nudged) -> None:
-        """Apply an event about it."""
+    def changed(self, event: ev.Event) -> None:
+        """Apply an event about it or a request of its own, before that request's usage is added."""
         match event:
+            case ev.Granted():
+                self.waited_s += event.waited_s
+            case ev.FirstContent():
+                self.ttft_s = event.ttft_s
+            case ev.Finished():
+                self.finished += 1
+                self.served_s += event.duration_s
+                if event.attempts > 1:
+                    self.rescued += 1
+                    self.saved_tokens = self.usage.total
+            case ev.AttemptFailed():
+                self.last_error = event.message or event.kind.value.replace("_", " ")
+                if event.retry_in_s is None:
+                    self.failed += 1
+                    self.spoiled = True
+                else:
+                    self.retries += 1
+            case ev.Refused():
+                self.failed += 1
+                self.spoiled = self.spoiled or event.reason not in BY_OPERATOR
+                self.last_error = event.reason.replace("_", " ")
             case ev.AgentBegan():
                 self.running, self.exit_code, self.stopped = True, None, False
                 self.parent = event.parent or self.parent

@@ -9,51 +9,7 @@ from typing import Any
 
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
 from hivemind.scheduler.types import Priority, Usage, record
-from hivemind.world.snapshot import CurvePoint, Line
-
-
-@dataclass(slots=True)
-class AgentState:
-    """An agent, without its open requests."""
-
-    name: str
-    client: str = ""
-    parent: str | None = None
-    priority: Priority = Priority.NORMAL
-    boosted_until: float = 0.0
-    nudge: int = 0
-    paused: bool = False
-    stopped: bool = False
-    budget: BudgetState | None = None
-    """Its budget in the last sample."""
-    running: bool | None = None
-    exit_code: int | None = None
-    task: str | None = None
-    """The task that its process was started for."""
-    cut_at: float = 0.0
-    """When the operator last stopped it."""
-    cut: int = 0
-    """Requests in flight that this stop ended."""
-    turned_away: int = 0
-    """Queued requests that it ended."""
-    requests: int = 0
-    finished: int = 0
-    failed: int = 0
-    retries: int = 0
-    rescued: int = 0
-    spoiled: bool = False
-    """It saw an error that no operator caused."""
-    saved_tokens: int = 0
-    """Tokens that it had used at its last fault that a retry hid."""
-    usage: Usage = field(default_factory=Usage)
-    dollars: float = 0.0
-    priced: int = 0
-    """Tokens with a known price, as in :class:`Counts`."""
-    ttft_s: float | None = None
-    waited_s: float = 0.0
-    served_s: float = 0.0
-    last_seen: float = 0.0
-    last_error: str = ""
+from hivemind.world.snapshot import AgentState, CurvePoint, Line
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from hivemind.world.request_view import ATTEMPTS_KEPT, RequestDetail, Requests
 from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Line, Snapshot, Totals
 from hivemind.world.state import Capture, Carried, Counts, WorldState
 from hivemind.world.tasks import TaskBook
-from hivemind.world.tickets import BY_OPERATOR, STOPPED, Held, TicketFold
+from hivemind.world.tickets import STOPPED, Held, TicketFold
 
 LINES_KEPT = 200
 AGENTS_KEPT = 2000
@@ -172,7 +172,7 @@ class World:
             del ticket.attempts[ATTEMPTS_KEPT // 2]
         agent = self._agents[ticket.arrived.agent]
         agent.last_seen = event.at
-        agent.waited_s += event.waited_s
+        agent.changed(event)
         self._changed[event.ticket] = ticket
 
     def _first_content(self, event: ev.FirstContent) -> None:
@@ -180,7 +180,7 @@ class World:
         if ticket is not None:
             agent = self._agents[ticket.arrived.agent]
             agent.last_seen = event.at
-            agent.ttft_s = event.ttft_s
+            agent.changed(event)
             self._changed[event.ticket] = ticket
 
     def _progress(self, event: ev.Progress) -> None:
@@ -192,30 +192,24 @@ class World:
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         agent = self._agent(event.agent, event.at)
         ticket = self._open.attempt_failed(event)
-        agent.last_error = event.message or event.kind.value.replace("_", " ")
+        agent.changed(event)
         if event.usage is not None:
             self._counts.wasted += event.usage
             self._used(agent, event.lane, "" if ticket is None else ticket.arrived.model, event.usage)
         if event.retry_in_s is None:
             self._counts.failed += 1
-            agent.failed += 1
-            agent.spoiled = True
             self._over(ticket)
             return
         self._counts.retries += 1
-        agent.retries += 1
         if ticket is not None:
             self._changed[event.ticket] = ticket
 
     def _finished(self, event: ev.Finished) -> None:
         agent = self._agent(event.agent, event.at)
         self._counts.finished += 1
-        agent.finished += 1
-        agent.served_s += event.duration_s
+        agent.changed(event)
         if event.attempts > 1:
             self._counts.rescued += 1
-            agent.rescued += 1
-            agent.saved_tokens = agent.usage.total
         if event.usage is not None:
             self._counts.usage += event.usage
             self._used(agent, event.lane, event.model, event.usage)
@@ -236,9 +230,7 @@ class World:
     def _refused(self, event: ev.Refused) -> None:
         self._counts.refused += 1
         agent = self._agent(event.agent, event.at)
-        agent.failed += 1
-        agent.spoiled = agent.spoiled or event.reason not in BY_OPERATOR
-        agent.last_error = event.reason.replace("_", " ")
+        agent.changed(event)
         before = self._open.in_flight
         ticket = self._open.ended(event)
         if ticket is not None and event.reason == STOPPED:
