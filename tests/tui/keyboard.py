@@ -12,7 +12,6 @@ from textual.keys import _character_to_key
 from tui.idle import idle
 from tui.worlds import FakeSource
 
-from hivemind_tui.commands import palette
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.dialogs import Rows
 from hivemind_tui.commands.queue import CommandQueue
@@ -91,7 +90,7 @@ class Keyboard(Actions):
         """Take a line, and run the first command that it finds."""
 
         def run(text: str) -> None:
-            choices = [*palette.offers(self, text), *found(palette.choices(self), text)]
+            choices = [*self.offers(text), *found(self.choices(), text)]
             choices[0].run()
 
         self.ask_line("palette", done=run)

@@ -46,7 +46,7 @@ async def test_nothing_is_collected_while_the_program_starts() -> None:
         gone = weakref.ref(made.pop())
         gc.collect()
         assert gone() is not None
-        tended.unfreeze()
+        gc.unfreeze()
         gc.collect()
         assert gone() is None
 

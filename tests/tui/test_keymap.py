@@ -10,8 +10,7 @@ from tui.worlds import world
 
 from hivemind_tui.commands.dialogs import help_rows
 from hivemind_tui.commands.intents import INTENTS
-from hivemind_tui.keys.footers import FOOTERS, REPLAY_FOOTERS, footer
-from hivemind_tui.keys.keymap import BY_ID, KEYS
+from hivemind_tui.keys.keymap import BY_ID, FOOTERS, KEYS, REPLAY_FOOTERS, footer
 from hivemind_tui.render.pen import Pen, fitting
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.playback import Playback

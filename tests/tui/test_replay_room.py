@@ -20,8 +20,7 @@ from hivemind.journal.index.player import Player
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind_tui.keys import keymap
-from hivemind_tui.keys.footers import FOOTERS
-from hivemind_tui.keys.keymap import BY_ID, KEYS
+from hivemind_tui.keys.keymap import BY_ID, FOOTERS, KEYS
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.sources.replay import ReplaySource

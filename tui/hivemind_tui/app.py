@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import PurePath
 from typing import Any, ClassVar
 
@@ -23,7 +22,6 @@ from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
 from hivemind_tui.board import Board, layout_for
 from hivemind_tui.commands import dialogs, navigation
-from hivemind_tui.commands import palette as command_palette
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.modals import ModalApp
 from hivemind_tui.commands.queue import CommandQueue, confirmation
@@ -102,7 +100,6 @@ class ControlRoom(ModalApp, Actions):
         yield self.palette
 
     def on_mount(self) -> None:
-        """Lay everything out and start polling."""
         self._room = self.size
         self.theme_changed_signal.subscribe(self, lambda _theme: self._restyle())
         self._board.turn_to(self.view.page)
@@ -113,7 +110,6 @@ class ControlRoom(ModalApp, Actions):
         self.run_worker(self.monitor.timed(self._board.paint(), "panels"), name="panels")
 
     async def on_unmount(self) -> None:
-        """End the simulating process."""
         await self.close_whatif()
 
     # --- Looking and drawing ---------------------------------------------------------------------------------------
@@ -159,7 +155,6 @@ class ControlRoom(ModalApp, Actions):
             self._board.draw_all(self.view)
 
     def go(self, view: View) -> None:
-        """Show another view."""
         self._greeting = self._greeting and view.page == "start"
         turned = view.page != self.view.page
         self.view = view
@@ -184,7 +179,6 @@ class ControlRoom(ModalApp, Actions):
         self._draw_all()
 
     def complain(self, text: str) -> None:
-        """Show in one line why something can't be done, in place of earlier notes."""
         self.clear_notifications()
         self.notify(clean(text), severity="warning", timeout=4, markup=False)
 
@@ -194,20 +188,16 @@ class ControlRoom(ModalApp, Actions):
             self.notify(text, timeout=3, markup=False)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the layout that fits now."""
         self._room = event.size
         self._restyle()
 
     def on_app_blur(self) -> None:
-        """Draw once a second while the terminal has no focus."""
         self._pace.want(_BLURRED_FPS)
 
     def on_app_focus(self) -> None:
-        """Draw at the full rate again."""
         self._pace.want(self._full_fps)
 
     def on_terminal_back(self, event: TerminalBack) -> None:
-        """Repaint everything after dropped frames."""
         self.action_repaint()
         self.notify(
             f"the terminal didn't read for {short_duration(event.stalled_s)}; the traffic went on", markup=False
@@ -283,7 +273,7 @@ class ControlRoom(ModalApp, Actions):
         self.overlay.open("Help", rows, self._board.pen)
 
     def action_palette(self) -> None:
-        self.palette.open(command_palette.choices(self), partial(command_palette.offers, self), self._board.pen)
+        self.palette.open(self.choices(), self.offers, self._board.pen)
 
     def action_repaint(self) -> None:
         self.screen.refresh()

@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 from textual.widget import Widget
 
-from hivemind_tui.keys.footers import footer
+from hivemind_tui.keys.keymap import footer
 from hivemind_tui.panels import (
     agent_page,
     agent_table,

@@ -9,7 +9,6 @@ from typing import Any
 
 from hivemind.errors import UsageError
 from hivemind_tui.app import ControlRoom
-from hivemind_tui.commands import palette as command_palette
 from hivemind_tui.commands.dialogs import kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
@@ -38,7 +37,6 @@ class ReplayRoom(ControlRoom):
         self.view = replace(self.view, trail=("overview",), playback=source.playback())
 
     def on_mount(self) -> None:
-        """Draw the timeline too, and start the player, which is stopped until a key plays it."""
         self._board.show_timeline()
         super().on_mount()
         self.recording.moved = self._moved
@@ -49,13 +47,11 @@ class ReplayRoom(ControlRoom):
         self.view = replace(self.view, playback=self.recording.playback())
 
     def _moved(self) -> None:
-        """Draw all panels, as another moment is shown."""
         self._detail_due_s = 0.0
         self._look()
         self._draw_all()
 
     def go(self, view: View) -> None:
-        """Show another view of the same moment."""
         super().go(replace(view, playback=self.recording.playback()))
 
     # --- What a recording can't do -----------------------------------------------------------------------------------
@@ -80,11 +76,9 @@ class ReplayRoom(ControlRoom):
             super().action_open()
 
     def action_pick_knob(self, name: str) -> None:
-        """Select a knob on a click."""
         self.go(replace(self.view, knob=name))
 
     def steer(self, intent: Intent) -> None:
-        """Show that a recording can't be steered."""
         self.complain(READ_ONLY)
 
     # --- Moving in time --------------------------------------------------------------------------------------------
@@ -138,13 +132,9 @@ class ReplayRoom(ControlRoom):
         except UsageError as error:
             self.complain(str(error))
 
-    def action_palette(self) -> None:
-        self.palette.open(command_palette.choices(self), self._offers, self._board.pen)
-
-    def _offers(self, text: str) -> list[Choice]:
-        """Offer what was typed: a time to go to, a filter, or a setting on the what-if page."""
+    def offers(self, text: str) -> list[Choice]:
         if self.view.page == "whatif" or text.lower().startswith("filter"):
-            return command_palette.offers(self, text)
+            return super().offers(text)
         try:
             at = moment_of(text, self.recording.playback())
         except UsageError:
@@ -161,7 +151,6 @@ class ReplayRoom(ControlRoom):
         self._moved()
 
     def on_scrubber_scrubbed(self, event: Scrubber.Scrubbed) -> None:
-        """Go to where the mouse is on the timeline."""
         if not self.modal_open:
             now = self.recording.playback()
             self._go_to(now.begins_at + event.share * (now.ends_at - now.begins_at))

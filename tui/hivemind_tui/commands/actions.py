@@ -1,18 +1,51 @@
-"""Every action that a key, a click or the palette can name, but for those about the screen itself."""
+"""Every action that a key, a click or the palette can name, but for those about the screen itself; and the palette."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from hivemind.setup.clients import agent_line, quick_lines
 from hivemind.setup.model import Target
 from hivemind.text.shells import word
+from hivemind_tui.commands import intents, navigation
 from hivemind_tui.commands.navigation import NavigationActions, into
+from hivemind_tui.commands.steering import named
 from hivemind_tui.commands.whatif import WhatIfActions, what_if_line
-from hivemind_tui.keys.keymap import parsed
+from hivemind_tui.keys.keymap import Key, here, parsed
+from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value
 from hivemind_tui.render.format import clean
 from hivemind_tui.state.lists import line_fields, matching
 from hivemind_tui.state.view import View
+from hivemind_tui.widgets.overlay import Choice
+
+_NAMES: Mapping[str, tuple[str, str]] = {
+    "start": ("connect", "url export setup"),
+    "dearest": ("most expensive", "dearest cost"),
+    "raise": ("priority up", "nice urgent"),
+    "lower": ("priority down", "nice"),
+    "hold": ("", "pause resume agent let go"),
+    "stop": ("", "kill allow agent"),
+    "less": ("ceiling down", ""),
+    "more": ("ceiling up", ""),
+    "pin": ("pin limit", "auto aimd level unpin"),
+    "release": ("end pause", "release"),
+    "lane": ("next lane", ""),
+    "lane_back": ("lane before", ""),
+    "step_up": ("knob up", ""),
+    "step_down": ("knob down", ""),
+    "leap_up": ("knob far up", ""),
+    "leap_down": ("knob far down", ""),
+    "pause": ("pause all", "freeze all resume admissions"),
+    "drain": ("", "accept take requests"),
+    "quit": ("", "exit leave"),
+    "freeze": ("freeze view", "still unfreeze"),
+    "inside": ("diagnostics", "inside the screen"),
+}
+"""By id of a key, its name here where the id doesn't say it, and further words to find it by."""
+_KNOBS_TOO = {"limit": "max_concurrency", "ceiling": "max_concurrency", "floor": "aimd.floor", "target": NAMES[4]}
+"""What people call knobs, besides their names and the paper's."""
 
 
 class Actions(NavigationActions, WhatIfActions):
@@ -55,6 +88,80 @@ class Actions(NavigationActions, WhatIfActions):
 
     def action_freeze(self) -> None:
         self.go(replace(self.view, frozen=not self.view.frozen))
+
+    # --- The palette -------------------------------------------------------------------------------------------------
+
+    def choices(self) -> list[Choice]:
+        """Return what can be run from where the operator is."""
+        found = [self._key(key) for key in here(self.view) if key.listed]
+        found += [self._knob(knob) for knob in NAMES if self.view.live]
+        found += [
+            Choice(f"sort by {column}", "", "", partial(self.action_sort_by, column))
+            for column in navigation.columns(self.view)
+        ]
+        found += [
+            Choice(f"theme {name.removeprefix('hivemind-')}", "use these colours", "", partial(self.use_theme, name))
+            for name in self.themes
+        ]
+        found += [
+            Choice(f"agent {agent.name}", "look closer", "", partial(self._open_agent, agent.name), "open")
+            for agent in self.view.snapshot.agents
+        ]
+        return found
+
+    def offers(self, text: str) -> list[Choice]:
+        """Return what a word and a value make: a knob at a number (`aimd.beta 0.7`, `beta=0.7`), a budget, a level to
+        pin, a filter."""
+        name, _, value = text.replace("=", " ", 1).strip().partition(" ")
+        name, value = name.lower(), value.strip()
+        if not value:
+            return []
+        found = [
+            Choice(f"{knob} {value}", f"set it to {value}", reach(knob), partial(self._set_knob, knob, value))
+            for knob in NAMES
+            if name in (knob, knob.rpartition(".")[2], DIALS[knob].symbol.lower()) or _KNOBS_TOO.get(name) == knob
+        ]
+        if name == "budget":
+            found.append(self._budget(value))
+        elif name == "filter" and self.view.page in navigation.FILTERED:
+            words = "show only what fits"
+            found.append(Choice(f"filter {value}", words, "/", lambda: self.go(navigation.filtered(self.view, value))))
+        elif name == "pin" and self.view.lane is not None:
+            pin = partial(self.steer, partial(intents.pin_at, text=value))
+            found.append(Choice(f"pin {value}", "hold the concurrency level there", "", pin))
+        return found
+
+    def _key(self, key: Key) -> Choice:
+        name, words = _NAMES.get(key.id, ("", ""))
+        run = partial(self.run_key_action, key.action)
+        words = f"{key.label} {key.group} {words}"
+        return Choice(name or key.id.replace("_", " "), key.help, key.shown, run, words)
+
+    def _knob(self, knob: str) -> Choice:
+        lane, dial, simulated = self.view.lane, DIALS[knob], self.view.page == "whatif"
+        now = self.view.what_if.value(knob) if simulated else lane.state.knobs.get(knob) if lane is not None else None
+        value = "" if now is None else shown_value(knob, now)
+        called = " ".join(word for word, name in _KNOBS_TOO.items() if name == knob)
+        ask = partial(self.action_other if simulated else self.ask_knob, knob)
+        return Choice(knob, f"{dial.label}: {dial.meaning}", value, ask, f"knob {called} {dial.symbol}")
+
+    def _budget(self, value: str) -> Choice:
+        targets = self.view.targets
+        names = frozenset(agent.name for agent in targets)
+        pooled = value.startswith("pool") or not targets
+        who = "all agents together" if pooled else named(targets)
+        value = f"pool {value}" if pooled and not value.startswith("pool") else value
+        set_budget = partial(intents.budget, text=value, meant=names)
+        return Choice(f"budget {value}", f"of {who}", "B", partial(self.steer, set_budget))
+
+    def _open_agent(self, name: str) -> None:
+        self.go(navigation.open_agent(self.view, name))
+
+    def _set_knob(self, knob: str, value: str) -> None:
+        if self.view.page == "whatif":
+            self.set_setting(f"{knob}={value}")
+        else:
+            self.steer(partial(intents.set_knob, knob=knob, text=value))
 
 
 def text_to_copy(view: View) -> str:

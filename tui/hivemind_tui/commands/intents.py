@@ -162,6 +162,11 @@ def pin(view: View) -> list[Command]:
     return [cmd.PinLevel(float(max(1, int(state.level))), state.lane)]
 
 
+def pin_at(view: View, text: str) -> list[Command]:
+    """Pin the concurrency limit at the number that was typed. Raises: Rejected."""
+    return [cmd.PinLevel(typed("aimd.floor", text), _lane(view).lane)]
+
+
 def release(view: View) -> list[Command]:
     """End the provider's pause, and forget the used-up windows of its headers. Raises: Rejected."""
     state = _lane(view)

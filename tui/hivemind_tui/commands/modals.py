@@ -46,7 +46,6 @@ class ModalApp(GuestApp):
         return self.modal_open
 
     def on_key(self, event: events.Key) -> None:
-        """Hand a key to what is open, before it is looked up among the bindings."""
         for modal in (self.overlay, self.palette, self.line):
             if modal.is_open:
                 event.stop()
@@ -55,14 +54,12 @@ class ModalApp(GuestApp):
                 return
 
     def on_paste(self, event: events.Paste) -> None:
-        """Insert pasted text into the line being typed, if there is one."""
         for modal in (self.palette, self.line):
             if modal.is_open:
                 modal.paste(event.text)
                 return
 
     def on_click(self, event: events.Click) -> None:
-        """Close the boxes on a click beside them that does nothing else."""
         self._clicked(event.widget)
 
     def _clicked(self, widget: object) -> None:
@@ -83,9 +80,7 @@ class ModalApp(GuestApp):
         return done
 
     def action_answer(self, key: str) -> None:
-        """Answer a question, on a click on one of its choices."""
         self.overlay.answer(key)
 
     def action_run_choice(self, index: int) -> None:
-        """Run a command on a click in the palette."""
         self.palette.run(index)

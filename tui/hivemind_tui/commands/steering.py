@@ -22,7 +22,6 @@ class SteeringActions(Room):
     """Budgets, priorities, stops, knobs, the circuit, draining, and leaving."""
 
     def action_send(self, intent: str, *arguments: int) -> None:
-        """Send what a key means at this moment."""
         self.steer(lambda view: intents.INTENTS[intent](view, *arguments))
 
     def action_undo(self) -> None:
@@ -59,7 +58,6 @@ class SteeringActions(Room):
         self.ask_line(f"budget of {whose}", hint=f"{used}200k, $5/day, +50k, none{pool}", done=done)
 
     def ask_knob(self, knob: str) -> None:
-        """Ask for a knob's value."""
         lane = self.view.lane
         now = lane.state.knobs.get(knob) if lane is not None else None
 

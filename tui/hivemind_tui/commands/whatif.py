@@ -80,7 +80,6 @@ class WhatIfActions(SteeringActions):
         return True
 
     async def close_whatif(self) -> None:
-        """End the simulating process with the screen."""
         self.cancel_tasks(_GROUP)
         await self.simulation.aclose()
 

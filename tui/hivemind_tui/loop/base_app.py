@@ -54,7 +54,6 @@ class GuestApp(App[str]):
         self._up = False
 
     async def run_async(self, *args: Any, **kwargs: Any) -> str | None:
-        """Run as Textual does, with every step timed."""
         without_cycles()
         self.monitor.begun()
         instrument()
@@ -66,7 +65,6 @@ class GuestApp(App[str]):
             message_hook.reset(reported)
 
     def get_default_screen(self) -> Screen[None]:
-        """Return a screen that is painted in bands."""
         return BandedScreen(id="_default")
 
     def refresh_css(self, animate: bool = True) -> None:

@@ -35,10 +35,6 @@ class Collector:
         loop = asyncio.get_running_loop()
         self._next = loop.call_later(after_s, self._begin, loop)
 
-    def unfreeze(self) -> None:
-        """Include everything in the next full collection: what an ended screen leaves behind is full of cycles."""
-        gc.unfreeze()
-
     def stop(self) -> None:
         """Stop collecting."""
         if self._next is not None:

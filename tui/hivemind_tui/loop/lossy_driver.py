@@ -99,7 +99,6 @@ class LossyDriver(LinuxDriver):
         self._host_loop = asyncio.get_running_loop()
 
     def write(self, data: str) -> None:
-        """Queue data for the terminal, or drop it."""
         writer = self._writer_thread
         if writer is None:
             return

@@ -115,16 +115,13 @@ class _Strip:
         return min(self._cells - 1, int(self._playback.share(at) * self._cells))
 
     def one(self) -> list[_Row]:
-        """Return one row, of marks."""
         return [(self._short_state(), self._marked(), [])]
 
     def two(self) -> list[_Row]:
-        """Return rows of activity and of marks."""
         below = self._known() or [(self._passed(), "dim")]
         return [(self._short_state(), self._bars("both", "ok"), []), (below, self._noted(self._marked()), [])]
 
     def four(self) -> list[_Row]:
-        """Return rows of waiting, in flight, marks, and times of day."""
         playback, marks = self._playback, self._playback.mark_count
         glyph, word, role = state_of(playback, self._pen)
         state = [(f"{glyph} {word} ", role), (shown_speed(playback.speed), "strong" if playback.playing else "dim")]
@@ -257,19 +254,16 @@ class Scrubber(Panel):
         self._dragged = False
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Begin to drag the position."""
         if event.button == 1:
             self._dragged = True
             self.capture_mouse()
             self._post(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Post each new position."""
         if self._dragged:
             self._post(event.x)
 
     def on_mouse_up(self, _event: events.MouseUp) -> None:
-        """Stop dragging the position."""
         if self._dragged:
             self._dragged = False
             self.release_mouse()

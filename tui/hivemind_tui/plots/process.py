@@ -52,7 +52,6 @@ class PlotProcess:
             self._task = asyncio.create_task(timed, name="hivemind-plots")
 
     async def aclose(self) -> None:
-        """End the plotting process."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

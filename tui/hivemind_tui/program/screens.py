@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -41,11 +42,10 @@ class Screens:
         file.write_bytes(msgspec.json.format(msgspec.json.encode(self.monitor.report()), indent=2) + b"\n")
 
     async def aclose(self) -> None:
-        """End the plotting process."""
         await self._plots.aclose()
 
     def _make(self) -> ControlRoom:
-        self._collector.unfreeze()
+        gc.unfreeze()  # what an ended screen leaves behind is full of cycles
         make: Callable[..., ControlRoom] = ControlRoom
         if self._source.link.kind == "replay":
             from hivemind_tui.replay_app import ReplayRoom

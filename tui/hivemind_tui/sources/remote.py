@@ -104,13 +104,11 @@ class AttachedSource:
 
     @property
     def link(self) -> Link:
-        """The state of the connection."""
         if not self._lost:
             return Link("attached", self._url)
         return Link("attached", self._url, max(0.0, self._clock() - self._updated_at), self._lost)
 
     def snapshot(self) -> Snapshot:
-        """Return the world as of the last answer; an empty one before the first."""
         self._looked_at = self._note_reader(self._looked_at)
         return self._known or self._empty
 
@@ -130,19 +128,15 @@ class AttachedSource:
         return now
 
     async def detail(self, ticket: int) -> RequestDetail | None:
-        """As :meth:`~hivemind_tui.sources.base.Source.detail`. Raises: Rejected: there is no connection."""
         return await self._call(lambda: self._client.request(ticket))
 
     async def apply(self, command: Command) -> None:
-        """Carry a command out. Raises: Rejected."""
         await self._call(lambda: self._client.command(command, self._name), "; nothing was changed")
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
-        """Return what writing these knobs would change in the proxy's settings file. Raises: Rejected."""
         return await self._call(lambda: self._client.draft(values))
 
     async def write(self, draft: Draft) -> None:
-        """Write a draft where the proxy runs. Raises: Rejected."""
         await self._call(lambda: self._client.write(draft, self._name), "; nothing was written")
 
     async def _call(self, method: Callable[[], Awaitable[T]], nothing: str = "") -> T:
@@ -179,7 +173,6 @@ class AttachedSource:
                     await self._wake.wait()
 
     async def _poll(self) -> None:
-        """Fetch and merge all changes. Raises: ControlError, Rejected."""
         known = self._known
         part = await self._client.world(self._run, None if known is None else known.at)
         try:

@@ -117,15 +117,12 @@ class ReplaySource:
         )
 
     async def apply(self, command: Command) -> None:
-        """Raises: Rejected: always."""
         raise Rejected(READ_ONLY)
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
-        """Raises: Rejected: always."""
         raise Rejected(READ_ONLY)
 
     async def write(self, draft: Draft) -> None:
-        """Raises: Rejected: always."""
         raise Rejected(READ_ONLY)
 
     # --- As a recording --------------------------------------------------------------------------------------------

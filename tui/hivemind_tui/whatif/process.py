@@ -74,7 +74,6 @@ class Simulation:
                     await self.aclose()
 
     async def aclose(self) -> None:
-        """End the simulation process."""
         child, self._child = self._child, None
         if child is not None:
             await child.kill()

@@ -57,8 +57,10 @@ class SeriesFold:
     """The series of a run whose events come in order."""
 
     def __init__(self) -> None:
-        self._began: float | None = None
-        self._at = 0.0
+        self.began: float | None = None
+        """The first request's arrival; None before that."""
+        self.ended = 0.0
+        """The end of the last request so far."""
         self._width_s = _FINEST_S
         self._requests = requests = OpenRequests(Lifecycle)
         self._levels: dict[str, float] = {}
@@ -78,28 +80,18 @@ class SeriesFold:
             Carried: self._carried,
         }
 
-    @property
-    def began(self) -> float | None:
-        """The first request's arrival; None before that."""
-        return self._began
-
-    @property
-    def ended(self) -> float:
-        """The end of the last request so far."""
-        return self._at
-
     def apply(self, event: ev.Event) -> None:
         """Take in the next event."""
         fold = self._folds.get(type(event))
         if fold is None:
             return
         arrival = type(event) is ev.Arrived
-        if self._began is not None:
+        if self.began is not None:
             # Gauges are still sampled after the last request, when the run has ended.
             if arrival or self._requests.by_ticket:
                 self._add_time(event.at)
         elif arrival:
-            self._began = self._at = event.at
+            self.began = self.ended = event.at
         fold(event)
 
     def series(self) -> RunSeries:
@@ -113,16 +105,16 @@ class SeriesFold:
         )
 
     def _add_time(self, until: float) -> None:
-        assert self._began is not None
-        while self._at < until:
-            index = int((self._at - self._began) / self._width_s)
+        assert self.began is not None
+        while self.ended < until:
+            index = int((self.ended - self.began) / self._width_s)
             if index >= MOST_INTERVALS:
                 self._halve()
                 continue
             while len(self._sums) <= index:
                 self._sums.append([0.0] * 5)
-            end = min(until, max(self._began + (index + 1) * self._width_s, math.nextafter(self._at, math.inf)))
-            for_s = end - self._at
+            end = min(until, max(self.began + (index + 1) * self._width_s, math.nextafter(self.ended, math.inf)))
+            for_s = end - self.ended
             sums = self._sums[index]
             sums[0] += for_s
             sums[1] += for_s * self._requests.in_flight
@@ -130,7 +122,7 @@ class SeriesFold:
             if self._level is not None:
                 sums[3] += for_s * self._level
                 sums[4] += for_s
-            self._at = end
+            self.ended = end
 
     def _halve(self) -> None:
         if len(self._sums) % 2:
@@ -156,8 +148,8 @@ class SeriesFold:
         self._requests.carried(event)
         for lane in event.state.lanes:
             self._set_level(lane.lane, lane.level)
-        if self._began is None and event.state.tickets:
-            self._began = self._at = event.at
+        if self.began is None and event.state.tickets:
+            self.began = self.ended = event.at
 
 
 def first_difference(first: Sequence[Grant], second: Sequence[Grant]) -> float | None:

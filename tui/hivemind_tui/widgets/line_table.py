@@ -36,16 +36,12 @@ class LineTable(Widget):
         super().__init__(id=id, classes=classes)
         # Textual's links change their look under the mouse, and the whole widget is painted again for that.
         self.set_reactive(LineTable.auto_links, False)
-        self._rows: list[Strip] = []
-
-    @property
-    def rows(self) -> Sequence[Strip]:
-        """The rows as they are painted now."""
-        return self._rows
+        self.rows: Sequence[Strip] = ()
+        """As they are painted now."""
 
     def set_rows(self, rows: Sequence[Strip]) -> int:
         """Show these rows instead, and return how many differ from before."""
-        old, width = self._rows, self.size.width
+        old, width = self.rows, self.size.width
         merged: list[Strip] = []
         changed: list[Region] = []
         for y, row in enumerate(rows):
@@ -55,14 +51,13 @@ class LineTable(Widget):
                 merged.append(row)
                 changed.append(Region(0, y, width, 1))
         changed += [Region(0, y, width, 1) for y in range(len(rows), len(old))]
-        self._rows = merged
+        self.rows = merged
         if changed and self.size:
             self.refresh(*changed)
         return len(changed)
 
     def render_line(self, y: int) -> Strip:
-        """Return one row, as Textual's Line API asks for it."""
-        return self._rows[y] if y < len(self._rows) else Strip.blank(self.size.width, self.rich_style)
+        return self.rows[y] if y < len(self.rows) else Strip.blank(self.size.width, self.rich_style)
 
 
 class Panel(LineTable):
@@ -96,6 +91,5 @@ class Panel(LineTable):
         self.set_rows(rows)
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Draw the last view again in the new size."""
         if self._shown is not None:
             self.show(*self._shown)

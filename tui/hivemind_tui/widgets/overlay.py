@@ -42,11 +42,9 @@ class Box(LineTable):
         return bool(self.display)
 
     def close(self) -> None:
-        """Give the keys back."""
         self.display = False
 
     def place(self, pen: Pen) -> None:
-        """Draw it for the screen as it is now."""
         self.pen = replace(pen, boxed=True)
         self.draw()
 
@@ -107,7 +105,6 @@ class Overlay(Box):
         return True
 
     def draw(self) -> None:
-        """Draw it, with rows wrapped that are too wide."""
         width = max(1, self.app.size.width - 4)
         self._folded = [part for row in self._content for part in _wrapped(row, width)]
         self._show_rows()
@@ -173,7 +170,6 @@ class Palette(Box):
         self._search(Line())
 
     def press(self, event: events.Key) -> None:
-        """Type, move, enter or escape."""
         match event.key:
             case "escape" | "ctrl+c" | "ctrl+p":
                 self.close()
@@ -187,7 +183,6 @@ class Palette(Box):
                     self._search(edited)
 
     def paste(self, text: str) -> None:
-        """Type pasted text, on one line."""
         self._search(self._line.typed(text))
 
     def run(self, index: int) -> None:
@@ -209,7 +204,6 @@ class Palette(Box):
         self.draw()
 
     def draw(self) -> None:
-        """Draw the line, and the choices around the selected one."""
         pen, screen = self.pen, self.app.size
         width, height = min(WIDTH, screen.width), min(ROWS + 4, screen.height)
         cells, room = max(1, width - 4), max(1, height - 4)

@@ -127,7 +127,6 @@ class BottomRow(LineTable):
         self._draw()
 
     def close(self) -> None:
-        """Give the keys back."""
         self.is_open = False
 
     def show(self, spans: list[Span], pen: Pen) -> None:
@@ -139,7 +138,6 @@ class BottomRow(LineTable):
             self.set_rows([pen.row(self.size.width, *spans)])
 
     def press(self, event: events.Key) -> None:
-        """Type, move about in what was typed, enter or escape."""
         match event.key:
             case "enter":
                 self.close()
@@ -156,7 +154,6 @@ class BottomRow(LineTable):
                     self._change(edited)
 
     def paste(self, text: str) -> None:
-        """Type pasted text, on one line."""
         self._change(self._line.typed(text))
 
     def _change(self, line: Line) -> None:
