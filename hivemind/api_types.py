@@ -12,8 +12,7 @@ from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.checkpoints import Checkpoint
-from hivemind.world.request_view import RequestView
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import RequestView, Snapshot
 
 PREFIX = "/_control"
 ANONYMOUS = "api"
@@ -112,7 +111,7 @@ class SnapshotPart:
 
 @dataclass(frozen=True, slots=True)
 class RequestsPart:
-    """A page of requests, as :class:`hivemind.world.request_view.Requests`."""
+    """A page of requests, as :class:`hivemind.world.snapshot.Requests`."""
 
     run: str
     version: str

@@ -26,8 +26,7 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as checkpoint_store
 from hivemind.store.token_file import Key
-from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from hivemind.control.discovery import ProxyAddress, Token
 from hivemind.control.parsing import arguments_of
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
-from hivemind.world.request_view import RequestDetail
+from hivemind.world.snapshot import RequestDetail
 
 T = TypeVar("T")
 Decode = Callable[[bytes], T]

@@ -41,8 +41,7 @@ from hivemind.store.token_file import Key
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
-from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import Line, RecordingView, Snapshot
+from hivemind.world.snapshot import Line, RecordingView, RequestDetail, Requests, Snapshot
 from hivemind.world.world import World
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import msgspec
 from hivemind.providers.base import Facts, Headers, StreamForm, Tap
 from hivemind.providers.encoding import decode_body, decoder_for
 from hivemind.providers.errors import ErrorObject, error_object
-from hivemind.providers.outline import Outline
-from hivemind.providers.prompt import LONGEST, is_object
+from hivemind.providers.outline import SHORT, Outline, is_object
 from hivemind.providers.taps import Reader, tap_for
 from hivemind.scheduler.types import Failure
 
@@ -24,8 +23,6 @@ LONGEST_RETRY_AFTER_S = 60
 RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Statuses of our own refusals that the client should retry."""
 
-SHORT = LONGEST
-"""Largest decoded body in bytes that a dialect parses in one step, which takes 10 ms at worst."""
 _STEP_PIECES = 4
 """Decoded pieces per step."""
 

@@ -10,7 +10,7 @@ from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.dialect import Dialect, encode, failure_status
 from hivemind.providers.errors import ErrorObject, classify_event
 from hivemind.providers.json_fields import Members, Shape
-from hivemind.providers.prompt import size_chars
+from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.scheduler.types import Failure, Usage

@@ -12,7 +12,7 @@ from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapS
 from hivemind.providers.encoding import header
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.openai import OpenAI, openai_usage
-from hivemind.providers.prompt import size_chars
+from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
 from hivemind.scheduler.types import Usage

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hivemind import agent_names
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
-from hivemind.providers.dialect import SHORT
+from hivemind.providers.outline import SHORT
 from hivemind.providers.paths import METHOD_OVERRIDES, dialect_for, is_free
 from hivemind.proxy.asgi import Scope
 from hivemind.proxy.routing import Routes

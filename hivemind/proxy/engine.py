@@ -24,8 +24,7 @@ from hivemind.scheduler.types import Failure, Price, Request, Usage
 from hivemind.store.ledger import Ledger
 from hivemind.store.store import Store
 from hivemind.wire.command_names import fit_to_show, spelled
-from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
 from hivemind.world.world import World
 
 SAMPLE_EVERY_S = 1.0

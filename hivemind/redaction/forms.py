@@ -108,13 +108,7 @@ FORMS: tuple[Form, ...] = (
     Form("Docker", ("dckr_pat_", "dckr_oat_"), _URL64, 20, "https://docs.docker.com/security/for-developers/"),
     Form("Postman", ("PMAK-",), _HEX + "-", 40, "https://learning.postman.com; gitleaks postman-api-token"),
     # --- Clouds and services --------------------------------------------------------------------------------------
-    Form(
-        "AWS (access key id)",
-        ("AKIA", "ASIA", "ABIA", "ACCA"),
-        _UPPER,
-        16,
-        "AWS, IAM user guide, identifiers",
-    ),
+    Form("AWS (access key id)", ("AKIA", "ASIA", "ABIA", "ACCA"), _UPPER, 16, "AWS, IAM user guide, identifiers"),
     Form("Alibaba Cloud", ("LTAI",), _ALNUM, 12, "gitleaks alibaba-access-key-id"),
     Form("DigitalOcean", ("dop_v1_", "doo_v1_", "dor_v1_"), _HEX, 40, "https://docs.digitalocean.com/reference/api/"),
     Form("Cloudflare", ("cfut_", "cfat_", "cfk_"), _ALNUM, 40, "trufflehog cloudflareapitoken"),

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from hivemind.redaction.names import is_secret, is_shown, query_fields
 from hivemind.redaction.text import MASK, decodings, holds_key, mask_values, printable, redact, shortened
-from hivemind.redaction.values import SCHEME, SHORTEST, TOKEN_IN_PATH, Headers, texts
+from hivemind.redaction.values import SCHEME, SHORTEST, TOKEN_IN_PATH, Headers, is_secret, is_shown, query_fields, texts
 
 _LONGEST_CACHED = 300
 """Most bytes of a header that is cached."""

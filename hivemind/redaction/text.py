@@ -52,7 +52,15 @@ def redact(text: str, longest: int | None = LONGEST_TEXT) -> str:
         text = shortened(text, longest)
     for pattern in _ANNOUNCED:
         text = pattern.sub(rf"\1\2{MASK}", text)
-    return _without_keys(text)
+    finder = text_finder()
+    parts: list[str] = []
+    done = 0
+    for match in finder.pattern.finditer(text):
+        start, end = finder.span(match)
+        # A key may begin within the previous one; the rest of it follows that one.
+        parts += [text[done:start], MASK] if start >= done else []
+        done = end
+    return "".join((*parts, text[done:])) if parts else text
 
 
 def shortened(text: str, longest: int) -> str:
@@ -146,15 +154,3 @@ def _cut(shown: str, whole: str) -> str:
 
 def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-
-
-def _without_keys(text: str) -> str:
-    finder = text_finder()
-    parts: list[str] = []
-    done = 0
-    for match in finder.pattern.finditer(text):
-        start, end = finder.span(match)
-        # A key may begin within the previous one; the rest of it follows that one.
-        parts += [text[done:start], MASK] if start >= done else []
-        done = end
-    return "".join((*parts, text[done:])) if parts else text

@@ -1,4 +1,4 @@
-"""The credentials that one request or answer carries, found by the names of headers and fields."""
+"""The credentials that one request or answer carries, found by the names of headers and query fields."""
 
 from __future__ import annotations
 
@@ -8,7 +8,85 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import unquote, urlsplit
 
-from hivemind.redaction.names import SHOWN, is_secret, query_fields
+# --- Names ------------------------------------------------------------------------------------------------------------
+
+_LONGEST_NAME = 1000
+"""A longer name isn't searched, and counts as a credential's."""
+_SECRET = re.compile(
+    r"authori[sz]ation|authentication|cookie|passw|passphrase|secret|credential|signature|assertion|api[-_]?key|bearer"
+    r"|jwt|(?:^|[-_.$])(?:key|token|auth|sig|pass|pwd|pat)$",
+    re.IGNORECASE,
+)
+"""Not `tokens`: providers count those in headers."""
+_HTTP = """
+    accept accept-charset accept-encoding accept-language accept-ranges age allow alt-svc cache-control
+    cdn-cache-control connection content-disposition content-encoding content-language content-length
+    content-location content-range content-type date etag expect expires forwarded from host if-match
+    if-modified-since if-none-match if-range if-unmodified-since keep-alive last-modified link location
+    max-forwards origin pragma priority proxy-authenticate proxy-connection range referer refresh retry-after
+    retry-after-ms server server-timing strict-transport-security te timing-allow-origin trailer
+    transfer-encoding upgrade upgrade-insecure-requests user-agent vary via warning www-authenticate
+"""
+"""The IANA's registry of HTTP field names, as far as they are met with here."""
+_EDGES = """
+    alt-used cf-cache-status cf-connecting-ip cf-ipcountry cf-ray cf-visitor content-security-policy cdn-loop
+    cross-origin-opener-policy cross-origin-resource-policy dnt fly-request-id nel permissions-policy
+    referrer-policy report-to reporting-endpoints speculation-rules traceparent tracestate x-accel-buffering
+    x-amz-cf-id x-amz-cf-pop x-amzn-requestid x-amzn-trace-id x-azure-ref x-b3-sampled x-b3-spanid x-b3-traceid
+    x-cache x-cloud-trace-context x-content-type-options x-correlation-id x-dns-prefetch-control x-download-options
+    x-forwarded-for x-forwarded-host x-forwarded-port x-forwarded-proto x-frame-options x-ms-region
+    x-ms-client-request-id x-ms-request-id x-original-uri x-powered-by x-real-ip x-request-id x-requested-with
+    x-response-time x-robots-tag x-runtime x-served-by x-timer x-trace-id x-vercel-cache x-vercel-id
+    x-xss-protection
+"""
+"""Of gateways and content delivery networks, tracing and browsers."""
+_CLIENTS = """
+    anthropic-beta anthropic-client-platform anthropic-dangerous-direct-browser-access anthropic-version
+    anthropic-workspace-id chatgpt-account-id conversation_id copilot-integration-id editor-plugin-version
+    editor-version http-referer openai-intent originator session-id session_id thread-id version x-app
+    x-claude-code-agent-id x-claude-code-parent-agent-id x-claude-code-request-class x-claude-code-session-id
+    x-github-api-version x-goog-api-client x-goog-user-project x-hivemind-agent x-hivemind-agent-id
+    x-hivemind-priority x-initiator x-stainless-arch x-stainless-async x-stainless-helper-method x-stainless-lang
+    x-stainless-os x-stainless-package-version x-stainless-read-timeout x-stainless-retry-count x-stainless-runtime
+    x-stainless-runtime-version x-stainless-timeout x-title
+"""
+_PROVIDERS = """
+    anthropic-organization-id apim-request-id azureml-model-deployment azureml-model-session inference-id
+    openai-organization openai-processing-ms openai-project openai-version request-id x-gemini-service-tier
+    x-groq-region x-model x-model-id x-provider x-should-retry
+"""
+
+SHOWN = frozenset(f"{_HTTP}{_EDGES}{_CLIENTS}{_PROVIDERS}".split())
+"""Headers that are known to carry no credential. A credential that is put into one all the same is recognised by its
+form or its value."""
+
+_FAMILIES = """
+    access-control- anthropic-fast- anthropic-priority- anthropic-ratelimit- cerebras- helicone-cache- openai-beta
+    ratelimit- sec-ch- sec-fetch- x-claude- x-codex- x-envoy- x-goog-request- x-hivemind- x-kong- x-litellm-
+    x-ms-rai- x-openai- x-opencode- x-ratelimit- x-stainless-
+"""
+SHOWN_PREFIXES = tuple(_FAMILIES.split())
+"""Prefixes of such headers. A name within one may still be a credential's, as `x-hivemind-token` is."""
+
+
+def is_secret(name: str) -> bool:
+    """Return whether the value of a header or query field of this name is a credential."""
+    return len(name) > _LONGEST_NAME or _SECRET.search(name) is not None
+
+
+def is_shown(name: str) -> bool:
+    """Return whether a header, named in lower case, is known to carry no credential."""
+    return name in SHOWN or (name.startswith(SHOWN_PREFIXES) and not is_secret(name))
+
+
+def query_fields(query: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each raw field of a query, its decoded name, and its raw value."""
+    for field in query.split("&"):
+        name, _, value = field.partition("=")
+        yield field, (unquote(name) if "%" in name else name).lower() if value else name, value
+
+
+# --- Values -----------------------------------------------------------------------------------------------------------
 
 Headers = Sequence[tuple[bytes, bytes]]
 

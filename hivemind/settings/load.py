@@ -53,7 +53,9 @@ def from_flags(namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd
     Raises: UsageError, as :func:`load`.
     """
     file = from_file(_named_file(namespace, environ), cwd)
-    return _settings(chain(file, from_environment(environ), from_command_line(namespace)))
+    values = given_flags(namespace)
+    flags = (Given(option.path, values[option.key], option.flag) for option in options() if option.key in values)
+    return _settings(chain(file, from_environment(environ), flags))
 
 
 def from_file_alone(text: str, shown: str) -> Settings:
@@ -77,12 +79,6 @@ def _named_file(namespace: argparse.Namespace, environ: Mapping[str, str]) -> st
 
 
 # --- Sources ----------------------------------------------------------------------------------------------------------
-
-
-def from_command_line(namespace: argparse.Namespace) -> Iterator[Given]:
-    """Return what the flags say."""
-    values = given_flags(namespace)
-    return (Given(option.path, values[option.key], option.flag) for option in options() if option.key in values)
 
 
 def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:

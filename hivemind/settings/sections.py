@@ -31,11 +31,7 @@ class Section(BaseModel):
     """A group: `--circuit.window`, `HIVEMIND_CIRCUIT__WINDOW`, or `window` under `[circuit]`."""
 
     model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        hide_input_in_errors=True,
-        validate_default=True,
+        frozen=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True, validate_default=True
     )
 
 

@@ -12,9 +12,8 @@ from hivemind.providers.encoding import decode_body
 from hivemind.providers.profiles import family
 from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.heads import masked_path
-from hivemind.redaction.names import is_secret, query_fields
 from hivemind.redaction.text import identifier, label, mask_any_length, mask_values
-from hivemind.redaction.values import longest_first
+from hivemind.redaction.values import is_secret, longest_first, query_fields
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, FailureKind, Request, record
 from hivemind.settings import Origin

@@ -15,7 +15,7 @@ from hivemind.redaction.heads import masked_headers, masked_method, masked_path
 from hivemind.redaction.values import credentials_in, longest_first
 from hivemind.wire.headers import Headers
 from hivemind.wire.request_head import size_of
-from hivemind.world.request_view import REQUESTS_KEPT, RequestDetail
+from hivemind.world.snapshot import REQUESTS_KEPT, RequestDetail
 
 BYTES_KEPT = 16 << 20
 """Bytes of all heads together, with their overhead; beyond it the oldest are dropped."""

@@ -13,7 +13,7 @@ from hivemind.scheduler.types import Price, Usage
 from hivemind.text.humanise import duration, plural
 from hivemind.world.lifecycle import Attempt
 from hivemind.world.lines import words
-from hivemind.world.request_view import DECISIONS_KEPT, REQUESTS_KEPT, REQUESTS_PAGE, Decision, RequestDetail, Requests
+from hivemind.world.snapshot import DECISIONS_KEPT, REQUESTS_KEPT, REQUESTS_PAGE, Decision, RequestDetail, Requests
 from hivemind.world.state import Note
 from hivemind.world.tickets import TicketFold
 

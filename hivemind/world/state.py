@@ -38,7 +38,7 @@ class OpenTicket:
     priority: Priority = Priority.NORMAL
     state: str = "queued"
     """One of :data:`~hivemind.world.snapshot.TICKET_STATES`, or once it has ended of
-    :data:`~hivemind.world.request_view.ENDS`."""
+    :data:`~hivemind.world.snapshot.ENDS`."""
     since: float = 0.0
     """When it entered that state."""
     attempt: int = 0

@@ -9,8 +9,7 @@ from operator import attrgetter
 from hivemind.scheduler.events import Abandoned, Finished, Hold, LaneState
 from hivemind.scheduler.types import Price
 from hivemind.world.lifecycle import Attempt, Lifecycle
-from hivemind.world.request_view import DECISIONS_KEPT, AttemptView, RequestView
-from hivemind.world.snapshot import TicketView
+from hivemind.world.snapshot import DECISIONS_KEPT, AttemptView, RequestView, TicketView
 from hivemind.world.state import AttemptState, OpenTicket
 
 STOPPED = "agent_stopped"
@@ -84,13 +83,10 @@ class TicketFold(Lifecycle):
 
     def request_view(self, price: Price | None) -> RequestView:
         """Return the view of a request, open or ended; the same object until it changes."""
-        if self.view is None:
-            self.view = self._request_view(price)
-        return self.view
-
-    def _request_view(self, price: Price | None) -> RequestView:
+        if self.view is not None:
+            return self.view
         arrived, end = self.arrived, self.end
-        return RequestView(
+        self.view = RequestView(
             ticket=arrived.ticket,
             agent=arrived.agent,
             lane=arrived.lane,
@@ -109,6 +105,7 @@ class TicketFold(Lifecycle):
             dollars=None if end is None or price is None else self._dollars(price),
             last_error=self.last_error,
         )
+        return self.view
 
     def _dollars(self, price: Price) -> float | None:
         used = [attempt.usage for attempt in self.attempts if attempt.failed is not None]

@@ -23,8 +23,17 @@ from hivemind.world.lanes import Curves, Queue
 from hivemind.world.lifecycle import OpenRequests
 from hivemind.world.lines import SHOWN_BY_EVENTS, knob_value, line_of
 from hivemind.world.request_log import RequestLog
-from hivemind.world.request_view import ATTEMPTS_KEPT, RequestDetail, Requests
-from hivemind.world.snapshot import QUEUE_SHOWN, AgentView, LaneView, Line, Snapshot, Totals
+from hivemind.world.snapshot import (
+    ATTEMPTS_KEPT,
+    QUEUE_SHOWN,
+    AgentView,
+    LaneView,
+    Line,
+    RequestDetail,
+    Requests,
+    Snapshot,
+    Totals,
+)
 from hivemind.world.state import Capture, Carried, Counts, WorldState
 from hivemind.world.tasks import TaskBook
 from hivemind.world.tickets import STOPPED, Held, TicketFold

@@ -25,8 +25,7 @@ from hivemind.control.app import control_app
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import Event
 from hivemind.store.token_file import Key
-from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
 from hivemind_mock.provider.serve import serving
 
 TOKEN = "control-token-of-the-tests"

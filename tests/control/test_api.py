@@ -17,7 +17,7 @@ from hivemind import __version__
 from hivemind.control.codec import decode_snapshot
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.types import Priority
-from hivemind.world.request_view import REQUESTS_PAGE
+from hivemind.world.snapshot import REQUESTS_PAGE
 
 
 def error_of(answer: httpx.Response) -> tuple[int, str]:

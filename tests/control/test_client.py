@@ -20,7 +20,7 @@ from hivemind.control.client import ControlClient, ControlError
 from hivemind.control.codec import merge
 from hivemind.control.discovery import Token
 from hivemind.scheduler import commands as cmd
-from hivemind.world.request_view import REQUESTS_PAGE
+from hivemind.world.snapshot import REQUESTS_PAGE
 
 OURS = Token(TOKEN, "HIVEMIND_CONTROL_TOKEN")
 

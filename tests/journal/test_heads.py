@@ -13,7 +13,7 @@ from journal.played import BEGAN, indexed, journal, opened, some
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
-from hivemind.world.request_view import RequestDetail
+from hivemind.world.snapshot import RequestDetail
 
 _ENDS = (ev.Finished, ev.AttemptFailed)
 

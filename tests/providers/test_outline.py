@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemind.providers import outline
-from hivemind.providers.outline import SLICE, Outline
-from hivemind.providers.prompt import size_chars
+from hivemind.providers.outline import SLICE, Outline, size_chars
 
 PAYLOAD = base64.b64encode(bytes(range(256)) * 40).decode()
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from hivemind.providers import prompt
-from hivemind.providers.prompt import size_chars
+from hivemind.providers import outline
+from hivemind.providers.outline import size_chars
 
 PAYLOAD = base64.b64encode(bytes(range(256)) * 8).decode()
 N = len(PAYLOAD)
@@ -77,7 +77,7 @@ def test_work_is_bounded(start: bytes, unit: bytes, looks: int, monkeypatch: pyt
             return self._pattern.fullmatch(*where)
 
     for name in ("_OPENING", "_BASE64"):
-        monkeypatch.setattr(prompt, name, Counting(getattr(prompt, name)))
+        monkeypatch.setattr(outline, name, Counting(getattr(outline, name)))
     body = start + unit * (900_000 // len(unit))
     assert size_chars(body) <= len(body)
     assert 0 < count <= looks

@@ -16,8 +16,7 @@ import zstandard
 from hivemind.providers import dialect as dialects
 from hivemind.providers import encoding
 from hivemind.providers.base import Facts, StreamForm
-from hivemind.providers.dialect import SHORT
-from hivemind.providers.outline import Outline
+from hivemind.providers.outline import SHORT, Outline
 from hivemind.providers.paths import DIALECTS
 from hivemind.providers.plain import BYTES_PER_CHAR
 

@@ -7,7 +7,7 @@ from proxy.kit import Play, between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, anthropic_error, http
 
 from hivemind.host.proxy import Proxy
-from hivemind.world.request_view import RequestDetail
+from hivemind.world.snapshot import RequestDetail
 
 KEY = "sk-ant-api03-THISISSECRET0123456789"
 PLAIN = "nothing-that-looks-like-a-key-SECRET"

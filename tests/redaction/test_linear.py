@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hivemind.redaction import heads, names, text, values
+from hivemind.redaction import heads, text, values
 from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.forms import FORMS, NAMED
 
@@ -31,7 +31,7 @@ WAYS: dict[str, Callable[[str], object]] = {
     "body": lambda given: redact_body(given.encode(), ()),
     "path": lambda given: heads.masked_path(given, given),
     "header": lambda given: heads._by_name(b"user-agent", given.encode()),
-    "header name": names.is_secret,
+    "header name": values.is_secret,
     "credentials": lambda given: values.credentials_in([(b"cookie", given.encode())], given.encode()),
 }
 

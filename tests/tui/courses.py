@@ -9,8 +9,7 @@ from tui.requests import detail_of, requests_of
 from tui.worlds import world
 
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.world.request_view import AttemptView, Decision, RequestDetail, RequestView
-from hivemind.world.snapshot import Snapshot, TicketView
+from hivemind.world.snapshot import AttemptView, Decision, RequestDetail, RequestView, Snapshot, TicketView
 from hivemind_tui.state.view import View
 
 AT = 5000.0

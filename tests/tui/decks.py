@@ -15,7 +15,7 @@ from hivemind.journal.index.activity import Column, Mark
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
-from hivemind.world.request_view import RequestDetail
+from hivemind.world.snapshot import RequestDetail
 from hivemind.world.world import World
 
 KINDS: dict[type[ev.Event], str] = {

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 
 from hivemind.scheduler.types import Usage
-from hivemind.world.request_view import AttemptView, Decision, RequestDetail, RequestView
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import AttemptView, Decision, RequestDetail, RequestView, Snapshot
 
 MODELS = ("claude-opus-5-5", "claude-sonnet-5", "claude-haiku-5")
 STATES = ("streaming", "answered", "answered", "queued", "answered", "retry", "failed", "answered", "left", "refused")

@@ -10,7 +10,7 @@ from world.kit import arrived, finished, granted
 
 from hivemind import __version__
 from hivemind.api_types import RequestsPart
-from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestView
+from hivemind.world.snapshot import REQUESTS_KEPT, REQUESTS_PAGE, RequestView
 from hivemind_tui.sources.remote import RequestFeed
 
 

@@ -11,8 +11,7 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.events import GATES
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Priority
-from hivemind.world.request_view import ENDS
-from hivemind.world.snapshot import TICKET_STATES
+from hivemind.world.snapshot import ENDS, TICKET_STATES
 from hivemind_tui.render.glyphs import (
     ASCII,
     GATE_SIGNS,

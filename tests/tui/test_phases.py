@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 from tui.courses import AT, attempt, cases, lost, request
 
-from hivemind.world.request_view import RequestView
+from hivemind.world.snapshot import RequestView
 from hivemind_tui.render.glyphs import PHASES
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.render.phases import Phase, described, failures, fine, phases_of, summarised

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tui.requests import requests_of
 from tui.worlds import FakeSource, busy_source, world
 
-from hivemind.world.request_view import REQUESTS_KEPT, Requests, RequestView
+from hivemind.world.snapshot import REQUESTS_KEPT, Requests, RequestView
 from hivemind_tui.commands import navigation
 from hivemind_tui.state.view import View, ViewBuilder
 

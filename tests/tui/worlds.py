@@ -14,8 +14,18 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
 from hivemind.settings.write import Draft
-from hivemind.world.request_view import RequestDetail, Requests, RequestView
-from hivemind.world.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView, Totals
+from hivemind.world.snapshot import (
+    AgentView,
+    CurvePoint,
+    LaneView,
+    Line,
+    RequestDetail,
+    Requests,
+    RequestView,
+    Snapshot,
+    TicketView,
+    Totals,
+)
 from hivemind_tui.sources.base import Link
 
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory-refactors")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.redaction.names import is_secret
-from hivemind.redaction.values import credentials_in
+from hivemind.redaction.values import credentials_in, is_secret
 from hivemind.scheduler.types import Priority
 from hivemind.wire.headers import Headers
 from hivemind.wire.recent_heads import Heads, RecentHeads, size_of_head
-from hivemind.world.request_view import RequestDetail, RequestView
+from hivemind.world.snapshot import RequestDetail, RequestView
 
 NOTHING_YET = RequestView(
     1, "ann", "up:1", "m", Priority.NORMAL, False, "queued", 0.0, None, 0.0, (), None, None, 0, 9, None, ""

@@ -15,7 +15,7 @@ from hivemind.scheduler.types import FailureKind, Priority, Usage
 from hivemind.world import lanes
 from hivemind.world import request_log as requests
 from hivemind.world import world as fold
-from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE
+from hivemind.world.snapshot import REQUESTS_KEPT, REQUESTS_PAGE
 from hivemind.world.world import World
 
 DAY_S = 24 * 3600.0

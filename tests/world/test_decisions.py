@@ -22,7 +22,7 @@ from world.kit import (
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import GATES
 from hivemind.scheduler.types import FailureKind, Usage
-from hivemind.world.request_view import DECISIONS_KEPT
+from hivemind.world.snapshot import DECISIONS_KEPT
 from hivemind.world.world import World
 
 ARRIVAL = "arrived with priority normal, about 100 tokens in, 256 out"

@@ -7,7 +7,7 @@ from world.kit import LANE, USED, abandoned, arrived, commanded, failed, finishe
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.world.request_view import ATTEMPTS_KEPT, ENDS, REQUESTS_PAGE, AttemptView, RequestView
+from hivemind.world.snapshot import ATTEMPTS_KEPT, ENDS, REQUESTS_PAGE, AttemptView, RequestView
 from hivemind.world.world import World
 
 

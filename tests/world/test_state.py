@@ -14,7 +14,7 @@ from world.kit import arrived, granted, hold, state, told
 from hivemind.journal.codec import event_of, line_of
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
-from hivemind.world.request_view import RequestDetail
+from hivemind.world.snapshot import RequestDetail
 from hivemind.world.state import Carried, WorldState
 from hivemind.world.world import World
 

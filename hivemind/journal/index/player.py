@@ -24,7 +24,7 @@ from hivemind.journal.read.reader import last_event, missing_among, open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev
-from hivemind.world.request_view import RequestDetail
+from hivemind.world.snapshot import RequestDetail
 from hivemind.world.state import Carried
 from hivemind.world.world import World
 

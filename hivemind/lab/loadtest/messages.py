@@ -24,8 +24,8 @@ from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.paths import dialect_for
-from hivemind.redaction.names import is_secret, query_fields
 from hivemind.redaction.text import MASK
+from hivemind.redaction.values import is_secret, query_fields
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import record
 from hivemind.wire.headers import HOP_BY_HOP, OWN

@@ -8,8 +8,7 @@ from functools import partial
 from typing import Concatenate, ParamSpec
 
 from hivemind.setup.clients import quick_lines
-from hivemind.world.request_view import RequestDetail, RequestView
-from hivemind.world.snapshot import AgentView, TaskView
+from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, TaskView
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, Order

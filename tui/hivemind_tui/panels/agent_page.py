@@ -11,8 +11,7 @@ from textual.strip import Strip
 from hivemind.scheduler.types import Priority
 from hivemind.setup.model import Target
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
-from hivemind.world.request_view import RequestView
-from hivemind.world.snapshot import AgentView, TicketView
+from hivemind.world.snapshot import AgentView, RequestView, TicketView
 from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.agent_table import at_least, nudged, process, state
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.text.humanise import NOTHING, short_count, short_dollars
-from hivemind.world.request_view import AttemptView, Decision, RequestDetail, RequestView
+from hivemind.world.snapshot import AttemptView, Decision, RequestDetail, RequestView
 from hivemind_tui.render.bars import Axis, bar, beginning, rounded, times_since
 from hivemind_tui.render.format import clean, clock, fit
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign

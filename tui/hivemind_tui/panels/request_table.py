@@ -8,8 +8,7 @@ from dataclasses import replace
 from textual.strip import Strip
 
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
-from hivemind.world.request_view import RequestView
-from hivemind.world.snapshot import TicketView
+from hivemind.world.snapshot import RequestView, TicketView
 from hivemind_tui.render.bars import bar, ending, times_of_day
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign

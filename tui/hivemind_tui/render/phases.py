@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hivemind.text.humanise import short_duration
-from hivemind.world.request_view import AttemptView, RequestView
+from hivemind.world.snapshot import AttemptView, RequestView
 from hivemind_tui.render.glyphs import PHASES, sign
 from hivemind_tui.render.pen import Pen, Span
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hivemind.scheduler.commands import Command
 from hivemind.settings.write import Draft, draft, write
-from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy

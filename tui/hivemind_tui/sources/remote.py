@@ -26,8 +26,16 @@ from hivemind.control.parsing import WHO_LENGTH
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
-from hivemind.world.request_view import REQUESTS_KEPT, REQUESTS_PAGE, RequestDetail, Requests, RequestView
-from hivemind.world.snapshot import Line, Snapshot, Totals
+from hivemind.world.snapshot import (
+    REQUESTS_KEPT,
+    REQUESTS_PAGE,
+    Line,
+    RequestDetail,
+    Requests,
+    RequestView,
+    Snapshot,
+    Totals,
+)
 from hivemind_tui.sources.base import Link
 
 T = TypeVar("T")

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
-from hivemind.world.request_view import RequestDetail, Requests
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
 from hivemind.world.world import World
 from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Link

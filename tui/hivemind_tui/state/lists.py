@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hivemind.scheduler.tasks import OPEN, TASK_STATES
-from hivemind.world.request_view import RequestView
-from hivemind.world.snapshot import AgentView, Line, TaskView
+from hivemind.world.snapshot import AgentView, Line, RequestView, TaskView
 from hivemind_tui.render.budgets import share_of
 from hivemind_tui.render.glyphs import PRIORITIES, sign, task_sign
 

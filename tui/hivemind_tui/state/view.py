@@ -8,8 +8,17 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from hivemind.text.shells import Shell
-from hivemind.world.request_view import REQUESTS_KEPT, RequestDetail, RequestView
-from hivemind.world.snapshot import AgentView, LaneView, Line, Snapshot, TaskView, TicketView
+from hivemind.world.snapshot import (
+    REQUESTS_KEPT,
+    AgentView,
+    LaneView,
+    Line,
+    RequestDetail,
+    RequestView,
+    Snapshot,
+    TaskView,
+    TicketView,
+)
 from hivemind_tui.loop.loop_lag import Diagnostics
 from hivemind_tui.sources.base import Link, Source
 from hivemind_tui.sources.playback import Playback
