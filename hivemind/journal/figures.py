@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Priority, Usage
@@ -86,22 +85,16 @@ class Tally:
         """Those of :class:`Figures`, by name."""
         self._dollars: float | None = None
         self._waited_s = 0.0
-        self._folds: dict[type[ev.Event], Callable[[Any], None]] = {
-            Carried: self._carried,
-            ev.Arrived: self._arrived,
-            ev.Granted: self._granted,
-            ev.AttemptFailed: self._attempt_failed,
-            ev.Finished: self._end,
-            ev.Abandoned: self._end,
-            ev.Refused: self._end,
-            ev.LaneOpened: self._open.lane_opened,
-        }
 
     def apply(self, event: ev.Event) -> None:
         """Count the next event."""
-        fold = self._folds.get(type(event))
-        if fold is not None:
-            fold(event)
+        if isinstance(event, Carried):
+            for request in self._open.carried(event)[0]:  # from now on; what was before isn't known
+                self._count(request, event.at)
+                self._counts["attempts"] += request.in_flight
+            self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
+        elif (changed := self._open.apply(event)) is not None:
+            self._request_changed(changed, event)
 
     def figures(self) -> Figures:
         """The run so far."""
@@ -119,46 +112,28 @@ class Tally:
             together=_waits([each for waits in self.waits.values() for each in waits]),
         )
 
-    def _carried(self, event: Carried) -> None:
-        """Count requests that are new; they are measured from this moment on."""
-        for request in self._open.carried(event)[0]:
-            self._count(request, event.at)
-            self._counts["attempts"] += request.in_flight
-        self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
-
-    def _arrived(self, event: ev.Arrived) -> None:
-        self._count(self._open.arrived(event), event.at)
-
     def _count(self, request: Lifecycle, at: float) -> None:
         if self._began is None:
             self._began = at
         self._counts["requests"] += 1
         self._last_good.setdefault(request.arrived.agent, False)
 
-    def _granted(self, event: ev.Granted) -> None:
-        if self._open.granted(event) is not None:
-            self._counts["attempts"] += 1
-            self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
-
-    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
-        request = self._open.attempt_failed(event)
-        if request is None:
-            return
-        self._use(request, event.usage, wasted=True)
-        if event.retry_in_s is None:
+    def _request_changed(self, request: Lifecycle, event: ev.Event) -> None:
+        match event:
+            case ev.Arrived():
+                self._count(request, event.at)
+            case ev.Granted():
+                self._counts["attempts"] += 1
+                self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
+            case ev.AttemptFailed() | ev.Abandoned():
+                self._use(request, event.usage, wasted=True)
+            case ev.Finished():
+                self._counts["rescued"] += event.attempts > 1
+                self._use(request, event.usage, wasted=False)
+        if request.end is not None:
             self._over(request, event.at)
-        else:
+        elif isinstance(event, ev.AttemptFailed):
             self._counts["retries"] += 1
-
-    def _end(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> None:
-        request = self._open.ended(event)
-        if request is None:
-            return
-        if isinstance(event, ev.Finished):
-            self._counts["rescued"] += event.attempts > 1
-        if not isinstance(event, ev.Refused):
-            self._use(request, event.usage, wasted=isinstance(event, ev.Abandoned))
-        self._over(request, event.at)
 
     def _over(self, request: Lifecycle, at: float) -> None:
         arrived = request.arrived

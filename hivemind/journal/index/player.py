@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
 from hivemind.journal.index.index_state import JournalIndex, Start
 from hivemind.journal.read.cursor import LONGEST_LINE, Cursor, moment_of
 from hivemind.journal.read.damage import Damage
-from hivemind.journal.read.reader import last_event, missing_among, open_journal, readable
+from hivemind.journal.read.reader import gc_paused, last_event, missing_among, open_journal, readable
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
 from hivemind.scheduler import events as ev
@@ -159,7 +158,7 @@ class Player:
     def seek(self, at: float) -> None:
         """Go to that moment. Raises: UsageError: the journal can't be read any more."""
         at = max(at, self.begins_at)
-        with self._reading(), _uncollected():
+        with self._reading(), gc_paused():
             start = self._known.start_before(at)
             if not self._may_go_on(at, start):
                 self._begin(start)
@@ -282,18 +281,6 @@ class Player:
             contextlib.closing(Cursor(self.parts, self.began, self._known.place_before(at))) as cursor,
         ):
             yield from (event for event in cursor.to_end() if not isinstance(event, _NOT_SHOWN))
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Switch the garbage collector off: folding makes many objects and no garbage cycles."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def _lines(parts: tuple[Path, ...], offset: int) -> Iterator[bytes]:

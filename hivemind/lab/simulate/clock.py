@@ -34,24 +34,25 @@ class _JumpingSelector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.outside: Callable[[], bool] = lambda: False
+        self.jobs = 0
+        """Running jobs of executors."""
+        self.own_files = 0
+        """Files that the loop itself watches."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
-        if self.outside() or (timeout is None and threading.active_count() > 1):
-            return self._wait(timeout)
+        outside = self.jobs > 0 or len(self.get_map()) > self.own_files
+        if outside or (timeout is None and threading.active_count() > 1):
+            started = time.monotonic()
+            ready = super().select(timeout)
+            self.now += time.monotonic() - started
+            return ready
         if timeout is None:
             raise Stalled("every task waits for something that can't happen any more")
         # nextafter: however small the step, the clock moves, so the loop can't spin on a rounding error.
         self.now = max(self.now + timeout, math.nextafter(self.now, math.inf))
-        return ready
-
-    def _wait(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
-        started = time.monotonic()
-        ready = super().select(timeout)
-        self.now += time.monotonic() - started
         return ready
 
 
@@ -60,11 +61,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self._clock = _JumpingSelector()
-        self._jobs = 0
         super().__init__(self._clock)
         self._clock_resolution = _RESOLUTION_S
-        self._own_files = len(self._clock.get_map())
-        self._clock.outside = self._outside
+        self._clock.own_files = len(self._clock.get_map())
 
     def time(self) -> float:
         return self._clock.now
@@ -73,24 +72,20 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self, executor: concurrent.futures.Executor | None, func: Callable[[*Ts], T], *args: *Ts
     ) -> asyncio.Future[T]:
         future = super().run_in_executor(executor, func, *args)
-        self._jobs += 1
+        self._clock.jobs += 1
         future.add_done_callback(self._job_done)
         return future
 
     async def shutdown_default_executor(self, *timeout: float) -> None:
         """As the base class has it; its time limit (Python 3.12) doesn't jump ahead of the threads it waits for."""
-        self._jobs += 1
+        self._clock.jobs += 1
         try:
             await super().shutdown_default_executor(*timeout)
         finally:
-            self._jobs -= 1
+            self._clock.jobs -= 1
 
     def _job_done(self, _: asyncio.Future[Any]) -> None:
-        self._jobs -= 1
-
-    def _outside(self) -> bool:
-        """Whether something other than a timer can wake the loop."""
-        return self._jobs > 0 or len(self._clock.get_map()) > self._own_files
+        self._clock.jobs -= 1
 
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -13,7 +11,7 @@ from typing import Any
 
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures, Tally
-from hivemind.journal.read.reader import open_journal
+from hivemind.journal.read.reader import gc_paused, open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
 from hivemind.lab.trace.steps import RequestStep
@@ -174,15 +172,3 @@ def _caveats(providers: Mapping[str, FittedProvider]) -> list[str]:
             only = f"only {plural(answers, 'answer')}" if answers else "no answer"
             lines.append(f"{name}: {only}, so little is known of how long they take")
     return [*dict.fromkeys(lines)]
-
-
-@contextlib.contextmanager
-def gc_paused() -> Iterator[None]:
-    """Meanwhile nothing is collected: for work that makes few cycles, takes seconds, and ends."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

@@ -15,9 +15,10 @@ from hivemind import __version__
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.files import SUFFIX
+from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.write.sink import JournalSink
 from hivemind.lab.simulate.overrides import Change, apply_changes
-from hivemind.lab.simulate.recording import Recording, gc_paused
+from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import Simulation
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
