@@ -127,6 +127,14 @@ def event_of(line: bytes) -> ev.Event:
     return _slowly(line)
 
 
+def event_if_any(line: bytes) -> ev.Event | None:
+    """The event that a line holds; None: it holds none that is known here."""
+    try:
+        return event_of(line)
+    except (BadLine, Unknown):
+        return None
+
+
 def _slowly(line: bytes) -> ev.Event:
     """A line that is checked, has infinite numbers, fields in another order or another version, or is none at all."""
     try:

@@ -230,8 +230,10 @@ def test_where_none_can_be_beside_the_journal_it_is_elsewhere(tmp_path: Path) ->
     path = journal(tmp_path, some(count=300))
     index_path(path).mkdir()
     with contextlib.closing(Player(path)) as player:
+        wait_for_the_index(player)
         place = player._known._place
         assert place.parent != tmp_path
+        player.look()
         wait_for_the_index(player)
         assert player.known_to == 1
         assert place.exists()

@@ -6,6 +6,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -24,19 +25,16 @@ _BODY_WITHIN = 200
 """The body of an answer is written after its end, by so many requests later at most."""
 
 
+@dataclass(slots=True, eq=False)
 class ExportedRequest(Lifecycle):
     """One request, with the bodies that were recorded of it."""
 
-    __slots__ = ("body", "body_chars", "ended_as", "response_bodies")
-
-    def __init__(self, arrived: ev.Arrived, provider: str) -> None:
-        super().__init__(arrived, provider)
-        self.body: RequestBody | None = None
-        self.response_bodies: dict[int, ResponseBody] = {}
-        """By attempt."""
-        self.body_chars = 0
-        self.ended_as = 0
-        """How many requests had ended when it did, itself included."""
+    body: RequestBody | None = None
+    response_bodies: dict[int, ResponseBody] = field(default_factory=dict)
+    """By attempt."""
+    body_chars: int = 0
+    ended_as: int = 0
+    """How many requests had ended when it did, itself included."""
 
     @property
     def outcome(self) -> str:

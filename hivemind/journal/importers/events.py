@@ -96,8 +96,8 @@ class EventBuilder:
         """`of` is the request's ticket, agent and lane, `following` when its next attempt began."""
         entry, failure = tried.entry, tried.failure
         sent_at, end = entry.sent_at - self._began, entry.ended_at - self._began
-        if entry.hints.refused:
-            yield ev.Refused(end, *of, entry.hints.refused, entry.status)
+        if entry.hints.reason:
+            yield ev.Refused(end, *of, entry.hints.reason, entry.status)
             return
         yield ev.Granted(sent_at, *of, number, entry.sent_at - entry.began_at)
         if entry.first_at is not None:

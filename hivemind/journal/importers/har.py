@@ -17,7 +17,6 @@ from hivemind.journal.codec import BOM
 from hivemind.journal.importers.parsed import LARGEST, Entry, Headers, Hints, Unreadable, lower
 from hivemind.journal.read.reader import opened
 from hivemind.providers.sse import ArraySplitter
-from hivemind.scheduler.types import FailureKind, Usage
 
 _ENTRIES = b'"entries"'
 _PARTS = ("blocked", "dns", "connect", "send", "wait", "receive")
@@ -104,25 +103,10 @@ def _times(values: object) -> tuple[float, float, float]:
 
 
 def _hints(ours: dict[str, Any], content: dict[str, Any]) -> Hints:
-    if not ours:
-        return Hints()
-    ticket, kind, end = _number(ours, "ticket"), _text(ours, "kind"), _text(ours, "end")
     try:
-        usage = msgspec.convert(content.get("_usage"), Usage | None)
+        return msgspec.convert({**ours, "usage": content.get("_usage")}, Hints)
     except msgspec.ValidationError:
-        usage = None
-    return Hints(
-        agent=_text(ours, "agent"),
-        ticket=None if ticket is None else int(ticket),
-        attempt=int(_number(ours, "attempt") or 0),
-        model=_text(ours, "model"),
-        stream=ours.get("stream") is True,
-        size_chars=max(0, int(_number(ours, "size_chars") or 0)),
-        kind=FailureKind(kind) if kind in {each.value for each in FailureKind} else None,
-        left=end == "left",
-        refused=_text(ours, "reason") if end == "refused" else "",
-        usage=usage,
-    )
+        return Hints()
 
 
 def _part(values: object, name: str) -> dict[str, Any]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import Annotated
+
+import msgspec
 
 from hivemind.agent_names import LOOKS_LIKE_A_KEY, BadName, normalised
 from hivemind.providers.base import Facts, Limits, StreamForm, Tap, TapState
@@ -63,12 +66,12 @@ class Hints:
     attempt: int = 0
     model: str = ""
     stream: bool = False
-    size_chars: int = 0
+    size_chars: Annotated[int, msgspec.Meta(ge=0)] = 0
     kind: FailureKind | None = None
     """How it failed."""
-    left: bool = False
-    """The client gave it up."""
-    refused: str = ""
+    end: str = ""
+    """How the request ended; `left`: the client gave it up."""
+    reason: str = ""
     """Why the proxy answered it itself."""
     usage: Usage | None = None
 
@@ -148,7 +151,7 @@ def parse_entry(entry: Entry, claims: Claims) -> ParsedAttempt | None:
     showable = place.path.isprintable() and len(place.path) <= _LONGEST_PATH
     identity = _identity(entry, place, client, facts, profile.auth_headers, secrets, claims)
     state = _read_answer(entry, dialect.tap(entry.answer_headers, facts))
-    left = entry.hints.left or (not entry.status and _says(entry.error, _LEFT))
+    left = entry.hints.end == "left" or (not entry.status and _says(entry.error, _LEFT))
     failure = None if left else _failure(entry, facts, state, secrets)
     return ParsedAttempt(
         entry=entry,
@@ -193,22 +196,21 @@ def _identity(
 ) -> Identity:
     """As the proxy would have it; a name that it would refuse isn't taken."""
     headers = fields(entry.headers)
-    named = place.agent
+    credential = fingerprint(headers, entry.query, auth_headers)
     try:
-        named = normalised(entry.hints.agent) if entry.hints.agent else named
+        named = normalised(entry.hints.agent) if entry.hints.agent else place.agent
         identity = identify(
             claims,
             client,
             facts.session,
             name=claimed_name(headers, named),
-            credential=fingerprint(headers, entry.query, auth_headers),
+            credential=credential,
             priority=headers.get(PRIORITY_HEADER),
         )
         if any(each in identity.agent for each in secrets):
             raise BadName(LOOKS_LIKE_A_KEY)
         return identity
     except (BadName, RequestRefused):
-        credential = fingerprint(headers, entry.query, auth_headers)
         return Identity(f"key-{credential}", None, False, credential, None)
 
 

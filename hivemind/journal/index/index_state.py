@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hivemind.journal.codec import BadLine, Unknown, event_of
+from hivemind.journal.codec import event_if_any
 from hivemind.journal.files import parts_from
 from hivemind.journal.index.activity import Mark, Overview
 from hivemind.journal.index.index import IndexReader, Stale, StoredBlock, header_of, index_path, open_index
@@ -219,28 +218,14 @@ class JournalIndex:
         elif self._wait:
             self._wait -= 1
         else:
-            self._start()
-
-    def _start(self) -> None:
-        if self._folder is None and not self._writable() and not self._elsewhere():
-            self._wanted = False
-            return
-        # -P: don't import from the current folder.
-        program = [sys.executable, "-P", "-m", "hivemind.journal.index.builder"]
-        arguments = [str(self._path.absolute()), str(self._place.absolute()), "priced" if self._priced else "plain"]
-        nothing = subprocess.DEVNULL
-        try:
-            self._maker = subprocess.Popen([*program, *arguments], stdin=nothing, stdout=nothing, stderr=nothing)
-        except OSError:
-            self._wanted = False
-
-    def _writable(self) -> bool:
-        try:
-            fd = os.open(self._place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError:
-            return False
-        os.close(fd)
-        return True
+            # -P: don't import from the current folder.
+            program = [sys.executable, "-P", "-m", "hivemind.journal.index.builder"]
+            arguments = [str(self._path.absolute()), str(self._place.absolute()), "priced" if self._priced else "plain"]
+            nothing = subprocess.DEVNULL
+            try:
+                self._maker = subprocess.Popen([*program, *arguments], stdin=nothing, stdout=nothing, stderr=nothing)
+            except OSError:
+                self._wanted = False
 
     def _elsewhere(self) -> bool:
         """Use a temporary folder for the index from now on. Return whether there is a new one."""
@@ -266,8 +251,5 @@ def _carried(part: Path) -> Carried | None:
     """Return the state after a part's first line, if there is one."""
     with part.open("rb") as file:
         file.readline(LONGEST_LINE)
-        try:
-            event = event_of(file.readline(LONGEST_LINE))
-        except (BadLine, Unknown):
-            return None
+        event = event_if_any(file.readline(LONGEST_LINE))
     return event if isinstance(event, Carried) else None

@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from hivemind.errors import UsageError
-from hivemind.journal.codec import BadLine, Unknown, event_of
+from hivemind.journal.codec import event_if_any
 from hivemind.journal.event_text import describe
 from hivemind.journal.index.activity import Column, Mark
 from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
@@ -251,9 +251,7 @@ class Player:
         wanted = re.compile(rb'\{"v":\d+,"event":"%b","at":[^,]+,"ticket":%d,%b' % (kind.encode(), ticket, more))
         for line in _lines(parts[part:], offset):
             if wanted.match(line):
-                with contextlib.suppress(BadLine, Unknown):
-                    return event_of(line)
-                return None
+                return event_if_any(line)
             if (moment_of(line[:256]) or at) > at + _AFTER_S:
                 return None
         return None

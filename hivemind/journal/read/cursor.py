@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hivemind.journal.codec import BOM, BadLine, Unknown, begin_of, event_of, version_of
+from hivemind.journal.codec import BOM, BadLine, Unknown, begin_of, event_if_any, event_of, version_of
 from hivemind.journal.read.damage import LONGEST_S, Damage, EventOrder, OrderState
 from hivemind.journal.records import VERSION, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
@@ -176,12 +176,7 @@ def _mended(line: bytes, error: BadLine, where: str, damage: Damage) -> Event | 
     if not plain.strip():
         return None
     nuls = plain.startswith(b"\0") or plain.rstrip(b"\r\n").endswith(b"\0")
-    event = None
-    if nuls or plain is not line:
-        try:
-            event = event_of(plain.strip(b"\0\r\n"))
-        except (BadLine, Unknown):
-            event = None
+    event = event_if_any(plain.strip(b"\0\r\n")) if nuls or plain is not line else None
     if event is not None and not nuls:
         return event
     if not nuls and len(line) < LONGEST_LINE and not line.endswith(b"\n"):

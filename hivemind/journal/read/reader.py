@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from hivemind.errors import UsageError
-from hivemind.journal.codec import BOM, BadLine, Unknown, event_of, version_of
+from hivemind.journal.codec import BOM, event_if_any, version_of
 from hivemind.journal.files import by_beginning, later_parts, part_of, part_path, parts_from, parts_in
 from hivemind.journal.read.cursor import Cursor
 from hivemind.journal.read.damage import Damage
@@ -201,10 +201,7 @@ def last_event(path: Path) -> Event | None:
 
 
 def _event(line: bytes) -> Event | None:
-    try:
-        return event_of(line.removeprefix(BOM).strip(b"\0\r\n"))
-    except (BadLine, Unknown):
-        return None
+    return event_if_any(line.removeprefix(BOM).strip(b"\0\r\n"))
 
 
 def _next_event(file: IO[bytes]) -> Event | None:

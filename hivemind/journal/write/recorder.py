@@ -199,20 +199,17 @@ class Recorder:
         try:
             self._add(Batch(encoded([]), [(0, one)]) if isinstance(one, DeferredLines) else Batch(encoded([one])))
         except _UNWRITABLE as error:
-            self._note_unwritable(one, error)
+            self._lost += 1
+            self._lost_before += 1
+            if type(one) not in self._unwritable:
+                self._unwritable.add(type(one))
+                _log.error("an event can't be written down (%s: %s)", type(one).__name__, error)
 
     def _add(self, batch: Batch) -> None:
         self._made.append(batch)
         self._count += batch.count
         self._size += batch.weight
         self._fresh_weight -= sum(later.weight for _, later in batch.between)
-
-    def _note_unwritable(self, event: object, error: Exception) -> None:
-        self._lost += 1
-        self._lost_before += 1
-        if type(event) not in self._unwritable:
-            self._unwritable.add(type(event))
-            _log.error("an event can't be written down (%s: %s)", type(event).__name__, error)
 
     # --- Towards the disk -----------------------------------------------------------------------------------------
 

@@ -7,22 +7,19 @@ import asyncio
 import math
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import Field, fields, replace
+from collections.abc import Sequence
+from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.parser import Parser, PrintCompletion
 from hivemind_mock.provider.app import MockProvider
-from hivemind_mock.provider.config import SCENARIOS, FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.config import SCENARIOS, FaultConfig, MockConfig
 from hivemind_mock.provider.formats import FORMATS
 from hivemind_mock.provider.serve import serving
 
-_PARTS: Mapping[str, type[Any]] = {
-    "limits": LimitConfig,
-    "latency": LatencyConfig,
-    "faults": FaultConfig,
-    "reply": ReplyConfig,
+_PARTS: dict[str, type[Any]] = {
+    name: kind for name, kind in get_type_hints(MockConfig).items() if isinstance(kind, type) and is_dataclass(kind)
 }
 _SHARES = {"spike", "edge", *(field.name for field in fields(FaultConfig) if not field.name.startswith("spell"))}
 _MOST = 1_000_000_000
