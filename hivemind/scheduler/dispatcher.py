@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.admission.aimd import Gate
 from hivemind.scheduler.admission.circuit import CircuitState
 from hivemind.scheduler.admission.feedback import Feedback
 from hivemind.scheduler.agents import Agents, process_of
-from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.lane import Lane, Lanes
 from hivemind.scheduler.ledger import Ledger, Review
 from hivemind.scheduler.tasks import Task, TaskBoard
@@ -95,19 +94,8 @@ class Dispatcher:
         self.paused = False  # nothing more is granted until an operator resumes
         self.draining = False  # nothing more is taken or granted, until an operator says otherwise
         self._grants = 0
-        self._totals: dict[str, Gate] = {}
-        """The gate that the lanes of an upstream share, where their number together is limited."""
 
     # --- Lanes and agents ------------------------------------------------------------------------------------------
-
-    def open_lane(self, now: float, key: str, config: LaneConfig) -> Lane:
-        """Add a lane that isn't known yet."""
-        self.lanes.make_room()
-        most = config.max_concurrency_per_upstream if self.config.admission else 0
-        total = self._totals.setdefault(config.upstream, Gate(float(most))) if most else None
-        lane = self.lanes[key] = Lane(key, config, self.config, self.events.append, total)
-        self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, config))
-        return lane
 
     def meet(self, name: str, now: float, parent: str | None = None) -> Agent:
         """Return the agent of this name; a new one gets accounts, the settings' budget, its tasks and its parent."""
@@ -127,13 +115,6 @@ class Dispatcher:
             self.ledger.unsaved.add(agent.name)
             self.ledger.join(each)
             self.update_hold(each)
-
-    def forget_idle_agents(self, now: float) -> None:
-        """Put agents aside if there are too many."""
-        for agent in self.agents.reap(now):
-            self.ledger.set_aside(agent)
-            for lane in self.lanes.values():
-                lane.forget(agent.name)
 
     def reclass(self, agent: Agent, now: float) -> None:
         """Move the agent's tickets to the class in which they count now."""

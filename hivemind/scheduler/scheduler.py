@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from hivemind.scheduler import events as ev
 from hivemind.scheduler import persistence
 from hivemind.scheduler.accounts import POOL, Account, Period
+from hivemind.scheduler.admission.aimd import Gate
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, Dispatcher
@@ -43,18 +44,30 @@ class Scheduler(Dispatcher):
         self._operator = Operator(self)
         self._draw = draw
         self._numbers = 0
+        self._totals: dict[str, Gate] = {}
+        """The gate that the lanes of an upstream share, where their number together is limited."""
 
     def open_lane(self, now: float, key: str, config: LaneConfig) -> Lane:
         """Make the lane known; does nothing when it is."""
-        lane = self.lanes.get(key)
-        return super().open_lane(now, key, self._operator.tuning.begin(config)) if lane is None else lane
+        if (lane := self.lanes.get(key)) is not None:
+            return lane
+        config = self._operator.tuning.begin(config)
+        self.lanes.make_room()
+        most = config.max_concurrency_per_upstream if self.config.admission else 0
+        total = self._totals.setdefault(config.upstream, Gate(float(most))) if most else None
+        lane = self.lanes[key] = Lane(key, config, self.config, self.events.append, total)
+        self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, config))
+        return lane
 
     def arrive(self, now: float, request: Request) -> Ticket:
         """Take a request. Its ticket may be in flight already, wait, or be refused (see its state and refusal)."""
         lane = self.lanes[request.lane]
         lane.used_at = now
         crowded = self.agents.too_many_with(request.agent, request.parent, now)
-        self.forget_idle_agents(now)
+        for idle in self.agents.reap(now):
+            self.ledger.set_aside(idle)
+            for each in self.lanes.values():
+                each.forget(idle.name)
         agent = Agent(request.agent, now) if crowded else self.meet(request.agent, now, request.parent)
         wait_s = self.config.queue.max_wait_s
         if request.patience_s is not None:

@@ -88,7 +88,12 @@ class Aimd:
         if mean > self.config.latency_target_s:
             # Latency alone doesn't impose a limit where none is configured.
             return not math.isinf(self.level) and self._cut(now, self.level)
-        return self._grow(now)
+        if not self._saturated or self.level >= self.ceiling:
+            return False
+        self.level = min(self.ceiling, self.level + self.config.alpha)
+        self._changed_at = now
+        self._saturated = False
+        return True
 
     def congested(self, now: float, started_at: float, active: int) -> bool:
         """Cut for congestion, met by one of `active` attempts. Return whether the level changed."""
@@ -113,14 +118,6 @@ class Aimd:
         self.pinned = level is not None
         if level is not None:
             self.level = min(max(level, self.config.floor), self.ceiling)
-
-    def _grow(self, now: float) -> bool:
-        if not self._saturated or self.level >= self.ceiling:
-            return False
-        self.level = min(self.ceiling, self.level + self.config.alpha)
-        self._changed_at = now
-        self._saturated = False
-        return True
 
     def _height(self, active: int) -> float:
         """Return where a cut begins: without a ceiling, at what was in flight (TCP's flight size)."""

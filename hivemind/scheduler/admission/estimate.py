@@ -8,6 +8,7 @@ gets answers many times as long as one with yes-or-no questions.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Request, Usage
@@ -20,15 +21,13 @@ _RATIO_RANGE = (0.5, 40.0)
 """Plausible characters per token; others are of requests whose text isn't in the body (threads, files by id)."""
 
 
+@dataclass(slots=True, eq=False)
 class Estimator:
     """Characters to tokens and the usual length of an answer, for one model, or for one agent's use of it."""
 
-    __slots__ = ("chars_per_token", "learned", "output_tokens")
-
-    def __init__(self, prior: Estimator | None = None) -> None:
-        self.chars_per_token: float = CHARS_PER_TOKEN if prior is None else prior.chars_per_token
-        self.output_tokens: float = FIRST_OUTPUT if prior is None else prior.output_tokens
-        self.learned = 0  # answers whose length was learned
+    chars_per_token: float = CHARS_PER_TOKEN
+    output_tokens: float = FIRST_OUTPUT
+    learned: int = 0  # answers whose length was learned
 
     def input_tokens(self, size_chars: int) -> int:
         """Return the tokens of a prompt of so many characters, at least one."""
@@ -78,7 +77,7 @@ class Estimators:
         own = self._agents.setdefault(request.agent, {})
         mine = own.get(request.model)
         if mine is None:
-            mine = own[request.model] = Estimator(general)
+            mine = own[request.model] = Estimator(output_tokens=general.output_tokens)
         mine.learn_answer(usage.output_tokens)
         general.learn(request.size_chars, usage.total_input, usage.output_tokens)
 

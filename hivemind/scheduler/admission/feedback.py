@@ -65,7 +65,10 @@ class Feedback:
         if not self.enabled or now < self._reviewed_at + REVIEW_EVERY_S:
             return []
         self._reviewed_at = now
-        at_work = {agent.name for agent in agents.values() if self._at_work(agent, now)}
+        horizon = now - self._config.half_life_s
+        at_work = {
+            agent.name for agent in agents.values() if agent.tickets or (not agent.ended and agent.last_seen > horizon)
+        }
         running = {name for name in self._began if (task := tasks.get(name)) is not None and task.state == "running"}
         self._began = {name: began for name, began in self._began.items() if name in running}
         for name, use in list(self._used.items()):
@@ -85,9 +88,6 @@ class Feedback:
                 moved.append(agent)
                 self._emit(Nudged(now, agent.name, nudge))
         return moved
-
-    def _at_work(self, agent: Agent, now: float) -> bool:
-        return bool(agent.tickets) or (not agent.ended and now - agent.last_seen < self._config.half_life_s)
 
     def _stand(self, name: str, amount: float, mean: float, now: float) -> int:
         """Return the classes that an agent moves for its use. Having moved, it stays until it is half way back to the

@@ -40,7 +40,6 @@ class LaneQueue:
         self.waiting = 0
         self._bands: dict[tuple[str, Priority], Band] = {}
         self._shares: dict[str, Share] = {}
-        self._paused: dict[str, Share] = {}
         self._unserved_since = [0.0] * len(Priority)
         self._passes = [0] * len(Priority)  # by class: grants in a row that passed it by
         self._entries = 0
@@ -185,8 +184,7 @@ class LaneQueue:
         """Leave an agent's tickets out of the order, or put them back."""
         share = self._shares.get(agent)
         if share is not None:
-            self._mark(agent, share, paused)
-            share.overdue = False
+            share.paused, share.overdue = paused, False
             for priority, tally in share.tallies.items():
                 tally.catch_up(self._levels[priority])
             self._offer_again(share)
@@ -194,7 +192,6 @@ class LaneQueue:
     def forget(self, agent: str) -> None:
         """Drop what is kept of an agent that is gone."""
         self._shares.pop(agent, None)
-        self._paused.pop(agent, None)
 
     def upcoming(self, now: float, count: int) -> Iterator[Ticket]:
         """Yield the next tickets in the order in which they would be sent if no others came and every estimate were
@@ -207,8 +204,8 @@ class LaneQueue:
 
     def left_out(self) -> Iterator[Ticket]:
         """Yield the waiting tickets of agents that :meth:`pause` leaves out of the order."""
-        for share in self._paused.values():
-            for backlog in share.backlogs.values():
+        for share in self._shares.values():
+            for backlog in share.backlogs.values() if share.paused else ():
                 yield from (ticket for _, ticket in backlog.ascending())
 
     def _join(self, ticket: Ticket, now: float) -> Share:
@@ -216,8 +213,7 @@ class LaneQueue:
         name, priority = ticket.agent.name, ticket.priority
         share = self._shares.get(name)
         if share is None:
-            share = self._shares[name] = Share(now)
-            self._mark(name, share, ticket.agent.held)
+            share = self._shares[name] = Share(now, paused=ticket.agent.held)
         if priority not in share.tallies:
             share.tallies[priority] = Tally(self._levels[priority])
         return share
@@ -258,13 +254,6 @@ class LaneQueue:
             else:
                 share.overdue = True
                 self._offer_again(share)
-
-    def _mark(self, agent: str, share: Share, paused: bool) -> None:
-        share.paused = paused
-        if paused:
-            self._paused[agent] = share
-        else:
-            self._paused.pop(agent, None)
 
     def _offer_again(self, share: Share) -> None:
         for place, backlog in share.backlogs.items():
