@@ -54,11 +54,11 @@ class SavedAgent:
 class Unsaved:
     """What changed since the last call."""
 
-    agents: dict[str, SavedAgent]
-    tasks: dict[str, SavedTask | None]  # None: it is forgotten
-    seen: dict[str, float]
+    agents: dict[str, SavedAgent] = field(default_factory=dict)
+    seen: dict[str, float] = field(default_factory=dict)
     """When the agents were seen last, by the scheduler's clock; without those that weren't since it began."""
-    forgotten: frozenset[str]
+    tasks: dict[str, SavedTask | None] = field(default_factory=dict)  # None: it is forgotten
+    forgotten: frozenset[str] = frozenset()
     """Agents that aren't remembered any more. One that is among :attr:`agents` too has come again, with new counts."""
 
     def __bool__(self) -> bool:
@@ -84,7 +84,7 @@ def take_unsaved(dispatcher: Dispatcher) -> Unsaved:
     seen = {agent.name: agent.last_seen for agent in changed if agent.last_seen > -math.inf}
     forgotten = frozenset(agents.forgotten)
     ledger.unsaved, board.unsaved, agents.forgotten = set(), {}, set()
-    return Unsaved(saved, tasks, seen, forgotten)
+    return Unsaved(saved, seen, tasks, forgotten)
 
 
 def restore(

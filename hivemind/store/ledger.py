@@ -89,12 +89,5 @@ class Ledger:
     def _take(self) -> Batch:
         unsaved, wall, now = self._scheduler.take_unsaved(), self._wall(), self._loop.time()
         runs, self._runs = self._runs, {}
-        return Batch(
-            agents=unsaved.agents,
-            seen={name: wall - (now - at) for name, at in unsaved.seen.items()},
-            tasks=unsaved.tasks,
-            runs=runs,
-            wall=wall,
-            day=self.day,
-            forgotten=unsaved.forgotten,
-        )
+        seen = {name: wall - (now - at) for name, at in unsaved.seen.items()}
+        return Batch(unsaved.agents, seen, unsaved.tasks, unsaved.forgotten, runs, wall, self.day)

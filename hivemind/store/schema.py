@@ -14,8 +14,9 @@ import msgspec
 from hivemind.agent_names import fold, tidied
 from hivemind.scheduler.accounts import POOL, Budget, Spent
 from hivemind.scheduler.agents import PAST_KEPT
-from hivemind.scheduler.persistence import Counts, SavedAgent
+from hivemind.scheduler.persistence import Counts, SavedAgent, Unsaved
 from hivemind.scheduler.tasks import OPEN, SavedTask
+from hivemind.scheduler.types import record
 
 _log = logging.getLogger(__name__)
 
@@ -67,20 +68,17 @@ class Run:
     unpriced: int = 0  # of the tokens those whose price isn't known
 
 
-@dataclass(slots=True)
-class Batch:
-    """What is to be written, all of it or nothing. Records are whole, so a later batch goes over an earlier one."""
+@record
+class Batch(Unsaved):
+    """What is to be written, all of it or nothing. Records are whole, so a later batch goes over an earlier one.
 
-    agents: dict[str, SavedAgent] = field(default_factory=dict)
-    seen: dict[str, float] = field(default_factory=dict)
-    """When agents were seen last, in seconds since the epoch; without those that weren't since the proxy began."""
-    tasks: dict[str, SavedTask | None] = field(default_factory=dict)  # None: it is forgotten
+    Here :attr:`seen` is in seconds since the epoch. Forgotten agents go before the records of the batch are written.
+    """
+
     runs: dict[int, Run] = field(default_factory=dict)
     wall: float = 0.0  # when it was made, in seconds since the epoch
     day: str = ""  # the day that the counts of a day belong to; empty: as it was
     clean: bool = False  # the run has come to its end
-    forgotten: frozenset[str] = frozenset()
-    """Agents whose records go, before those of this batch are written."""
 
     def __bool__(self) -> bool:
         return bool(self.forgotten or self.agents or self.tasks or self.runs or self.clean)
@@ -91,15 +89,14 @@ class Batch:
         if self.forgotten:
             agents = {name: saved for name, saved in agents.items() if name not in self.forgotten}
             seen = {name: at for name, at in seen.items() if name not in self.forgotten}
-        return Batch(
-            forgotten=earlier.forgotten | self.forgotten,
+        return replace(
+            self,
             agents=agents | self.agents,
             seen=seen | self.seen,
             tasks=earlier.tasks | self.tasks,
+            forgotten=earlier.forgotten | self.forgotten,
             runs=earlier.runs | self.runs,
-            wall=self.wall,
             day=self.day or earlier.day,
-            clean=self.clean,
         )
 
 

@@ -47,8 +47,8 @@ def test_everything_comes_back(database: Database) -> None:
 
 def test_a_later_record_takes_the_place_of_an_earlier_one(database: Database) -> None:
     """Of an agent, a task and a run; a task can be forgotten, and a run come to its end."""
-    schema.write(database, Batch({"a": agent(tokens=1)}, {"a": 9.0}, {"t": task("t")}, {1: run(1)}))
-    schema.write(database, Batch({"a": agent(tokens=2)}, {}, {"t": None}, {1: run(1, ended_at=9.0)}, clean=True))
+    schema.write(database, Batch({"a": agent(tokens=1)}, {"a": 9.0}, {"t": task("t")}, runs={1: run(1)}))
+    schema.write(database, Batch({"a": agent(tokens=2)}, {}, {"t": None}, runs={1: run(1, ended_at=9.0)}, clean=True))
     kept = schema.load(database, 10.0)
     assert kept == SavedState((agent(tokens=2),), (), (run(1, ended_at=9.0),), 2, "", clean=True)
     assert database.execute("SELECT seen FROM agents").fetchall() == [(9.0,)]

@@ -75,7 +75,9 @@ async def test_what_waits_is_merged(on: On) -> None:
     writer = on(disk)
     writer.put(batch(agent("first")))
     for tokens in range(100):
-        writer.put(Batch({"a": agent(tokens=tokens)}, {"a": 1.0 * tokens}, {"t": task("t")}, {tokens: run(tokens)}))
+        writer.put(
+            Batch({"a": agent(tokens=tokens)}, {"a": 1.0 * tokens}, {"t": task("t")}, runs={tokens: run(tokens)})
+        )
     writer.put(Batch(tasks={"t": None}, day="d", wall=7.0))
     disk.gate.set()
     await writer.settled()
