@@ -12,7 +12,7 @@ from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
 from hivemind.scheduler.commands import Command, PauseAdmissions, PauseAgent, PinLevel, SetCircuit, Tune
 from hivemind.scheduler.config import LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
-from hivemind.scheduler.events import GATES, UPCOMING_SHOWN, Hold
+from hivemind.scheduler.events import UPCOMING_SHOWN, Hold
 from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
@@ -193,14 +193,6 @@ def test_next() -> None:
     hands.wait(1.0)
     assert [(each.gate, each.opens_in_s) for each in shown(hands).values()] == [("next", None)] * 2
     assert {*shown(hands)} < {holder.id, *(ticket.id for ticket in waiting)}
-
-
-def test_every_gate_has_a_name_that_people_know() -> None:
-    """The gates of these tests are those that are documented; three of them (`budget` is one) have tests elsewhere."""
-    assert {*GATES} == {
-        "paused", "parked", "circuit", "slot", "upstream", "requests", "tokens",
-        "budget", "held", "dependency", "backoff",
-    }  # fmt: skip
 
 
 def test_no_more_than_people_look_at() -> None:

@@ -74,8 +74,7 @@ def test_rich_counts_the_same_colours(term: str, colorterm: str) -> None:
     [
         (
             {"HIVEMIND_THEME": "drak"},
-            "HIVEMIND_THEME (environment): must be one of dark, light, contrast, contrast-light, colorblind, 16, mono, "
-            "not 'drak'",
+            f"HIVEMIND_THEME (environment): must be one of {', '.join(THEME_NAMES)}, not 'drak'",
         ),
         ({"HIVEMIND_GLYPHS": "emoji"}, "HIVEMIND_GLYPHS (environment): must be unicode or ascii, not 'emoji'"),
     ],
