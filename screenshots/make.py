@@ -39,8 +39,7 @@ from hivemind_tui.app import ControlRoom
 from hivemind_tui.keys.keymap import BY_ID, here
 from hivemind_tui.loop.frame_rate import Pace
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.render.export import CONVERTER, placed_text
-from hivemind_tui.replay_app import ReplayRoom
+from hivemind_tui.replay_app import CONVERTER, ReplayRoom, placed_text
 from hivemind_tui.sources.base import Local
 from hivemind_tui.sources.replay import ReplaySource
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from hivemind_tui.render.export import as_png, placed_text, write_new
+from hivemind_tui.replay_app import as_png, placed_text, write_new
 
 
 def exported(text: str) -> str:

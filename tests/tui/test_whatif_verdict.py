@@ -8,13 +8,13 @@ from tui.trials import BETA, FIGURES, outcome, run
 
 from hivemind.journal.figures import Waits
 from hivemind.lab.simulate.overrides import Change
-from hivemind_tui.whatif import verdict
+from hivemind_tui.panels import comparison as verdict
+from hivemind_tui.panels.comparison import FigureRow
 from hivemind_tui.whatif.protocol import WhatIfResult
-from hivemind_tui.whatif.verdict import Row
 
 
-def row(made: WhatIfResult, label: str) -> Row:
-    return next(each for each in verdict.rows(made) if each.label == label)
+def row(made: WhatIfResult, label: str) -> FigureRow:
+    return next(each for each in verdict.figure_rows(made) if each.label == label)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_without_changes_the_model_is_compared_with_the_truth() -> None:
     """Nothing is better or worse then."""
     made = outcome()
     assert row(made, "wall time").difference == "+1.2%"
-    assert {each.verdict for each in verdict.rows(made)} <= {"same", "unclear"}
+    assert {each.verdict for each in verdict.figure_rows(made)} <= {"same", "unclear"}
 
 
 def test_how_far_the_model_is_off() -> None:
@@ -83,8 +83,8 @@ def test_one_priority_needs_no_name() -> None:
     alone = {"normal": FIGURES.waits["normal"]}
     made = WhatIfResult((), run(waits=alone), run(waits=alone), run(waits=alone), None)
     waits = ["wait, total", "wait, p50", "wait, p95"]
-    assert [each.label for each in verdict.rows(made)][2:6] == [*waits, "retries"]
-    assert [each.label for each in verdict.rows(outcome())][2:9] == [
+    assert [each.label for each in verdict.figure_rows(made)][2:6] == [*waits, "retries"]
+    assert [each.label for each in verdict.figure_rows(outcome())][2:9] == [
         *waits,
         "  high, p50",
         "  high, p95",
@@ -95,10 +95,10 @@ def test_one_priority_needs_no_name() -> None:
 
 def test_little_room_keeps_what_matters() -> None:
     """In their order; agents, wall time and dollars to the last."""
-    found = verdict.rows(outcome(BETA))
-    assert [each.label for each in verdict.fitting(found, 3)] == ["agents finished", "wall time", "dollars"]
-    assert verdict.fitting(found, 99) == found
-    assert verdict.fitting(found, 0) == []
+    found = verdict.figure_rows(outcome(BETA))
+    assert [each.label for each in verdict.fitting_rows(found, 3)] == ["agents finished", "wall time", "dollars"]
+    assert verdict.fitting_rows(found, 99) == found
+    assert verdict.fitting_rows(found, 0) == []
 
 
 def test_shares_have_no_more_digits_than_they_deserve() -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import re
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +17,6 @@ from hivemind_tui.commands.dialogs import kinds_menu
 from hivemind_tui.commands.queue import Intent
 from hivemind_tui.keys import keymap
 from hivemind_tui.panels.timeline_strip import Scrubber
-from hivemind_tui.render.export import as_png, placed_text, write_new
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.sources.playback import HOW, KINDS, READ_ONLY, Playback, moment_of
 from hivemind_tui.sources.replay import ReplaySource, text_of_mark
@@ -23,6 +26,16 @@ from hivemind_tui.widgets.overlay import Choice
 _NO_REQUESTS = "a recording accepts no requests, so there is nothing to connect to"
 _NAME = 60
 _FROZEN = "space stops a recording"
+CONVERTER = "rsvg-convert"
+_CELL = 12.2
+"""Width of a character in the exported picture."""
+_PIXELS = 10
+"""Of a PNG, a character across."""
+_BLANK = "&#160;"
+_TEXT = re.compile(r'<text (class="[^"]*-r\d+") x="([\d.]+)" y="([\d.]+)" textLength="[\d.]+" [^>]*>([^<]*)</text>')
+_PIECE = re.compile(r"[\u2800-\u28ff]|[^\s\u2800-\u28ff]+(?: [^\s\u2800-\u28ff]+)*")
+_FACES = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_TRIES = 1000
 
 
 class ReplayRoom(ControlRoom):
@@ -167,7 +180,6 @@ class ReplayRoom(ControlRoom):
         self.ask("Marks", rows, choices | {"a": partial(self._toggle_kinds, every - self.recording.kinds or every)})
 
     def _toggle_kinds(self, turned: frozenset[str]) -> None:
-        """Show those of these kinds that are hidden, and hide the others."""
         self.recording.show_kinds(self.recording.kinds ^ turned)
         self._moved()
         self.action_kinds()
@@ -204,3 +216,53 @@ def _none_further(now: Playback, step: int) -> str:
     if step > 0 and now.known_to < 1:
         return f"no mark after this in the {percent(now.known_to, 1)} read so far"
     return "no mark after this" if step > 0 else "no mark before this"
+
+
+def placed_text(svg: str) -> str:
+    """Return the picture with its text placed piece by piece, in a common font and without random names."""
+    svg = _TEXT.sub(_placed, _FACES.sub("", svg))
+    # DejaVu's characters are exactly a cell wide at this size.
+    svg = svg.replace("font-family: Fira Code, monospace", "font-family: DejaVu Sans Mono, Menlo, Consolas, monospace")
+    svg = svg.replace("font-size: 20px", "font-size: 20.265px")
+    return re.sub(r"terminal-\d+", "terminal", svg) + "\n"
+
+
+def _placed(match: re.Match[str]) -> str:
+    """A row's text, each piece at its own place: few viewers heed `textLength` or have braille in their font."""
+    style, x, y, text = match.groups()
+    entities = re.split(r"(&#?\w+;)", text.replace(_BLANK, " "))
+    plain = "".join("\0" if number % 2 else part for number, part in enumerate(entities))
+    kept = iter(entities[1::2])
+    pieces = []
+    for piece in _PIECE.finditer(plain):
+        shown = re.sub("\0", lambda _: next(kept), piece[0]).replace(" ", _BLANK)
+        left, width = float(x) + _CELL * piece.start(), _CELL * len(piece[0])
+        pieces.append(f'<text {style} x="{left:.1f}" y="{y}" textLength="{width:.1f}">{shown}</text>')
+    return "".join(pieces)
+
+
+def write_new(folder: Path, name: str, svg: str) -> Path:
+    """Write the picture into a new file of that name, with a number appended if it exists. Raises: OSError."""
+    for number in range(1, _TRIES):
+        path = folder / (f"{name}.svg" if number == 1 else f"{name}-{number}.svg")
+        if path.with_suffix(".png").exists():
+            continue
+        with contextlib.suppress(FileExistsError), path.open("x", encoding="utf-8") as file:
+            file.write(svg)
+            return path
+    raise FileExistsError(17, "too many pictures of that moment", str(folder))
+
+
+async def as_png(path: Path, columns: int, converter: str | None = None) -> Path | None:
+    """Convert the SVG to a PNG beside it; return None where no converter is installed, or it fails."""
+    command = converter or shutil.which(CONVERTER)
+    if command is None:
+        return None
+    made = path.with_suffix(".png")
+    arguments = (command, "-w", str(columns * _PIXELS), "-o", str(made), str(path))
+    quiet = asyncio.subprocess.DEVNULL
+    try:
+        process = await asyncio.create_subprocess_exec(*arguments, stdin=quiet, stdout=quiet, stderr=quiet)
+    except OSError:
+        return None
+    return made if await process.wait() == 0 else None

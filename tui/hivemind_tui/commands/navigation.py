@@ -83,7 +83,6 @@ def move(view: View, step: int) -> View:
 
 
 def _list_of(view: View) -> tuple[Sequence[Item], Item | None]:
-    """Return the items of the page's list, and the selected one."""
     if view.page == "tasks":
         return view.tasks, view.task
     if view.page in OF_REQUESTS:
@@ -104,7 +103,6 @@ def _position(items: Sequence[Item], item: Item | None) -> int:
 
 
 def _within(index: int, length: int) -> int:
-    """Return the nearest index of a list of this length."""
     return max(0, min(length - 1, index))
 
 
@@ -227,7 +225,6 @@ def _cost(item: Item) -> float:
 
 
 def _going(step: Callable[Concatenate[View, P], View]) -> Callable[Concatenate[NavigationActions, P], None]:
-    """Return the action that shows the view which `step` returns."""
 
     def action(self: NavigationActions, /, *args: P.args, **kwargs: P.kwargs) -> None:
         self.go(step(self.view, *args, **kwargs))

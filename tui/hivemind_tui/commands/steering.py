@@ -160,7 +160,6 @@ class SteeringActions(Room):
         self.steer(just)
 
     def _targets(self) -> Sequence[AgentView]:
-        """Return the agents that a command is for; where there are none, say why."""
         try:
             return intents.agents_of(self.view)
         except Rejected as rejected:

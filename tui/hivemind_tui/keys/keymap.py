@@ -317,7 +317,6 @@ def _play(view: View) -> str:
 
 
 def _turned(view: View, on: str, off: str, state: Callable[[AgentView], bool]) -> str:
-    """Return what a key does to the agents: turn a state off where all have it, else on."""
     return off if view.targets and all(map(state, view.targets)) else on
 
 

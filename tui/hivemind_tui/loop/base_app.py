@@ -240,7 +240,6 @@ class BandedScreen(Screen[None]):
         super()._compositor_refresh()
 
     async def _paint_pending(self) -> None:
-        """Paint the pending regions, each band in a turn of the loop of its own."""
         try:
             while self._pending and self.is_current:
                 await asyncio.sleep(0)

@@ -300,7 +300,6 @@ def _state(agent: AgentView, pen: Pen) -> Row:
 
 
 def _open(view: View, agent: AgentView, cells: int, room: int, pen: Pen) -> list[Row]:
-    """Return each open request with how far it is or why it waits."""
     tickets = _tickets(view, agent)
     if not tickets:
         return [_unlisted(view, agent, pen)]
@@ -322,7 +321,6 @@ def _numbered(ticket: TicketView, pen: Pen) -> list[Span]:
 
 
 def _unlisted(view: View, agent: AgentView, pen: Pen) -> Row:
-    """Return what to say of an agent that has none of the tickets shown one by one."""
     behind = far_back(agent.state, view.snapshot.queue)
     return [(f"{pen.glyphs.clock} waits {behind} others", "wait") if behind else ("no open request", "dim")]
 
@@ -437,7 +435,6 @@ def effects(view: View) -> list[tuple[str, str]]:
 
 
 def _to(targets: Sequence[AgentView], step: int) -> str:
-    """Return the priority that a step leads to."""
     if len(targets) > 1:
         return "more urgent" if step < 0 else "less urgent"
     wanted = targets[0].priority + step
@@ -453,7 +450,6 @@ def key_hint(name: str, what: str, width: int = 0) -> Row:
 
 
 def _keys_listed(view: View, cells: int) -> list[Row]:
-    """Return the keys in two columns where there is room for both."""
     if not view.live:
         return [key_hint("open", "its requests")]
     marked = view.agent is not None and view.agent.name in view.marked

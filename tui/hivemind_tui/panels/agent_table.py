@@ -164,7 +164,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def _variant(limited: bool, roomy: bool) -> Table[AgentView]:
-    """Return the table for agents with or without budgets, with more or less room for names and reasons."""
     columns = tuple(column for column in AGENTS.columns if limited or column.id not in ("budget", "of"))
     assert AGENTS.rest is not None
     if not roomy:
@@ -177,7 +176,6 @@ _TABLES = {(limited, roomy): _variant(limited, roomy) for limited in (False, Tru
 
 
 def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> Table[AgentView]:
-    """Return the table with names indented below those of the agents that started them."""
 
     def name(agent: AgentView, pen: Pen) -> Span:
         branch = branches.get(agent.name, Branch())
@@ -195,7 +193,6 @@ def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> T
 
 
 def _with_reasons(table: Table[AgentView], queue: Sequence[TicketView], room: int) -> Table[AgentView]:
-    """Return the table that shows why each waiting agent waits, and the last error of the others."""
     assert table.rest is not None
     waiting = wait_reason.first_of_each(queue)
 

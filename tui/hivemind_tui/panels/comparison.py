@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from textual.strip import Strip
 
-from hivemind.lab.comparison import TRUSTED, Verdict, extrapolation_notes
-from hivemind.text.humanise import short_count, short_duration, short_plural
+from hivemind.journal.figures import Figures
+from hivemind.lab import comparison
+from hivemind.lab.comparison import TRUSTED, Measure, Verdict, extrapolation_notes
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind_tui.panels.request_page import shortened
 from hivemind_tui.plots.canvas import Canvas, Runs
 from hivemind_tui.render.format import clean, fit
@@ -16,10 +19,8 @@ from hivemind_tui.render.format import clock as time_of_day
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
 from hivemind_tui.render.rows import hanging
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif import verdict
 from hivemind_tui.whatif.protocol import RunSeries, WhatIfResult
 from hivemind_tui.whatif.state import WhatIf
-from hivemind_tui.whatif.verdict import WITH_HIVEMIND
 
 _LABEL = 17
 _FIGURE = (9, 13)
@@ -43,6 +44,30 @@ _APART_FROM = 5
 _AT_ONCE_S = 0.05
 _LEAST = 2
 """Fewest rows of a strip."""
+WITH_HIVEMIND = "with HiveMind"
+"""What `replayed` is of a recording that HiveMind had no part in."""
+DOUBTED = 0.15
+"""A model that is further off than this share is shown as bad."""
+_RANKS: Mapping[str, int] = {
+    "agents finished": 0,
+    "wall time": 0,
+    "wait, p50": 5,
+    "wait, p95": 1,
+    "wait, total": 3,
+    "retries": 1,
+    "tokens wasted": 1,
+    "dollars": 0,
+    "fairness": 1,
+    "failed": 2,
+    "refused": 4,
+}
+"""The measures shown; where there is little room, those of the highest rank go first."""
+_UNITS: Mapping[str, Callable[[float], str]] = {
+    "seconds": short_duration,
+    "tokens": short_count,
+    "dollars": short_dollars,
+    "share": "{:.3f}".format,
+}
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -114,12 +139,12 @@ def _table(outcome: WhatIfResult, cells: int, room: int, pen: Pen) -> list[Row]:
     roles = ("info", "dim", "accent") if outcome.changes else ("info", "accent")
     replayed = "replayed"
     if outcome.foreign:
-        replayed = verdict.WITH_HIVEMIND if figure > len(verdict.WITH_HIVEMIND) else "HiveMind"
+        replayed = WITH_HIVEMIND if figure > len(WITH_HIVEMIND) else "HiveMind"
     names = zip(("recorded", replayed, "changed"), roles, strict=False)
     heads = [(fit(name, figure, ">"), role) for name, role in names]
     body: list[Row] = [[(" " * _LABEL, "dim"), *heads, (fit("difference", _DIFFERENCE + 2, ">"), "dim")]]
     roles = ("info", "dim", "strong") if outcome.changes else ("info", "strong")
-    for row in verdict.fitting(verdict.rows(outcome), room - 1 - len(error)):
+    for row in fitting_rows(figure_rows(outcome), room - 1 - len(error)):
         glyph, role = _SIGNS[row.verdict]
         values = zip((row.recorded, row.replayed, row.tried), roles, strict=False)
         figures = [(fit(value, figure, ">"), colour) for value, colour in values]
@@ -129,12 +154,12 @@ def _table(outcome: WhatIfResult, cells: int, room: int, pen: Pen) -> list[Row]:
 
 
 def _model_error(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
-    wall, waits = verdict.model_error(outcome)
+    wall, waits = model_error(outcome)
     errors: list[Span] = [
         ("wall time ", "dim"),
-        (verdict.signed(wall), _trusted(wall)),
+        (signed(wall), _trusted(wall)),
         (", waits ", "dim"),
-        (verdict.signed(waits), _trusted(waits)),
+        (signed(waits), _trusted(waits)),
     ]
     head = "replayed with the recorded settings: "
     row: Row = [(head if len(head) + cells_of(errors) <= cells else "replayed: ", "dim"), *errors]
@@ -160,17 +185,16 @@ def _meanings(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
     for rank, (each, meaning) in enumerate(meanings):
         glyph, role = _SIGNS[each]
         chunks.append((rank, [(f"{getattr(pen.glyphs, glyph)} ", role), (meaning, "dim")]))
-    before = verdict.WITH_HIVEMIND if outcome.foreign else "replayed"
+    before = WITH_HIVEMIND if outcome.foreign else "replayed"
     chunks += [(3, [(f"difference: changed from {before}", "dim")])] if outcome.changes else []
     return [fitting(cells, chunks)]
 
 
 def _other_work(outcome: WhatIfResult) -> str:
-    """Return that the runs differ in what was done; empty where they don't."""
-    more = verdict.more_was_done(outcome)
+    more = more_was_done(outcome)
     if not more:
         return ""
-    if outcome.tried.figures.answered == verdict.baseline(outcome).answered:
+    if outcome.tried.figures.answered == baseline(outcome).answered:
         return "other agents finish, so time and cost aren't compared"
     requests = f"{short_count(abs(more))} {'more' if more > 0 else 'fewer'} requests"
     return f"{requests} answered, so time and cost aren't compared"
@@ -179,7 +203,7 @@ def _other_work(outcome: WhatIfResult) -> str:
 def _trusted(share: float | None) -> str:
     if share is None:
         return "text"
-    return "ok" if abs(share) <= TRUSTED else "wait" if abs(share) <= verdict.DOUBTED else "bad"
+    return "ok" if abs(share) <= TRUSTED else "wait" if abs(share) <= DOUBTED else "bad"
 
 
 _STRIPS: tuple[tuple[str, Callable[[RunSeries], Sequence[float | None]]], ...] = (
@@ -269,3 +293,98 @@ def _axis(span_s: float, marked_s: float | None, width: int) -> Runs:
     label = f"+{short_duration(marked_s)}"
     at = max(2, min(width - len(end) - len(label) - 2, int(marked_s / span_s * width)))
     return [(" " * _SCALE + text[:at], "dim"), (label, "wait"), (text[at + len(label) :], "dim")]
+
+
+# --- Figures ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    """One figure of the three runs."""
+
+    label: str
+    recorded: str
+    replayed: str
+    tried: str
+    difference: str
+    """Between the two simulated runs; empty if it is too small to be seen."""
+    verdict: Verdict
+    rank: int
+
+
+def figure_rows(outcome: WhatIfResult) -> list[FigureRow]:
+    """Return every figure, in the order in which they are shown."""
+    recorded, replayed, tried = (run.figures for run in (outcome.recorded, outcome.replayed, outcome.tried))
+    if outcome.changes:
+        reference = None if outcome.foreign else recorded
+        found = comparison.compare_runs([replayed], [tried], recorded=reference, also=[recorded])
+    else:
+        found = comparison.compare_runs([recorded], [replayed], also=[tried])
+    return [
+        _figure_row(row, outcome) for row in found if row.measure.name in _RANKS or row.measure.name.startswith(" ")
+    ]
+
+
+def _figure_row(row: comparison.Row[Figures], outcome: WhatIfResult) -> FigureRow:
+    measure, verdict, difference = row.measure, row.verdict, ""
+    if row.difference is not None and verdict != "same":
+        difference = _difference(measure, row.base, row.difference.mean)
+    if not difference:
+        verdict = "same"
+    elif not (outcome.changes or outcome.foreign):
+        verdict = "unclear"  # a simulation with the recorded settings is neither better nor worse
+    runs = (outcome.recorded, outcome.replayed, outcome.tried)
+    first, second, third = (_figure(measure, run.figures) for run in runs)
+    rank = _RANKS.get(measure.name, 2 if measure.name.endswith("p95") else 6)
+    return FigureRow(measure.name, first, second, third, difference, verdict, rank)
+
+
+def more_was_done(outcome: WhatIfResult) -> float:
+    """Return how many more requests are answered, or if equal, how many more agents finish; negative for fewer."""
+    return comparison.more_work([baseline(outcome)], [outcome.tried.figures])
+
+
+def baseline(outcome: WhatIfResult) -> Figures:
+    """Return the figures that the last run is compared with."""
+    return (outcome.recorded if outcome.foreign and not outcome.changes else outcome.replayed).figures
+
+
+def fitting_rows(found: Sequence[FigureRow], room: int) -> list[FigureRow]:
+    """Return the rows that fit, in their order."""
+    kept = list(found)
+    while len(kept) > max(0, room):
+        kept.remove(max(reversed(kept), key=lambda row: row.rank))
+    return kept
+
+
+def model_error(outcome: WhatIfResult) -> tuple[float | None, float | None]:
+    """Return by what share the model is off, in wall time and in total wait; None: nothing to compare."""
+    return comparison.model_error(outcome.recorded.figures, [outcome.replayed.figures])
+
+
+def signed(share: float | None) -> str:
+    """Return `+0.8%`, `-12%`."""
+    if share is None:
+        return NOTHING
+    if abs(share) < 0.0005:
+        return "0.0%"
+    return f"{share:+.1%}" if abs(share) < 0.0995 else f"{share:+.0%}"
+
+
+def _figure(measure: Measure[Figures], run: Figures) -> str:
+    shown = _text(measure, measure.of(run))
+    return f"{shown} of {run.agents:,}" if measure.name == "agents finished" else shown
+
+
+def _text(measure: Measure[Figures], value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    return _UNITS.get(measure.unit, "{:,.0f}".format)(value)
+
+
+def _difference(measure: Measure[Figures], before: float, more: float) -> str:
+    """Return the difference in percent, of counts and shares in their own unit; empty if it can't be seen."""
+    if before and measure.unit not in ("count", "share"):
+        return signed(more / before)
+    size = _text(measure, abs(more))
+    return "" if size == _text(measure, 0.0) else f"{'+' if more > 0 else '-'}{size}"

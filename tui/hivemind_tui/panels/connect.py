@@ -39,7 +39,6 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def _lost(view: View, cells: int) -> list[Row]:
-    """Return what to show before the first answer of the proxy."""
     why = wrap(clean(view.link.why) or "connecting", max(_TITLE, min(cells, _BLOCK)))
     return [
         [],
@@ -59,7 +58,6 @@ def _what(view: View) -> list[Row]:
 
 
 def _where(view: View, room: int, pen: Pen) -> list[Row]:
-    """Return a line for each client, in several rows where it is too long."""
     lines = quick_lines(view.snapshot.address, token=view.token, shell=view.shell)
     roomy = room > _BLOCK - 2
     title_cells = _TITLE if roomy else _NARROW_TITLE

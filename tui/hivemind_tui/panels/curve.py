@@ -143,7 +143,6 @@ def last_change(view: View, lane: LaneView, pen: Pen) -> list[Span]:
 
 
 def _last_change(lane: LaneView) -> int | None:
-    """Return its index on the curve; None where there is none."""
     return next((index for index in range(len(lane.curve) - 1, 0, -1) if lane.curve[index].mark), None)
 
 
@@ -168,7 +167,6 @@ def trend(view: View, lane: LaneView, width: int, pen: Pen) -> Strip:
 
 
 def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
-    """Return what the figure shows, drawn in this process."""
     if height < 1:
         return []
     job = job_for(lane, width, max(4, height), braille=pen.glyphs.braille)

@@ -111,7 +111,6 @@ def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
 
 
 def _pool(snapshot: Snapshot) -> list[Chunk]:
-    """Return the budget of all agents together, if there is one; more important as it runs out."""
     state = snapshot.pool
     if state is None:
         return []

@@ -77,7 +77,6 @@ def _row(name: str, here: bool, spans: Iterable[Span], link: str, cells: int, pe
 
 
 def _described(name: str, lines: Iterable[str], cells: int, pen: Pen) -> list[Row]:
-    """Return a rule, a knob's name with its range, unit and symbol, and further lines."""
     symbol, span = "", ""
     if name in DIALS:
         symbol = f"; {DIALS[name].symbol} in the paper" if DIALS[name].symbol else ""

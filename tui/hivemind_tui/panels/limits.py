@@ -116,7 +116,6 @@ def _plan(plan: Utilisation) -> _Item:
 
 
 def _listed(items: Sequence[_Item], width: int, rows: int, pen: Pen) -> list[Row]:
-    """Return a row for each, below heads where there is a row to spare."""
     name = min(26, max(10, *(len(item.name) for item in items)))
     lines = [_row(item, width, pen, name) for item in items]
     if rows <= len(items):
@@ -276,7 +275,6 @@ def _limited(view: View, state: LaneState, pen: Pen) -> list[Span]:
 
 
 def _paused(view: View, state: LaneState, pen: Pen) -> tuple[str, list[Span]]:
-    """Return why nothing is admitted, after its label."""
     if view.snapshot.mode == "draining":
         label, what, key = "drain", f"{pen.glyphs.half} new requests are refused", "; D ends it"
     elif state.paused or view.snapshot.mode == "paused":

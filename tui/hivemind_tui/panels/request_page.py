@@ -42,7 +42,6 @@ _SCALE = 6
 
 
 def _subject(view: View) -> RequestView | None:
-    """Return the request that the page shows, as newly as it is known; None where it is forgotten."""
     found = next((request for request in view.requests if request.ticket == view.ticket), None)
     detail = _detail_of(view)
     return found if found is not None or detail is None else detail.view
@@ -53,7 +52,6 @@ def _absent(request: RequestView | None) -> str:
 
 
 def _detail_of(view: View) -> RequestDetail | None:
-    """Return the request's details; None until they have arrived, or where it is forgotten."""
     detail = view.detail
     return detail if detail is not None and detail.view.ticket == view.ticket else None
 
@@ -307,7 +305,6 @@ def render_headers(view: View, width: int, height: int, pen: Pen) -> list[Strip]
 def _header(
     name: str, value: str, label: int, roles: tuple[str, str], cells: int, pen: Pen, gap: int = GAP
 ) -> list[Row]:
-    """Return a name of `label` cells, and its value in one or several rows beside it."""
     texts = broken(value, cells - label - gap, _HEADER_ROWS, pen.glyphs.ellipsis)
     labels = [fit(clean(name), label, ellipsis=pen.glyphs.ellipsis), *[" " * label] * (len(texts) - 1)]
     return [[(each + " " * gap, roles[0]), (text, roles[1])] for each, text in zip(labels, texts, strict=True)]

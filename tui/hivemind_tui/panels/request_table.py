@@ -126,7 +126,6 @@ def _rows(view: View) -> Rows[RequestView]:
 
 
 def _suited(columns: Table[RequestView], cells: int, waiting: Mapping[int, TicketView]) -> Table[RequestView]:
-    """Return the table for so many cells, with the reasons of the tickets that wait now, by number."""
     if cells >= _WIDE:
         wider = [replace(column, width=24) if column.id == "model" else column for column in columns.columns]
         columns = replace(columns, columns=tuple(wider))

@@ -88,7 +88,6 @@ def _tickets(view: View, lane: LaneView, cells: int, rows: int, pen: Pen) -> lis
 
 
 def _slots(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
-    """Return the slots by number, taken and free, with the limit in its place among them."""
     placed = _IN_FLIGHT.placed(width)
     body = [table.heads(_IN_FLIGHT, placed, Rows(tickets), width, pen, "NO")] if heads else []
     limit = math.inf if math.isinf(lane.state.level) else max(0, int(lane.state.level))

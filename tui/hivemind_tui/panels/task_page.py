@@ -44,7 +44,6 @@ def _tokens(task: TaskView, _pen: Pen) -> Span:
 
 
 def _short(task: TaskView, text: str) -> str:
-    """Return the text with the names of its batch's tasks shortened."""
     return text.replace(f"{task.batch}.", "") if task.batch else text
 
 
@@ -98,7 +97,6 @@ def _with_waits(states: Mapping[str, str]) -> Table[TaskView]:
 
 
 def _counts(view: View, room: int) -> str:
-    """Return the number of tasks in each state, the most important ones first, as many as fit."""
     counts = view.snapshot.task_counts
     total = sum(counts.values())
     shown = f"/{view.tasks_order.filter}  {len(view.tasks)} of " if view.tasks_order.filter else ""

@@ -145,7 +145,6 @@ class _Strip:
         return f"{short_duration(passed)} of {short_duration(length)}"
 
     def _known(self) -> list[Span]:
-        """Return how much is indexed, while figures are estimates."""
         playback, about = self._playback, self._pen.glyphs.about
         if playback.known_to < 1 and not (playback.growing and playback.known_to >= _ALL_BUT_NEW):
             text = f"reading {percent(playback.known_to, 1)}"
@@ -175,7 +174,6 @@ class _Strip:
         return spans
 
     def _marked(self, *, loop: bool = True) -> list[Span]:
-        """Return a glyph for each mark, and the loop's edges if wanted."""
         shown: dict[int, str] = {}
         for mark in self._playback.marks:
             cell = self._cell(mark.at)
@@ -190,7 +188,6 @@ class _Strip:
         return line
 
     def _labels(self) -> list[Span]:
-        """Return the times of day and the loop, or for a while a note about a mark."""
         playback, glyphs = self._playback, self._pen.glyphs
         if playback.note:
             return self._note()

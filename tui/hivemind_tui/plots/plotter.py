@@ -91,7 +91,6 @@ def time_ticks(span_s: float) -> tuple[list[float], list[str]]:
 
 
 def _runs(line: str) -> list[tuple[str, int]]:
-    """Return the text runs of one row, with plotext's colour codes as role codes."""
     runs: list[tuple[str, int]] = []
     code = 0
     for index, piece in enumerate(_SGR.split(line)):

@@ -167,7 +167,6 @@ def _run(options: Options, collector: Collector) -> int:
 
 
 def _check_monitor(file: Path, with_screen: bool) -> None:
-    """Raises: UsageError: the report can't be written, or there is nothing to report."""
     if not with_screen:
         raise UsageError(
             "--monitor watches the screen, and there is none: standard input and output must be a terminal"

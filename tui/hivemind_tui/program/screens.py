@@ -63,7 +63,6 @@ class Screens:
         return room
 
     async def _begin_demo(self) -> Source:
-        """Start the demo and show it on later screens too."""
         assert self.start_demo is not None
         self._source, self.start_demo = await self.start_demo(), None
         return self._source

@@ -92,7 +92,6 @@ async def _enter_screens(
 
 
 async def _attach(remote: RemoteProxy, supervisor: Supervisor, screens: Screens | None) -> None:
-    """Show a proxy that runs elsewhere, and goes on when the screen ends."""
     from hivemind_tui.sources.remote import attached  # an HTTP client, which the other sessions don't need at once
 
     async with attached(remote.url, remote.environ, token_file=remote.token_file) as source:

@@ -126,7 +126,6 @@ class Supervisor:
             self.stuck = not await freed(self._app, _LAST_CHANCE_S)
 
     async def _run_screen(self, make_screen: MakeScreen) -> bool:
-        """Run one screen from start to end; return False where it failed."""
         from hivemind_tui.loop.lossy_driver import closed  # with Textual, which lines don't need
 
         try:

@@ -85,12 +85,10 @@ def lane_of(lanes: Iterable[LaneView], ticket: TicketView) -> LaneState | None:
 
 
 def _spoken(duration: str) -> str:
-    """Return `12s` as `12 s`, and longer durations as they are."""
     return f"{duration[:-1]} s" if duration[:-1].replace(".", "").isdigit() else duration
 
 
 def _listed(*facts: str) -> str:
-    """Return `one, two and three`, without empty facts."""
     said = [fact for fact in facts if fact]
     return " and ".join(filter(None, (", ".join(said[:-1]), *said[-1:])))
 

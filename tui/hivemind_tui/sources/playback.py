@@ -204,7 +204,6 @@ def _step(text: str) -> float:
 
 
 def _parse_time(text: str, now: Playback) -> float:
-    """Parse a time of day, or a time after the beginning."""
     begins, ends = now.begins_at + now.wall_offset_s, now.ends_at + now.wall_offset_s
     wall = parse_moment(text, begins)
     if not begins - _MINUTE_S < wall < ends + _MINUTE_S:

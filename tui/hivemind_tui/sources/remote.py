@@ -129,7 +129,6 @@ class AttachedSource:
         return self._feed.since(since)
 
     def _note_reader(self, before: float) -> float:
-        """Return the time now; poll at once where the source wasn't read lately."""
         now = self._clock()
         if now - before > self._pace.lately_s:
             self._wake.set()
@@ -292,7 +291,6 @@ def _own_line(line: Line, name: str) -> Line:
 
 
 def _signature(environ: Mapping[str, str]) -> str:
-    """Return user and machine, for the proxy's log."""
     user = environ.get("USER") or environ.get("LOGNAME") or "attached"
     name = "".join(letter for letter in f"{user}@{platform.node()}" if letter.isprintable())
     return name[:WHO_LENGTH].strip("@ ") or "attached"

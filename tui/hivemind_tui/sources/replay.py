@@ -292,7 +292,6 @@ class ReplaySource:
         return reached < target
 
     def _look(self) -> None:
-        """Take over what was written or indexed meanwhile."""
         player, transport = self._player, self.transport
         if not player.look():
             return
@@ -346,7 +345,6 @@ def _cause(error: UsageError) -> str:
 
 
 def _distinct(marks: Sequence[Mark], place_s: float) -> Sequence[Mark]:
-    """Return one mark of each kind in each place of this length."""
     if place_s <= 0:
         return marks
     seen: dict[tuple[int, str], Mark] = {}

@@ -99,7 +99,6 @@ def _with_ancestors(agents: Sequence[AgentView], order: Order, above: Mapping[st
 def _place_hidden(
     agent: AgentView, children: Mapping[str | None, list[AgentView]], placed: dict[str, Branch]
 ) -> list[AgentView]:
-    """Place and return the descendants of a folded agent."""
     found, queue = [], [agent]
     while queue:
         for each in children.get(queue.pop().name, ()):

@@ -223,7 +223,6 @@ def _read_on(view: View, lines: Sequence[Line]) -> int:
 
 
 def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
-    """Return the agents to show, as a tree where there is one and it is wanted."""
     order = view.agents_order
     agents = view.snapshot.agents if order.sort else ended_last(view.snapshot.agents)
     if view.tree is not False and view.page in OF_AGENTS and any(agent.parent for agent in agents) and parents(agents):

@@ -161,7 +161,6 @@ def first_difference(first: Sequence[Grant], second: Sequence[Grant]) -> float |
 
 
 def _knobs(recording: Recording) -> dict[str, dict[str, float]]:
-    """Return the knobs that the simulation begins with, by upstream."""
     found: dict[str, dict[str, float]] = {}
     for lane in recording.lanes.values():
         values = {name: value_in(name, recording.began.config, lane) for name in KNOBS}
