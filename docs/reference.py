@@ -15,7 +15,7 @@ import msgspec
 import hivemind_mock.provider.main
 import hivemind_tui.program.main
 from hivemind.cli import main as cli
-from hivemind.cli.commands import GROUPS, command_named
+from hivemind.cli.main import GROUPS, command_named
 from hivemind.control.openapi import description
 from hivemind.parser import Parser
 from hivemind.settings.options import Option, options

@@ -12,19 +12,18 @@ be carried out (:class:`hivemind.scheduler.commands.Rejected`).
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 
 class HiveMindError(Exception):
     """Root of the tree. Printed as it is, so its text is one line and says what would be right."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code = 1
+    """Exit code of a program that it ends."""
 
 
 class UsageError(HiveMindError):
     """What the user wrote can't be used; the text names it as it was written and what is allowed."""
 
-    exit_code: ClassVar[int] = 2
+    exit_code = 2
 
 
 class BindError(HiveMindError):

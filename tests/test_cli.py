@@ -12,7 +12,7 @@ import pytest
 
 from hivemind import __version__
 from hivemind.cli import main as cli
-from hivemind.cli.commands import GROUPS, command_named
+from hivemind.cli.main import GROUPS, command_named
 from hivemind.cli.plugin import Command
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemind.agent_names import BadName, normalised
-from hivemind.agents.resume import how_to_raise
 from hivemind.agents.run import RunOutcome
 from hivemind.api_types import RunUsage
+from hivemind.cli.agents.resume import how_to_raise
 from hivemind.cli.agents.run import outcome_text
 from hivemind.proxy.exchange import text_of
 from hivemind.scheduler.events import BudgetState

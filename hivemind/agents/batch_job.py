@@ -11,14 +11,14 @@ from pathlib import Path
 from hivemind.agents.attempts import Ended, TaskProcess, start
 from hivemind.agents.batch_context import WHO, BatchContext, TaskOutcome
 from hivemind.agents.environment import command_for, environment_for
-from hivemind.agents.run import CannotRun, check_command, exit_text
+from hivemind.agents.run import CannotRun, check_command
 from hivemind.agents.shim import NOT_STARTED
 from hivemind.api_types import PlaceRequest, RunUsage, TaskState
 from hivemind.control.client import ControlError
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.text.amounts import raise_command
-from hivemind.text.humanise import short_duration, usage
+from hivemind.text.humanise import exit_text, short_duration, usage
 
 GRACE_S = 10.0
 """From SIGTERM to SIGKILL."""
@@ -145,7 +145,7 @@ class TaskRun:
             attempt = start(self._folder, command, cwd=planned.cwd, environ=environ, log=log)
         except CannotRun as error:
             _append(log, str(error))
-            await self._conclude(Ended(error.code), str(error))
+            await self._conclude(Ended(error.exit_code), str(error))
             return None
         except OSError as error:
             await self._conclude(Ended(NOT_STARTED), f"{error.filename or log}: {error.strerror}")

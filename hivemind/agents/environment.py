@@ -11,9 +11,8 @@ from urllib.parse import quote, urlsplit
 
 from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, URL_VARIABLE, is_loopback
 from hivemind.providers.profiles import profile_for
-from hivemind.setup.editors import COPILOT_MODEL
-from hivemind.setup.model import SUFFIXES, Target, value_of
-from hivemind.setup.terminal import GEMINI_SETTINGS, INLINE_TOKEN, codex_setting, opencode_providers
+from hivemind.setup.clients import COPILOT_MODEL, GEMINI_SETTINGS, INLINE_TOKEN, codex_setting, opencode_providers
+from hivemind.setup.model import SUFFIXES, Target
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 
 TASK_VARIABLE = "HIVEMIND_TASK"
@@ -65,7 +64,7 @@ def environment_for(
         made[STATE_VARIABLE] = str(way.state_dir.expanduser().absolute())
     base = way.base(agent)
     azure = any(profile_for(url).name == "azure" for name, url in way.upstreams if way.to in (None, name))
-    made |= {name: value_of(name, base) for name in SUFFIXES if name != "AZURE_OPENAI_ENDPOINT" or azure}
+    made |= {name: base + end for name, end in SUFFIXES.items() if name != "AZURE_OPENAI_ENDPOINT" or azure}
     made[_OPENCODE] = _opencode(way, agent, environ.get(_OPENCODE, ""))
     made |= _no_proxy(way, environ)
     match PurePath(program).name:

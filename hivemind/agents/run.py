@@ -41,7 +41,7 @@ class CannotRun(HiveMindError):
 
     def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
-        self.code = code
+        self.exit_code = code
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,6 @@ class RunOutcome:
     """From start to end of the process."""
     usage: RunUsage | None
     """None: the proxy was away."""
-
-
-def exit_text(code: int) -> str:
-    """Return `exit code 3`, or for a negative code the signal that ended the process."""
-    return f"exit code {code}" if code >= 0 else f"killed by signal {-code}"
 
 
 def check_command(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> None:

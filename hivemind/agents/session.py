@@ -212,11 +212,8 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
     if not settings.upstream:
         settings = settings.model_copy(update={"upstream": FIRST_UPSTREAMS})
     origins = settings.origins()
-    try:
-        prices = Prices()
-        proxy = Proxy(settings, prices=prices)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    prices = Prices()
+    proxy = Proxy(settings, prices=prices)
     proxy.settings_file = file
     proxy.tell = logs.log_line
     priced = False

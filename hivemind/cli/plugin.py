@@ -22,4 +22,4 @@ class Command(NamedTuple):
     run: Callable[[argparse.Namespace], int]
     """Does the work and returns the exit code: 0, or 2 for bad input after one clear line on standard error."""
     summary: str = ""
-    """One line for `hivemind --help`; those of our own commands are in :data:`hivemind.cli.commands.GROUPS`."""
+    """One line for `hivemind --help`; those of our own commands are in :data:`hivemind.cli.main.GROUPS`."""

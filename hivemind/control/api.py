@@ -19,9 +19,9 @@ from starlette.routing import Route
 from hivemind import __version__
 from hivemind import api_types as api
 from hivemind.agent_names import same
-from hivemind.control.codec import encode_named, snapshot_part
+from hivemind.control.codec import encode_named, snapshot_part, to_plain
 from hivemind.control.guard import NO_PAGE, failure, reply
-from hivemind.control.parsing import arguments_of, checked_who, command_from, parse_as, shown
+from hivemind.control.parsing import checked_who, command_from, parse_as, shown
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as checkpoint_store
@@ -38,7 +38,7 @@ _TICKET = re.compile(r"[0-9]{1,15}")
 
 
 class ControlledProxy(Protocol):
-    """The methods of the proxy that the control API uses."""
+    """What the control API and the tools use of the proxy."""
 
     control_key: Key | None
     settings_file: Path | None
@@ -56,6 +56,7 @@ class ControlledProxy(Protocol):
     def place(self, wanted: api.PlaceRequest, who: str) -> api.PlaceResponse: ...
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage: ...
     def budgets(self, agent: str | None) -> api.BudgetsPart: ...
+    def spelling(self, name: str) -> str: ...
 
 
 class _Failed(Exception):
@@ -122,7 +123,7 @@ class Control:
         command, who = command_from(order.name, order.arguments), checked_who(order.who)
         self._proxy.apply(command, who)
         await self._proxy.settled()  # what the response reports must survive a crash
-        return api.CommandResult(order.name, arguments_of(command), who)
+        return api.CommandResult(order.name, to_plain(command), who)
 
     async def about(self, _: api.NoInput) -> api.About:
         return self._proxy.about()

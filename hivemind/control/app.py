@@ -49,7 +49,8 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         # Without a token: tools that read such descriptions have none.
         return Response(openapi.description(), media_type="application/json")
 
-    control = Mount(PREFIX, Router(routes(proxy), redirect_slashes=False), middleware=[Middleware(ControlGuard, proxy)])
+    guard = Middleware(ControlGuard, lambda: proxy.control_key)
+    control = Mount(PREFIX, Router(routes(proxy), redirect_slashes=False), middleware=[guard])
     app = Starlette(
         routes=[
             Route("/_health", health),

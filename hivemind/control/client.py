@@ -14,9 +14,8 @@ import msgspec
 
 from hivemind import __version__
 from hivemind import api_types as api
-from hivemind.control.codec import decode_named, decode_snapshot, encode_named
+from hivemind.control.codec import decode_named, decode_snapshot, encode_named, to_plain
 from hivemind.control.discovery import ProxyAddress, Token
-from hivemind.control.parsing import arguments_of
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 from hivemind.world.snapshot import RequestDetail
@@ -82,7 +81,7 @@ class ControlClient:
 
     async def command(self, command: Command, who: str) -> api.CommandResult:
         """Execute a command."""
-        order = api.CommandRequest(type(command).__name__, arguments_of(command), who)
+        order = api.CommandRequest(type(command).__name__, to_plain(command), who)
         return await self._post("/commands", order, _decoder(api.CommandResult))
 
     async def about(self) -> api.About:

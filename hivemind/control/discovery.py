@@ -6,7 +6,6 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar
 from urllib.parse import urlsplit
 
 from hivemind.errors import UsageError
@@ -23,7 +22,7 @@ _PORTS = {"http": 80, "https": 443}
 class NoRunningProxy(UsageError):
     """No proxy of this user runs there, by its note in the state directory."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code = 1
 
 
 @dataclass(frozen=True, slots=True)

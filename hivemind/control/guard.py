@@ -7,8 +7,7 @@ accepts it, and never cached.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 import msgspec
 import zstandard
@@ -26,12 +25,6 @@ _SMALL = 1024
 _OFF = "the control API is off: this proxy has no control token; set HIVEMIND_CONTROL_TOKEN, or --state-dir to a folder"
 _MISSING = "send the control token, as in Authorization: Bearer TOKEN; this proxy notes it in its state directory"
 _WRONG = "that is not this proxy's control token; it notes a new one in its state directory at every start"
-
-
-class HasControlKey(Protocol):
-    """An object with the control API's key."""
-
-    control_key: Key | None
 
 
 def is_own(method: str, path: str) -> bool:
@@ -57,12 +50,12 @@ def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Key | 
 class ControlGuard:
     """ASGI middleware that refuses requests without the control token."""
 
-    def __init__(self, app: ASGIApp, locked: HasControlKey) -> None:
+    def __init__(self, app: ASGIApp, key: Callable[[], Key | None]) -> None:
         self._app = app
-        self._locked = locked
+        self._key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status, text = _refusal(self._locked.control_key, Headers(scope=scope))
+        status, text = _refusal(self._key(), Headers(scope=scope))
         if not status:
             await self._app(scope, receive, send)
             return

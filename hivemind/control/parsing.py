@@ -9,7 +9,6 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from hivemind.control.codec import to_plain
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Priority
@@ -97,12 +96,6 @@ def command_from(name: str, arguments: Any) -> Command:
         hint = did_you_mean(name, COMMANDS) or f"; there are {', '.join(COMMANDS)}"
         raise Rejected(f"no such command {shown(name)}{hint}")
     return parse_as(made, arguments, name)
-
-
-def arguments_of(command: Command) -> dict[str, Any]:
-    """Return the arguments from which :func:`command_from` makes the same command."""
-    values: dict[str, Any] = to_plain(command)
-    return values
 
 
 def checked_who(who: str) -> str:

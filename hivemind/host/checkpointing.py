@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from hivemind.host.processes import Process, Processes
 from hivemind.proxy.engine import Engine
@@ -77,7 +75,17 @@ class Checkpointer:
         self._writing: asyncio.Task[None] | None = None
         self._failing = False
         self._latest = 0.0
-        engine.watched.update(self._watched())
+        engine.watched |= {
+            ev.BudgetWarned: self._warned,
+            ev.Commanded: self._commanded,
+            ev.AgentBegan: self._began,
+            ev.AgentEnded: self._ended,
+            ev.Granted: lambda event: self._stops.pop(event.agent, None),
+            ev.Refused: self._refused,
+            ev.Finished: self._released,
+            ev.Abandoned: self._released,
+            ev.AttemptFailed: self._released,
+        }
 
     def remember(self, call: Call) -> None:
         """Keep a call as its agent's newest, unless its kind carries no conversation."""
@@ -105,19 +113,6 @@ class Checkpointer:
             await self._writing
 
     # --- Events ---------------------------------------------------------------------------------------------------
-
-    def _watched(self) -> Mapping[type[ev.Event], Callable[[Any], object]]:
-        return {
-            ev.BudgetWarned: self._warned,
-            ev.Commanded: self._commanded,
-            ev.AgentBegan: self._began,
-            ev.AgentEnded: self._ended,
-            ev.Granted: lambda event: self._stops.pop(event.agent, None),
-            ev.Refused: self._refused,
-            ev.Finished: self._released,
-            ev.Abandoned: self._released,
-            ev.AttemptFailed: self._released,
-        }
 
     def _warned(self, event: ev.BudgetWarned) -> None:
         if event.exhausted:
@@ -152,7 +147,7 @@ class Checkpointer:
             if agent in self._processes.lost:
                 self._stop(agent, "crash", "its runner is gone, so the end of its process is unknown")
         elif code and self._has_state(agent):
-            self._stop(agent, "crash", _exit_reason(code))
+            self._stop(agent, "crash", f"its process ended: {humanise.exit_text(code)}")
             self._stops[agent].exit_code = code
 
     def _refused(self, event: ev.Refused) -> None:
@@ -276,15 +271,6 @@ def _place(task: Task) -> TaskPlace:
 
 def _used_up(state: ev.BudgetState) -> str:
     return f"{owner(state)} is used up ({how_used(state)})"
-
-
-def _exit_reason(code: int) -> str:
-    if code > 0:
-        return f"its process ended with exit code {code}"
-    try:
-        return f"its process was ended by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"its process was ended by signal {-code}"
 
 
 @dataclass(slots=True)

@@ -18,6 +18,7 @@ from hivemind import __version__
 from hivemind import api_types as api
 from hivemind.control.app import control_app
 from hivemind.control.guard import failure, guards_itself, is_own, may_scrape
+from hivemind.errors import UsageError
 from hivemind.host.checkpointing import Checkpointer
 from hivemind.host.processes import Processes
 from hivemind.journal.records import JournalBegan
@@ -63,7 +64,7 @@ class Proxy:
     `transports` replaces the network for the upstreams it names; `wall` is the time of day in seconds since the epoch;
     without `prices` no request has a cost.
 
-    Raises: UsageError, ValueError: with one line, when the settings name no upstream or one that can't be opened.
+    Raises: UsageError: the settings name no upstream, or one that can't be opened.
     """
 
     app: DataPlane
@@ -97,7 +98,10 @@ class Proxy:
         self.record_in: Path | None = None
         """Folder of the journals; set before :meth:`start`. None: nothing is recorded."""
         self.journal: Recorder | None = None
-        self._routes = open_routes(settings, transports)
+        try:
+            self._routes = open_routes(settings, transports)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
         self._rng = rng or random.Random()
         self._wall = wall
         self._secrets = settings.own_credentials()
@@ -106,7 +110,8 @@ class Proxy:
         self._prices_needed = asyncio.Event()
         self._checkpointer: Checkpointer | None = None
         self._token = settings.token.get_secret_value().encode() if settings.token else None
-        self._local_apps = LocalApps(self, token=self._token, tools_enabled=settings.mcp.enabled)
+        self._control_app = control_app(self)
+        self._tools = ToolsEndpoint(self, enabled=settings.mcp.enabled)
 
     # --- Lifecycle ------------------------------------------------------------------------------------------------
 
@@ -131,7 +136,7 @@ class Proxy:
             engine,
             self._routes,
             claims,
-            local_app=self._local_apps.find,
+            local_app=self._local_app,
             on_call=None if self._checkpointer is None else self._checkpointer.remember,
             bodies=bodies,
             wall=self._wall,
@@ -146,11 +151,11 @@ class Proxy:
         self.engine.drain()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.app.idle(), timeout_s)
-        await self._local_apps.aclose()
+        await self._tools.aclose()
 
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
-        await self._local_apps.aclose()
+        await self._tools.aclose()
         if self._checkpointer is not None:
             await self._checkpointer.aclose()
         if self._pricing is not None:
@@ -216,6 +221,30 @@ class Proxy:
         )
         engine.record = recorder.record
         return recorder
+
+    # --- The proxy's own applications on the socket of the traffic --------------------------------------------------
+
+    def _local_app(self, method: str, place: RequestPath) -> LocalApp | None:
+        """Return the application that answers a request; None where it goes upstream."""
+        if place.upstream is None and is_tools_path(place.path):
+            # The MCP server checks the control token itself.
+            return LocalApp(self._serve_tools, lambda place, headers: True, _deny)
+        if place.upstream is None and place.agent is None and is_own(method, place.path):
+            return LocalApp(self._serve_control, self._is_open, _deny)
+        return None
+
+    def _is_open(self, place: RequestPath, headers: Fields) -> bool:
+        """Return whether a path of the control API is guarded by another token, or by none."""
+        authorization = headers.get(b"authorization", b"")
+        return guards_itself(place.path) or (
+            self._token is not None and may_scrape(place.path, authorization, self._token, self.control_key)
+        )
+
+    async def _serve_control(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
+        await self._control_app({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
+
+    async def _serve_tools(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
+        await self._tools(scope, place.path, place.agent, receive, send)
 
     # --- Operation ------------------------------------------------------------------------------------------------
 
@@ -316,48 +345,6 @@ def _budget(agent: Agent | None, account: Account) -> api.AgentBudget:
         account.used("day"),
         account.used("ever"),
     )
-
-
-class LocalApps:
-    """The proxy's own applications on the socket of the traffic: the control API, and the tools for agents.
-
-    `token` is the agents' token, if one is required.
-    """
-
-    def __init__(self, proxy: Proxy, *, token: bytes | None, tools_enabled: bool) -> None:
-        self._proxy = proxy
-        self._token = token
-        self._control_app = control_app(proxy)
-        self._endpoint = ToolsEndpoint(proxy, enabled=tools_enabled)
-        self._control = LocalApp(self._serve_control, self._is_open, _deny)
-        # The MCP server checks the control token itself.
-        self._tools = LocalApp(self._serve_tools, lambda place, headers: True, _deny)
-
-    def find(self, method: str, place: RequestPath) -> LocalApp | None:
-        """Return the application that answers a request; None where it goes upstream."""
-        if place.upstream is None:
-            if is_tools_path(place.path):
-                return self._tools
-            if place.agent is None and is_own(method, place.path):
-                return self._control
-        return None
-
-    async def aclose(self) -> None:
-        """End the tools' requests, and accept no more."""
-        await self._endpoint.aclose()
-
-    def _is_open(self, place: RequestPath, headers: Fields) -> bool:
-        """Return whether a path of the control API is guarded by another token, or by none."""
-        authorization = headers.get(b"authorization", b"")
-        return guards_itself(place.path) or (
-            self._token is not None and may_scrape(place.path, authorization, self._token, self._proxy.control_key)
-        )
-
-    async def _serve_control(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
-        await self._control_app({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
-
-    async def _serve_tools(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
-        await self._endpoint(scope, place.path, place.agent, receive, send)
 
 
 async def _deny(refusal: RequestRefused, scope: Scope, receive: Receive, send: Send) -> None:

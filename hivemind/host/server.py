@@ -19,7 +19,7 @@ import uvicorn
 
 from hivemind import logs
 from hivemind.console import Console
-from hivemind.errors import BindError, UsageError
+from hivemind.errors import BindError
 from hivemind.proxy import file_limit
 from hivemind.store.token_file import announced, state_dir
 from hivemind.text.shells import word
@@ -232,10 +232,7 @@ async def run(settings: Settings, settings_file: Path | None = None) -> int:
     from hivemind.prices import Prices
 
     origins = settings.origins()
-    try:
-        proxy = Proxy(settings, prices=Prices())
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    proxy = Proxy(settings, prices=Prices())
     stop = _stop_signal()
     proxy.tell = logs.log_line
     proxy.settings_file = settings_file

@@ -1,22 +1,30 @@
-"""The clients, and how to point each at the proxy: what to paste, where, how to check it and how to undo it."""
+"""The clients, and how to point each at the proxy: what to paste, where, how to check it and how to undo it.
+
+Tried with Claude Code 2.1, Codex 0.169, opencode 1.18, Gemini CLI 0.61, aider 0.86 and Copilot's command line 1.0; the
+rest is by the vendors' pages, which are named with each client. Editors' own agents mostly talk to their vendor's
+servers, which nothing on this machine can change; what is left is said with each.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from hivemind.control.discovery import is_loopback
-from hivemind.setup import editors, terminal
+from hivemind.control.discovery import is_loopback, is_public
 from hivemind.setup.model import (
+    HERE,
     Client,
     Instructions,
     Snippet,
     Steps,
     Target,
     client,
+    dotenv,
     exports,
     in_json,
-    nothing_to_paste,
+    toml_text,
+    unset,
 )
 from hivemind.text import shells
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE, Shell
@@ -54,8 +62,8 @@ def mcp(target: Target) -> Steps:
                 "Anything that speaks streamable HTTP, with the control token as bearer", f"{target.url}/mcp", "url"
             ),
         ),
-        undo=nothing_to_paste(
-            f"To undo it, claude mcp remove {_NAME}, gemini mcp remove {_NAME}, or take the entry out of the file."
+        undo=Snippet(
+            f"To undo it, claude mcp remove {_NAME}, gemini mcp remove {_NAME}, or take the entry out of the file.", ""
         ),
         needs="hivemind on the PATH that the client has, else its full path in place of the word. "
         + (
@@ -74,18 +82,309 @@ def mcp(target: Target) -> Steps:
     )
 
 
+COPILOT_MODEL = "claude-sonnet-5"
+
+
+@client("Cursor", "agents in its terminal; its own only in part", "claude", "https://cursor.com/docs")
+def cursor(target: Target) -> Steps:
+    override = Snippet(
+        "In Cursor Settings, Models, API Keys: as Override OpenAI Base URL, beside your OpenAI key",
+        f"{target.base}/v1",
+        "url",
+    )
+    public = is_public(target.url)
+    return Steps(
+        limits=(
+            "Cursor's own models and its tab completion run on Cursor's servers and can't be sent elsewhere. Models of"
+            " your own OpenAI key can, but it is Cursor's servers that call the base URL, so it has to be one that the"
+            f" internet reaches over https{'.' if public else f', and {target.url} is none.'}",
+        ),
+        snippets=(*((override,) if public else ()), _in_its_terminal("Cursor", target)),
+        undo=unset(target, "ANTHROPIC_BASE_URL", also="turn the override in Cursor's settings off" if public else ""),
+        needs="An Anthropic upstream for Claude Code; for the override an OpenAI one, a TLS terminator in front of"
+        " HiveMind, and a token (HIVEMIND_TOKEN).",
+        notes=(
+            "The override holds for all OpenAI models in Cursor; there is none for other providers. Ask and Plan use"
+            " models of your own key; whether Agent does has changed from version to version.",
+        ),
+    )
+
+
+@client("Windsurf", "agents in its terminal, not its own", "claude", "https://docs.devin.ai/desktop/acp")
+def windsurf(target: Target) -> Steps:
+    return Steps(
+        limits=(
+            "Windsurf (since June 2026 Devin Desktop) sends its own agents and its completion to its own servers. It"
+            " has no base URL to change, not for models of your own key either.",
+        ),
+        snippets=(_in_its_terminal("Windsurf", target),),
+        undo=unset(target, "ANTHROPIC_BASE_URL"),
+        needs="An Anthropic upstream, for Claude Code.",
+        notes=(
+            "Agents that it runs over ACP (Claude, Codex, OpenCode, Gemini CLI) have their own settings: see hivemind"
+            " setup claude-code, codex, opencode, gemini.",
+        ),
+    )
+
+
+@client(
+    "GitHub Copilot",
+    "models of your own key (CLI and VS Code)",
+    "copilot",
+    "https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/use-byok-models",
+    "https://code.visualstudio.com/docs/agent-customization/language-models",
+)
+def copilot(target: Target) -> Steps:
+    lines = (
+        shells.exported(target.shell, "COPILOT_PROVIDER_TYPE", "anthropic"),
+        shells.exported(target.shell, "COPILOT_PROVIDER_BASE_URL", target.base),
+        shells.copied(target.shell, "COPILOT_PROVIDER_API_KEY", "ANTHROPIC_API_KEY"),
+        shells.exported(target.shell, "COPILOT_MODEL", COPILOT_MODEL),
+    )
+    return Steps(
+        limits=(
+            "Copilot's own models and its inline suggestions run on GitHub's servers and can't be sent elsewhere."
+            " Models of your own key can: in Copilot's command line, and in the chat of VS Code.",
+        ),
+        snippets=(
+            Snippet("For Copilot CLI, in the shell that starts it, with the model you want", "\n".join(lines), "shell"),
+            in_json(
+                "In VS Code (1.122 or later): Chat: Manage Language Models, Add Models, Custom Endpoint; then in"
+                " chatLanguageModels.json, beside what is there",
+                [_endpoint(target)],
+            ),
+        ),
+        undo=unset(
+            target,
+            "COPILOT_PROVIDER_TYPE",
+            "COPILOT_PROVIDER_BASE_URL",
+            "COPILOT_PROVIDER_API_KEY",
+            "COPILOT_MODEL",
+            also="take the entry out of chatLanguageModels.json",
+        ),
+        needs="An Anthropic upstream, and the key in ANTHROPIC_API_KEY; VS Code asks for the key once. It takes neither"
+        " a Copilot plan nor a GitHub login, but a company's policy may forbid models of one's own key.",
+        notes=(
+            "For OpenAI models leave COPILOT_PROVIDER_TYPE out, end the URL in /v1, and for GPT-5 models set"
+            " COPILOT_PROVIDER_WIRE_API to responses; in VS Code the URL ends in /v1/responses and apiType is"
+            " responses.",
+        ),
+    )
+
+
+def _endpoint(target: Target) -> dict[str, object]:
+    model = {
+        "id": COPILOT_MODEL,
+        "name": "Claude Sonnet 5 (HiveMind)",
+        "url": f"{target.base}/v1/messages",
+        "toolCalling": True,
+        "vision": True,
+        "maxInputTokens": 200_000,
+        "maxOutputTokens": 64_000,
+    }
+    return {
+        "name": "HiveMind",
+        "vendor": "customendpoint",
+        "apiKey": "${input:anthropicApiKey}",
+        "apiType": "messages",
+        "models": [model],
+    }
+
+
+def _in_its_terminal(editor: str, target: Target) -> Snippet:
+    where = f"An agent that runs in {editor}'s terminal can be pointed at HiveMind; Claude Code, for one"
+    return Snippet(where, exports(target, "ANTHROPIC_BASE_URL"), "shell")
+
+
+INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
+"""How opencode's configuration reads a variable."""
+GEMINI_SETTINGS = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+"""Without them `gemini -p` doesn't start with a base URL but Google's."""
+_ANTHROPIC = """\
+import anthropic
+
+client = anthropic.Anthropic(base_url={url})"""
+_OPENAI = """\
+import openai
+
+client = openai.OpenAI(base_url={url})"""
+
+
+@client(
+    "Claude Code", "one variable, or settings.json", "claude", "https://code.claude.com/docs/en/llm-gateway-connect"
+)
+def claude_code(target: Target) -> Steps:
+    return Steps(
+        snippets=(
+            Snippet(HERE, exports(target, "ANTHROPIC_BASE_URL"), "shell"),
+            in_json(
+                "Or for every session, in ~/.claude/settings.json, beside what is there",
+                {"env": {"ANTHROPIC_BASE_URL": target.base}},
+            ),
+        ),
+        undo=unset(target, "ANTHROPIC_BASE_URL", also="take the entry out of settings.json"),
+        needs="An Anthropic upstream. Claude Code keeps its login, or its ANTHROPIC_API_KEY; either is passed on.",
+        notes=(
+            "No /v1 at the end. What settings.json says wins over the shell; /status shows the URL in use.",
+            f"The name covers a session and its sub-agents. With {target.url} alone as the URL each of them is shown by"
+            " an id of its own.",
+            "With any base URL but Anthropic's, Claude Code leaves MCP tool search off unless ENABLE_TOOL_SEARCH is"
+            " true.",
+        ),
+    )
+
+
+def codex_line(target: Target) -> str:
+    """One session, with nothing in a file."""
+    return "codex -c " + shells.filled(target.shell, codex_setting(target.base))
+
+
+def codex_setting(base: str) -> str:
+    """What follows codex's flag -c."""
+    return f"openai_base_url={base}/v1"
+
+
+@client(
+    "Codex", "a provider in config.toml, or one flag", "codex", "https://developers.openai.com/codex/config-advanced"
+)
+def codex(target: Target) -> Steps:
+    lines = [
+        'model_provider = "hivemind"',
+        "",
+        "[model_providers.hivemind]",
+        'name = "HiveMind"',
+        f"base_url = {toml_text(target.named + '/v1')}",
+        'env_key = "OPENAI_API_KEY"',
+        'wire_api = "responses"',
+    ]
+    if target.token:
+        lines.append(f'env_http_headers = {{ "x-hivemind-token" = "{shells.TOKEN_VARIABLE}" }}')
+    another = f"model_providers.hivemind.base_url={target.named}-2/v1"
+    return Steps(
+        snippets=(
+            Snippet("In ~/.codex/config.toml, with model_provider above its first [table]", "\n".join(lines), "toml"),
+            Snippet(
+                "Then in another terminal, under another name",
+                "codex -c " + shells.filled(target.shell, another),
+                "shell",
+            ),
+            Snippet("Or for one session, with nothing in a file", codex_line(target), "shell"),
+        ),
+        undo=Snippet("To undo it, take the lines out of config.toml again.", ""),
+        needs="An OpenAI upstream, and the key in OPENAI_API_KEY; for a single session, a key saved with codex login"
+        " --with-api-key. A ChatGPT login is for another service than api.openai.com.",
+        notes=(
+            "The URL ends in /v1. Codex doesn't read OPENAI_BASE_URL any more.",
+            "Without a provider of its own it tries a WebSocket first, says that this failed, and goes on over HTTP.",
+        ),
+    )
+
+
+def opencode_providers(url: str) -> dict[str, Any]:
+    """Of opencode's configuration; the URL ends in /v1."""
+    return {name: {"options": {"baseURL": url}} for name in ("anthropic", "openai")}
+
+
+@client("opencode", "base URLs in opencode.json", "opencode", "https://opencode.ai/docs/providers")
+def opencode(target: Target) -> Steps:
+    url = target.base.replace(shells.TOKEN, INLINE_TOKEN) + "/v1"
+    providers = opencode_providers(url)
+    inline = json.dumps({"provider": {"anthropic": {"options": {"baseURL": url}}}}, separators=(",", ":"))
+    return Steps(
+        snippets=(
+            in_json(
+                "In opencode.json of the project, or ~/.config/opencode/opencode.json for all of them",
+                {"$schema": "https://opencode.ai/config.json", "provider": providers},
+            ),
+            Snippet(
+                "Or for one terminal, with a name of its own",
+                shells.exported(target.shell, "OPENCODE_CONFIG_CONTENT", inline),
+                "shell",
+            ),
+        ),
+        undo=unset(target, "OPENCODE_CONFIG_CONTENT", also="take the entries out of opencode.json"),
+        needs="An upstream for each provider in use. opencode keeps the keys it has, from /connect or the environment.",
+        notes=(
+            "Both URLs end in /v1.",
+            "Each new session makes two requests at once: the answer, and a title from a small model.",
+        ),
+    )
+
+
+@client("Gemini CLI", "one variable, and settings.json", "gemini", "https://geminicli.com/docs/reference/configuration")
+def gemini(target: Target) -> Steps:
+    return Steps(
+        snippets=(
+            Snippet(HERE, exports(target, "GOOGLE_GEMINI_BASE_URL"), "shell"),
+            in_json(
+                "In ~/.gemini/settings.json, beside what is there; gemini -p doesn't start without it",
+                GEMINI_SETTINGS,
+            ),
+            dotenv("Or for every session, in ~/.gemini/.env", target, "GOOGLE_GEMINI_BASE_URL"),
+        ),
+        undo=unset(target, "GOOGLE_GEMINI_BASE_URL", also="take the line out of .env"),
+        needs="A Google upstream (https://generativelanguage.googleapis.com), and the key in GEMINI_API_KEY. With a"
+        " Google login it calls another service, which goes past HiveMind.",
+        notes=("No version at the end of the URL.",),
+    )
+
+
+@client("aider", "a variable for each provider, or .env", "aider", "https://aider.chat/docs/config/dotenv.html")
+def aider(target: Target) -> Steps:
+    names = ("ANTHROPIC_API_BASE", "OPENAI_API_BASE")
+    return Steps(
+        snippets=(
+            Snippet(HERE, exports(target, *names), "shell"),
+            dotenv(
+                "Or for every session, in .env at the root of the repository or in the home directory", target, *names
+            ),
+        ),
+        undo=unset(target, *names, also="take the lines out of .env"),
+        needs="An upstream for each provider in use. aider keeps its ANTHROPIC_API_KEY and OPENAI_API_KEY.",
+        notes=(
+            "Only the OpenAI URL ends in /v1; aider --openai-api-base takes it too. OLLAMA_API_BASE takes the other.",
+        ),
+    )
+
+
+@client("Anything else", "variables and code for the providers' SDKs", "worker")
+def generic(target: Target) -> Steps:
+    key = shells.variable(target.shell, "ANTHROPIC_API_KEY")
+    headers = (f"x-api-key: {key}", "anthropic-version: 2023-06-01")
+    return Steps(
+        snippets=(
+            Snippet(HERE, exports(target, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"), "shell"),
+            Snippet("Or in Python, with Anthropic's SDK", _ANTHROPIC.format(url=json.dumps(target.base)), "python"),
+            Snippet("With OpenAI's SDK", _OPENAI.format(url=json.dumps(f"{target.base}/v1")), "python"),
+            Snippet(
+                "To try it all the way to an Anthropic upstream",
+                shells.curl(target.shell, f"{target.base}/v1/models", *headers),
+                "shell",
+            ),
+        ),
+        undo=unset(target, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"),
+        needs="An upstream for each provider in use. The SDKs read ANTHROPIC_API_KEY and OPENAI_API_KEY as before.",
+        notes=(
+            "OpenAI's URL ends in /v1, Anthropic's doesn't. As Anthropic's go GOOGLE_GEMINI_BASE_URL (Google Gen AI"
+            " SDKs), AZURE_OPENAI_ENDPOINT and OLLAMA_HOST.",
+            f"Where only headers can be set, x-hivemind-agent: {target.agent} gives the name. x-hivemind-priority is"
+            " critical, high, normal or low.",
+        ),
+    )
+
+
 CLIENTS: Mapping[str, Client] = {
     client.name: client
     for client in (
-        terminal.claude_code,
-        terminal.codex,
-        editors.cursor,
-        editors.windsurf,
-        editors.copilot,
-        terminal.opencode,
-        terminal.gemini,
-        terminal.aider,
-        terminal.generic,
+        claude_code,
+        codex,
+        cursor,
+        windsurf,
+        copilot,
+        opencode,
+        gemini,
+        aider,
+        generic,
         mcp,
     )
 }
@@ -119,7 +418,7 @@ def quick_lines(url: str, *, token: bool = False, shell: Shell = "bash") -> tupl
     lines = []
     for title, name, variable in _QUICK:
         target = Target(url, CLIENTS[name].agent, token, shell)
-        lines.append((title, exports(target, variable) if variable else terminal.codex_line(target)))
+        lines.append((title, exports(target, variable) if variable else codex_line(target)))
     return tuple(lines)
 
 

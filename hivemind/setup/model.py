@@ -49,7 +49,7 @@ class Snippet:
     """Which file or shell it goes to."""
     text: str
     """Nothing but what is to be pasted. Empty where doing it needs no pasting."""
-    language: Language
+    language: Language = "shell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +121,9 @@ SUFFIXES: Mapping[str, str] = {
 """By variable, what follows the proxy's address in its value."""
 
 
-def value_of(variable: str, base: str) -> str:
-    """What it is to hold where `base` is the proxy's address with the agent's name."""
-    return base + SUFFIXES[variable]
-
-
 def exports(target: Target, *variables: str) -> str:
     """Return the lines that point whatever reads these variables at the proxy."""
-    return "\n".join(shells.exported(target.shell, name, value_of(name, target.base)) for name in variables)
+    return "\n".join(shells.exported(target.shell, name, target.base + SUFFIXES[name]) for name in variables)
 
 
 def in_json(where: str, content: object) -> Snippet:
@@ -138,7 +133,7 @@ def in_json(where: str, content: object) -> Snippet:
 
 def dotenv(where: str, target: Target, *variables: str) -> Snippet:
     """Return a snippet of a file of variables that point at the proxy."""
-    lines = [f"{name}={_dotenv_value(value_of(name, target.base))}" for name in variables]
+    lines = [f"{name}={_dotenv_value(target.base + SUFFIXES[name])}" for name in variables]
     return Snippet(where, "\n".join(lines), "dotenv")
 
 
@@ -158,8 +153,3 @@ def unset(target: Target, *names: str, also: str = "") -> Snippet:
     """Take the variables away again."""
     where = f"To undo it, and {also}" if also else "To undo it"
     return Snippet(where, shells.removed(target.shell, *names), "shell")
-
-
-def nothing_to_paste(how: str) -> Snippet:
-    """Return a snippet for a step that is done by hand."""
-    return Snippet(how, "", "shell")

@@ -7,6 +7,7 @@ cells, for the columns of a screen.
 from __future__ import annotations
 
 import math
+import signal
 
 NOTHING = "—"
 """Shown for an unknown value."""
@@ -117,3 +118,13 @@ def short_dollars(amount: float | None) -> str:
 def short_size(octets: int) -> str:
     """A size in at most seven cells: `12 kB`, `340 MB`."""
     return f"{octets / 1e6:.0f} MB" if octets >= 1e6 else f"{octets / 1e3:.0f} kB"
+
+
+def exit_text(code: int) -> str:
+    """Return `exit code 3`, or for a negative code `killed by SIGTERM`."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from hivemind.api_types import About, TaskState
 from hivemind.control.discovery import ProxyAddress, Token, connectable, find_token
-from hivemind.control.guard import HasControlKey
 from hivemind.control.parsing import WHO_LENGTH, checked_who
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
@@ -18,6 +17,7 @@ from hivemind.world.snapshot import Snapshot
 if TYPE_CHECKING:
     import httpx
 
+    from hivemind.control.api import ControlledProxy
     from hivemind.control.client import ControlClient, ControlError
 
 T = TypeVar("T")
@@ -64,21 +64,10 @@ class Caller:
             return ANONYMOUS
 
 
-class McpProxy(HasControlKey, Protocol):
-    """The proxy as its MCP server uses it."""
-
-    def snapshot(self) -> Snapshot: ...
-    def about(self) -> About: ...
-    def tasks(self, batch: str | None) -> tuple[TaskState, ...]: ...
-    def apply(self, command: Command, who: str) -> None: ...
-    async def settled(self) -> None: ...
-    def spelling(self, name: str) -> str: ...
-
-
 class LocalAccess:
     """Access to the proxy in this process, to be used on the proxy's event loop."""
 
-    def __init__(self, proxy: McpProxy) -> None:
+    def __init__(self, proxy: ControlledProxy) -> None:
         self._proxy = proxy
 
     async def about(self) -> About:

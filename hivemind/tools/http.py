@@ -14,10 +14,11 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hivemind.agent_names import normalised
+from hivemind.control.api import ControlledProxy
 from hivemind.control.guard import ControlGuard, failure
 from hivemind.proxy.asgi import read_body
 from hivemind.redaction.text import redact
-from hivemind.tools.access import Caller, LocalAccess, McpProxy
+from hivemind.tools.access import Caller, LocalAccess
 from hivemind.wire.headers import fields
 from hivemind.wire.identity import claimed_name
 
@@ -43,11 +44,11 @@ def is_tools_path(path: str) -> bool:
 class ToolsEndpoint:
     """The MCP endpoint of one proxy, on its event loop."""
 
-    def __init__(self, proxy: McpProxy, *, enabled: bool) -> None:
+    def __init__(self, proxy: ControlledProxy, *, enabled: bool) -> None:
         self._proxy = proxy
         self._access = LocalAccess(proxy)
         self._enabled = enabled
-        self._guarded = ControlGuard(self._admitted, proxy)
+        self._guarded = ControlGuard(self._admitted, lambda: proxy.control_key)
         self._server: asyncio.Task[None] | None = None
         self._handler: asyncio.Future[ASGIApp] | None = None
         self._stop = asyncio.Event()

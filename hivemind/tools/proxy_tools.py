@@ -22,7 +22,6 @@ from hivemind.setup.clients import CLIENTS, instructions
 from hivemind.text import amounts
 from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.headroom import budgets_of, headroom
-from hivemind.tools.inputs import BudgetInput, ConfigInput, MetricsInput, PriorityInput, SetupInput, StatusInput
 from hivemind.tools.outputs import (
     LANES_SHOWN,
     AgentUsage,
@@ -47,7 +46,17 @@ from hivemind.tools.outputs import (
     lane_row,
     task_row,
 )
-from hivemind.tools.tool import ToolError, tool, unknown
+from hivemind.tools.tool import (
+    BudgetInput,
+    ConfigInput,
+    MetricsInput,
+    PriorityInput,
+    SetupInput,
+    StatusInput,
+    ToolError,
+    tool,
+    unknown,
+)
 from hivemind.world.snapshot import AgentView, Snapshot
 
 

@@ -10,9 +10,8 @@ from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.humanise import plural
 from hivemind.tools.access import Caller, ProxyAccess
-from hivemind.tools.inputs import BatchInput, SubmitInput, TaskFields
 from hivemind.tools.outputs import Batch, Submitted, by_state, cut, in_order, task_row
-from hivemind.tools.tool import ToolError, tool, unknown
+from hivemind.tools.tool import BatchInput, SubmitInput, TaskFields, ToolError, tool, unknown
 
 _READY_SHOWN = 20
 _ABOVE_NORMAL = ("critical", "high")

@@ -11,8 +11,7 @@ import pytest
 from agents.kept import AT, BODY, keep
 from program import called
 
-from hivemind.agents.transcript import transcript
-from hivemind.cli.agents.checkpoint import ago, facts, table
+from hivemind.cli.agents.checkpoint import ago, facts, table, transcript
 from hivemind.store.checkpoints import folder_in, listed, read
 
 PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith("HIVEMIND")}
@@ -170,7 +169,7 @@ def test_words() -> None:
 def test_a_signal(tmp_path: Path) -> None:
     """A process that was killed is told so."""
     text = "\n".join(facts(read(keep(tmp_path, exit_code=-9)), time.time()))
-    assert "ended by signal 9" in text
+    assert "killed by SIGKILL" in text
 
 
 @pytest.mark.parametrize(

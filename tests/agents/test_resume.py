@@ -15,8 +15,8 @@ from proxy.kit import Running, client, playing, proxying
 from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import serving
 
-from hivemind.agents.resume import how_to_raise, standing, used_up
 from hivemind.api_types import AgentBudget, BudgetsPart
+from hivemind.cli.agents.resume import how_to_raise, standing, used_up
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.commands import (
     ClaimTask,

@@ -73,8 +73,8 @@ async def test_sdks_find_the_proxy(tmp_path: Path) -> None:
     [
         ("exit 0", 0, "sh-1: exit code 0 after"),
         ("exit 3", 3, "sh-1: exit code 3 after"),
-        ("kill -TERM $$", 143, "sh-1: ended by signal 15 (Terminated) after"),
-        ("kill -KILL $$", 137, "sh-1: ended by signal 9 (Killed) after"),
+        ("kill -TERM $$", 143, "sh-1: killed by SIGTERM after"),
+        ("kill -KILL $$", 137, "sh-1: killed by SIGKILL after"),
     ],
 )
 async def test_exit_code(tmp_path: Path, script: str, code: int, words: str) -> None:

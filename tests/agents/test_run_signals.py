@@ -114,7 +114,7 @@ async def test_interrupted_with_its_own_proxy(tmp_path: Path) -> None:
         run.send_signal(signal.SIGINT)
         ran = await ended(run)
     assert ran.code == 130
-    assert "alice: ended by signal 2 (Interrupt) after" in ran.err
+    assert "alice: killed by SIGINT after" in ran.err
 
 
 async def test_its_proxy_serves_on(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import subprocess
 import pytest
 import shtab
 
-from hivemind.cli.commands import GROUPS
-from hivemind.cli.main import main
+from hivemind.cli.main import GROUPS, main
 from hivemind.parser import COMPLETED_SHELLS, Parser, PrintCompletion
 
 CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-n"], "fish": ["fish", "--no-execute"]}

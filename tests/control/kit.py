@@ -81,6 +81,9 @@ class FakeProxy:
     def budgets(self, agent: str | None) -> BudgetsPart:
         raise Rejected("it has no agents")
 
+    def spelling(self, name: str) -> str:
+        return name
+
     def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim:
         return TaskClaim(None, 0, 0)
 

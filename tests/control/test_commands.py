@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from hivemind.control.parsing import COMMANDS, arguments_of, checked_who, command_from
+from hivemind.control.codec import to_plain
+from hivemind.control.parsing import COMMANDS, checked_who, command_from
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Commanded
@@ -46,7 +47,7 @@ def test_every_command_has_a_name() -> None:
 @pytest.mark.parametrize("command", ONE_OF_EACH, ids=lambda command: type(command).__name__)
 def test_there_and_back(command: cmd.Command) -> None:
     """Each is the same at the other end."""
-    arguments = msgspec.json.decode(msgspec.json.encode(arguments_of(command)))
+    arguments = msgspec.json.decode(msgspec.json.encode(to_plain(command)))
     assert command_from(type(command).__name__, arguments) == command
 
 

@@ -177,7 +177,7 @@ async def test_by_a_crash(tmp_path: Path) -> None:
     checkpoint = found.checkpoint
     assert (used.checkpoint, used.tokens) == (checkpoint.name, 7)
     assert (checkpoint.reason, checkpoint.exit_code) == ("crash", 3)
-    assert checkpoint.why == "its process ended with exit code 3"
+    assert checkpoint.why == "its process ended: exit code 3"
     assert (checkpoint.command, checkpoint.cwd, checkpoint.task) == (("sh", "-c", "exit 3"), "/tmp", "t.first")
     (task,) = checkpoint.tasks
     assert (task.id, task.state, task.waited_for_by) == ("t.first", "running", ("t.then",))
@@ -187,9 +187,9 @@ async def test_by_a_crash(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        (-9, "its process was ended by SIGKILL"),
-        (-250, "its process was ended by signal 250"),
-        (127, "its process ended with exit code 127"),
+        (-9, "its process ended: killed by SIGKILL"),
+        (-250, "its process ended: killed by signal 250"),
+        (127, "its process ended: exit code 127"),
     ],
 )
 async def test_how_a_process_ended(tmp_path: Path, code: int, why: str) -> None:

@@ -23,8 +23,8 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.operator import knobs
 from hivemind.scheduler.types import Priority, TaskSpec, WindowKind
 from hivemind.tools.access import Caller, Unavailable
-from hivemind.tools.inputs import MOST_ROWS
 from hivemind.tools.server import call_tool
+from hivemind.tools.tool import MOST_ROWS
 from hivemind.world.snapshot import LaneView
 
 ANN, BOB = agent("ann", budget=budget("ann", used_tokens=4_000)), agent("bob")

@@ -115,8 +115,7 @@ def _report_file(name: str | None) -> Path | None:
 async def _served(
     namespace: argparse.Namespace, plan: Plan, settings: Settings, folder: BatchFolder, report: Path | None
 ) -> int:
-    from hivemind.agents.batch import BatchRunner
-    from hivemind.agents.batch_begin import StartMode, begin
+    from hivemind.agents.batch import BatchRunner, StartMode, begin
     from hivemind.agents.batch_context import BatchContext
     from hivemind.agents.progress import Screen, size_of
     from hivemind.agents.session import open_session

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import secrets
+from collections.abc import Coroutine
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hivemind.agent_names import spelled_in
-from hivemind.agents.resume import UNKNOWN, how_to_raise, standing, used_up
-from hivemind.agents.transcript import printable
-from hivemind.api_types import BudgetsPart
+from hivemind.agents.run import TOLD_WITHIN_S, AgentCommand, Foreground, RunOutcome, run_agent
+from hivemind.agents.session import Session
+from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import client
 from hivemind.cli.agents.checkpoint import (
     NotKept,
@@ -22,9 +25,10 @@ from hivemind.cli.agents.checkpoint import (
     some_of,
     write_out,
 )
-from hivemind.cli.client import ProxyClient, ProxyError
+from hivemind.cli.agents.run import run_in_session
 from hivemind.cli.plugin import Command
-from hivemind.console import print_note
+from hivemind.console import print_note, printable
+from hivemind.control.client import ControlError
 from hivemind.control.discovery import (
     STATE_VARIABLE,
     TOKEN_VARIABLE,
@@ -34,18 +38,83 @@ from hivemind.control.discovery import (
     parse_address,
 )
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.scheduler.commands import PauseAgent, Rejected
+from hivemind.scheduler.commands import ClaimTask, FinishTask, PauseAgent, Rejected, RetryTask
+from hivemind.scheduler.events import BudgetState
 from hivemind.settings import Settings, add_flags, from_flags
 from hivemind.store.checkpoints import Checkpoint, Found, latest
+from hivemind.text.amounts import how_used, owner, raise_command
+from hivemind.text.humanise import exit_text
+from hivemind.world.snapshot import AgentView, Snapshot
 
 if TYPE_CHECKING:
-    from hivemind.agents.run import Foreground, RunOutcome
-    from hivemind.agents.session import Session
     from hivemind.host.proxy import Proxy
+
+_WHO = "resume"
 
 
 class CannotResume(HiveMindError):
     """The agent can't go on; the text says why and what would mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentStatus:
+    """An agent as the running proxy knows it."""
+
+    known: bool
+    view: AgentView | None
+    """None: it was seen in an earlier run of the proxy only, or never."""
+    used_up: BudgetState | None
+    """An exhausted budget that covers the agent."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is paused or stopped, or that isn't known."""
+        return self.known and (self.view is None or self.view.paused or self.view.stopped)
+
+    @property
+    def only_paused(self) -> bool:
+        """Whether it was paused and not stopped, so that it continues by itself."""
+        return self.view is not None and self.view.paused and not self.view.stopped
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process that a runner started is running."""
+        return self.view is not None and self.view.running is True
+
+    def is_past(self, checkpoint: Checkpoint) -> bool:
+        """Whether the agent ran again since the checkpoint, and succeeded."""
+        view = self.view
+        ended_well = view is not None and view.running is False and view.exit_code == 0
+        return ended_well and checkpoint.exit_code != 0 and not self.held
+
+
+UNKNOWN = AgentStatus(False, None, None)
+
+
+def standing(agent: str, world: Snapshot, books: BudgetsPart) -> AgentStatus:
+    """Return the status of an agent in a proxy's responses."""
+    view = next((each for each in world.agents if each.name == agent), None)
+    known = view is not None or any(each.agent == agent for each in books.agents)
+    return AgentStatus(known, view, used_up(agent, books))
+
+
+def used_up(agent: str, books: BudgetsPart) -> BudgetState | None:
+    """Return the first exhausted budget: its own, an ancestor's that covers it, or the pool."""
+    by_name = {each.agent: each for each in books.agents}
+    found: AgentBudget | None = by_name.pop(agent, None)
+    states = [] if found is None else [found.budget]
+    while found is not None:
+        found = by_name.pop(found.parent, None) if found.parent else None
+        if found is not None and found.budget is not None and found.budget.covers == "subtree":
+            states.append(found.budget)
+    states.append(books.pool.budget)
+    return next((state for state in states if state is not None and state.share >= 1), None)
+
+
+def how_to_raise(agent: str, state: BudgetState) -> str:
+    """Return one line that says how an agent without budget goes on."""
+    used = f"{owner(state)} is used up ({how_used(state)})"
+    return f"{used}; raise it with `{raise_command(state)}`, then resume {agent} again"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +169,7 @@ def _run(namespace: argparse.Namespace) -> int:
     return _start_again(namespace, settings, kept.checkpoint)
 
 
-def _proxy(namespace: argparse.Namespace, settings: Settings) -> ProxyClient:
+def _proxy(namespace: argparse.Namespace, settings: Settings) -> client.ProxyClient:
     environ = dict(os.environ)
     if settings.control_token is not None:
         environ[TOKEN_VARIABLE] = settings.control_token.get_secret_value()
@@ -109,15 +178,15 @@ def _proxy(namespace: argparse.Namespace, settings: Settings) -> ProxyClient:
     place = parse_address(_named(namespace) or local_url(settings.host, settings.port))
     file = getattr(namespace, "token_file", None)
     token = find_token(place, environ, None if file is None else Path(file))
-    return ProxyClient(place, token, client.who(os.environ))
+    return client.ProxyClient(place, token, client.who(os.environ))
 
 
-def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> ProxyClient | None:
+def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> client.ProxyClient | None:
     """Return None if none runs where these settings put it. Raises: UsageError, ProxyError: no named one runs."""
     try:
         proxy = _proxy(namespace, settings)
         proxy.world()
-    except (UsageError, ProxyError):
+    except (UsageError, client.ProxyError):
         if _named(namespace):
             raise
         return None
@@ -128,7 +197,7 @@ def _named(namespace: argparse.Namespace) -> str | None:
     return getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE) or None
 
 
-def _unknown(name: str, proxy: ProxyClient | None, found: list[Found]) -> str:
+def _unknown(name: str, proxy: client.ProxyClient | None, found: list[Found]) -> str:
     agents = [] if proxy is None else [each.name for each in proxy.world().snapshot.agents]
     known = f"there are the agents {some_of(agents)}; " if agents else ""
     return printable(f"{name}: no agent and no checkpoint has that name; {known}{names_known(found)}")
@@ -144,10 +213,6 @@ def _hand_over(agent: str, kept: Found | None) -> int:
 
 def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: Checkpoint) -> int:
     """Run the command as `hivemind run` does, in the foreground."""
-    from hivemind.agents.resume import taken_on
-    from hivemind.agents.run import AgentCommand, run_agent
-    from hivemind.cli.agents.run import run_in_session
-
     agent, cwd = checkpoint.agent, Path(checkpoint.cwd or os.curdir)
     if not cwd.is_dir():
         raise CannotResume(printable(f"{agent} was started in {cwd}, and that folder isn't there any more"))
@@ -156,9 +221,8 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: 
     async def run(session: Session, foreground: Foreground) -> RunOutcome:
         if session.proxy is not None:
             _release_here(session.proxy, agent)
-        async with taken_on(session, checkpoint.task) as taken:
-            taken.outcome = await run_agent(session, job, environ=os.environ, say=print_note, foreground=foreground)
-            return taken.outcome
+        running = run_agent(session, job, environ=os.environ, say=print_note, foreground=foreground)
+        return await with_task(session, checkpoint.task, running)
 
     try:
         return run_in_session(namespace, settings, job, run, environ=os.environ, log=print_note)
@@ -172,7 +236,35 @@ def _release_here(proxy: Proxy, agent: str) -> None:
     if state is not None:
         raise CannotResume(how_to_raise(agent, state))
     with contextlib.suppress(Rejected):  # it isn't known, so nothing holds it
-        proxy.apply(PauseAgent(agent, False), "resume")
+        proxy.apply(PauseAgent(agent, False), _WHO)
+
+
+async def with_task(session: Session, task: str | None, running: Coroutine[Any, Any, RunOutcome]) -> RunOutcome:
+    """Run an agent that is resumed, with its task claimed meanwhile, and report how it ended.
+
+    For a task that failed or was stopped this is another attempt: no other runner starts it meanwhile, and its
+    dependents continue once it is done. Any other task isn't changed.
+
+    Raises: Rejected: another runner has started it, or it couldn't succeed; ControlError.
+    """
+    with contextlib.closing(running):
+        found = (await session.ask(lambda client: client.tasks())).tasks if task is not None else ()
+        state = next((each for each in found if each.spec.id == task), None)
+        if state is None or state.state not in ("failed", "ready"):
+            return await running
+        name = state.spec.id
+        if state.state == "failed":
+            await session.order(RetryTask(name), _WHO)
+        await session.order(ClaimTask(name, f"resume-{os.getpid()}-{secrets.token_hex(4)}"), _WHO)
+        end = FinishTask(name, False, state.note, again=state.state == "ready")
+        try:
+            outcome = await running
+            code = outcome.exit_code
+            end = FinishTask(name, code == 0, exit_text(code) if code else "")
+            return outcome
+        finally:
+            with contextlib.suppress(Rejected, ControlError):  # another client has ended it, or the proxy is gone
+                await session.order(end, _WHO, within_s=TOLD_WITHIN_S)
 
 
 command = Command(_configure, _run)

@@ -6,12 +6,11 @@ import argparse
 import asyncio
 import json
 import os
-import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from hivemind.agents.run import AgentCommand, CannotRun, Foreground, RunOutcome, check_command, run_agent
+from hivemind.agents.run import AgentCommand, Foreground, RunOutcome, check_command, run_agent
 from hivemind.agents.session import Say, Session, open_session
 from hivemind.cli.address import checked_agent
 from hivemind.cli.plugin import Command
@@ -23,7 +22,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.settings.options import given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
-from hivemind.text.humanise import duration, usage
+from hivemind.text.humanise import duration, exit_text, usage
 from hivemind.text.shells import command_line
 
 _ONLY_TO_FIND_IT = {"host", "port", "state_dir", "token", "control_token", "log_level", "drain_s"}
@@ -106,12 +105,8 @@ def run_in_session(
                 raise HiveMindError(f"the proxy can't be reached any more: {error}") from None
         return code
 
-    try:
-        check_command(job.command, job.cwd, os.environ)
-        return server.run_loop(served())
-    except CannotRun as error:
-        print_note(str(error))
-        return error.code
+    check_command(job.command, job.cwd, os.environ)
+    return server.run_loop(served())
 
 
 def _where_to_look(namespace: argparse.Namespace) -> Mapping[str, str]:
@@ -194,10 +189,7 @@ def _shell_code(code: int) -> int:
 
 def outcome_text(outcome: RunOutcome) -> str:
     """Return how it ended: `alice: exit code 0 after 12.3 s, 45,123 tokens, $0.42`."""
-    how = f"exit code {outcome.exit_code}"
-    if outcome.exit_code < 0:
-        how = f"ended by signal {-outcome.exit_code} ({signal.strsignal(-outcome.exit_code) or 'unknown'})"
-    text = f"{outcome.agent}: {how} after {duration(outcome.seconds)}"
+    text = f"{outcome.agent}: {exit_text(outcome.exit_code)} after {duration(outcome.seconds)}"
     if outcome.usage is None:
         return f"{text}; the proxy is away, so what it used isn't known here"
     used = outcome.usage

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
 from collections.abc import Iterable, Iterator
 
 from hivemind.cli import client
 from hivemind.cli.operator.budget import budget_share
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
-from hivemind.text.humanise import count, dollars
+from hivemind.text.humanise import count, dollars, exit_text
 from hivemind.text.table import Cell, Column, lines, width
 from hivemind.world.snapshot import AgentView
 
@@ -53,7 +52,7 @@ def shown(agents: Iterable[AgentView], room: int | None, *, tree: bool = False) 
 
 
 def _row(agent: AgentView, before: str) -> list[Cell | str]:
-    ended = "" if agent.exit_code is None else _end(agent.exit_code)
+    ended = "" if agent.exit_code is None else exit_text(agent.exit_code)
     return [
         before + printable(agent.name),
         Cell(_state(agent), _STATES.get(agent.state, "")),
@@ -63,21 +62,13 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
         dollars(agent.dollars, agent.unpriced),
         budget_share(agent.budget),
         printable(agent.task or ""),
-        Cell(ended, "bad" if agent.exit_code else ""),
+        Cell(ended.removeprefix("exit code ").removeprefix("killed by "), "bad" if agent.exit_code else ""),
     ]
 
 
 def _is_over(agent: AgentView) -> bool:
     """Its process has ended, or it was known from an earlier run and made no request since."""
     return agent.state == "idle" and (agent.running is False or (agent.running is None and not agent.requests))
-
-
-def _end(code: int) -> str:
-    """The exit code, or the name of the signal."""
-    try:
-        return str(code) if code >= 0 else signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
 
 
 def _state(agent: AgentView) -> str:

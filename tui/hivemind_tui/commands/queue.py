@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, get_args
 
-from hivemind.control.parsing import arguments_of
+from hivemind.control.codec import to_plain
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Covers, Period
 from hivemind.scheduler.commands import Command, Rejected, Tune
@@ -182,7 +182,7 @@ def confirmation(commands: Sequence[Command], view: View) -> str:
     """Return the first command in words, and how many more there are; nothing where the page shows the log."""
     if not commands or view.page in LOG_PAGES:
         return ""
-    arguments = arguments_of(commands[0])
+    arguments = to_plain(commands[0])
     about = subject(arguments)
     text = sentence(Commanded(0.0, "", type(commands[0]).__name__, arguments))
     more = f", and {len(commands) - 1} more" if len(commands) > 1 else ""
