@@ -70,7 +70,7 @@ def test_shown(tmp_path: Path, name: str | None) -> None:
         "120 tokens, $0.50 in its last run; 1,120 tokens, $4.50 (and 20 tokens without a known price) in all",
         "alice's budget: 120 of 100 tokens used this run",
         "n.lint is running, high priority; attempt 1; n.test waits for it",
-        "ended with exit code 1",
+        "  exit code 1",
         "agent --go",
         "/work",
         "POST /v1/messages to lab by claude-code for m",
