@@ -202,7 +202,6 @@ class RunnerNote:
     hosted: bool
     """It served the proxy too, which ended with it."""
     plan: str
-    """The plan's file."""
 
 
 class Busy(Exception):

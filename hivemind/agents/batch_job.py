@@ -40,7 +40,6 @@ class TaskRun:
         self.state = state
         self.planned = context.planned(state)
         self.name = self.planned.name
-        """Its name in the plan."""
         self.agent = state.spec.agent or state.spec.id
         self.phase = "queued"
         """`queued` for a place, `running`, `stopping`, `delayed` before it starts again, or `over`."""

@@ -28,7 +28,6 @@ class ProxyRoute:
     url: str
     """Its base URL, without a slash at the end."""
     token: str | None = field(default=None, repr=False)
-    """The token that agents need, if they need one."""
     upstreams: tuple[tuple[str, str], ...] = ()
     """Name and URL of each."""
     to: str | None = None

@@ -208,7 +208,6 @@ class TaskSettings(BaseModel):
     priority: PriorityName = Priority.NORMAL
     timeout: Seconds = None
     restarts: Annotated[int, whole(0, 1_000)] = 0
-    """Restarts after a failure."""
     restart_delay: Delay = 0.0
     on_failure: OnFailure = "block"
     cwd: Folder = Path()
@@ -267,11 +266,9 @@ class Plan:
     file: str
     """The file's name as the user wrote it."""
     path: str
-    """The file's absolute path."""
     env: Mapping[str, str] = field(repr=False)
     max_agents: int | None
     budget: WantedBudget | None
-    """The budget of the batch."""
     tasks: Mapping[str, PlannedTask]
     """By name, in the order of the file."""
 

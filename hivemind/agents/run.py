@@ -53,7 +53,6 @@ class AgentCommand:
     name: str | None = None
     """The agent's name; None: its task's agent, else a free name after the command."""
     parent: str | None = None
-    """The agent that starts it."""
     priority: Priority | None = None
     """None: unchanged; the budget likewise."""
     budget: WantedBudget | None = None
@@ -71,7 +70,6 @@ class RunOutcome:
     exit_code: int
     """Negative: the number of the signal that ended it."""
     seconds: float
-    """From start to end of the process."""
     usage: RunUsage | None
     """None: the proxy was away."""
 

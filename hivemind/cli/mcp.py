@@ -33,13 +33,10 @@ def _run(namespace: argparse.Namespace) -> int:
     # A thread waits in a read that nothing else ends, and there is nothing to put away.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     url, environ = locate_proxy(namespace.attach)
-    asyncio.run(_serve(url, namespace.token_file, _agent(namespace.agent, environ), environ))
+    name = namespace.agent or environ.get(AGENT_VARIABLE)
+    agent = checked_agent(name, "--agent" if namespace.agent else AGENT_VARIABLE) if name else None
+    asyncio.run(_serve(url, namespace.token_file, agent, environ))
     return 0
-
-
-def _agent(given: str | None, environ: Mapping[str, str]) -> str | None:
-    name, origin = (given, "--agent") if given else (environ.get(AGENT_VARIABLE), AGENT_VARIABLE)
-    return checked_agent(name, origin) if name else None
 
 
 async def _serve(url: str, token_file: Path | None, agent: str | None, environ: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ from hivemind.control.discovery import is_loopback
 from hivemind.errors import UsageError
 from hivemind.setup.clients import CLIENTS, instructions
 from hivemind.setup.model import Client, Instructions, Snippet
-from hivemind.text.shells import SHELLS, Shell, shell_of
+from hivemind.text.shells import SHELLS, shell_of
 from hivemind.text.suggest import did_you_mean
 
 _WIDTH = 80
@@ -27,27 +27,26 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("client", nargs="?", metavar="CLIENT", help=f"{', '.join(CLIENTS)}; without one: list them")
     parser.add_argument("--url", metavar="URL", help="the proxy's [as set in hivemind.toml or HIVEMIND_PORT]")
     parser.add_argument("--agent", metavar="NAME", help="what the agent is to be called [after the client]")
-    parser.add_argument("--shell", metavar="|".join(SHELLS), help="whose lines to print [by $SHELL]")
+    parser.add_argument("--shell", choices=SHELLS, metavar="|".join(SHELLS), help="whose lines to print [by $SHELL]")
 
 
 def _run(namespace: argparse.Namespace) -> int:
     if namespace.client is None:
         print(listing(CLIENTS.values()), end="")
         return 0
-    client = _client(namespace.client)
+    name = namespace.client
+    if name not in CLIENTS:
+        raise UsageError(f"{name}: no such client{did_you_mean(name, CLIENTS) or '; there are ' + ', '.join(CLIENTS)}")
+    client = CLIENTS[name]
     settings = given_settings(os.environ, Path.cwd())
     url = own_url(settings, "--url") if namespace.url is None else _checked_url(namespace.url)
     agent = client.agent if namespace.agent is None else checked_agent(namespace.agent, "--agent")
     # Any address but loopback needs one, and so most likely does a proxy that was named.
     token = "token" in settings or not is_loopback(url)
-    print(as_text(instructions(client, url, agent, token, shell=_shell(namespace.shell))), end="")
+    print(
+        as_text(instructions(client, url, agent, token, shell=namespace.shell or shell_of(os.environ, os.name))), end=""
+    )
     return 0
-
-
-def _client(name: str) -> Client:
-    if name not in CLIENTS:
-        raise UsageError(f"{name}: no such client{did_you_mean(name, CLIENTS) or '; there are ' + ', '.join(CLIENTS)}")
-    return CLIENTS[name]
 
 
 def _checked_url(text: str) -> str:
@@ -59,15 +58,6 @@ def _checked_url(text: str) -> str:
         # What came instead may hold a token, so it isn't repeated.
         raise UsageError("--url: must be the proxy's scheme, host and port alone, as in http://127.0.0.1:8765")
     return text.removesuffix("/")
-
-
-def _shell(name: str | None) -> Shell:
-    if name is None:
-        return shell_of(os.environ, os.name)
-    for shell in SHELLS:
-        if shell == name:
-            return shell
-    raise UsageError(f"--shell {name}: must be {', '.join(SHELLS[:-1])} or {SHELLS[-1]}")
 
 
 def as_text(found: Instructions) -> str:

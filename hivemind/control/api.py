@@ -77,7 +77,6 @@ class Endpoint:
     summary: str
     answer: Callable[[Control, Any], Awaitable[Any]]
     limit: int = _BODY_LIMIT
-    """Largest body, in bytes."""
     named: bool = True
     """Priorities in the response are names; else numbers (:mod:`.codec`)."""
     long: bool = False

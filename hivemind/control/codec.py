@@ -27,7 +27,6 @@ T = TypeVar("T")
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _FIELDS: dict[type, tuple[str, ...] | None] = {}
-"""Field names by type."""
 
 
 class OutOfSync(ValueError):

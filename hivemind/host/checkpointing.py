@@ -48,7 +48,6 @@ class _Stop:
     at: float
     exit_code: int | None = None
     written_fingerprint: bytes = b""
-    """Fingerprint of the conversation that was written."""
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while nothing is left to be written."""
     written: bool = False

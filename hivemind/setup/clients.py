@@ -388,7 +388,6 @@ CLIENTS: Mapping[str, Client] = {
         mcp,
     )
 }
-"""By name."""
 
 _QUICK = (
     ("Claude Code", "claude-code", "ANTHROPIC_BASE_URL"),

@@ -73,11 +73,9 @@ class Client:
     """As in `hivemind setup NAME`."""
     title: str
     summary: str
-    """What is set, in a few words."""
     agent: str
     """Its agent's name, unless the user gives another."""
     docs: tuple[str, ...]
-    """The vendor's pages on it."""
     steps: Callable[[Target], Steps]
     named: bool
     """Its requests come under an agent's name."""

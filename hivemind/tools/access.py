@@ -51,7 +51,6 @@ class Caller:
     """Who calls a tool."""
 
     agent: str | None = None
-    """The agent's name, if known."""
 
     @property
     def who(self) -> str:

@@ -14,12 +14,7 @@ from hivemind.api_types import TaskState
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.world.snapshot import AgentView, Snapshot, TaskView
 
-
-def _rounded(value: float) -> float:
-    return round(value, 4)
-
-
-Rounded = Annotated[float, AfterValidator(_rounded)]
+Rounded = Annotated[float, AfterValidator(lambda value: round(value, 4))]
 """Dollars, seconds or a share, without digits that are noise."""
 
 

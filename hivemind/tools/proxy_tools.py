@@ -113,7 +113,12 @@ async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> Met
         totals=TotalsRow.of(
             totals, wasted_tokens=totals.wasted.total, unpriced_tokens=totals.unpriced, **asdict(totals.usage)
         ),
-        agents=[_usage(view) for view in shown],
+        agents=[
+            AgentUsage.of(
+                view, agent=view.name, unpriced_tokens=view.unpriced, first_token_s=view.ttft_s, **asdict(view.usage)
+            )
+            for view in shown
+        ],
         agents_left_out=left_out,
         lanes=[_lane(each.state) for each in world.lanes[:LANES_SHOWN]],
         lanes_left_out=max(0, len(world.lanes) - LANES_SHOWN),
@@ -125,20 +130,10 @@ def _busiest(view: AgentView) -> tuple[bool, int, float]:
 
 
 def _amount(view: AgentView, order: str) -> float:
-    amounts: dict[str, float] = {
-        "tokens": view.usage.total,
-        "dollars": view.dollars,
-        "requests": view.requests,
-        "retries": view.retries,
-        "waited": view.waited_s,
-    }
-    return amounts[order]
-
-
-def _usage(view: AgentView) -> AgentUsage:
-    return AgentUsage.of(
-        view, agent=view.name, unpriced_tokens=view.unpriced, first_token_s=view.ttft_s, **asdict(view.usage)
-    )
+    if order == "tokens":
+        return view.usage.total
+    amount: float = getattr(view, "waited_s" if order == "waited" else order)
+    return amount
 
 
 def _lane(state: LaneState) -> LaneMetrics:

@@ -88,9 +88,7 @@ def _line(kind: str, loc: tuple[int | str, ...], text: str, takes: type[BaseMode
 
 
 MOST_TASKS = 1_000
-"""In one call."""
 MOST_ROWS = 50
-"""Of a list in an answer."""
 
 PriorityName = Literal["critical", "high", "normal", "low"]
 StateName = Literal["waiting", "ready", "running", "done", "failed", "blocked", "skipped", "cancelled"]

@@ -37,9 +37,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     add = parser.add_argument
     add("--name", metavar="NAME", help="the agent's [the command's, and a number]")
-    add("--priority", metavar="WORD", help="critical, high, normal or low")
+    words = [each.name.lower() for each in Priority]
+    add("--priority", type=str.lower, choices=words, metavar="WORD", help="critical, high, normal or low")
     add("--budget", metavar="AMOUNT", help="as 200k, 5usd, 5usd/day or 200k,5usd; none takes it away")
-    add("--covers", metavar="WORD", help="agent, or subtree: with all agents that it starts")
+    add(
+        "--covers",
+        choices=("agent", "subtree"),
+        metavar="WORD",
+        help="agent, or subtree: with all agents that it starts",
+    )
     add("--task", metavar="ID", help="the task that it works on")
     add("--to", metavar="NAME", help="the upstream that all its requests go to [by their path]")
     add("--cwd", type=Path, metavar="FOLDER", help="where to start it [here]")
@@ -61,7 +67,10 @@ def _run(namespace: argparse.Namespace) -> int:
         foreground.before_stopping = lambda: _warn(session)
         return await run_agent(session, job, environ=os.environ, say=log, foreground=foreground)
 
-    return run_in_session(namespace, settings, job, run, environ=_where_to_look(namespace), log=log)
+    # An agent's process uses its own proxy, unless a flag names another.
+    named = given_flags(namespace).keys() & {"host", "port"}
+    environ = {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
+    return run_in_session(namespace, settings, job, run, environ=environ, log=log)
 
 
 def run_in_session(
@@ -109,12 +118,6 @@ def run_in_session(
     return server.run_loop(served())
 
 
-def _where_to_look(namespace: argparse.Namespace) -> Mapping[str, str]:
-    """Return the environment; an agent's process uses its own proxy, unless a flag names another."""
-    named = given_flags(namespace).keys() & {"host", "port"}
-    return {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
-
-
 def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentCommand:
     words = list(namespace.program)
     if words[:1] != ["--"] or len(words) < 2:
@@ -125,8 +128,6 @@ def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentComm
     if namespace.report is not None and not namespace.report.absolute().parent.is_dir():
         raise UsageError(f"--report {namespace.report}: there is no such folder")
     budget = _budget(namespace.budget)
-    if namespace.covers is not None and namespace.covers not in ("agent", "subtree"):
-        raise UsageError(f"--covers {namespace.covers}: must be agent or subtree")
     if namespace.covers is not None and not budget:
         raise UsageError("--covers: says whose use a budget counts, so it needs --budget AMOUNT")
     return AgentCommand(
@@ -134,19 +135,11 @@ def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentComm
         cwd=cwd,
         name=None if namespace.name is None else checked_agent(namespace.name, "--name"),
         parent=environ.get(AGENT_VARIABLE) or None,
-        priority=_priority(namespace.priority),
+        priority=None if namespace.priority is None else Priority[namespace.priority.upper()],
         budget=budget,
         covers=namespace.covers,
         task=namespace.task,
     )
-
-
-def _priority(word: str | None) -> Priority | None:
-    if word is None:
-        return None
-    if word.upper() not in Priority.__members__:
-        raise UsageError(f"--priority {word}: must be critical, high, normal or low")
-    return Priority[word.upper()]
 
 
 def _budget(text: str | None) -> WantedBudget | None:

@@ -176,7 +176,11 @@ def shown(figures: Figures, room: int | None) -> list[str]:
     size = max(len(name) for name, _ in facts)
     rows = [f"{name:<{size}}  {text}" for name, text in facts]
     if figures.waits:
-        rows += ["", "time in the queue, over all attempts of a request:", *_waits(figures, room)]
+        waits: list[list[Cell | str]] = [
+            [name, f"{each.requests:,}", duration(each.p50_s), duration(each.p95_s), duration(each.longest_s)]
+            for name, each in figures.waits.items()
+        ]
+        rows += ["", "time in the queue, over all attempts of a request:", *lines(_WAITS, waits, room)]
     return rows
 
 
@@ -204,14 +208,6 @@ def _facts(figures: Figures) -> Sequence[tuple[str, str]]:
         ),
         ("dollars", f"{money}{blind}" if figures.tokens or figures.dollars else "$0.00"),
     )
-
-
-def _waits(figures: Figures, room: int | None) -> list[str]:
-    rows: list[list[Cell | str]] = [
-        [name, f"{waits.requests:,}", duration(waits.p50_s), duration(waits.p95_s), duration(waits.longest_s)]
-        for name, waits in figures.waits.items()
-    ]
-    return lines(_WAITS, rows, room)
 
 
 def export(namespace: argparse.Namespace) -> int:

@@ -38,7 +38,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--concurrency", metavar="N", default="0", help="most in flight at once [0: no limit]")
     add("--synthetic", action="store_true", help="make up all requests, even if the journal has their bodies")
     limit = "answer limit of made-up requests: as produced or as recorded [produced]"
-    add("--max-tokens", metavar="HOW", default="produced", help=limit)
+    add("--max-tokens", choices=("produced", "recorded"), metavar="HOW", default="produced", help=limit)
     add("--agent-header", metavar="NAME", help="header with the agent's name [x-hivemind-agent, for a HiveMind]")
     add("--api-key-env", metavar="NAME", help="variable that holds the key [ANTHROPIC_API_KEY and the like]")
     add("--token-env", metavar="NAME", help="variable that holds a HiveMind's agent token [HIVEMIND_TOKEN]")
@@ -57,8 +57,6 @@ def _run(namespace: argparse.Namespace) -> int:
 
     if namespace.against is None and not namespace.dry_run:
         raise UsageError("say where to with --against URL, or see what it would be with --dry-run")
-    if namespace.max_tokens not in ("produced", "recorded"):
-        raise UsageError(f"--max-tokens: must be produced or recorded, not {namespace.max_tokens[:40]!r}")
     header = namespace.agent_header
     if header is not None and not _HEADER.fullmatch(header):
         raise UsageError("--agent-header: must be the name of a header")
