@@ -258,11 +258,11 @@ class RunUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetsQuery:
-    """Filter of the list of budgets."""
+class AgentQuery:
+    """Filter of the lists of budgets and checkpoints."""
 
     agent: str | None = None
-    """None: all known agents."""
+    """None: all agents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,14 +292,6 @@ class BudgetsPart:
     """All agents together."""
     agents: tuple[AgentBudget, ...]
     """In order of first appearance, including those without a budget."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointsQuery:
-    """Filter of the list of checkpoints."""
-
-    agent: str | None = None
-    """None: all agents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,10 +144,10 @@ class Control:
     async def leave(self, ended: api.PlaceRelease) -> api.RunUsage:
         return await self._proxy.leave(ended, checked_who(ended.who))
 
-    async def budgets(self, query: api.BudgetsQuery) -> api.BudgetsPart:
+    async def budgets(self, query: api.AgentQuery) -> api.BudgetsPart:
         return self._proxy.budgets(query.agent)
 
-    async def checkpoints(self, query: api.CheckpointsQuery) -> api.CheckpointsPart:
+    async def checkpoints(self, query: api.AgentQuery) -> api.CheckpointsPart:
         found, unreadable = await self._kept()
         mine = (each.checkpoint for each in found if query.agent is None or same(query.agent, each.checkpoint.agent))
         return api.CheckpointsPart(tuple(mine), tuple(unreadable))

@@ -31,7 +31,6 @@ _OLD_SESSION = re.compile(r"_session_([0-9A-Za-z-]{1,64})$")
 _MODEL = re.compile(rb'"model"\s{0,8}:\s{0,8}"([\w.:@/-]{1,200})"', re.ASCII)
 _BATCH_SEARCHED = 64 * 1024
 """Bytes of a batch in which its first request's model is looked for: a batch may have 100,000 requests."""
-_BATCHES = re.compile(r"/messages/batches/?$")
 _LONGEST_USER = 4096
 """Characters of a user id that are looked at; Claude Code's has some 200."""
 
@@ -130,7 +129,7 @@ class Anthropic(Dialect):
 
     def request_facts(self, path: str, query: str, body: bytes) -> Facts:
         request = _REQUEST.read(body)
-        if _BATCHES.search(path):
+        if path.rstrip("/").endswith("/messages/batches"):
             # The cost of a batch is estimated from its size and the model of its first request.
             first = _MODEL.search(bytes(json_fields.raw(request, "requests"))[:_BATCH_SEARCHED])
             model = first[1].decode() if first else ""

@@ -213,16 +213,12 @@ class Outline:
                 del self._member[self._opened :]
                 self._keep(_LEFT_OUT)
         if at >= 0:
-            self._weigh()
+            payload = payload_in(self._head, self._length, self._run or self._before in _KEYS)
+            self.payload += payload
+            self._run = payload > 0
+            self._before = self._head if self._length < SAMPLE else b""
             self._length = -1
         return max(at, 0)
-
-    def _weigh(self) -> None:
-        """Count the ended string if it is a payload."""
-        payload = payload_in(self._head, self._length, self._run or self._before in _KEYS)
-        self.payload += payload
-        self._run = payload > 0
-        self._before = self._head if self._length < SAMPLE else b""
 
     # --- A member that is left out, which is most of a long body ---------------------------------------------------
 

@@ -40,8 +40,6 @@ from hivemind.wire.request_head import (
     check,
     head_too_large,
     size_of,
-    target_too_long,
-    too_many_lines,
     unparsable,
 )
 
@@ -402,12 +400,13 @@ class ClientProtocol(HttpToolsProtocol):
     def on_url(self, url: bytes) -> None:
         self.url += url
         if len(self.url) > MAX_TARGET:
-            raise target_too_long()
+            text = f"the request target is longer than {MAX_TARGET >> 10} KiB"
+            raise RequestRefused(414, text, "target_too_long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.headers.append((name.lower(), value))
         if len(self.headers) > MAX_LINES:
-            raise too_many_lines()
+            raise RequestRefused(431, f"the request has more than {MAX_LINES} header lines", "head_too_large")
 
     def on_headers_complete(self) -> None:
         if self._head_size > MAX_HEAD and self._exact_head_size() > MAX_HEAD:

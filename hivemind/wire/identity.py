@@ -45,8 +45,6 @@ class Identity:
     parent: str | None
     named: bool
     """The agent has a name or session of its own; else it is known by its key alone, which others may share."""
-    credential: str
-    """Fingerprint, or `anonymous`."""
     priority: Priority | None
 
 
@@ -81,7 +79,6 @@ def identify(
         agent=shown,
         parent=parent,
         named=bool(agent),
-        credential=credential,
         priority=None if requested is None else claims.priority(requested, shown),
     )
 

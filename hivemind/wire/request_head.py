@@ -151,14 +151,6 @@ def head_too_large() -> RequestRefused:
     return RequestRefused(431, f"the request head is larger than {MAX_HEAD >> 10} KiB", "head_too_large")
 
 
-def too_many_lines() -> RequestRefused:
-    return RequestRefused(431, f"the request has more than {MAX_LINES} header lines", "head_too_large")
-
-
-def target_too_long() -> RequestRefused:
-    return RequestRefused(414, f"the request target is longer than {MAX_TARGET >> 10} KiB", "target_too_long")
-
-
 def size_of(headers: Iterable[tuple[bytes, bytes]]) -> int:
     """Return the bytes of names and values together."""
     return sum(map(len, chain.from_iterable(headers)))

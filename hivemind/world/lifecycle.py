@@ -204,8 +204,7 @@ class OpenRequests(Generic[R]):
         """Begin an attempt of the request."""
         request = self.by_ticket.get(event.ticket)
         if request is not None:
-            if not request.in_flight:
-                self.in_flight += 1
+            self.in_flight += not request.in_flight
             request.granted(event)
         return request
 
@@ -213,8 +212,7 @@ class OpenRequests(Generic[R]):
         """Note that the request's answer begins to stream."""
         request = self.by_ticket.get(event.ticket)
         if request is not None:
-            if not request.in_flight:
-                self.in_flight += 1
+            self.in_flight += not request.in_flight
             request.first_content(event.at)
         return request
 

@@ -21,7 +21,7 @@ def call(agent: str, body: bytes) -> Call:
     """A request of an agent's."""
     route = open_routes(settings_for("lab=http://127.0.0.1:9"), None).find(None, "/v1/messages", {})
     assert route is not None
-    dialect, identity = dialect_for("/v1/messages"), Identity(agent, None, True, "anonymous", None)
+    dialect, identity = dialect_for("/v1/messages"), Identity(agent, None, True, None)
     path, client = "/v1/messages", client_of([])
     head = CallHead(b"POST", path.encode(), [], [], path, "", route, dialect, client, "lab:anonymous")
     return Call(head, body, Facts(), identity)
