@@ -131,7 +131,6 @@ class Overview:
 
 
 def _joined(one: Row, other: Row) -> Row:
-    """Return one row for two."""
     return (
         one[0],
         max(one[1], other[1]),

@@ -56,9 +56,7 @@ class Cursor:
         self._without = without
         place = Place(0, 0) if place is None else place
         self.part, self.offset = place.part, place.offset
-        self.order = EventOrder(began, self.damage)
-        if place.order is not None:
-            self.order.resume(place.order)
+        self.order = EventOrder(began, self.damage, place.order)
         self._file: BinaryIO = parts[place.part].open("rb", buffering=_BUFFER)
 
     @property

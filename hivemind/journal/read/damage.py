@@ -113,25 +113,18 @@ OrderState = tuple[float, float, int]
 class EventOrder:
     """The state of reading. Events are corrected in place, as nothing else refers to them yet."""
 
-    def __init__(self, began: JournalBegan | None, damage: Damage) -> None:
+    def __init__(self, began: JournalBegan | None, damage: Damage, standing: OrderState | None = None) -> None:
         self._began = began
         self._damage = damage
-        self._shift_s = 0.0
-        self._journals = 0
-        self.at = math.nan
-        """Of the latest event; not a number before the first."""
-        self.moved = False
+        self.at, self._shift_s, self._journals = standing or (math.nan, 0.0, 0)
+        """`at` is of the latest event; not a number before the first."""
+        self.moved = bool(self._shift_s or self._journals)
         """Every event has to be corrected from now on."""
 
     @property
     def standing(self) -> OrderState:
         """The state to resume from."""
         return self.at, self._shift_s, self._journals
-
-    def resume(self, standing: OrderState) -> None:
-        """Resume from a state."""
-        self.at, self._shift_s, self._journals = standing
-        self.moved = bool(self._shift_s or self._journals)
 
     def begin(self, event: JournalBegan, where: str) -> None:
         """Note that another part begins, or another journal."""

@@ -105,8 +105,6 @@ class BodyRecorder:
 
 
 class _RecordedResponse:
-    """A response that is recorded while it is read."""
-
     def __init__(self, response: UpstreamResponse, bodies: Bodies, over: Callable[[bytes, str], None]) -> None:
         self.status = response.status
         self.headers = response.headers

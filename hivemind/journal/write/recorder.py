@@ -176,7 +176,6 @@ class Recorder:
             self._encode_next()
 
     def _encode_next(self) -> None:
-        """Encode the next events."""
         taken = self._fresh[:AT_ONCE]
         del self._fresh[:AT_ONCE]
         kinds = set(map(type, taken))
@@ -321,7 +320,6 @@ class Recorder:
 
 
 def _apart(taken: Sequence[ev.Event | DeferredLines]) -> tuple[list[ev.Event], list[tuple[int, DeferredLines]]]:
-    """Events, and what stands between them."""
     events: list[ev.Event] = []
     between: list[tuple[int, DeferredLines]] = []
     for each in taken:

@@ -89,29 +89,22 @@ class Connection:
             pass
 
 
+@dataclass(slots=True)
 class Answer:
-    """Plays one fate to one client. `headers` is called when the reply's head goes out."""
+    """Plays one fate to one client."""
 
-    def __init__(
-        self,
-        config: MockConfig,
-        wire: Format,
-        request: Request,
-        fate: Fate,
-        connection: Connection,
-        sleep: Callable[[float], Awaitable[object]],
-        headers: Callable[[], Headers],
-    ) -> None:
-        self.produced = 0
-        """Output tokens generated so far."""
-        self._config = config
-        self._wire = wire
-        self._request = request
-        self._fate = fate
-        self._connection = connection
-        self._sleep = sleep
-        self._headers = headers
-        self._left = False
+    config: MockConfig
+    wire: Format
+    request: Request
+    fate: Fate
+    connection: Connection
+    sleep: Callable[[float], Awaitable[object]]
+    headers: Callable[[], Headers]
+    """Called when the reply's head goes out."""
+    produced: int = 0
+    """Output tokens generated so far."""
+    left: bool = False
+    """The client went away."""
 
     async def run(self, accepted: bytes, wall: float) -> bool:
         """Play to the end; False where the client left before it. `accepted` is the client's `accept-encoding`."""
@@ -119,9 +112,9 @@ class Answer:
         assert task is not None
         watch = asyncio.ensure_future(self._watch(task))
         try:
-            await self._play(_encoder(self._config.reply.encoding, accepted), self._reply(wall))
+            await self._play(_encoder(self.config.reply.encoding, accepted), self._reply(wall))
         except asyncio.CancelledError:
-            if not self._left:
+            if not self.left:
                 raise
             task.uncancel()
             return False
@@ -130,92 +123,92 @@ class Answer:
         return True
 
     async def _watch(self, task: asyncio.Task[object]) -> None:
-        await self._connection.ended()
-        self._left = True
+        await self.connection.ended()
+        self.left = True
         task.cancel()
 
     def _reply(self, wall: float) -> Reply:
-        fate, longest = self._fate, self._request.max_tokens
+        fate, longest = self.fate, self.request.max_tokens
         tokens = min(fate.tokens, longest) if longest else fate.tokens
         return Reply(
             ident=fate.ident,
             created=int(wall),
-            pieces=_pieces(fate.start, tokens, self._config.reply.event_tokens),
+            pieces=_pieces(fate.start, tokens, self.config.reply.event_tokens),
             output_tokens=tokens,
             cut=tokens < fate.tokens,
-            took_s=fate.first_s + self._config.latency.token_s * tokens,
+            took_s=fate.first_s + self.config.latency.token_s * tokens,
         )
 
     async def _play(self, encoder: _Encoder, reply: Reply) -> None:
-        fate = self._fate
+        fate = self.fate
         if fate.fault in (Fault.BAD_GATEWAY, Fault.RESET):
-            await self._sleep(fate.first_s * fate.strikes)
+            await self.sleep(fate.first_s * fate.strikes)
             if fate.fault is Fault.RESET:
-                self._connection.drop(reset=True)
+                self.connection.drop(reset=True)
             else:
                 await self._bad_gateway()
-        elif self._request.stream:
+        elif self.request.stream:
             await self._stream(encoder, reply)
         else:
             await self._whole(encoder, reply)
 
     async def _bad_gateway(self) -> None:
-        if self._fate.from_edge:
-            ray = self._fate.ident[:16].lower().encode() + b"-MCK"
+        if self.fate.from_edge:
+            ray = self.fate.ident[:16].lower().encode() + b"-MCK"
             head = [(b"content-type", b"text/html"), (b"server", b"cloudflare"), (b"cf-ray", ray)]
-            await self._connection.reply(502, head, _EDGE_PAGE)
+            await self.connection.reply(502, head, _EDGE_PAGE)
         else:
-            error = ApiError(ErrorKind.BAD_GATEWAY, "Bad gateway", self._fate.ident)
-            status, extra, body = self._wire.error(error)
-            await self._connection.reply_json(status, body, extra + self._headers())
+            error = ApiError(ErrorKind.BAD_GATEWAY, "Bad gateway", self.fate.ident)
+            status, extra, body = self.wire.error(error)
+            await self.connection.reply_json(status, body, extra + self.headers())
 
     async def _whole(self, encoder: _Encoder, reply: Reply) -> None:
-        await self._sleep(reply.took_s)
+        await self.sleep(reply.took_s)
         self.produced = reply.output_tokens
-        body = encoder.piece(msgspec.json.encode(self._wire.whole(self._request, reply))) + encoder.end()
-        head = [(b"content-type", b"application/json"), *self._headers(), *encoder.headers]
-        fault = self._fate.fault
+        body = encoder.piece(msgspec.json.encode(self.wire.whole(self.request, reply))) + encoder.end()
+        head = [(b"content-type", b"application/json"), *self.headers(), *encoder.headers]
+        fault = self.fate.fault
         if fault is None:
-            await self._connection.reply(200, head, body)
+            await self.connection.reply(200, head, body)
             return
-        await self._connection.start(200, [*head, (b"content-length", b"%d" % len(body))])
+        await self.connection.start(200, [*head, (b"content-length", b"%d" % len(body))])
         if fault is not Fault.RESET_EARLY:
-            await self._connection.body(body[: len(body) // 2])
-        self._connection.drop(reset=fault is not Fault.TRUNCATED)
+            await self.connection.body(body[: len(body) // 2])
+        self.connection.drop(reset=fault is not Fault.TRUNCATED)
 
     async def _stream(self, encoder: _Encoder, reply: Reply) -> None:
-        await self._sleep(self._fate.first_s / 2)
-        head = [(b"content-type", self._wire.stream_type), (b"cache-control", b"no-cache")]
-        await self._connection.start(200, [*head, *self._headers(), *encoder.headers])
-        if opening := self._wire.opening(self._request, reply):
-            await self._connection.body(encoder.piece(opening))
-        await self._sleep(self._fate.first_s / 2)
-        event_tokens = self._config.reply.event_tokens
+        await self.sleep(self.fate.first_s / 2)
+        head = [(b"content-type", self.wire.stream_type), (b"cache-control", b"no-cache")]
+        await self.connection.start(200, [*head, *self.headers(), *encoder.headers])
+        if opening := self.wire.opening(self.request, reply):
+            await self.connection.body(encoder.piece(opening))
+        await self.sleep(self.fate.first_s / 2)
+        event_tokens = self.config.reply.event_tokens
         sent = self._pieces_before_fault(reply)
         for index in range(sent):
             if index:
-                await self._sleep(self._config.latency.token_s * event_tokens)
-            await self._connection.body(encoder.piece(self._wire.piece(self._request, reply, index)))
+                await self.sleep(self.config.latency.token_s * event_tokens)
+            await self.connection.body(encoder.piece(self.wire.piece(self.request, reply, index)))
             self.produced = min(reply.output_tokens, self.produced + event_tokens)
         await self._end_stream(encoder, reply, sent)
 
     def _pieces_before_fault(self, reply: Reply) -> int:
-        count, fault = len(reply.pieces), self._fate.fault
+        count, fault = len(reply.pieces), self.fate.fault
         if fault is None:
             return count
-        return 0 if fault in _EARLY else max(1, int(count * self._fate.strikes))
+        return 0 if fault in _EARLY else max(1, int(count * self.fate.strikes))
 
     async def _end_stream(self, encoder: _Encoder, reply: Reply, sent: int) -> None:
-        fault, last = self._fate.fault, b""
+        fault, last = self.fate.fault, b""
         if fault in (Fault.RESET_EARLY, Fault.RESET_MID):
-            self._connection.drop(reset=True)
+            self.connection.drop(reset=True)
             return
         if fault in (Fault.ERROR_EARLY, Fault.ERROR_MID):
-            error = ApiError(ErrorKind.OVERLOADED, "Overloaded", self._fate.ident)
-            last = encoder.piece(self._wire.stream_error(self._request, error, sent))
+            error = ApiError(ErrorKind.OVERLOADED, "Overloaded", self.fate.ident)
+            last = encoder.piece(self.wire.stream_error(self.request, error, sent))
         elif fault is not Fault.TRUNCATED:
-            last = encoder.piece(self._wire.closing(self._request, reply))
-        await self._connection.body(last + encoder.end(), more=False)
+            last = encoder.piece(self.wire.closing(self.request, reply))
+        await self.connection.body(last + encoder.end(), more=False)
 
 
 def _pieces(start: int, tokens: int, size: int) -> tuple[str, ...]:
