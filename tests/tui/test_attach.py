@@ -38,7 +38,7 @@ async def watching(url: str, token: Token = OURS, pace: Pace = QUICK) -> AsyncIt
         httpx.AsyncClient(trust_env=False, timeout=5) as http,
         AttachedSource(url, token, http, name="ann@desk", pace=pace, wall=lambda: 77.0) as source,
     ):
-        await source.first_answer()
+        await source.first_answer.wait()
         yield source
 
 
@@ -179,7 +179,7 @@ async def test_lost_in_the_middle_of_a_command() -> None:
         httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http,
         AttachedSource("http://proxy:1", OURS, http, pace=NEVER) as source,
     ):
-        await source.first_answer()
+        await source.first_answer.wait()
         with pytest.raises(cmd.Rejected) as caught:
             await source.apply(cmd.Drain(True))
     said = "not connected to http://proxy:1: the connection broke off; it isn't known whether it was done"
@@ -236,7 +236,7 @@ async def test_nobody_looks() -> None:
         source = AttachedSource(url, OURS, http, pace=seldom, clock=lambda: now[0])
         now[0] = 10.0
         async with source:
-            await source.first_answer()
+            await source.first_answer.wait()
             proxy.at = 20.0
             assert source.snapshot().at == 10.0
             await until(lambda: source.snapshot().at == 20.0)

@@ -91,11 +91,11 @@ def test_plain_terminals_get_plain_characters() -> None:
 def test_a_click_is_a_share_of_the_whole() -> None:
     """Left of the bars is the beginning, their last cell and what is right of them the end."""
     for width, height in SIZES.values():
-        room = timeline_strip.room(width, height)
+        left, cells, _ = timeline_strip.room(width, height)
         assert share_at(0, width, height) == 0.0
-        assert share_at(room.left + 1, width, height) == 0.0
+        assert share_at(left + 1, width, height) == 0.0
         assert share_at(width - 1, width, height) == 1.0
-        middle = share_at(room.left + 1 + room.cells // 2, width, height)
+        middle = share_at(left + 1 + cells // 2, width, height)
         assert middle == pytest.approx(0.5, abs=0.02)
 
 

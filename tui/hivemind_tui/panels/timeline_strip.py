@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -36,42 +35,32 @@ _Row = tuple[list[Span], list[Span], list[Span]]
 """What stands at the left, in the middle, and at the right."""
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """The division of a strip's width."""
-
-    left: int
-    cells: int
-    """Of the bars, each a piece of the recording."""
-    right: int
-
-
-def room(width: int, height: int) -> Room:
-    """Return the division of a strip of this size."""
+def room(width: int, height: int) -> tuple[int, int, int]:
+    """Return the division of a strip of this size: its gutter, the cells of the bars, and what is right of them."""
     left = min(max(0, width - 8), _GUTTERS[4 if height >= 4 else 2 if height >= 2 else 1])
     right = _SCALE if width >= _WIDE and height >= 4 else 1
-    return Room(left, max(1, width - left - _BAR - right), right)
+    return left, max(1, width - left - _BAR - right), right
 
 
 def share_at(x: int, width: int, height: int) -> float:
     """Return where in the recording a click on this column goes, from 0 to 1."""
-    divided = room(width, height)
+    left, cells, _ = room(width, height)
     # A click on the last cell goes to the end.
-    return min(1.0, max(0.0, (x - divided.left - _BAR) / max(1, divided.cells - 1)))
+    return min(1.0, max(0.0, (x - left - _BAR) / max(1, cells - 1)))
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the strip's rows."""
     if view.playback is None or width < 12:
         return [pen.row(max(0, width))] * height
-    divided = room(width, height)
-    strip = _Strip(view.playback, divided.cells, pen)
+    gutter_cells, cells, right_cells = room(width, height)
+    strip = _Strip(view.playback, cells, pen)
     rows = strip.four() if height >= 4 else strip.two() if height >= 2 else strip.one()
     strips: list[Strip] = []
     for left, bars, right in rows:
-        pad = (" " * max(0, divided.left - 1 - cells_of(left)), "text")
-        gutter = pen.row(divided.left + _BAR, (" ", "text"), *left, pad, (pen.glyphs.frame[5], "rule"))
-        strips.append(Strip.join([gutter, pen.row(divided.cells, *bars), pen.row(divided.right, *right)]))
+        pad = (" " * max(0, gutter_cells - 1 - cells_of(left)), "text")
+        gutter = pen.row(gutter_cells + _BAR, (" ", "text"), *left, pad, (pen.glyphs.frame[5], "rule"))
+        strips.append(Strip.join([gutter, pen.row(cells, *bars), pen.row(right_cells, *right)]))
     return (strips + [pen.row(width)] * height)[:height]
 
 

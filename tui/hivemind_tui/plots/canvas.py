@@ -56,7 +56,10 @@ class Canvas:
 
     def rows(self) -> list[Runs]:
         """Return the rows from the top down."""
-        return [_joined(cells) for cells in self._cells]
+        return [
+            [("".join(sign for sign, _ in run), role) for role, run in groupby(cells, key=itemgetter(1))]
+            for cells in self._cells
+        ]
 
     def _height_of(self, value: float, top: float) -> int:
         highest = self.height * self._steps - 1
@@ -73,10 +76,6 @@ class Canvas:
         column = index // 2
         self._dots[row][column] |= _DOTS[index % 2][dot % 4]
         self._cells[row][column] = (chr(0x2800 + self._dots[row][column]), role)
-
-
-def _joined(cells: Sequence[tuple[str, str]]) -> Runs:
-    return [("".join(sign for sign, _ in run), role) for role, run in groupby(cells, key=itemgetter(1))]
 
 
 def columns(points: Sequence[tuple[float, float]], span_s: float, count: int) -> list[float | None]:

@@ -30,7 +30,7 @@ class Screens:
         self._token = token
         self._collector = collector
         self._first_frame = first_frame
-        self._plots = PlotProcess(monitor=self.monitor)
+        self.plots = PlotProcess(monitor=self.monitor)
 
     def on(self, source: Source) -> MakeScreen:
         """Return the function that makes a screen on this source."""
@@ -40,9 +40,6 @@ class Screens:
     def write_report(self, file: Path) -> None:
         """Write the monitor's report as JSON. Raises: OSError."""
         file.write_bytes(msgspec.json.format(msgspec.json.encode(self.monitor.report()), indent=2) + b"\n")
-
-    async def aclose(self) -> None:
-        await self._plots.aclose()
 
     def _make(self) -> ControlRoom:
         gc.unfreeze()  # what an ended screen leaves behind is full of cycles
@@ -55,7 +52,7 @@ class Screens:
             self._source,
             drain_s=self._drain_s,
             token=self._token,
-            plots=self._plots,
+            plots=self.plots,
             driver_class=LossyDriver,
             start_demo=self._begin_demo if self.start_demo is not None else None,
         )

@@ -85,7 +85,7 @@ async def _enter_screens(
     settings = options.settings
     token = settings.token is not None and options.remote is None
     screens = Screens(drain_s=settings.drain_s, token=token, collector=collector, first_frame=first_frame)
-    stack.push_async_callback(screens.aclose)
+    stack.push_async_callback(screens.plots.aclose)
     if options.monitor is not None:
         stack.callback(screens.write_report, options.monitor)
     return screens

@@ -192,7 +192,9 @@ class Pen:
         rows = [self._top(title, note, width, boxed)]
         for line in islice(body, max(0, room)):
             strip = line if isinstance(line, Strip) else self.row(cells, *line)
-            rows.append(Strip([*left, *_wide(strip, cells), *right], width))
+            if strip.cell_length != cells:
+                strip = strip.adjust_cell_length(cells)
+            rows.append(Strip([*left, *strip, *right], width))
         if boxed:
             empty = self.row(width, (side, "rule"), (" " * (width - 2), "text"), (side, "rule"))
             rows += [empty] * (height - 1 - len(rows))
@@ -255,10 +257,6 @@ def scrollbar(first: int, shown: int, total: int, rows: int, pen: Pen) -> list[S
     top = max(0, min(room, top))
     glyphs = pen.glyphs
     return [(glyphs.thumb, "dim") if top <= y < top + thumb else (glyphs.track, "rule") for y in range(rows)]
-
-
-def _wide(strip: Strip, width: int) -> Strip:
-    return strip if strip.cell_length == width else strip.adjust_cell_length(width)
 
 
 @lru_cache(1024)

@@ -92,7 +92,8 @@ class AttachedSource:
         self._looked_at = self._updated_at = clock()
         self._read_at = -math.inf
         self._lost = "connecting"
-        self._first_answer = asyncio.Event()
+        self.first_answer = asyncio.Event()
+        """Set once the proxy was polled, whether it answered or not."""
         self._wake = asyncio.Event()
         self._poller: asyncio.Task[None] | None = None
 
@@ -105,10 +106,6 @@ class AttachedSource:
             self._poller.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._poller
-
-    async def first_answer(self) -> None:
-        """Wait until the proxy was polled once, whether it answered or not."""
-        await self._first_answer.wait()
 
     @property
     def link(self) -> Link:
@@ -174,7 +171,7 @@ class AttachedSource:
             else:
                 self._lost, self._updated_at, pause_s = "", self._clock(), 0.0
                 wait_s = self._pace.looked_at_s if self._lately(self._looked_at) else self._pace.unseen_s
-            self._first_answer.set()
+            self.first_answer.set()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wake.wait()
@@ -216,7 +213,7 @@ async def attached(
     ):
         with contextlib.suppress(TimeoutError):  # a later answer is shown when it comes
             async with asyncio.timeout(_FIRST_ANSWER_S):
-                await source.first_answer()
+                await source.first_answer.wait()
         yield source
 
 
