@@ -56,7 +56,7 @@ class Processes:
             known = None
             if not wanted.running:
                 self._end_lost(agent)  # it is started anew, so it doesn't run any more
-        ran = self._places.runs(agent)
+        ran = known is not None and known.running
         mine = known is None or (known.runner == wanted.runner and bool(wanted.running or wanted.runner or not ran))
         if not mine:
             raise Rejected(f"{agent} {'runs' if ran else 'queues'} already; choose another name, or stop it first")

@@ -79,7 +79,7 @@ class Engine:
         """Whether some budget is in dollars, or each new agent's is."""
         if self._scheduler.config.budget.dollars is not None:
             return True
-        return any(state.dollars is not None for state in self._scheduler.budgets())
+        return any(state.dollars is not None for state in self._scheduler.ledger.states())
 
     def now(self) -> float:
         """Return the time on the clock of every event."""

@@ -62,7 +62,9 @@ class Agents(dict[str, Agent]):
 
         Once it has a parent it keeps it, and no agent becomes an ancestor of its own.
         """
-        ancestors = list(parent.ancestry)
+        ancestors = [parent]
+        while (above := ancestors[-1].parent) is not None:
+            ancestors.append(above)
         if agent.parent is not None or agent in ancestors:
             return []
         agent.parent = parent

@@ -269,7 +269,10 @@ class HeaderWindow:
             # Most providers round up to whole seconds, so a little more than a minute means a minute.
             reset_at = now + min(reset_in_s + self._guard_s, PERIOD_S)
             if self._of_the_past(reset_at, remaining, started_at):
-                self._read_past(reset_at, remaining)
+                if remaining <= 0 and reset_at > self._epoch_at - self._guard_s:
+                    # The window before is still used up, so it was taken for over too early.
+                    self._reset_at, self._level = reset_at, 0.0
+                    self._guard_s = min(self._guard_s + 0.5, MOST_GUARD_S)
                 return
             self._follow_reset(reset_at, self._pending + own)
         elif math.isinf(self._reset_at):
@@ -302,13 +305,6 @@ class HeaderWindow:
             return False
         shorter = self._guessed and started_at >= self._epoch_at
         return not (shorter and (remaining > 0 or reset_at > self._epoch_at + EPOCH_SLACK_S))
-
-    def _read_past(self, reset_at: float, remaining: float) -> None:
-        """Read a reply of the window before. If that is still used up, it was taken for over too early."""
-        if remaining <= 0 and reset_at > self._epoch_at - self._guard_s:
-            self._reset_at = reset_at
-            self._level = 0.0
-            self._guard_s = min(self._guard_s + 0.5, MOST_GUARD_S)
 
     def _judge(self, limit: float, remaining: float, reset_in_s: float | None) -> None:
         """Infer whether this is a fixed window or a bucket; see the module docstring."""

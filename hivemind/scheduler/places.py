@@ -27,11 +27,6 @@ class Place:
     until: float | None = None
     """End of the time for which it is kept for a process that ran when the proxy ended, and may still run."""
 
-    @property
-    def turn(self) -> tuple[int, int]:
-        """Sort key of those that queue."""
-        return self.rank, self.number
-
 
 class Places:
     """Places held and queued for. `limit` 0: no limit.
@@ -73,7 +68,8 @@ class Places:
         if running or place.running:
             place.running = True
             return True, 0
-        ahead = sum(not each.running and each.turn < place.turn for each in self._places.values())
+        turn = place.rank, place.number
+        ahead = sum(not each.running and (each.rank, each.number) < turn for each in self._places.values())
         lent = {each.parent for each in self._places.values()}
         taken = sum(each.running and each.agent not in lent for each in self._places.values())
         if not self.limit or taken + ahead < self.limit:
@@ -92,8 +88,3 @@ class Places:
         for place in gone:
             del self._places[place.agent]
         return [place.agent for place in gone if place.running]
-
-    def runs(self, agent: str) -> bool:
-        """Whether the agent holds a place."""
-        place = self._places.get(agent)
-        return place is not None and place.running

@@ -230,11 +230,7 @@ class Scheduler(Dispatcher):
         """Return the gauges of every lane and budget."""
         self.review_feedback(now)
         lanes = tuple([lane_state(lane, now, paused=self.paused) for lane in self.lanes.values()])
-        return ev.Sampled(now, lanes, self.budgets())
-
-    def budgets(self) -> tuple[ev.BudgetState, ...]:
-        """Return every budget and how much of it is used, the pool's first."""
-        return self.ledger.states()
+        return ev.Sampled(now, lanes, self.ledger.states())
 
     @property
     def has_unsaved(self) -> bool:

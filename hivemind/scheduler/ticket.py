@@ -90,14 +90,6 @@ class Agent:
         return any(account.shut or self.name in account.short for account in self.limits)
 
     @property
-    def ancestry(self) -> Iterator[Agent]:
-        """The agent and its ancestors, nearest first."""
-        each: Agent | None = self
-        while each is not None:
-            yield each
-            each = each.parent
-
-    @property
     def line(self) -> Iterator[Agent]:
         """The agent and those that it is a part of, nearest first: decisions about each hold for it."""
         each: Agent | None = self

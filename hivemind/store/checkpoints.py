@@ -36,7 +36,6 @@ DRAFT_OLD_S = 3600.0
 
 Reason = Literal["budget", "operator", "crash"]
 
-_STAMP = "%Y%m%dT%H%M%S"
 _NAME = re.compile(r"(?P<slug>[A-Za-z0-9_][A-Za-z0-9._-]*)-(?P<stamp>\d{8}T\d{6}\.\d{3}(?:\.\d+)?)")
 _LINE_LIMIT = 4 << 20
 _JOINT = b',"conversation":\n'
@@ -131,15 +130,11 @@ def folder_in(state: Path) -> Path:
 
 def checkpoint_name(agent: str, at: float) -> str:
     """A name that is safe as a file's, whatever the agent is called: its own where it can be, and the moment (UTC)."""
-    stamp = time.strftime(_STAMP, time.gmtime(at))
-    return f"{_slug(agent)}-{stamp}.{int(at * 1000) % 1000:03d}"
-
-
-def _slug(agent: str) -> str:
     slug = re.sub(r"[^A-Za-z0-9._-]+", "_", agent)[:48].lstrip(".-")
-    if slug == agent:
-        return slug
-    return f"{slug or 'agent'}-{blake2b(agent.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
+    if slug != agent:
+        slug = f"{slug or 'agent'}-{blake2b(agent.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(at))
+    return f"{slug}-{stamp}.{int(at * 1000) % 1000:03d}"
 
 
 def write(folder: Path, checkpoint: Checkpoint, conversation: bytes | None, keep: int) -> int:

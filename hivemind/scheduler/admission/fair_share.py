@@ -60,11 +60,6 @@ class Tally:
         self.served += tokens
         self.in_flight += tokens
 
-    def grow(self, tokens: float) -> None:
-        """Charge more for a request in flight."""
-        self.served += tokens
-        self.in_flight += tokens
-
     def settle(self, charged: float, real: float, level: float, now: float, *, contended: bool) -> None:
         """Replace what a request was charged by what it really used."""
         self.in_flight -= charged

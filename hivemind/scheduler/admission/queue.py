@@ -161,7 +161,9 @@ class LaneQueue:
         """Charge what a request in flight has used beyond its estimate at once, rather than at its end."""
         share = self._shares.get(ticket.agent.name)
         if share is not None and ticket.served_as in share.tallies:
-            share.tallies[ticket.served_as].grow(weighted_tokens - ticket.shared)
+            tally, more = share.tallies[ticket.served_as], weighted_tokens - ticket.shared
+            tally.served += more
+            tally.in_flight += more
             ticket.shared = weighted_tokens
             self._offer_again(share)
 
