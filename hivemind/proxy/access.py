@@ -16,8 +16,7 @@ from collections.abc import Iterable, Mapping
 from hivemind.proxy.asgi import Message, Send
 from hivemind.settings import Settings
 from hivemind.settings.hosts import ANY, LONGEST_SHOWN, NULL, checked_origin, host_in
-from hivemind.wire.headers import Headers
-from hivemind.wire.request_head import RequestRefused
+from hivemind.wire.request_head import Headers, RequestRefused
 
 ALWAYS = frozenset(
     {

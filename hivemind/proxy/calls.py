@@ -18,9 +18,8 @@ from hivemind.proxy.step_runner import StepRunner
 from hivemind.redaction.text import redact
 from hivemind.redaction.values import credentials_in
 from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, sanitized_facts
-from hivemind.wire.headers import for_upstream
 from hivemind.wire.identity import PRIORITY_HEADER, Claims, claimed_name, fingerprint, identify, lane_credential
-from hivemind.wire.request_head import RequestPath, RequestRefused
+from hivemind.wire.request_head import RequestPath, RequestRefused, for_upstream
 
 _log = logging.getLogger(__name__)
 

@@ -28,10 +28,9 @@ from hivemind.proxy.step_runner import StepRunner
 from hivemind.settings import Settings
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
-from hivemind.wire.headers import fields, for_client, value
 from hivemind.wire.identity import Claims
 from hivemind.wire.recent_heads import RecentHeads, size_of_head
-from hivemind.wire.request_head import RequestPath, RequestRefused, parse_path
+from hivemind.wire.request_head import RequestPath, RequestRefused, fields, for_client, parse_path, value
 
 Fields = Mapping[bytes, bytes]
 

@@ -30,8 +30,8 @@ from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
 from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamResponse
 from hivemind.upstream.response import NativeResponse
 from hivemind.wire.call import Call
-from hivemind.wire.headers import Headers, for_client, value
 from hivemind.wire.recent_heads import Heads
+from hivemind.wire.request_head import Headers, for_client, value
 
 _log = logging.getLogger(__name__)
 

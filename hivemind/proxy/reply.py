@@ -14,7 +14,7 @@ from hivemind.providers.taps import form_of
 from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.proxy.step_runner import StepRunner
 from hivemind.upstream.base import Truncated, UpstreamResponse
-from hivemind.wire.headers import Headers, value
+from hivemind.wire.request_head import Headers, value
 
 _STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
 _MEDIA = re.compile(rb"[a-z0-9][a-z0-9.+-]{0,40}/[a-z0-9][a-z0-9.+-]{0,40}")

@@ -29,12 +29,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from hivemind.proxy.file_limit import ConnectionLimit
 from hivemind.upstream.deadline import Deadline
-from hivemind.wire.headers import Headers
 from hivemind.wire.request_head import (
     FRAMING,
     MAX_HEAD,
     MAX_LINES,
     MAX_TARGET,
+    Headers,
     RequestRefused,
     api_path,
     check,

@@ -19,8 +19,8 @@ from hivemind.control.guard import ControlGuard, failure
 from hivemind.proxy.asgi import read_body
 from hivemind.redaction.text import redact
 from hivemind.tools.access import Caller, LocalAccess
-from hivemind.wire.headers import fields
 from hivemind.wire.identity import claimed_name
+from hivemind.wire.request_head import fields
 
 BODY_LIMIT = 1 << 20
 PATHS = ("/mcp", "/mcp/")

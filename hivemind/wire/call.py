@@ -27,8 +27,8 @@ from hivemind.upstream.base import (
     UpstreamRequest,
     UpstreamTimeout,
 )
-from hivemind.wire.headers import Headers, without
 from hivemind.wire.identity import Identity
+from hivemind.wire.request_head import Headers, without
 
 _LONGEST_PATH = 200
 """Characters of the longest path of any known API."""

@@ -13,8 +13,7 @@ from typing import Any
 
 from hivemind.redaction.heads import masked_headers, masked_method, masked_path
 from hivemind.redaction.values import credentials_in, longest_first
-from hivemind.wire.headers import Headers
-from hivemind.wire.request_head import size_of
+from hivemind.wire.request_head import Headers, size_of
 from hivemind.world.snapshot import REQUESTS_KEPT, RequestDetail
 
 BYTES_KEPT = 16 << 20

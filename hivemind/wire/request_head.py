@@ -1,4 +1,4 @@
-"""The head of a request: HiveMind's prefixes of its path, and what is refused as ambiguous.
+"""The head of a request: HiveMind's prefixes of its path, what is refused as ambiguous, and which headers pass.
 
 The parser (llhttp in its strict mode) refuses more by itself. Each refusal is a :class:`RequestRefused`.
 """
@@ -6,14 +6,16 @@ The parser (llhttp in its strict mode) refuses more by itself. Each refusal is a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from urllib.parse import unquote, unquote_to_bytes
 
 from hivemind.agent_names import LONGEST
 from hivemind.providers.paths import dialect_for
+from hivemind.providers.profiles import PROFILES
 from hivemind.scheduler.types import record
-from hivemind.wire.headers import Headers
+
+Headers = list[tuple[bytes, bytes]]
 
 
 class RequestRefused(Exception):
@@ -188,3 +190,64 @@ def _not_a_path(method: bytes, target: bytes) -> RequestRefused:
     elif b"://" in target:
         text = "this is no forward proxy: set it as the client's base URL, not in HTTP_PROXY"
     return RequestRefused(400, text)
+
+
+# --- Which headers pass the proxy, in both directions -----------------------------------------------------------------
+
+# RFC 9110, 7.6.1: all but the hop-by-hop ones and our own.
+
+HOP_BY_HOP = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding"
+    b" upgrade".split()
+)
+_NOT_UPSTREAM = HOP_BY_HOP | {b"host", b"content-length", b"expect"}
+OWN = b"x-hivemind-"
+_END_TO_END = frozenset(
+    {b"content-encoding", b"content-length", b"content-type", b"cookie"}.union(
+        *(profile.auth_headers for profile in PROFILES.values())
+    )
+)
+"""Headers that no `connection` header can remove: the length and type of a body, and the credentials, or a request
+would be counted under one key and sent with another."""
+
+
+def for_upstream(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return an agent's headers without those of its connection to us, and without our own."""
+    return [pair for pair in _end_to_end(headers, _NOT_UPSTREAM) if not pair[0].startswith(OWN)]
+
+
+def for_client(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the upstream's headers without those of its connection to us."""
+    return _end_to_end(headers, HOP_BY_HOP)
+
+
+def _end_to_end(headers: Iterable[tuple[bytes, bytes]], excluded: frozenset[bytes]) -> Headers:
+    """Return the headers without the excluded ones and those that `connection` headers name as hop-by-hop."""
+    connection, kept = b"", []
+    for pair in headers:
+        if pair[0] == b"connection":
+            connection = b"%b,%b" % (connection, pair[1]) if connection else pair[1]
+        elif pair[0] not in excluded:
+            kept.append(pair)
+    if not connection or connection in (b"close", b"keep-alive", b"Keep-Alive"):
+        return kept
+    named = {token.strip() for token in connection.lower().split(b",")} - _END_TO_END
+    return [pair for pair in kept if pair[0] not in named]
+
+
+def without(headers: Headers, *names: bytes) -> Headers:
+    """Return the headers except these, named in lower case."""
+    return [pair for pair in headers if pair[0] not in names]
+
+
+def fields(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Return the first value of each header, for looking up several."""
+    return dict(reversed(headers))
+
+
+def value(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bytes | None:
+    """Return the first value of a header."""
+    for key, found in headers:
+        if key == name:
+            return found
+    return None

@@ -6,8 +6,8 @@ import pytest
 
 from hivemind.redaction.values import credentials_in, is_secret
 from hivemind.scheduler.types import Priority
-from hivemind.wire.headers import Headers
 from hivemind.wire.recent_heads import Heads, RecentHeads, size_of_head
+from hivemind.wire.request_head import Headers
 from hivemind.world.snapshot import RequestDetail, RequestView
 
 NOTHING_YET = RequestView(

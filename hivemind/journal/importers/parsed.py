@@ -22,7 +22,6 @@ from hivemind.redaction.text import mask_values, redact
 from hivemind.redaction.values import credentials_in
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.wire.call import sanitized_client, sanitized_facts
-from hivemind.wire.headers import fields
 from hivemind.wire.identity import (
     PRIORITY_HEADER,
     Claims,
@@ -32,7 +31,7 @@ from hivemind.wire.identity import (
     identify,
     lane_credential,
 )
-from hivemind.wire.request_head import RequestPath, RequestRefused, parse_path
+from hivemind.wire.request_head import RequestPath, RequestRefused, fields, parse_path
 
 Headers = list[tuple[bytes, bytes]]
 

@@ -28,9 +28,8 @@ from hivemind.redaction.text import MASK
 from hivemind.redaction.values import is_secret, query_fields
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import record
-from hivemind.wire.headers import HOP_BY_HOP, OWN
 from hivemind.wire.identity import CREDENTIAL_HEADERS
-from hivemind.wire.request_head import parse_path
+from hivemind.wire.request_head import HOP_BY_HOP, OWN, parse_path
 
 Headers = list[tuple[bytes, bytes]]
 Fields = dict[str, object]
