@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from hivemind.cli.lab import tune, what_if
-from hivemind.lab.tune.workers import Runs, Simulator
+from hivemind.lab.tune import workers
+from hivemind.lab.tune.workers import Runs
 
 
 @pytest.fixture
@@ -23,8 +24,9 @@ def at_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @contextmanager
 def _here(paths: Sequence[Path]) -> Iterator[Runs]:
     """Simulate as :func:`hivemind.lab.tune.workers.workers` does, in this process."""
-    simulator = Simulator(paths)
-    yield lambda jobs: [simulator.run(job) for job in jobs]
+    workers._recording.cache_clear()
+    workers._price.cache_clear()
+    yield lambda jobs: [workers.simulate_job(paths, job) for job in jobs]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -21,6 +21,7 @@ from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.whatif import Faults, simulate
 from hivemind.prices import Prices
+from hivemind.scheduler.types import Price
 
 _NICE = 10
 
@@ -49,9 +50,9 @@ def workers(paths: Sequence[Path]) -> Iterator[Runs]:
     others = frozenset(multiprocessing.active_children())
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(cores, context, initializer=_initialise, initargs=(tuple(paths),))
+    pool = ProcessPoolExecutor(cores, context, initializer=_initialise)
     try:
-        yield partial(_run, pool)
+        yield partial(_run, pool, paths)
     except BaseException:
         # Results are useless now, and shutdown would wait for ever for a process that died while starting.
         for process in frozenset(multiprocessing.active_children()) - others:
@@ -61,11 +62,11 @@ def workers(paths: Sequence[Path]) -> Iterator[Runs]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _run(pool: ProcessPoolExecutor, jobs: Sequence[Job]) -> list[Figures | None]:
+def _run(pool: ProcessPoolExecutor, paths: Sequence[Path], jobs: Sequence[Job]) -> list[Figures | None]:
     futures: list[Future[Figures | None]] = []
     try:
         with _sigint_blocked():
-            futures = [pool.submit(_simulated, job) for job in jobs]
+            futures = [pool.submit(simulate_job, paths, job) for job in jobs]
         return [future.result() for future in futures]
     except BrokenExecutor:
         raise HiveMindError("a simulating process ended by itself; is there enough memory?") from None
@@ -88,45 +89,36 @@ def _sigint_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class Simulator:
-    """Simulates the jobs of one process, with each recording read once."""
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = paths
-        self._recordings: dict[int, Recording] = {}
-        prices = Prices()
-        prices.load()
-        self._price = prices.cost
-
-    def run(self, job: Job) -> Figures | None:
-        """Return the figures of a job; None: its changes don't go together."""
-        recording = self._recordings.get(job.recording)
-        if recording is None:
-            recording = self._recordings[job.recording] = load(self._paths[job.recording], self._price)
-        try:
-            return simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=self._price)
-        except UsageError:
-            return None
+def simulate_job(paths: Sequence[Path], job: Job) -> Figures | None:
+    """Return the figures of a job; None: its changes don't go together. A process reads each recording once."""
+    recording = _recording(paths[job.recording])
+    try:
+        return simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=_price())
+    except UsageError:
+        return None
 
 
-_simulator: Simulator
+@cache
+def _recording(path: Path) -> Recording:
+    return load(path, _price())
 
 
-def _initialise(paths: tuple[Path, ...]) -> None:
+@cache
+def _price() -> Price:
+    prices = Prices()
+    prices.load()
+    return prices.cost
+
+
+def _initialise() -> None:
     """Initialise a worker process: low priority, no Ctrl-C of its own, and no life without its parent."""
-    global _simulator
     os.nice(_NICE)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
-    _simulator = Simulator(paths)
 
 
 def _exit_with(parent: BaseProcess) -> None:
     parent.join()
     os._exit(1)
-
-
-def _simulated(job: Job) -> Figures | None:
-    return _simulator.run(job)
