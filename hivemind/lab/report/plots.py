@@ -24,7 +24,6 @@ _ROW = 17
 _THICKNESS = 0.66
 """The height of an agent's bar; the next row is 1 away."""
 _MANY_CUTS = 60
-_STATE_ROLES = {"queued": "queued", "retry": "retry", "waiting": "first", "streaming": "streaming"}
 _LANE_ROLES = {"open": "bad", "half_open": "retry", "paused": "paused"}
 POINTS = 400
 WINDOWS_SHOWN = 8
@@ -33,7 +32,6 @@ MODELS_SHOWN = 5
 _TICKS = {0.01: "none", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h"}
 """Ticks of the axis of waits, which begins with the first one."""
 _PRIORITIES = {"critical": "f", "high": "d", "normal": "a", "low": "e"}
-_OUTCOME_ROLES = {"answered": "good", "failed": "bad", "refused": "retry", "left": "left", "open": "other"}
 
 
 def course(run: RecordedRun) -> go.Figure:
@@ -174,7 +172,7 @@ def _add_state(figure: go.Figure, run: RecordedRun, rows: Sequence[tuple[int, Ro
         return
     lengths = [span.ends - span.begins for _, span in bars]
     shares = [[each / length for each in span.seconds] for (_, span), length in zip(bars, lengths, strict=True)]
-    name = ROW_STATES[state]
+    name, role = STATES[ROW_STATES[state]]
     figure.add_bar(
         orientation="h",
         y=[place for place, _ in bars],
@@ -186,9 +184,9 @@ def _add_state(figure: go.Figure, run: RecordedRun, rows: Sequence[tuple[int, Ro
             duration(span.seconds[state]) + (f" of {duration(length)}" if span.mixed else "")
             for (_, span), length in zip(bars, lengths, strict=True)
         ],
-        marker={"color": ink(_STATE_ROLES[name]), "line": {"width": 0}},
-        hovertemplate=hover("%{customdata}", STATES[name]),
-        name=STATES[name],
+        marker={"color": ink(role), "line": {"width": 0}},
+        hovertemplate=hover("%{customdata}", name),
+        name=name,
     )
 
 
@@ -274,10 +272,10 @@ def faults(run: RecordedRun) -> go.Figure:
     kinds = run.fold.faults.most_frequent()[::-1]
     figure = _stacked_bars(34 * max(2, len(kinds)), axis(rangemode="tozero", tickformat=",d", nticks=6))
     figure.update_yaxes(type="category")
-    for outcome, (_, name) in OUTCOMES.items():
+    for outcome, (_, name, role) in OUTCOMES.items():
         values = [kind.outcomes[outcome] for _, kind in kinds]
         if any(values):
-            _add_bars(figure, [words(each) for each, _ in kinds], values, _OUTCOME_ROLES[outcome], name, "%{x}")
+            _add_bars(figure, [words(each) for each, _ in kinds], values, role, name, "%{x}")
     return figure
 
 

@@ -93,20 +93,21 @@ def hover(text: str, name: str = "") -> str:
     return f"{text}<extra>{name}</extra>"
 
 
-OUTCOMES: Mapping[str, tuple[str, str]] = {
-    "answered": ("answered in the end", "answered in the end"),
-    "failed": ("passed on", "an error was passed on to the agent"),
-    "refused": ("refused", "HiveMind refused the request"),
-    "left": ("client left", "the client left"),
-    "open": ("not known", "not known how it ended"),
+OUTCOMES: Mapping[str, tuple[str, str, str]] = {
+    "answered": ("answered in the end", "answered in the end", "good"),
+    "failed": ("passed on", "an error was passed on to the agent", "bad"),
+    "refused": ("refused", "HiveMind refused the request", "retry"),
+    "left": ("client left", "the client left", "left"),
+    "open": ("not known", "not known how it ended", "other"),
 }
-"""Ends of requests with a failed attempt, short for tables and long for plots."""
-STATES: Mapping[str, str] = {
-    "queued": "queued",
-    "retry": "delay before the next attempt",
-    "waiting": "sent, nothing back yet",
-    "streaming": "answer arriving",
+"""Ends of requests with a failed attempt: names, short for tables and long for plots, and the role of the colour."""
+STATES: Mapping[str, tuple[str, str]] = {
+    "queued": ("queued", "queued"),
+    "retry": ("delay before the next attempt", "retry"),
+    "waiting": ("sent, nothing back yet", "first"),
+    "streaming": ("answer arriving", "streaming"),
 }
+"""States of requests: names, and roles of the colours."""
 _LANE_STATES: Mapping[str, str] = {
     "open": "circuit open",
     "half_open": "circuit half open",
