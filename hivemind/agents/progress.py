@@ -162,6 +162,11 @@ def closing(standing: BatchProgress, width: int, ink: Ink) -> list[str]:
 
 def as_json(standing: BatchProgress) -> dict[str, object]:
     """Return the progress for programs."""
+    tasks = [asdict(row) for row in standing.rows]
+    for task in tasks:
+        task["unpriced_tokens"] = task.pop("unpriced")
+        task["seconds"] = None if task["seconds"] is None else round(task["seconds"], 3)
+        task["log"] = None if task["log"] is None else str(task["log"])
     return {
         "batch": standing.batch,
         "complete": standing.complete,
@@ -170,15 +175,8 @@ def as_json(standing: BatchProgress) -> dict[str, object]:
         "dollars": sum(row.dollars for row in standing.rows),
         "unpriced_tokens": sum(row.unpriced for row in standing.rows),
         "counts": dict(standing.counts),
-        "tasks": [_task_json(row) for row in standing.rows],
+        "tasks": tasks,
     }
-
-
-def _task_json(row: TaskRow) -> dict[str, object]:
-    values = asdict(row)
-    values["unpriced_tokens"] = values.pop("unpriced")
-    seconds = None if row.seconds is None else round(row.seconds, 3)
-    return values | {"seconds": seconds, "log": None if row.log is None else str(row.log)}
 
 
 def fit(text: str, width: int) -> str:

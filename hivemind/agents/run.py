@@ -30,7 +30,7 @@ _FROM_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 _CAUGHT = (*_FROM_KEYBOARD, signal.SIGTERM, signal.SIGHUP)
 WHO = "runner"
 """Author of a runner's commands."""
-TOLD_WITHIN_S = 10.0
+REPORT_WITHIN_S = 10.0
 """How long a runner tries to report the end of its agent to a proxy that is away."""
 _HEAD_ASKS_EVERY_S = 0.25
 """Interval of requests for a place at the head of the queue; the interval grows with the position."""
@@ -96,11 +96,11 @@ async def run_agent(
     Raises: CannotRun, UsageError: before it is started; ControlError.
     """
     check_command(job.command, job.cwd, environ)
-    wanted, given = await _first_asked(session, job)
+    wanted, given = await _request_place(session, job)
     ended = False
     try:
         route = session.way.with_token((await _queue(session, wanted, given, say)).token)
-        await _decide(session, job, wanted.agent)
+        await _set_limits(session, job, wanted.agent)
         loop = asyncio.get_running_loop()
         made = environment_for(route, wanted.agent, environ, program=job.command[0], task=job.task)
         began = loop.time()
@@ -132,12 +132,12 @@ async def _leave(session: Session, wanted: PlaceRequest, code: int | None) -> Ru
     """Release the place; the code is None if the process wasn't started. Return None if the proxy was away."""
     ended = PlaceRelease(wanted.agent, code, wanted.runner, WHO)
     try:
-        return await session.patiently(lambda client: client.leave(ended), within_s=TOLD_WITHIN_S)
+        return await session.patiently(lambda client: client.leave(ended), within_s=REPORT_WITHIN_S)
     except (ControlError, Rejected):
         return None  # the place expires, because nothing renews it any more
 
 
-async def _first_asked(session: Session, job: AgentCommand) -> tuple[PlaceRequest, PlaceResponse]:
+async def _request_place(session: Session, job: AgentCommand) -> tuple[PlaceRequest, PlaceResponse]:
     """Return the request for a place, and its first response; from then on the name is this runner's.
 
     Raises: UsageError, ControlError.
@@ -208,15 +208,15 @@ async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, s
     return given
 
 
-async def _decide(session: Session, job: AgentCommand, agent: str) -> None:
+async def _set_limits(session: Session, job: AgentCommand, agent: str) -> None:
     """Set the agent's priority and budget before it sends a request. Raises: UsageError, ControlError."""
     priority, budget = job.priority, job.budget
     try:
         if priority is not None:
-            await session.order(SetPriority(agent, priority), WHO, within_s=TOLD_WITHIN_S)
+            await session.order(SetPriority(agent, priority), WHO, within_s=REPORT_WITHIN_S)
         if budget is not None:
             order = SetBudget(agent, budget.tokens, budget.dollars, budget.per, job.covers)
-            await session.order(order, WHO, within_s=TOLD_WITHIN_S)
+            await session.order(order, WHO, within_s=REPORT_WITHIN_S)
     except Rejected as error:
         raise UsageError(str(error)) from None
 

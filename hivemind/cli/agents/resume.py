@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hivemind.agent_names import spelled_in
-from hivemind.agents.run import TOLD_WITHIN_S, AgentCommand, Foreground, RunOutcome, run_agent
+from hivemind.agents.run import REPORT_WITHIN_S, AgentCommand, Foreground, RunOutcome, run_agent
 from hivemind.agents.session import Session
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import client
@@ -138,13 +138,16 @@ def _run(namespace: argparse.Namespace) -> int:
     checkpoints = all_in(checkpoint_folder(settings))
     kept = latest(checkpoints, namespace.name)
     agent = namespace.name if kept is None else kept.checkpoint.agent
-    stands = UNKNOWN
+    stands, others = UNKNOWN, ""
     if proxy is not None:
         snapshot = proxy.world().snapshot
-        agent = spelled_in((each.name for each in snapshot.agents), agent)
+        names = [each.name for each in snapshot.agents]
+        others = f"there are the agents {some_of(names)}; " if names else ""
+        agent = spelled_in(names, agent)
         stands = standing(agent, snapshot, proxy.get("/budgets", BudgetsPart))
     if kept is None and not stands.known:
-        raise UsageError(_unknown(namespace.name, proxy, checkpoints))
+        what = f"{namespace.name}: no agent and no checkpoint has that name"
+        raise UsageError(printable(f"{what}; {others}{names_known(checkpoints)}"))
     as_json = client.wants_json(namespace)
     if stands.used_up is not None and not as_json:
         raise CannotResume(how_to_raise(agent, stands.used_up))
@@ -195,12 +198,6 @@ def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> client.P
 
 def _named(namespace: argparse.Namespace) -> str | None:
     return getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE) or None
-
-
-def _unknown(name: str, proxy: client.ProxyClient | None, found: list[Found]) -> str:
-    agents = [] if proxy is None else [each.name for each in proxy.world().snapshot.agents]
-    known = f"there are the agents {some_of(agents)}; " if agents else ""
-    return printable(f"{name}: no agent and no checkpoint has that name; {known}{names_known(found)}")
 
 
 def _hand_over(agent: str, kept: Found | None) -> int:
@@ -264,7 +261,7 @@ async def with_task(session: Session, task: str | None, running: Coroutine[Any, 
             return outcome
         finally:
             with contextlib.suppress(Rejected, ControlError):  # another client has ended it, or the proxy is gone
-                await session.order(end, _WHO, within_s=TOLD_WITHIN_S)
+                await session.order(end, _WHO, within_s=REPORT_WITHIN_S)
 
 
 command = Command(_configure, _run)
