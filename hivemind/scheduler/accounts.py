@@ -1,4 +1,4 @@
-"""What was used, by whom, and out of which budget: the accounts that :mod:`.budget` keeps.
+"""What was used, by whom, and out of which budget: the accounts that :mod:`.ledger` keeps.
 
 An agent has two accounts, its own and its subtree's (what it and every agent it started have used), and all agents
 together have the pool. Each counts for ever; what was used today or in a run is the difference to where the count stood
