@@ -110,8 +110,7 @@ class Actions(NavigationActions, WhatIfActions):
         return found
 
     def offers(self, text: str) -> list[Choice]:
-        """Return what a word and a value make: a knob at a number (`aimd.beta 0.7`, `beta=0.7`), a budget, a level to
-        pin, a filter."""
+        """Return what a word and a value make: a knob at a number (`beta=0.7`), a budget, a level to pin, a filter."""
         name, _, value = text.replace("=", " ", 1).strip().partition(" ")
         name, value = name.lower(), value.strip()
         if not value:

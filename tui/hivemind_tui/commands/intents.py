@@ -79,10 +79,7 @@ def boost(view: View) -> list[Command]:
 
 
 def stop(view: View, meant: frozenset[str] = frozenset()) -> list[Command]:
-    """Stop the named or selected agents, or allow them again where all are stopped.
-
-    Raises: Rejected.
-    """
+    """Stop the named or selected agents, or allow them again where all are stopped. Raises: Rejected."""
     agents = agents_of(view, meant)
     stopped = all(agent.stopped for agent in agents)
     return [cmd.StopAgent(agent.name, not stopped) for agent in agents if agent.stopped is stopped]

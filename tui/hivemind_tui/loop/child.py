@@ -72,10 +72,7 @@ def send(message: msgspec.Struct) -> None:
 
 
 def messages(decoder: msgspec.msgpack.Decoder[T], nice: int, idle_s: float | None = None) -> Iterator[T]:
-    """Make this process a child of that niceness, and return the parent's messages.
-
-    They end with the input, or when none came for `idle_s`.
-    """
+    """Make this process a child; return the parent's messages until the input ends or none came for `idle_s`."""
     # Ctrl-C in the terminal reaches the whole process group, but the parent ends this process by closing the pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(nice)

@@ -174,10 +174,7 @@ def render_tokens(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def spent(requests: Sequence[RequestView], axis: Axis, at: float) -> tuple[list[float], list[float]]:
-    """Return the input and output tokens in each of the axis's cells.
-
-    Input counts when its attempt began, output evenly from the first content to the end.
-    """
+    """Return input and output tokens by cell: input at its attempt's start, output evenly over the stream."""
     taken, given = [0.0] * axis.width, [0.0] * axis.width
     # For thousands of requests in every frame: no calls, and each cell's number worked out in place.
     scale, base, edge = 1 / axis.cell_s, axis.first, axis.width - 1

@@ -266,10 +266,7 @@ def _strips(
 
 
 def sampled(values: Sequence[float | None], width_s: float, span_s: float, columns: int) -> list[float | None]:
-    """Return the value at so many moments of the span; None where the run is over.
-
-    No interval is skipped: a column for several of them has the highest value.
-    """
+    """Return the highest value in each column of the span; None where the run is over."""
     found: list[float | None] = []
     for column in range(columns):
         begin, end = int(column * span_s / columns / width_s), int((column + 1) * span_s / columns / width_s)

@@ -53,10 +53,7 @@ class _Item:
 
 
 def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: the windows of the lane shown, then the plan's long limits.
-
-    A layout without boxes has no panel for the circuit, which has a line here.
-    """
+    """Return the panel's rows: rate windows, the plan's long limits, and without boxes a line for the circuit."""
     cells, rows = pen.body_size(width, height)
     title = "Rate windows" if pen.boxed else "Rate windows and circuit"
     lane = view.lane
@@ -85,10 +82,7 @@ def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]
 
 
 def gone(window: WindowState) -> float:
-    """Return how much of the allowance can't be had now.
-
-    By the provider's figures, which include others on the same key; by our own count where it states none.
-    """
+    """Return how much of the allowance is used, by the provider's figures if it states them, else by our own count."""
     return window.used if math.isinf(window.remaining) else max(0.0, window.limit - window.remaining)
 
 

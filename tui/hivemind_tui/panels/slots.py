@@ -29,10 +29,7 @@ _NAMES = (1, 20)
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: the slots and the limit, beside (or, where narrow, above) the queue.
-
-    A layout without boxes has no panel for the curve, so the trend of the level is shown here.
-    """
+    """Return the panel's rows: slots and limit beside or above the queue, and without boxes the level's trend."""
     cells, rows = pen.body_size(width, height)
     lane = view.lane
     if lane is None:

@@ -68,10 +68,7 @@ def _by_column(points: Points, span_s: float, columns: int) -> list[Points]:
 def thin(
     points: Sequence[CurvePoint], now: float, span_s: float, columns: int, value: Callable[[CurvePoint], float | None]
 ) -> Points:
-    """Return at most two points a column, the lowest and the highest; x is seconds before `now`.
-
-    Values that are unknown or without limit are left out.
-    """
+    """Return the lowest and highest known, finite value of each column; x is seconds before `now`."""
     known = [(point.at - now, y) for point in points if (y := value(point)) is not None and not math.isinf(y)]
     thinned: Points = []
     for bucket in _by_column(known, span_s, columns):

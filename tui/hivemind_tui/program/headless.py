@@ -36,10 +36,7 @@ async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
 
 
 def print_journal(path: Path) -> None:
-    """Print a journal's log and the closing table, and its damage on standard error.
-
-    Raises: UsageError: nothing of it can be read.
-    """
+    """Print a journal's log and closing table, and its damage on standard error. Raises: UsageError: unreadable."""
     from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
     from hivemind.journal.read.reader import open_journal
 

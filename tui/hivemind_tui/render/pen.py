@@ -83,10 +83,7 @@ class Pen:
         return cls(styles, selection, glyphs, boxed)
 
     def row(self, width: int, *spans: Span, selected: bool = False, link: str = "") -> Strip:
-        """One row of exactly `width` cells; what doesn't fit is cut.
-
-        A click anywhere on it does `link`, but for spans that are :func:`linked` themselves.
-        """
+        """Return one row of exactly `width` cells; a click does `link`, except on spans that are :func:`linked`."""
         segments: list[Segment] = []
         styles = self._made.get((selected, link))
         if styles is None:
@@ -243,10 +240,7 @@ def fitting(width: int, chunks: Iterable[Chunk], gap: str = "  ") -> list[Span]:
 
 
 def scrollbar(first: int, shown: int, total: int, rows: int, pen: Pen) -> list[Span]:
-    """Return one cell a row that shows the position among `total` rows; nothing where all rows are shown.
-
-    The thumb touches an end only where the list does.
-    """
+    """Return one cell a row; nothing where all rows are shown. The thumb touches an end only where the list does."""
     if rows <= 0 or total <= shown:
         return []
     thumb = max(1, min(rows - 1, round(rows * shown / total)))

@@ -69,10 +69,7 @@ def flowed(chunks: Iterable[Row], width: int, gap: str = "  ") -> list[list[Span
 
 @lru_cache(1024)
 def broken(text: str, width: int, rows: int, ellipsis: str) -> tuple[str, ...]:
-    """Return the text in at most so many rows of `width` cells, cut with an ellipsis where it is longer.
-
-    A row ends after a word or a comma where there is one in its second half.
-    """
+    """Return the text in at most so many rows, broken after words or commas, and cut with an ellipsis if longer."""
     text, made = clean(text).strip(), list[str]()
     width = max(2, width)  # the widest character
     while cell_len(text) > width and len(made) < rows - 1:

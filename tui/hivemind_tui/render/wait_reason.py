@@ -29,10 +29,7 @@ def gate(ticket: TicketView) -> str:
 
 
 def eta(ticket: TicketView) -> str:
-    """Return when it is sent, estimated (`≈12s`), else when its gate opens (`3.1s`), else nothing.
-
-    The end of a backoff is known, not estimated.
-    """
+    """Return when it is sent, estimated (`≈12s`), else when its gate or backoff ends (`3.1s`), else nothing."""
     opens = ticket.gate_opens_in_s
     if ticket.gate == "backoff" and opens is not None:
         return short_duration(opens)

@@ -118,10 +118,7 @@ class AttachedSource:
         return self._known or self._empty
 
     def requests(self, since: int) -> Requests:
-        """As :meth:`~hivemind_tui.sources.base.Source.requests`, for several readers, each with its own revision.
-
-        A reader whose revision is of an earlier run of the proxy is answered that all is forgotten, and begins at 0.
-        """
+        """Return what changed, for several readers; after a restart of the proxy, that all is forgotten."""
         self._read_at = self._note_reader(self._read_at)
         return self._feed.since(since)
 

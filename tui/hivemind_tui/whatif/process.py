@@ -36,11 +36,7 @@ _LAST_OUTPUT = 16 << 10
 
 
 class Simulation:
-    """Owns the child, which starts with the first question and is kept for the next.
-
-    It answers one question at a time. A question that is cancelled ends the child, because nothing else stops what it
-    computes.
-    """
+    """Owns the child, which is kept between questions, answers one at a time, and ends with a cancelled question."""
 
     def __init__(self, command: tuple[str, ...] = _COMMAND) -> None:
         self._command = command

@@ -169,10 +169,7 @@ def _knobs(recording: Recording) -> dict[str, dict[str, float]]:
 
 
 class Worker:
-    """Answers questions one after the other; `send` receives the progress and the answer.
-
-    `now` is a monotonic clock in seconds.
-    """
+    """Answers questions one after the other; `send` receives the progress and the answer."""
 
     def __init__(
         self,

@@ -70,10 +70,7 @@ class Panel(LineTable):
         self._error = ""
 
     def show(self, view: View, pen: Pen) -> None:
-        """Draw a view, once there is a place for it.
-
-        Never raises: an error in one panel must not end the screen, and with it the streams.
-        """
+        """Draw a view, once there is a place for it; an exception of the render function is shown instead."""
         self._shown = view, pen
         if not (self.size and self.is_on_screen):
             return
