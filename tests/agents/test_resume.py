@@ -6,16 +6,18 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from agents.kept import keep
-from agents.running import TOKEN, Place, Ran, at, ended, providing, until
+from agents.running import HANGS_S, TOKEN, Place, Ran, at, ended, providing, until
 from ports import unused_port
 from proxy.kit import Running, client, playing, proxying
 from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import serving
 
 from hivemind.api_types import AgentBudget, BudgetsPart
+from hivemind.cli import client as cli_client
 from hivemind.cli.agents.resume import how_to_raise, standing, used_up
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.commands import (
@@ -65,7 +67,7 @@ class Stage:
         """A request of an agent that no runner started."""
         async with client() as web:
             url = f"{self.running.url}/agent/{agent}/v1/messages"
-            return (await web.post(url, content=PLAIN_BODY)).status_code
+            return (await web.post(url, content=PLAIN_BODY, timeout=HANGS_S)).status_code
 
     def times(self) -> list[str]:
         """What the agent noted each time that it ran."""
@@ -80,7 +82,7 @@ def furnish(folder: Path) -> None:
 
 @contextlib.asynccontextmanager
 async def stage(folder: Path) -> AsyncIterator[Stage]:
-    """Set up in that folder."""
+    """Set up in that folder. A machine under load may take longer than a command waits for the proxy."""
     furnish(folder)
     async with (
         serving(playing([ANSWER])) as upstream,
@@ -88,7 +90,8 @@ async def stage(folder: Path) -> AsyncIterator[Stage]:
         at(folder, HIVEMIND_URL=running.url, HIVEMIND_CONTROL_TOKEN=TOKEN) as place,
     ):
         running.proxy.control_key = Key("run-1", TOKEN)
-        yield Stage(running, place)
+        with mock.patch.multiple(cli_client, _CONNECT_WITHIN_S=HANGS_S, _ANSWER_WITHIN_S=HANGS_S):
+            yield Stage(running, place)
 
 
 async def test_everybody(tmp_path: Path) -> None:
