@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hivemind.errors import UsageError
+from hivemind.providers.profiles import PROFILES
 from hivemind.settings import Settings, load
 
 UPSTREAM = ("--upstream", "http://127.0.0.1:9")
@@ -160,7 +161,7 @@ def test_empty_variable(read: Loader) -> None:
         (["--features.admission", "flase"], "--features.admission flase: must be on or off"),
         (
             ["--profile", "mlx"],
-            "--profile mlx: must be anthropic, openai, azure, google, ollama or generic",
+            f"--profile mlx: must be {', '.join([*PROFILES][:-1])} or {[*PROFILES][-1]}",
         ),
         (["http://a"], "an argument too many, one that belongs to no flag; a URL goes after --upstream"),
     ],
