@@ -1,4 +1,4 @@
-"""The control room on a recording, with a timeline below the panels and keys that move in time."""
+"""The control room on a recording: a timeline below the panels, keys that move in time, and pictures of the screen."""
 
 from __future__ import annotations
 

@@ -157,10 +157,7 @@ class WhatIfActions(SteeringActions):
             self.inform("the simulation is done: w shows it")
 
     def _change_sheet(self, change: Callable[[WhatIf], WhatIf]) -> None:
-        try:
-            self._show_sheet(change(self.view.what_if))
-        except Rejected as rejected:
-            self.complain(str(rejected))
+        self.attempt(lambda: self._show_sheet(change(self.view.what_if)))
 
     def _show_sheet(self, now: WhatIf) -> None:
         self.go(replace(self.view, what_if=now))
