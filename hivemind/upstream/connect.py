@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hivemind.upstream.base import Timeouts, Upstream
-from hivemind.upstream.native import NativeUpstream
+from hivemind.upstream.native import NativeUpstream, client_context
 from hivemind.upstream.origin import Origin
-from hivemind.upstream.tls import client_context
 
 if TYPE_CHECKING:
     import httpx  # slow to import, and rarely needed

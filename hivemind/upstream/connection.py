@@ -1,19 +1,19 @@
-"""One connection of the native client, and the exchange that is on it."""
+"""The native client's connections: one with the exchange that is on it, and the pool of them all."""
 
 from __future__ import annotations
 
 import asyncio
 import select
-from typing import Protocol, cast
+from typing import cast
 
 import httptools
 
-from hivemind.upstream.base import Disconnected, Timeouts, Truncated, UpstreamError, UpstreamTimeout
+from hivemind.upstream.base import Disconnected, Timeouts, Truncated, UpstreamError, UpstreamTimeout, describe, one_line
 from hivemind.upstream.deadline import Deadline
-from hivemind.upstream.describe import describe, one_line
 from hivemind.upstream.headers import MALFORMED, SLICE, holds_control
 from hivemind.upstream.response import NativeResponse
 
+CLOSED = "the upstream client was closed"
 MAX_HEAD = 256 * 1024
 """Bytes of a response head (interim ones included) that are read before it counts as malformed."""
 MAX_HEAD_LINES = 1000
@@ -22,19 +22,6 @@ FRESH_S = 0.05
 """A connection that was idle no longer is usually open; asking the system costs a third of sending a request."""
 IDLE_AGE_S = 50.0
 """A connection that was idle longer is closed; common load balancers close theirs after 60 s."""
-
-
-class Owner(Protocol):
-    """The pool that a connection belongs to."""
-
-    def release(self, connection: Connection) -> None:
-        """Keep a connection for the next request."""
-
-    def exclude(self, connection: Connection) -> None:
-        """Never hand it out again."""
-
-    def remove(self, connection: Connection) -> None:
-        """Remove a connection that is closed."""
 
 
 class Connection(asyncio.Protocol):
@@ -66,7 +53,7 @@ class Connection(asyncio.Protocol):
         "idle_since",
     )
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, pool: Owner, timeouts: Timeouts) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool, timeouts: Timeouts) -> None:
         self._loop = loop
         self._pool = pool
         self._timeouts = timeouts
@@ -297,6 +284,64 @@ class Connection(asyncio.Protocol):
     def _open_transport(self) -> asyncio.Transport:
         assert self._transport is not None, "connected before use"
         return self._transport
+
+
+class Pool:
+    """Open connections of one upstream.
+
+    The most recently used one is handed out first: it is the least likely to have been closed by the other side, and
+    the surplus of a busy minute grows old and is closed.
+    """
+
+    def __init__(self, max_idle: int) -> None:
+        self.closed = False
+        self._max_idle = max_idle
+        self._open: set[Connection] = set()
+        self._idle: dict[Connection, None] = {}
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def take(self, since: float = 0.0) -> Connection | None:
+        """Return an open connection that became idle after `since` (by the loop's clock), or None."""
+        while self._idle:
+            connection, _ = self._idle.popitem()
+            if not connection.is_usable(surely=since > 0.0):
+                connection.abort()
+            elif connection.idle_since < since:
+                self._idle[connection] = None
+                break
+            else:
+                return connection
+        return None
+
+    def release(self, connection: Connection) -> None:
+        """Keep a connection for the next request; beyond the limit, close the one that was idle longest."""
+        self._idle[connection] = None
+        if len(self._idle) > self._max_idle:
+            next(iter(self._idle)).abort()
+
+    def add(self, connection: Connection) -> None:
+        """Add a connection that is open."""
+        self._open.add(connection)
+        self._empty.clear()
+
+    def exclude(self, connection: Connection) -> None:
+        """Never hand it out again."""
+        self._idle.pop(connection, None)
+
+    def remove(self, connection: Connection) -> None:
+        """Remove a connection that is closed."""
+        self.exclude(connection)
+        self._open.discard(connection)
+        if not self._open:
+            self._empty.set()
+
+    async def aclose(self) -> None:
+        """Close all connections, idle or not, and wait until they are closed."""
+        self.closed = True
+        for connection in list(self._open):
+            connection.cut(CLOSED)
+        await self._empty.wait()
 
 
 def _ends_with_connection(response: NativeResponse) -> bool:

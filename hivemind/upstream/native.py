@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
 import ssl
 from collections.abc import Sequence
 
 import aiohappyeyeballs
+import certifi
 
 from hivemind.upstream.base import (
     ConnectFailed,
@@ -18,78 +20,20 @@ from hivemind.upstream.base import (
     Timeouts,
     UpstreamRequest,
     UpstreamResponse,
+    describe,
+    is_untrusted,
 )
-from hivemind.upstream.connection import Connection
-from hivemind.upstream.describe import describe, is_untrusted
+from hivemind.upstream.connection import CLOSED, Connection, Pool
 from hivemind.upstream.headers import encode_head, framed
 from hivemind.upstream.origin import Origin
 from hivemind.upstream.response import NativeResponse
 
-CLOSED = "the upstream client was closed"
 SURELY_OPEN_S = 2.0
 """A connection that was idle longer isn't used for what can't be sent twice: the shortest keep-alive times of common
 servers (Node, uvicorn) are 5 s."""
 _SECOND_ADDRESS_S = 0.25
 """Head start of a host's first address over its second, as RFC 8305 recommends."""
 _KEEPALIVE_IDLE_S = 60
-
-
-class Pool:
-    """Open connections of one upstream.
-
-    The most recently used one is handed out first: it is the least likely to have been closed by the other side, and
-    the surplus of a busy minute grows old and is closed.
-    """
-
-    def __init__(self, max_idle: int) -> None:
-        self.closed = False
-        self._max_idle = max_idle
-        self._open: set[Connection] = set()
-        self._idle: dict[Connection, None] = {}
-        self._empty = asyncio.Event()
-        self._empty.set()
-
-    def take(self, since: float = 0.0) -> Connection | None:
-        """Return an open connection that became idle after `since` (by the loop's clock), or None."""
-        while self._idle:
-            connection, _ = self._idle.popitem()
-            if not connection.is_usable(surely=since > 0.0):
-                connection.abort()
-            elif connection.idle_since < since:
-                self._idle[connection] = None
-                break
-            else:
-                return connection
-        return None
-
-    def release(self, connection: Connection) -> None:
-        """Keep a connection for the next request; beyond the limit, close the one that was idle longest."""
-        self._idle[connection] = None
-        if len(self._idle) > self._max_idle:
-            next(iter(self._idle)).abort()
-
-    def add(self, connection: Connection) -> None:
-        """Add a connection that is open."""
-        self._open.add(connection)
-        self._empty.clear()
-
-    def exclude(self, connection: Connection) -> None:
-        """Never hand it out again."""
-        self._idle.pop(connection, None)
-
-    def remove(self, connection: Connection) -> None:
-        """Remove a connection that is closed."""
-        self.exclude(connection)
-        self._open.discard(connection)
-        if not self._open:
-            self._empty.set()
-
-    async def aclose(self) -> None:
-        """Close all connections, idle or not, and wait until they are closed."""
-        self.closed = True
-        for connection in list(self._open):
-            connection.cut(CLOSED)
-        await self._empty.wait()
 
 
 class NativeUpstream:
@@ -182,3 +126,25 @@ def _enable_keepalive(sock: socket.socket) -> None:
         option = getattr(socket, name, None)  # Linux and macOS name the first differently.
         if option is not None:
             sock.setsockopt(socket.IPPROTO_TCP, option, _KEEPALIVE_IDLE_S)
+
+
+def client_context(ca_file: str | None = None) -> ssl.SSLContext:
+    """Return a context that verifies certificate and host name.
+
+    Trusted are the system's authorities and certifi's (some systems have none where OpenSSL looks), or only those that
+    `SSL_CERT_FILE` or `SSL_CERT_DIR` name where one is set; and those of `ca_file`, in PEM, in any case.
+
+    Raises: ValueError, where `ca_file` can't be read.
+    """
+    context = ssl.create_default_context()
+    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
+        context.load_verify_locations(certifi.where())
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(ca_file)
+        except ssl.SSLError as exc:
+            raise ValueError(f"CA file {ca_file!r} holds no certificate in PEM form") from exc
+        except OSError as exc:
+            raise ValueError(f"CA file {ca_file!r} can't be read: {exc.strerror}") from exc
+    context.set_alpn_protocols(["http/1.1"])
+    return context

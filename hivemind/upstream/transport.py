@@ -26,13 +26,14 @@ from hivemind.upstream.base import (
     UpstreamRequest,
     UpstreamResponse,
     UpstreamTimeout,
+    describe,
+    is_untrusted,
     raisable,
 )
-from hivemind.upstream.describe import describe, is_untrusted
+from hivemind.upstream.connection import CLOSED
 from hivemind.upstream.headers import MALFORMED, SLICE, encode_head, framed, holds_control
-from hivemind.upstream.native import CLOSED
+from hivemind.upstream.native import client_context
 from hivemind.upstream.origin import Origin, can_exist
-from hivemind.upstream.tls import client_context
 
 _NOT_CONNECTED = (
     *(httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol),

@@ -15,7 +15,7 @@ from upstream.scripted import Handler, Scripted, answering, closing, serving
 
 from hivemind.upstream.base import ConnectFailed, Disconnected, NotTrusted, Timeouts, Upstream, UpstreamRequest
 from hivemind.upstream.connect import open_upstream
-from hivemind.upstream.tls import client_context
+from hivemind.upstream.native import client_context
 
 TUNNEL = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
