@@ -403,7 +403,7 @@ _QUICK = (
 def instructions(client: Client, url: str, agent: str, token: bool, *, shell: Shell = "bash") -> Instructions:
     """How to point a client at the proxy.
 
-    `url` is scheme, host and port; `agent` a name that :func:`~hivemind.wire.identity.checked_name` accepts; `token`
+    `url` is scheme, host and port; `agent` a name that :func:`~hivemind.agent_names.normalised` accepts; `token`
     says whether the proxy asks for one, which is then read from a variable or left to be filled in, never told.
     """
     target = Target(url, agent, token, shell)

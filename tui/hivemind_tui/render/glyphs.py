@@ -185,7 +185,7 @@ GATE_SIGNS: Mapping[str, Sign] = {
     "backoff": Sign("retry", "backoff", "recover", "it failed upstream and waits before the next attempt"),
     "next": Sign("dot", "next", "ok", "nothing holds it: it is next"),
 }
-"""The gates that hold a request: :data:`hivemind.scheduler.GATES`, and `next`."""
+"""The gates that hold a request: :data:`hivemind.scheduler.events.GATES`, and `next`."""
 
 TASK_SIGNS: Mapping[str, Sign] = {
     "waiting": Sign("after", "waits", "wait", "tasks before it aren't done yet"),
