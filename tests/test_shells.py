@@ -17,8 +17,7 @@ from hivemind.cli.agents.run import outcome_text
 from hivemind.proxy.exchange import text_of
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ticket import Refusal
-from hivemind.setup.clients import CLIENTS, instructions
-from hivemind.setup.model import Client
+from hivemind.setup.clients import CLIENTS, Client, instructions
 from hivemind.text.shells import Shell, command_line, curl, exported, filled, removed, shell_of, variable, word
 from hivemind.wire.request_head import parse_path
 

@@ -11,8 +11,15 @@ from urllib.parse import quote, urlsplit
 
 from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, URL_VARIABLE, is_loopback
 from hivemind.providers.profiles import profile_for
-from hivemind.setup.clients import COPILOT_MODEL, GEMINI_SETTINGS, INLINE_TOKEN, codex_setting, opencode_providers
-from hivemind.setup.model import SUFFIXES, Target
+from hivemind.setup.clients import (
+    COPILOT_MODEL,
+    GEMINI_SETTINGS,
+    INLINE_TOKEN,
+    SUFFIXES,
+    Target,
+    codex_setting,
+    opencode_providers,
+)
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 
 TASK_VARIABLE = "HIVEMIND_TASK"

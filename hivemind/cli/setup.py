@@ -14,8 +14,7 @@ from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
 from hivemind.control.discovery import is_loopback
 from hivemind.errors import UsageError
-from hivemind.setup.clients import CLIENTS, instructions
-from hivemind.setup.model import Client, Instructions, Snippet
+from hivemind.setup.clients import CLIENTS, Client, Instructions, Snippet, instructions
 from hivemind.text.shells import SHELLS, shell_of
 from hivemind.text.suggest import did_you_mean
 

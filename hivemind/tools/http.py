@@ -104,6 +104,7 @@ class ToolsEndpoint:
             begun = True
             await send(message)
 
+        # Read here, because the SDK logs a client that leaves halfway as an error.
         body = await read_body(receive, BODY_LIMIT)
         if body is None:
             return

@@ -9,8 +9,7 @@ import pytest
 
 from hivemind.cli.setup import as_text
 from hivemind.control.discovery import is_loopback, is_public
-from hivemind.setup.clients import CLIENTS, instructions, quick_lines
-from hivemind.setup.model import Client, Instructions, Snippet
+from hivemind.setup.clients import CLIENTS, Client, Instructions, Snippet, instructions, quick_lines
 from hivemind.text.shells import SHELLS, TOKEN, Shell
 from hivemind.wire.request_head import parse_path
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from hivemind.setup.clients import agent_line, quick_lines
-from hivemind.setup.model import Target
+from hivemind.setup.clients import Target, agent_line, quick_lines
 from hivemind.text.shells import word
 from hivemind_tui.commands import intents, navigation
 from hivemind_tui.commands.navigation import NavigationActions, into

@@ -9,7 +9,7 @@ from functools import partial
 
 from hivemind.lab.simulate.overrides import Change, agent_commands, value_text
 from hivemind.scheduler.commands import Command, Rejected, Tune
-from hivemind.setup.model import toml_text
+from hivemind.setup.clients import toml_text
 from hivemind.text.humanise import NOTHING
 from hivemind.text.shells import command_line, word
 from hivemind.world.snapshot import Snapshot

@@ -9,7 +9,7 @@ from itertools import chain
 from textual.strip import Strip
 
 from hivemind.scheduler.types import Priority
-from hivemind.setup.model import Target
+from hivemind.setup.clients import Target
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, RequestView, TicketView
 from hivemind_tui.keys.keymap import BY_ID
