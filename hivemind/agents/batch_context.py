@@ -34,6 +34,7 @@ from hivemind.api_types import PlaceRelease, PlaceRequest, RunUsage, TaskState
 from hivemind.control.client import ControlError
 from hivemind.control.discovery import AGENT_VARIABLE
 from hivemind.scheduler.commands import Command, FinishTask, Rejected, SetBudget
+from hivemind.store.atomic import written_whole
 from hivemind.text.amounts import WantedBudget
 
 T = TypeVar("T")
@@ -302,11 +303,8 @@ def _make(folder: Path) -> None:
 
 
 def _write(path: Path, value: object) -> None:
-    """Write a file, whole or not at all."""
-    draft = path.with_name(f".{path.name}")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+    with written_whole(path) as file:
         file.write(msgspec.json.encode(value))
-    draft.replace(path)
 
 
 def _read(path: Path, kind: type[T]) -> T | None:

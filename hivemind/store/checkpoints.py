@@ -23,6 +23,7 @@ import msgspec
 from hivemind.agent_names import same
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.events import BudgetState
+from hivemind.store.atomic import DRAFT_SUFFIX, written_whole
 
 FORMAT = 1
 FOLDER = "checkpoints"
@@ -145,20 +146,12 @@ def write(folder: Path, checkpoint: Checkpoint, conversation: bytes | None, keep
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     path = folder / f"{checkpoint.name}{SUFFIX}"
-    draft = folder / f".{checkpoint.name}.{os.getpid()}.draft"
     body = _NOTHING if conversation is None else conversation
     parts = (msgspec.json.encode(checkpoint)[:-1], _JOINT, body, _END)
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.writelines(parts)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            draft.unlink()
-        raise
+    with written_whole(path) as file:
+        file.writelines(parts)
+        file.flush()
+        os.fsync(file.fileno())
     prune(folder, checkpoint.name, keep)
     return sum(map(len, parts))
 
@@ -187,7 +180,7 @@ def _files(folder: Path) -> Iterator[tuple[re.Match[str], os.DirEntry[str]]]:
             match = _NAME.fullmatch(entry.name.removesuffix(SUFFIX))
             if match and entry.name.endswith(SUFFIX):
                 yield match, entry
-            elif entry.name.startswith(".") and entry.name.endswith(".draft"):
+            elif entry.name.startswith(".") and entry.name.endswith(DRAFT_SUFFIX):
                 with contextlib.suppress(OSError):  # gone already
                     if time.time() - entry.stat().st_mtime > DRAFT_OLD_S:
                         os.unlink(entry.path)

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from hivemind.store.atomic import written_whole
+
 _log = logging.getLogger(__name__)
 
 
@@ -113,14 +115,8 @@ def write_note(path: Path, note: Note) -> None:
     Raises: OSError.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{note.run}")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(note) + b"\n")
-        draft.replace(path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
+    with written_whole(path) as file:
+        file.write(msgspec.json.encode(note) + b"\n")
 
 
 def read_note(path: Path) -> Note:

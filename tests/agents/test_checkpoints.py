@@ -44,18 +44,6 @@ def test_the_file_is_json(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_an_older_mask_does_not_open_it(tmp_path: Path) -> None:
-    """A draft that was left there with other rights doesn't lend them to the file."""
-    folder, made = tmp_path / "c", checkpoint()
-    folder.mkdir()
-    draft = folder / f".{made.name}.{os.getpid()}.draft"
-    draft.write_text("rubbish of an earlier process, longer than what will be written" * 99)
-    draft.chmod(0o644)
-    write(folder, made, BODY, keep=5)
-    ((found,), _), mode = listed(folder), (folder / f"{made.name}.json").stat().st_mode
-    assert (stat.S_IMODE(mode), conversation(found)) == (0o600, BODY)
-
-
 @pytest.mark.parametrize("body", [None, b"[]", b"\xff\xfe not text", b'{"model": broken}'])
 def test_whatever_the_body_is(tmp_path: Path, body: bytes | None) -> None:
     """What is given back is JSON, or nothing where there was no body."""

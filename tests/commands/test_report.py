@@ -132,12 +132,11 @@ def test_keeping_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.Monk
     path = tmp_path / "report.html"
     output.write(path, "old")
 
-    def full(self: Path, data: bytes) -> int:
-        with self.open("wb") as file:
-            file.write(data[:2])
+    def full(descriptor: int, mode: int) -> None:
+        os.write(descriptor, b"ha")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fchmod", full)
     with pytest.raises(UsageError, match=r"report\.html: can't be written \(No space left on device\)"):
         output.write(path, "new")
     assert path.read_text() == "old"

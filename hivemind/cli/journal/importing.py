@@ -22,9 +22,9 @@ from hivemind.journal.importers.events import EventBuilder
 from hivemind.journal.importers.parsed import Entry, ParsedAttempt, Unreadable, grouped, parse_entry
 from hivemind.journal.read.reader import opened, what_else
 from hivemind.journal.records import JournalBegan, JournalEnded
-from hivemind.journal.write.sink import written_whole
 from hivemind.scheduler.events import Event
 from hivemind.settings.sections import AgentSettings
+from hivemind.store.atomic import output_file
 from hivemind.text.humanise import plural
 from hivemind.wire.identity import Claims
 
@@ -115,7 +115,8 @@ def _write(folder: Path, name: str, events: Iterable[Event]) -> None:
         raise UsageError(f"{folder}: can't be written ({error.strerror})") from None
     if taken:
         raise UsageError(f"{name}: there is such a journal already; name this one with --name")
-    with written_whole(part_path(folder, name, 1)) as file:
+    path = part_path(folder, name, 1)
+    with output_file(path, str(path)) as file:
         file.writelines(line_of(event) for event in events)
 
 

@@ -18,9 +18,9 @@ from hivemind.journal.export.requests import requests, rows
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.files import folder_in, parse_moment
 from hivemind.journal.read.reader import FREQUENT, Journal, Listed, listed
-from hivemind.journal.write.sink import written_whole
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
+from hivemind.store.atomic import output_file
 from hivemind.text.humanise import dollars, duration, size
 from hivemind.text.suggest import did_you_mean
 from hivemind.text.table import Cell, Column, lines, show, styled, width
@@ -229,7 +229,7 @@ def export(namespace: argparse.Namespace) -> int:
         path = Path(namespace.out).expanduser()
         if any(path.exists() and path.samefile(part) for part in journal.parts):
             raise UsageError(f"--out {path}: is the journal itself")
-        with written_whole(path) as file:
+        with output_file(path, str(path)) as file:
             file.writelines(pieces)
     print_damage(journal)
     return 0

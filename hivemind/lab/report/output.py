@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
 from hivemind.console import printable
 from hivemind.errors import UsageError
+from hivemind.store.atomic import written_whole
 
 MARKS = ('<meta name="generator" content="HiveMind report">', "<!-- HiveMind report -->")
 """Marks that identify a report: a page, and a summary."""
@@ -32,14 +32,10 @@ def write(path: Path, text: str) -> None:
             path.write_bytes(text.encode())  # a device or a pipe stays what it is
             return
         real = path.resolve()  # a link stays one
-        draft = real.with_name(f".{real.name[:100]}.{secrets.token_hex(4)}.part")
-        try:
-            draft.write_bytes(text.encode())
+        with written_whole(real, 0o666) as file:
             if real.exists():
-                os.chmod(draft, real.stat().st_mode & 0o777)
-            draft.replace(real)
-        finally:
-            draft.unlink(missing_ok=True)
+                os.fchmod(file.fileno(), real.stat().st_mode & 0o777)
+            file.write(text.encode())
     except OSError as error:
         raise UsageError(f"{printable(str(path))}: can't be written ({error.strerror})") from None
 

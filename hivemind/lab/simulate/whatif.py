@@ -5,7 +5,6 @@ A simulated run can be written as a journal, which commands take like a recorded
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,15 +12,17 @@ from typing import Literal
 
 from hivemind import __version__
 from hivemind.errors import UsageError
+from hivemind.journal.codec import line_of
 from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.files import SUFFIX
 from hivemind.journal.read.reader import gc_paused
-from hivemind.journal.write.sink import JournalSink
+from hivemind.journal.records import JournalEnded
 from hivemind.lab.simulate.overrides import Change, apply_changes
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import Simulation
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
+from hivemind.store.atomic import output_file
 
 Faults = Literal["recorded", "drawn"]
 """`recorded`: each request has the faults that it had; `drawn`: faults and latencies are drawn by a seed from what was
@@ -68,30 +69,22 @@ def write_journal(
     Raises: UsageError: the file can't be written, or exists and `force` is off.
     """
     path = writable(path, force=force)
-    draft = path.with_name(f".{path.stem}-{uuid.uuid4().hex[:8]}{SUFFIX}")
     config, _ = apply_changes(changes, recording.began.config, next(iter(recording.lanes.values())))
     program = f"hivemind {__version__}"
     first = replace(
         recording.began, journal=path.stem, part=1, program=program, config=config, bodies=False, source="what-if"
     )
-    sink = JournalSink(draft, first)
     ends_at = recording.began.at
+    with output_file(path, f"--out {path}") as file:
 
-    def record(event: Event) -> None:
-        nonlocal ends_at
-        ends_at = max(ends_at, event.at)
-        sink.record(event)
+        def record(event: Event) -> None:
+            nonlocal ends_at
+            ends_at = max(ends_at, event.at)
+            file.write(line_of(event))
 
-    try:
-        try:
-            figures = simulate(recording, changes, seed=seed, faults=faults, on_event=record)
-        finally:
-            sink.close(ends_at)
-        draft.replace(path)
-    except OSError as error:
-        raise UsageError(f"--out {path}: can't be written ({error.strerror})") from None
-    finally:
-        draft.unlink(missing_ok=True)
+        file.write(line_of(first))
+        figures = simulate(recording, changes, seed=seed, faults=faults, on_event=record)
+        file.write(line_of(JournalEnded(ends_at)))
     return figures
 
 

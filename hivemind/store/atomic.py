@@ -1,0 +1,38 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from hivemind.errors import UsageError
+
+DRAFT_SUFFIX = ".draft"
+
+
+@contextmanager
+def written_whole(path: Path, mode: int = 0o600) -> Iterator[IO[bytes]]:
+    """A file to write to, which replaces what is at the path once it is closed without an error. Raises: OSError."""
+    draft = path.with_name(f".{path.name[:200]}.{secrets.token_hex(4)}{DRAFT_SUFFIX}")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            yield file
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def output_file(path: Path, shown: str, mode: int = 0o600) -> Iterator[IO[bytes]]:
+    """As :func:`written_whole`, for a file that the user named. Raises: UsageError: it can't be written."""
+    if path.is_dir():
+        raise UsageError(f"{shown}: can't be written (is a folder)")
+    try:
+        with written_whole(path, mode) as file:
+            yield file
+    except OSError as error:
+        raise UsageError(f"{shown}: can't be written ({error.strerror or error})") from None
