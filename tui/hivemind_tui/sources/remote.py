@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import math
 import platform
 import time
@@ -118,7 +119,7 @@ class AttachedSource:
         return self._known or self._empty
 
     def requests(self, since: int) -> Requests:
-        """Return what changed, for several readers; after a restart of the proxy, that all is forgotten."""
+        """As :meth:`RequestFeed.since`."""
         self._read_at = self._note_reader(self._read_at)
         return self._feed.since(since)
 
@@ -187,7 +188,7 @@ class AttachedSource:
             self._feed.begin(part.run)
         if self._lately(self._read_at):
             for _ in range(_PAGES_AT_ONCE):
-                if not self._feed.receive(await self._client.requests(self._run, self._feed.received)):
+                if not self._feed.receive(await self._client.requests(self._run, self._feed.revision)):
                     break
 
     def _lately(self, at: float) -> bool:
@@ -215,65 +216,49 @@ async def attached(
 
 
 class RequestFeed:
-    """The requests received so far, with a revision of its own that outlives the proxy's."""
+    """The requests received so far, for one reader, with the proxy's revisions."""
 
     def __init__(self) -> None:
         self.run = ""
         """The run of the proxy that the requests are of."""
-        self.received = 0
-        """The proxy's revision, to ask it with the next time."""
+        self.revision = 0
+        self._read_run = ""
         self._views: dict[int, tuple[int, RequestView]] = {}
-        """By number, with the revision of its last change; the one that changed last is last."""
-        self._revision = 0
-        self._began = 0
-        """The first revision of this run."""
+        """By number, with the revision of the page it came in; the one received last is last."""
         self._oldest = 0
-        self._beyond = 1
-        """Above every number that was ever reported."""
 
     def begin(self, run: str) -> None:
-        """Start over with another run of the proxy, whose numbers begin again."""
-        self.run, self.received = run, 0
+        """Start over with another run of the proxy, whose numbers and revisions begin again."""
+        self.run, self.revision, self._oldest = run, 0, 0
         self._views.clear()
-        self._oldest = 0
-        self._revision += 1
-        self._began = self._revision
 
     def receive(self, part: RequestsPart) -> bool:
         """Add what was received. Return whether there is more to ask for at once."""
         if part.run != self.run:
             self.begin(part.run)
-        self.received = part.revision
+        self.revision = part.revision
         for view in part.changed:
-            self._revision += 1
             self._views.pop(view.ticket, None)
-            self._views[view.ticket] = (self._revision, view)
-            self._beyond = max(self._beyond, view.ticket + 1)
+            self._views[view.ticket] = (part.revision, view)
         if part.oldest > self._oldest:
             self._oldest = part.oldest
-            self._forget([number for number in self._views if number < part.oldest])
+            self._views = {number: kept for number, kept in self._views.items() if number >= part.oldest}
         if len(self._views) > REQUESTS_KEPT + _TOO_MANY:
             over = [view for _, view in self._views.values() if view.ended_at is not None]
             over.sort(key=lambda view: view.ended_at or 0.0)
-            self._forget([view.ticket for view in over[:-REQUESTS_KEPT]])
+            for view in over[:-REQUESTS_KEPT]:
+                del self._views[view.ticket]
         return len(part.changed) >= REQUESTS_PAGE
 
-    def _forget(self, numbers: list[int]) -> None:
-        for number in numbers:
-            del self._views[number]
-
     def since(self, revision: int) -> Requests:
-        """Return what changed since a revision, a page at most; for one of an earlier run, that all is forgotten."""
-        if 0 < revision < self._began:
-            return Requests(0, self._beyond, ())
-        changed = []
-        for numbered in reversed(self._views.values()):
-            if numbered[0] <= revision:
-                break
-            changed.append(numbered)
-        page = changed[-REQUESTS_PAGE:]
-        reached = page[0][0] if page else self._revision
-        return Requests(reached, self._oldest, tuple(sorted((view for _, view in page), key=lambda view: view.ticket)))
+        """Return what changed since a revision; at the first call after a restart, that all is forgotten."""
+        if self._read_run != self.run:
+            self._read_run = self.run
+            if revision:
+                return Requests(-1, 0, ())
+        new = itertools.takewhile(lambda kept: kept[0] > revision, reversed(self._views.values()))
+        changed = sorted((view for _, view in new), key=lambda view: view.ticket)
+        return Requests(self.revision, self._oldest, tuple(changed))
 
 
 def _own_line(line: Line, name: str) -> Line:
