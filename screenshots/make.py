@@ -29,7 +29,6 @@ from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.sink import JournalSink
 from hivemind.prices import Prices
-from hivemind.scheduler.events import Event
 from hivemind.settings import Settings
 from hivemind.text.humanise import short_count, short_duration
 from hivemind_mock.agents.demo import SEED, at_tasks, bad_day, run_demo_agents, run_demo_provider
@@ -216,12 +215,7 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]
             journal,
             JournalBegan(began, time.time(), journal.stem, 1, "hivemind", served.url, proxy.snapshot().upstreams),
         )
-
-        def record(events: Sequence[Event]) -> None:
-            for event in events:
-                sink.record(event)
-
-        proxy.engine.record = record
+        proxy.engine.record = sink.record
         plots = PlotProcess()
         stack.push_async_callback(plots.aclose)
         source = Local(proxy, FOLDER / "hivemind.toml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import field
 
 from hivemind.scheduler.config import SchedulerConfig
@@ -83,6 +84,16 @@ class ResponseBody(Event):
     body: str
     encoding: str = ""
     left_out: str = ""
+
+
+def bytes_of(recorded: RequestBody | ResponseBody) -> bytes | None:
+    """The body as it was before it was made a text; None: it isn't valid in its encoding."""
+    if recorded.encoding != "base64":
+        return recorded.body.encode("utf-8", "surrogatepass")
+    try:
+        return base64.b64decode(recorded.body, validate=True)
+    except ValueError:
+        return None
 
 
 Recorded = JournalBegan | Carried | Gap | JournalEnded | RequestBody | ResponseBody

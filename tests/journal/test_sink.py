@@ -18,7 +18,7 @@ BEGAN = JournalBegan(10.0, 1_800_000_000.0, "run", 1, "hivemind test")
 def test_it_reads_back(tmp_path: Path) -> None:
     """The folder is made, and what was recorded stands there in order, between a first line and a last."""
     sink = JournalSink(tmp_path / "new" / "run.jsonl", BEGAN)
-    sink.record(BoostEnded(11.0, "alice"))
+    sink.record([BoostEnded(11.0, "alice")])
     sink.close(12.0)
     journal = open_journal(sink.path)
     assert list(journal.events()) == [BEGAN, BoostEnded(11.0, "alice"), JournalEnded(12.0)]
@@ -29,8 +29,7 @@ def test_it_reads_back(tmp_path: Path) -> None:
 def test_samples_are_thinned(tmp_path: Path) -> None:
     """One a second is kept, however often a screen asks."""
     sink = JournalSink(tmp_path / "run.jsonl", BEGAN)
-    for tenth in range(31):
-        sink.record(Sampled(10.0 + tenth / 10, ()))
+    sink.record(Sampled(10.0 + tenth / 10, ()) for tenth in range(31))
     sink.close(14.0)
     assert [round(each.at, 1) for each in open_journal(sink.path).events() if isinstance(each, Sampled)] == [
         10.0,
@@ -53,7 +52,6 @@ def test_a_full_disk_is_told_at_the_end(tmp_path: Path) -> None:
     full = tmp_path / "run.jsonl"
     full.symlink_to("/dev/full")
     sink = JournalSink(full, BEGAN)
-    for number in range(1_000):
-        sink.record(BoostEnded(11.0, f"agent-{number}"))
+    sink.record(BoostEnded(11.0, f"agent-{number}") for number in range(1_000))
     with pytest.raises(UsageError, match="couldn't be written to its end"):
         sink.close(12.0)

@@ -83,7 +83,6 @@ def body(ticket: int, text: str, path: str = "/v1/messages", *headers: tuple[str
 def journal(path: Path, *events: ev.Event) -> Path:
     """A journal of these, written down."""
     sink = JournalSink(path, JournalBegan(BEGAN, WALL, path.stem, 1, "hivemind test"))
-    for event in events:
-        sink.record(event)
+    sink.record(events)
     sink.close(BEGAN + 3600)
     return path

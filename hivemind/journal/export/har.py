@@ -6,8 +6,6 @@ that begin with an underscore are ours, as the format allows.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any
@@ -16,7 +14,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from hivemind.journal.export.requests import ExportedRequest, moment
-from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
+from hivemind.journal.records import JournalBegan, bytes_of
 from hivemind.world.lifecycle import Attempt
 
 _JSON = "application/json"
@@ -110,7 +108,7 @@ def _request(request: ExportedRequest, base: str) -> dict[str, Any]:
     body = request.body
     path = request.arrived.path if body is None else body.path
     headers = [] if body is None else _headers(body.headers)
-    size = -1 if body is None or body.left_out else len(_raw(body))
+    size = -1 if body is None or body.left_out else len(bytes_of(body) or b"")
     made: dict[str, Any] = {
         "method": "POST" if body is None else body.method,
         "url": (base.rstrip("/") or "http://unknown.invalid") + (path if path.startswith("/") else f"/{path}"),
@@ -132,7 +130,7 @@ def _response(request: ExportedRequest, attempt: Attempt | None) -> dict[str, An
     body = None if attempt is None else request.response_bodies.get(attempt.granted.attempt)
     status = request.status if attempt is None else attempt.status
     headers = [] if body is None else _headers(body.headers)
-    size = 0 if body is None or body.left_out else len(_raw(body))
+    size = 0 if body is None or body.left_out else len(bytes_of(body) or b"")
     guess = _EVENTS if request.arrived.stream and (status or 500) < 400 else _JSON
     content: dict[str, Any] = {"size": size, "mimeType": _media(headers) or guess}
     if body is not None and not body.left_out:
@@ -164,16 +162,6 @@ def _pair(name: str, value: str) -> Pair:
 
 def _media(headers: Iterable[Pair]) -> str:
     return next((each["value"] for each in headers if each["name"].lower() == "content-type"), "")
-
-
-def _raw(body: RequestBody | ResponseBody) -> bytes:
-    """As it was, before it was made a text."""
-    if body.encoding != "base64":
-        return body.body.encode("utf-8", "replace")
-    try:
-        return base64.b64decode(body.body)
-    except (binascii.Error, ValueError):
-        return b""
 
 
 def _phrase(status: int | None) -> str:

@@ -135,26 +135,9 @@ class _Collector:
 
 
 COLUMNS = (
-    "arrived",
-    "agent",
-    "client",
-    "model",
-    "priority",
-    "stream",
-    "path",
-    "lane",
-    "end",
-    "status",
-    "attempts",
-    "waited_s",
-    "ttft_s",
-    "duration_s",
-    "input_tokens",
-    "cache_read_tokens",
-    "cache_write_tokens",
-    "output_tokens",
-    "dollars",
-    "faults",
+    *("arrived", "agent", "client", "model", "priority", "stream", "path", "lane"),
+    *("end", "status", "attempts", "waited_s", "ttft_s", "duration_s"),
+    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "dollars", "faults"),
 )
 """`arrived` is UTC; `ttft_s` is from the last attempt's start to its first content; tokens and dollars are of all
 attempts together; `faults` are of each failed attempt its status and kind."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,26 +68,22 @@ def _entry(values: object) -> Entry:
     content = _part(response, "content")
     answer = _body(content)
     size = _number(content, "size") or 0
-    headers, answer_headers = _headers(request), _headers(response)
-    # The text has no encoding any more, whatever the headers say.
-    answer_headers = [pair for pair in answer_headers if pair[0] != b"content-encoding"]
-    error = _text(values, "_error") or _text(response, "_error")
     return Entry(
         method=_text(request, "method").upper() or "GET",
         origin=origin,
         path=path,
         query=query,
-        headers=[pair for pair in headers if pair[0] != b"content-encoding"],
+        headers=_headers(request),
         body=_body(_part(request, "postData")),
         began_at=began_at,
         sent_at=began_at + sent_s,
         first_at=began_at + sent_s + wait_s if status else None,
         ended_at=began_at + sent_s + wait_s + receive_s,
         status=status,
-        answer_headers=answer_headers,
+        answer_headers=_headers(response),
         answer=answer,
         whole=len(answer) >= size and bool(answer or not size),
-        error=error,
+        error=_text(values, "_error") or _text(response, "_error"),
         hints=_hints(_part(values, "_hivemind"), content),
     )
 
@@ -153,7 +148,8 @@ def _headers(message: dict[str, Any]) -> Headers:
         (_text(each, "name").encode("utf-8", "replace"), _text(each, "value").encode("utf-8", "replace"))
         for each in (found if isinstance(found, list) else [])
     ]
-    return lower([pair for pair in pairs if pair[0]])
+    # The text has no encoding any more, whatever the headers say.
+    return lower([pair for pair in pairs if pair[0].lower() not in (b"", b"content-encoding")])
 
 
 def _body(content: dict[str, Any]) -> bytes:
@@ -162,5 +158,5 @@ def _body(content: dict[str, Any]) -> bytes:
         return text.encode("utf-8", "replace")
     try:
         return base64.b64decode(text)
-    except (binascii.Error, ValueError):
+    except ValueError:
         return b""

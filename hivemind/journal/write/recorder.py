@@ -129,7 +129,7 @@ class Recorder:
             self._fresh.append(line)
             self._fresh_weight += line.weight
         else:
-            self._drop(at, 1, self._reason_to_drop())
+            self._drop(at, 1)
 
     def has_room(self, size: int, share: float = 1.0) -> bool:
         """Return whether so many more bytes may wait for the disk, within this share of the bound."""
@@ -224,7 +224,7 @@ class Recorder:
             self._writer.put(DeferredLines(partial(joined, made), size, lines))
             self._in_part += size
         else:
-            self._drop(self._first_at, lines, self._reason_to_drop())
+            self._drop(self._first_at, lines)
 
     def _put_gap(self) -> None:
         gap, self._gap = self._gap, None
@@ -233,12 +233,9 @@ class Recorder:
         self._writer.put(line)
         self._in_part += len(line)
 
-    def _reason_to_drop(self) -> str:
+    def _drop(self, since: float, lines: int) -> None:
         error = self._writer.error
-        return "the disk is too slow" if error is None else _reason(error)
-
-    def _drop(self, since: float, lines: int, why: str) -> None:
-        gap = self._gap or Gap(since, since, 0, why)
+        gap = self._gap or Gap(since, since, 0, "the disk is too slow" if error is None else _reason(error))
         self._gap = replace(gap, lost=gap.lost + lines)
         self._lost += lines
 
@@ -304,7 +301,7 @@ class Recorder:
     def _begin_anew(self) -> None:
         """The file takes nothing more; what waited for it is missing, though not in what the next one begins with."""
         since = self._first_at if self._gap is None else self._gap.since
-        self._drop(since, self._writer.give_up() + self._count, self._reason_to_drop())
+        self._drop(since, self._writer.give_up() + self._count)
         self._made, self._count, self._size = [], 0, 0
         self._report_trouble()
         self._begin_part()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,7 +27,7 @@ class JournalSink:
     def __init__(self, path: Path, began: JournalBegan) -> None:
         self.path = path
         self._cause: OSError | None = None
-        self._sampled_at: float | None = None
+        self._sampled_at = -math.inf
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._file: IO[bytes] = open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")  # noqa: SIM115 - close() ends it
@@ -34,18 +35,14 @@ class JournalSink:
             raise UsageError(f"{path}: can't be written ({error.strerror})") from None
         self._put(began)
 
-    def record(self, event: Event) -> None:
-        """Write one event."""
-        if type(event) is Sampled:
-            if self._sampled_at is not None and event.at < self._sampled_at + _SAMPLE_EVERY_S:
-                return
-            self._sampled_at = event.at
-        self._put(event)
-
-    def record_all(self, events: Iterable[Event]) -> None:
-        """Write several events."""
+    def record(self, events: Iterable[Event]) -> None:
+        """Write events, of samples about one a second."""
         for event in events:
-            self.record(event)
+            if type(event) is Sampled:
+                if event.at < self._sampled_at + _SAMPLE_EVERY_S:
+                    continue
+                self._sampled_at = event.at
+            self._put(event)
 
     def close(self, at: float) -> None:
         """End it, in good order. Raises: UsageError: something of it couldn't be written."""

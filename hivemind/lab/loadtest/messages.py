@@ -7,7 +7,6 @@ alike, as those of a conversation do.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from hivemind import __version__
-from hivemind.journal.records import RequestBody
+from hivemind.journal.records import RequestBody, bytes_of
 from hivemind.lab.loadtest.requests import RecordedRequest
 from hivemind.lab.loadtest.target import ApiKeys, Target
 from hivemind.providers.base import Facts
@@ -115,7 +114,7 @@ class MessageBuilder:
     def build(self, request: RecordedRequest) -> OutgoingRequest | None:
         """Return the HTTP request; None: it can't be synthesized."""
         recorded = self.bodies.take(request.ticket) if request.has_body else None
-        body = None if recorded is None else _bytes_of(recorded)
+        body = None if recorded is None else bytes_of(recorded)
         if recorded is None or body is None:
             return self._synthetic(request)
         path, query = _place_of(recorded)
@@ -158,16 +157,6 @@ class MessageBuilder:
 def can_be_sent(request: RecordedRequest) -> bool:
     """Return whether a request can be sent, recorded or synthetic."""
     return request.has_body or api_of(path_of(request)) is not None
-
-
-def _bytes_of(recorded: RequestBody) -> bytes | None:
-    """Return the body; None: it isn't valid in its encoding."""
-    if recorded.encoding != "base64":
-        return recorded.body.encode("utf-8", "surrogatepass")
-    try:
-        return base64.b64decode(recorded.body, validate=True)
-    except ValueError:
-        return None
 
 
 def _place_of(recorded: RequestBody) -> tuple[str, str]:

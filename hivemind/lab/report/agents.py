@@ -67,11 +67,7 @@ class Row:
             counts[before] -= 1
         if after is not None:
             counts[after] += 1
-        state = None
-        for number, count in enumerate(counts):
-            if count:
-                state = number
-                break
+        state = next((number for number, count in enumerate(counts) if count), None)
         if state != self._state:
             if self._state is not None:
                 self.span(self._since, at, self._state)

@@ -10,7 +10,7 @@ import heapq
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
@@ -46,11 +46,11 @@ class _Run:
     """A request while it is simulated."""
 
     request: RequestStep
-    next_attempt: int = 0
+    ticket: Ticket
+    next_attempt: int
     """Index of the next inherent attempt to repeat."""
-    result: Attempt | None = None
+    result: Attempt = field(default_factory=partial(Attempt, charged=False))
     """Of the attempt in flight."""
-    ticket: Ticket | None = None
 
 
 class Simulation:
@@ -172,19 +172,17 @@ class Simulation:
         if arrived.lane not in scheduler.lanes:
             scheduler.open_lane(now, arrived.lane, self._lanes[arrived.lane])
         retries, next_attempt = self._client_retries.get(request, (0, 0))
-        run = _Run(request, next_attempt)
         if arrived.agent in self._pending_commands:
             scheduler.meet(arrived.agent, now, arrived.parent)
             for command in self._pending_commands.pop(arrived.agent):
                 self._apply(now, command, "what-if")
         ticket = scheduler.arrive(now, request.request)
-        ticket.tag = run
-        run.ticket = ticket
+        run = ticket.tag = _Run(request, ticket, next_attempt)
         if not retries:
             for delay_s, step in request.concurrent:
                 self._follow(now, delay_s, step)
         if ticket.state is TicketState.IN_FLIGHT:
-            self._start_attempt(now, run, ticket)
+            self._start_attempt(now, run)
         elif ticket.refusal is not None:
             self._refused(now, run, ticket.refusal)
             return
@@ -194,8 +192,8 @@ class Simulation:
         elif request.end == "left" and request.left_in_flight_s is None:
             self._push(now + request.ended_at - request.at, partial(self._leave, run, 0))
 
-    def _start_attempt(self, now: float, run: _Run, ticket: Ticket) -> None:
-        request, lane, attempt = run.request, ticket.request.lane, ticket.attempts
+    def _start_attempt(self, now: float, run: _Run) -> None:
+        request, lane, attempt = run.request, run.ticket.request.lane, run.ticket.attempts
         own = request.inherent[run.next_attempt] if run.next_attempt < len(request.inherent) else None
         leaves_s = None
         if own is not None and not own.complete:
@@ -220,31 +218,26 @@ class Simulation:
         end = partial(self._during, run, attempt, self._end)
         self._push(now + result.duration_s, end, result.end_number, not_before=now + _SHORTEST_S)
 
-    def _during(self, run: _Run, attempt: int, happen: Callable[[float, _Run, Ticket], None], now: float) -> None:
+    def _during(self, run: _Run, attempt: int, happen: Callable[[float, _Run], None], now: float) -> None:
         """Let something happen if this attempt is still in flight."""
-        ticket = run.ticket
-        if ticket is not None and ticket.attempts == attempt and ticket.state is TicketState.IN_FLIGHT:
-            happen(now, run, ticket)
+        if run.ticket.attempts == attempt and run.ticket.state is TicketState.IN_FLIGHT:
+            happen(now, run)
 
-    def _first_content(self, now: float, run: _Run, ticket: Ticket) -> None:
-        assert run.result is not None
-        self._scheduler.first_content(now, ticket, usage_at_start(run.result.usage))
+    def _first_content(self, now: float, run: _Run) -> None:
+        self._scheduler.first_content(now, run.ticket, usage_at_start(run.result.usage))
 
-    def _progress(self, now: float, run: _Run, ticket: Ticket) -> None:
-        result = run.result
-        assert result is not None
-        usage = result.usage
+    def _progress(self, now: float, run: _Run) -> None:
+        ticket, result, usage = run.ticket, run.result, run.result.usage
         if usage is not None and result.first_s is not None:
             share = (now - ticket.granted_at - result.first_s) / max(1e-9, result.duration_s - result.first_s)
             tokens = int(usage.output_tokens * share)
             so_far = Usage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, tokens)
             self._scheduler.progress(now, ticket, tokens, so_far)
 
-    def _end(self, now: float, run: _Run, ticket: Ticket) -> None:
-        request, result = run.request, run.result
-        assert result is not None
+    def _end(self, now: float, run: _Run) -> None:
+        request, ticket, result = run.request, run.ticket, run.result
         if result.headed_s is None:
-            self._read_headers(now, run, ticket)
+            self._read_headers(now, run)
         self._upstreams[ticket.request.lane].over(now, request, result)
         if result.failure is None:
             self._scheduler.succeed(now, ticket, result.status, result.usage)
@@ -256,7 +249,8 @@ class Simulation:
             self._over(now, request, "failed")
         self._draw = None
 
-    def _read_headers(self, now: float, _: _Run, ticket: Ticket) -> None:
+    def _read_headers(self, now: float, run: _Run) -> None:
+        ticket = run.ticket
         readings = self._upstreams[ticket.request.lane].limiter.readings(now, ticket.request.family)
         if readings:
             self._scheduler.headers(now, ticket, readings)
@@ -273,19 +267,19 @@ class Simulation:
     def _leave(self, run: _Run, attempt: int, now: float) -> None:
         """Let the client leave; during an attempt only in that very attempt."""
         ticket = run.ticket
-        if ticket is None or ticket.state is TicketState.DONE or (attempt and ticket.attempts != attempt):
+        if ticket.state is TicketState.DONE or (attempt and ticket.attempts != attempt):
             return
-        self._scheduler.abandon(now, ticket, self._abandoned_usage(run, ticket))
+        self._scheduler.abandon(now, ticket, self._abandoned_usage(run))
         if not self._client_retries_in(now, run, self._clients.timeout_retry_delays_s):
             self._over(now, run.request, "left")
 
-    def _abandoned_usage(self, run: _Run, ticket: Ticket) -> Usage | None:
+    def _abandoned_usage(self, run: _Run) -> Usage | None:
         """End the attempt in flight, if any, and return what it has used."""
-        result = run.result
-        if result is None or ticket.state is not TicketState.IN_FLIGHT:
+        ticket = run.ticket
+        if ticket.state is not TicketState.IN_FLIGHT:
             return None
-        self._upstreams[ticket.request.lane].left(result)
-        return usage_at_start(result.usage) if ticket.content_started else None
+        self._upstreams[ticket.request.lane].left(run.result)
+        return usage_at_start(run.result.usage) if ticket.content_started else None
 
     def _refused(self, now: float, run: _Run, refusal: Refusal) -> None:
         delays = self._clients.error_retry_delays_s
@@ -380,10 +374,10 @@ class Simulation:
                 assert isinstance(run, _Run)
                 if ticket.refusal is not None:
                     if ticket.state is TicketState.IN_FLIGHT:
-                        scheduler.abandon(now, ticket, self._abandoned_usage(run, ticket))
+                        scheduler.abandon(now, ticket, self._abandoned_usage(run))
                     self._refused(now, run, ticket.refusal)
                 elif ticket.state is TicketState.IN_FLIGHT:
-                    self._start_attempt(now, run, ticket)
+                    self._start_attempt(now, run)
         if scheduler.events:
             for event in scheduler.events:
                 self._on_event(event)

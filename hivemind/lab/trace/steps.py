@@ -248,13 +248,13 @@ class AgentHistory:
         if self.open or not self.children or self.last_ended is None:
             return []
         over = [
-            (child, since)
+            child
             for child, since in self.children.items()
             if not child.open and child.last_ended is not None and since >= self.last_ended.ended_at
         ]
-        for child, _ in over:
+        for child in over:
             del self.children[child]
-        return [child.last_ended for child, _ in over if child.last_ended is not None]
+        return [child.last_ended for child in over if child.last_ended is not None]
 
     def _were_concurrent(self) -> bool:
         """Return whether all requests that are over were sent concurrently."""

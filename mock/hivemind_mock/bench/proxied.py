@@ -71,7 +71,7 @@ def _recorded(proxy: Proxy, path: Path | None, wall: Callable[[], float]) -> Ite
         config=proxy.settings.scheduler_config(),
     )
     sink = JournalSink(path, began)
-    engine.record = sink.record_all
+    engine.record = sink.record
     try:
         yield
     finally:
