@@ -80,18 +80,16 @@ def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
 def who(environ: Mapping[str, str]) -> str:
     """Return who gives a command, for the proxy's log: the agent in whose process this runs, else the user."""
     agent = environ.get(AGENT_VARIABLE)
-    user = environ.get("USER") or environ.get("LOGNAME") or _user()
+    user = environ.get("USER") or environ.get("LOGNAME")
+    if not user:
+        import getpass  # on demand: mostly a variable says it
+
+        try:
+            user = getpass.getuser()
+        except (KeyError, OSError):
+            user = "somebody"
     name = f"agent {agent}" if agent else f"{user}@{socket.gethostname()}"
     return "".join(letter for letter in name if letter.isprintable())[:_WHO_LENGTH].strip("@ ") or "command line"
-
-
-def _user() -> str:
-    import getpass  # on demand: mostly a variable says it
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody"
 
 
 class ProxyError(HiveMindError):

@@ -55,23 +55,16 @@ class ControlGuard:
         self._key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status, text = _refusal(self._key(), Headers(scope=scope))
-        if not status:
-            await self._app(scope, receive, send)
-            return
-        headers = {"www-authenticate": "Bearer"} if status == 401 else {}
-        await failure(status, text, headers)(scope, receive, send)
-
-
-def _refusal(key: Key | None, headers: Headers) -> tuple[int, str]:
-    """Return status and text of the refusal; 0 if the request is allowed."""
-    if key is None:
-        return 403, _OFF
-    scheme, _, shown = headers.get("authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not shown.strip():
-        return 401, _MISSING
-    same = hmac.compare_digest(shown.strip().encode("latin-1"), key.token.encode())
-    return (0, "") if same else (401, _WRONG)
+        key = self._key()
+        scheme, _, shown = Headers(scope=scope).get("authorization", "").partition(" ")
+        app = self._app
+        if key is None:
+            app = failure(403, _OFF)
+        elif scheme.lower() != "bearer" or not shown.strip():
+            app = failure(401, _MISSING, {"www-authenticate": "Bearer"})
+        elif not hmac.compare_digest(shown.strip().encode("latin-1"), key.token.encode()):
+            app = failure(401, _WRONG, {"www-authenticate": "Bearer"})
+        await app(scope, receive, send)
 
 
 def failure(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -148,7 +148,8 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
 
     Raises: BindError; UsageError: the kept state can't be used.
     """
-    from hivemind.store.store import opened  # imported late, so that a wrong setting is reported sooner
+    from hivemind.journal.files import folder_in  # imported late, so that a wrong setting is reported sooner
+    from hivemind.store.store import opened
 
     logs.quiet_uvicorn()
     file_limit.raise_limit()
@@ -160,7 +161,8 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
         kept = opened(settings.state_dir, settings.port, time.time()) if durable else contextlib.nullcontext()
         with kept as proxy.store:
             if durable and settings.journal.enabled:
-                proxy.record_in = _journals(settings)
+                with contextlib.suppress(OSError):  # logged for the store already
+                    proxy.record_in = folder_in(state_dir(settings.state_dir))
             await proxy.start()
             try:
                 chosen = settings.control_token.get_secret_value() if settings.control_token else None
@@ -172,16 +174,6 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
     finally:
         for sock in sockets:
             sock.close()
-
-
-def _journals(settings: Settings) -> Path | None:
-    """Return the folder of the journals; None where there is none, which was logged for the store."""
-    from hivemind.journal.files import folder_in
-
-    try:
-        return folder_in(state_dir(settings.state_dir))
-    except OSError:
-        return None
 
 
 @contextlib.asynccontextmanager

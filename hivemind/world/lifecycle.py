@@ -30,7 +30,6 @@ class Attempt(AttemptState):
 
     @classmethod
     def restored(cls, state: AttemptState) -> Attempt:
-        """Return an attempt in the given state."""
         return cls(state.granted, state.first_content_at, state.ended_at, state.failed, state.failed)
 
     def close(self, end: End) -> None:
@@ -190,18 +189,15 @@ class OpenRequests(Generic[R]):
         return None
 
     def lane_opened(self, event: ev.LaneOpened) -> None:
-        """Note the lane's provider."""
         self.providers[event.lane] = event.provider
 
     def arrived(self, event: ev.Arrived) -> R:
-        """Add the request that arrived."""
         if event.ticket in self.by_ticket:  # only in a damaged journal
             self._forget(self.by_ticket[event.ticket])
         request = self.by_ticket[event.ticket] = self._make(event, self.providers.get(event.lane, ""))
         return request
 
     def granted(self, event: ev.Granted) -> R | None:
-        """Begin an attempt of the request."""
         request = self.by_ticket.get(event.ticket)
         if request is not None:
             self.in_flight += not request.in_flight
@@ -209,7 +205,6 @@ class OpenRequests(Generic[R]):
         return request
 
     def first_content(self, event: ev.FirstContent) -> R | None:
-        """Note that the request's answer begins to stream."""
         request = self.by_ticket.get(event.ticket)
         if request is not None:
             self.in_flight += not request.in_flight
@@ -232,7 +227,6 @@ class OpenRequests(Generic[R]):
         return request
 
     def ended(self, event: ev.Finished | ev.Abandoned | ev.Refused) -> R | None:
-        """Remove the request that ended."""
         request = None if event.ticket is None else self.by_ticket.get(event.ticket)
         if request is not None:
             self._forget(request)

@@ -312,4 +312,4 @@ async def test_one_of_an_earlier_run() -> None:
     """An agent that only the books know may be held, so it is let go."""
     async with proxying("lab=http://127.0.0.1:9") as running:
         found = standing("old", running.snapshot(), BudgetsPart("r", stands(None), (stands("old"),)))
-        assert (found.known, found.held, found.only_paused, found.runs) == (True, True, False, False)
+        assert (found.known, found.held, found.view) == (True, True, None)

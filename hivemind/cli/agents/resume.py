@@ -71,25 +71,6 @@ class AgentStatus:
         """Whether it is paused or stopped, or that isn't known."""
         return self.known and (self.view is None or self.view.paused or self.view.stopped)
 
-    @property
-    def only_paused(self) -> bool:
-        """Whether it was paused and not stopped, so that it continues by itself."""
-        return self.view is not None and self.view.paused and not self.view.stopped
-
-    @property
-    def runs(self) -> bool:
-        """Whether the process that a runner started is running."""
-        return self.view is not None and self.view.running is True
-
-    def is_past(self, checkpoint: Checkpoint) -> bool:
-        """Whether the agent ran again since the checkpoint, and succeeded."""
-        view = self.view
-        ended_well = view is not None and view.running is False and view.exit_code == 0
-        return ended_well and checkpoint.exit_code != 0 and not self.held
-
-
-UNKNOWN = AgentStatus(False, None, None)
-
 
 def standing(agent: str, world: Snapshot, books: BudgetsPart) -> AgentStatus:
     """Return the status of an agent in a proxy's responses."""
@@ -138,7 +119,7 @@ def _run(namespace: argparse.Namespace) -> int:
     checkpoints = all_in(checkpoint_folder(settings))
     kept = latest(checkpoints, namespace.name)
     agent = namespace.name if kept is None else kept.checkpoint.agent
-    stands, others = UNKNOWN, ""
+    stands, others = AgentStatus(False, None, None), ""
     if proxy is not None:
         snapshot = proxy.world().snapshot
         names = [each.name for each in snapshot.agents]
@@ -156,10 +137,12 @@ def _run(namespace: argparse.Namespace) -> int:
         proxy.command("PauseAgent", agent=agent, paused=False)
     if as_json:
         return _hand_over(agent, kept)
-    if stands.runs or stands.only_paused:
+    view = stands.view
+    if view is not None and (view.running or (view.paused and not view.stopped)):  # it continues by itself
         print_note(f"{agent} goes on" if stands.held else f"{agent} runs, and nothing holds it")
         return 0
-    if kept is not None and kept.checkpoint.name != namespace.name and stands.is_past(kept.checkpoint):
+    ended_well = view is not None and view.running is False and view.exit_code == 0 and not stands.held
+    if kept is not None and kept.checkpoint.name != namespace.name and ended_well and kept.checkpoint.exit_code != 0:
         raise CannotResume(f"{agent} ran again since, and ended well; its checkpoint is {kept.checkpoint.name}")
     if kept is None:
         if stands.held:

@@ -190,18 +190,15 @@ def _write(path: Path, found: TuningResult, *, ask: bool, out: TextIO) -> None:
             print(f"{path} says so already", file=out)
             return
         print("\n".join(["", *made.diff]), file=out)
-        if ask and not _confirmed(path):
-            print("nothing is written", file=out)
-            return
+        if ask:
+            print(f"write this to {printable(str(path))}? [y/N] ", end="", file=sys.stderr, flush=True)
+            if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+                print("nothing is written", file=out)
+                return
         write(made)
     except Rejected as error:
         raise UsageError(str(error)) from None
     print(f"{path} is written; a proxy reads it when it starts", file=out)
-
-
-def _confirmed(path: Path) -> bool:
-    print(f"write this to {printable(str(path))}? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def as_text(

@@ -47,7 +47,6 @@ _PRIORITIES = [each.name.lower() for each in Priority]
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", metavar="NAME", help="only this batch's [all]")
     client.add_flags(parser)
-    parser.set_defaults(act=_list)
     words = parser.add_subparsers(title="words", metavar="WORD")
     submit = words.add_parser("submit", help="add a task", description=_SUBMIT)
     assert isinstance(submit, Parser), "a parser's own are of its class"
@@ -59,7 +58,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         if word in ("done", "fail"):
             one.add_argument("--note", metavar="TEXT", default="", help="how it went, for people")
         client.add_flags(one)
-        one.set_defaults(act=_change if word in _CHANGES else _finish, word=word)
+        one.set_defaults(run=_change if word in _CHANGES else _finish, word=word)
 
 
 def _configure_submit(parser: argparse.ArgumentParser) -> None:
@@ -75,12 +74,7 @@ def _configure_submit(parser: argparse.ArgumentParser) -> None:
     add("--on-failure", choices=("block", "skip"), default="block", help=failure)
     add("--attempts", metavar="N", type=int, default=1, help="times it may be started [1]")
     client.add_flags(parser)
-    parser.set_defaults(act=_submit)
-
-
-def _run(namespace: argparse.Namespace) -> int:
-    code: int = namespace.act(namespace)
-    return code
+    parser.set_defaults(run=_submit)
 
 
 def _list(namespace: argparse.Namespace) -> int:
@@ -152,4 +146,4 @@ def _change(namespace: argparse.Namespace) -> int:
     return client.send_command(namespace, f"task {namespace.task} {end}", command, task=namespace.task)
 
 
-command = Command(_configure, _run)
+command = Command(_configure, _list)
