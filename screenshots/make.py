@@ -209,11 +209,11 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]
         url = await stack.enter_async_context(run_demo_provider(bad_day(SEED)))
         settings = Settings(upstream=(f"mock={url}",), profile="anthropic", port=8765)
         proxy = Proxy(settings, prices=Prices())
-        served = await stack.enter_async_context(serve(proxy, settings, durable=False))
+        await stack.enter_async_context(serve(proxy, settings, durable=False))
         began = proxy.engine.now()
         sink = JournalSink(
             journal,
-            JournalBegan(began, time.time(), journal.stem, 1, "hivemind", served.url, proxy.snapshot().upstreams),
+            JournalBegan(began, time.time(), journal.stem, 1, "hivemind", proxy.address, proxy.snapshot().upstreams),
         )
         proxy.engine.record = sink.record
         plots = PlotProcess()
@@ -222,7 +222,7 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]
         app = ControlRoom(source, drain_s=30, plots=plots, environment=ENVIRONMENT)
         app._pace = Frames(app._pace.wanted)
         async with app.run_test(size=LARGE) as pilot:
-            await stack.enter_async_context(run_demo_agents(served.url))
+            await stack.enter_async_context(run_demo_agents(proxy.address))
             await stack.enter_async_context(at_tasks(proxy.apply))
             await asyncio.sleep(WARM_UP_S)
             for picture in PICTURES:

@@ -223,14 +223,14 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
         with contextlib.suppress(Exception):  # the proxy tries again, and logs the error
             await asyncio.to_thread(prices.load)
             priced = True
-        served = await own.enter_async_context(serve(proxy, settings))
+        await own.enter_async_context(serve(proxy, settings))
         own.push_async_callback(_drain, proxy, settings.drain_s)
         if priced:
             proxy.engine.price_by(prices.cost)
         if proxy.control_key is None:
             # It can't be noted in a file, and only this process needs it.
             proxy.control_key = Key(secrets.token_hex(8), secrets.token_urlsafe(32))
-        place = discovery.parse_address(connectable(served.url))
+        place = discovery.parse_address(connectable(proxy.address))
         http = await own.enter_async_context(open_http(place))
         client = ControlClient(place.url, discovery.Token(proxy.control_key.token, "this process"), http)
         targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)

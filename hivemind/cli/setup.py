@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,7 +14,7 @@ from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
 from hivemind.control.discovery import is_loopback
 from hivemind.errors import UsageError
-from hivemind.setup.clients import CLIENTS, Client, Instructions, Snippet, instructions
+from hivemind.setup.clients import CLIENTS, Client, Instructions, instructions
 from hivemind.text.shells import SHELLS, shell_of
 from hivemind.text.suggest import did_you_mean
 
@@ -64,9 +64,10 @@ def as_text(found: Instructions) -> str:
     blocks = [
         f"{found.client.title}, as the agent {found.target.agent}" if found.client.named else found.client.title,
         *(_wrapped(limit) for limit in found.steps.limits),
-        *(block for snippet in (*found.steps.snippets, found.check, found.steps.undo) for block in _blocks(snippet)),
-        _aligned(found.facts),
     ]
+    for snippet in (*found.steps.snippets, found.check, found.steps.undo):
+        blocks += [_wrapped(f"{snippet.where}:"), snippet.text] if snippet.text else [_wrapped(snippet.where)]
+    blocks.append(_aligned(found.facts))
     return "\n\n".join(blocks) + "\n"
 
 
@@ -81,12 +82,6 @@ def _aligned(rows: Iterable[tuple[str, str]], *, indent: str = "") -> str:
     rows = list(rows)
     column = max(len(label) for label, _ in rows) + 3
     return "\n".join(_wrapped(text, indent + label.ljust(column), indent + " " * column) for label, text in rows)
-
-
-def _blocks(snippet: Snippet) -> Iterator[str]:
-    yield _wrapped(f"{snippet.where}:" if snippet.text else snippet.where)
-    if snippet.text:
-        yield snippet.text
 
 
 def _wrapped(text: str, first: str = "", rest: str = "") -> str:

@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _FIELDS: dict[type, tuple[str, ...] | None] = {}
+"""The names of a dataclass's fields; None: it isn't a dataclass."""
 
 
 class OutOfSync(ValueError):
@@ -87,7 +88,9 @@ def to_plain(value: Any) -> Any:
     made = type(value)
     if made in _PLAIN:
         return value
-    names = _fields_of(made)
+    if made not in _FIELDS:
+        _FIELDS[made] = tuple(each.name for each in fields(made)) if is_dataclass(made) else None
+    names = _FIELDS[made]
     if names is not None:
         return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, Priority):
@@ -95,13 +98,6 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: to_plain(each) for key, each in value.items()}
     return [to_plain(each) for each in value] if isinstance(value, tuple | list) else value
-
-
-def _fields_of(made: type[Any]) -> tuple[str, ...] | None:
-    """Return the names of a dataclass's fields; None: it isn't a dataclass."""
-    if made not in _FIELDS:
-        _FIELDS[made] = tuple(each.name for each in fields(made)) if is_dataclass(made) else None
-    return _FIELDS[made]
 
 
 def _numbered(value: Any) -> Any:

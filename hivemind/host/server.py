@@ -11,7 +11,6 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Coroutine, Generator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
@@ -39,14 +38,6 @@ _STOP_S = 1
 """Grace for connections still open once the proxy has drained."""
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """Where the proxy can be reached."""
-
-    url: str
-    port: int
 
 
 class EmbeddedServer(uvicorn.Server):
@@ -139,8 +130,8 @@ def _refusal(error: OSError, host: str, port: int) -> str:
 
 
 @contextlib.asynccontextmanager
-async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> AsyncIterator[Served]:
-    """Start the proxy and serve it in the running loop; leaving the context stops both.
+async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> AsyncIterator[None]:
+    """Start the proxy and serve it at its `address` in the running loop; leaving the context stops both.
 
     While it is served, its control token is in a file. `durable` keeps usage, decisions and tasks in the same folder,
     for the next proxy too, and writes a journal. Streams still in flight at the end are cut, so call
@@ -168,7 +159,7 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
                 chosen = settings.control_token.get_secret_value() if settings.control_token else None
                 with announced(chosen, settings.state_dir, proxy.address, port) as proxy.control_key:
                     async with _listening(EmbeddedServer(_config(proxy)), sockets):
-                        yield Served(proxy.address, port)
+                        yield
             finally:
                 await proxy.aclose()
     finally:
@@ -228,13 +219,13 @@ async def run(settings: Settings, settings_file: Path | None = None) -> int:
     stop = _stop_signal()
     proxy.tell = logs.log_line
     proxy.settings_file = settings_file
-    async with _log_thread(settings), serve(proxy, settings) as served:
+    async with _log_thread(settings), serve(proxy, settings):
         # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
         targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
-        print(f"hivemind: ready on {served.url} -> {targets}", flush=True)
+        print(f"hivemind: ready on {proxy.address} -> {targets}", flush=True)
         await stop.wait()
         await proxy.drain(settings.drain_s)
     return 0

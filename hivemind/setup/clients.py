@@ -540,15 +540,14 @@ def quick_lines(url: str, *, token: bool = False, shell: Shell = "bash") -> tupl
     return tuple(lines)
 
 
-def agent_line(target: Target) -> str:
-    """Return the line that points what is started next at the proxy, under this agent's name."""
-    return exports(target, "ANTHROPIC_BASE_URL")
-
-
 def _facts(client: Client, target: Target, steps: Steps) -> Iterator[tuple[str, str]]:
     yield "Needs", steps.needs
     if target.token and client.named:
-        yield "Token", " ".join(_about_token(steps))
+        texts = [snippet.text for snippet in steps.snippets]
+        named = f"{TOKEN_VARIABLE} is to hold the proxy's token where the client is started."
+        placed = f"Put it in the place of {TOKEN}."
+        about = ((TOKEN_VARIABLE, named), (TOKEN, placed))
+        yield "Token", " ".join(said for sign, said in about if any(sign in text for text in texts))
     if client.named:
         yield (
             "Name",
@@ -557,11 +556,3 @@ def _facts(client: Client, target: Target, steps: Steps) -> Iterator[tuple[str, 
         )
     yield from (("Note", note) for note in steps.notes)
     yield from (("More", page) for page in client.docs)
-
-
-def _about_token(steps: Steps) -> Iterator[str]:
-    texts = [snippet.text for snippet in steps.snippets]
-    if any(TOKEN_VARIABLE in text for text in texts):
-        yield f"{TOKEN_VARIABLE} is to hold the proxy's token where the client is started."
-    if any(TOKEN in text for text in texts):
-        yield f"Put it in the place of {TOKEN}."

@@ -28,10 +28,6 @@ class Attempt(AttemptState):
 
     end: End | None = None
 
-    @classmethod
-    def restored(cls, state: AttemptState) -> Attempt:
-        return cls(state.granted, state.first_content_at, state.ended_at, state.failed, state.failed)
-
     def close(self, end: End) -> None:
         """End it with this event."""
         self.end, self.ended_at = end, end.at
@@ -72,7 +68,11 @@ class Lifecycle(OpenTicket):
         """Take over the given state."""
         for name in _TICKET_FIELDS:
             setattr(self, name, getattr(kept, name))
-        self.attempts, self.notes = [Attempt.restored(each) for each in kept.attempts], list(kept.notes)
+        self.attempts = [
+            Attempt(each.granted, each.first_content_at, each.ended_at, each.failed, each.failed)
+            for each in kept.attempts
+        ]
+        self.notes = list(kept.notes)
         self.in_flight = kept.state in ("waiting", "streaming")
 
     @property

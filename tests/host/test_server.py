@@ -97,14 +97,14 @@ def test_every_address_of_a_name_on_one_port() -> None:
 async def test_serve() -> None:
     """Inside the context the proxy answers at its address, with no header of the server's; after it nobody does."""
     fake = FakeProxy()
-    async with server.serve(as_proxy(fake), settings()) as served, httpx.AsyncClient(trust_env=False) as client:
-        assert served.url == fake.address == f"http://127.0.0.1:{served.port}"
-        response = await client.get(served.url)
+    async with server.serve(as_proxy(fake), settings()), httpx.AsyncClient(trust_env=False) as client:
+        assert fake.address.startswith("http://127.0.0.1:")
+        response = await client.get(fake.address)
         assert (response.text, set(response.headers)) == ("half", {"x", "transfer-encoding"})
         assert fake.calls == ["start"]
     assert fake.calls == ["start", "aclose"]
     with pytest.raises(ConnectionRefusedError):
-        await asyncio.open_connection("127.0.0.1", served.port)
+        await asyncio.open_connection("127.0.0.1", int(fake.address.rpartition(":")[2]))
 
 
 @pytest.mark.parametrize("durable", [True, False])
@@ -132,10 +132,11 @@ async def test_serve_ipv6() -> None:
     """An IPv6 address stands in brackets in the URL."""
     if not socket.has_ipv6 or not _has_ipv6_loopback():
         pytest.skip("this machine has no IPv6 loopback")
-    async with server.serve(as_proxy(FakeProxy()), settings(host="::1")) as served:
-        assert served.url == f"http://[::1]:{served.port}"
+    fake = FakeProxy()
+    async with server.serve(as_proxy(fake), settings(host="::1")):
+        assert fake.address.startswith("http://[::1]:")
         async with httpx.AsyncClient(trust_env=False) as client:
-            assert (await client.get(served.url)).status_code == 200
+            assert (await client.get(fake.address)).status_code == 200
 
 
 def _has_ipv6_loopback() -> bool:
@@ -149,9 +150,10 @@ def _has_ipv6_loopback() -> bool:
 async def test_deliberate_abort(caplog: pytest.LogCaptureFixture) -> None:
     """An app that returns in the middle of an answer cuts the connection, and nobody logs a word about it."""
     caplog.set_level(logging.DEBUG)
-    async with server.serve(as_proxy(FakeProxy()), settings()) as served, httpx.AsyncClient(trust_env=False) as client:
+    fake = FakeProxy()
+    async with server.serve(as_proxy(fake), settings()), httpx.AsyncClient(trust_env=False) as client:
         with pytest.raises(httpx.RemoteProtocolError):
-            await client.get(f"{served.url}/abort")
+            await client.get(f"{fake.address}/abort")
     assert [entry for entry in caplog.records if entry.name.startswith("uvicorn")] == []
 
 

@@ -100,11 +100,11 @@ async def test_a_crash_is_drawn_again_and_the_next_gives_way_to_lines_while_stre
     async with serving(MockProvider(calm)) as url, httpx.AsyncHTTPTransport() as transport:
         settings = Settings(upstream=(f"mock={url}",), port=0, profile="anthropic", rpm=0, tpm=0)
         proxy = Proxy(settings)
-        async with serve(proxy, settings) as served:
+        async with serve(proxy, settings):
             stage = Stage(Local(proxy, Path("hivemind.toml")))
             watching = asyncio.create_task(stage.supervisor.watch(stage.source, stage.make))
             agents = [
-                Agent(AgentConfig(name=f"a{n}", turns=2, stream=True), transport, f"{served.url}/agent/a{n}")
+                Agent(AgentConfig(name=f"a{n}", turns=2, stream=True), transport, f"{proxy.address}/agent/a{n}")
                 for n in range(5)
             ]
             turns = [asyncio.create_task(agent.turn()) for agent in agents]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -91,7 +91,8 @@ def show_events(namespace: argparse.Namespace) -> int:
         for event in events:
             if until is not None and event.at > until:
                 break
-            if (since is None or event.at >= since) and _is_wanted(event, kinds, agents):
+            wanted = (not kinds or type(event) in kinds) and (not agents or getattr(event, "agent", None) in agents)
+            if wanted and (since is None or event.at >= since):
                 text = as_line(event)
                 count += 1
                 sys.stdout.write(text if text.isascii() else text.encode(encoding, "replace").decode(encoding))
@@ -100,10 +101,6 @@ def show_events(namespace: argparse.Namespace) -> int:
     if not count:
         print("no such events in it" if agents or kinds else "no events in that time", file=sys.stderr)
     return 0
-
-
-def _is_wanted(event: Event, kinds: Collection[type[Event]], agents: Collection[str]) -> bool:
-    return (not kinds or type(event) in kinds) and (not agents or getattr(event, "agent", None) in agents)
 
 
 def _at(journal: Journal, text: str | None) -> float | None:

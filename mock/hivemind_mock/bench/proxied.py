@@ -48,9 +48,9 @@ async def on_sockets(
     """
     settings = Settings(upstream=(f"mock={upstream_url}",), port=0, **changes)
     proxy = Proxy(settings, rng=random.Random(seed))
-    async with server.serve(proxy, settings, durable=False) as served:
+    async with server.serve(proxy, settings, durable=False):
         with _recorded(proxy, journal, time.time):
-            yield served.url
+            yield proxy.address
 
 
 @contextmanager

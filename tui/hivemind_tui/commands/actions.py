@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from hivemind.setup.clients import Target, agent_line, quick_lines
+from hivemind.setup.clients import Target, exports, quick_lines
 from hivemind.text.shells import word
 from hivemind_tui.commands import intents, navigation
 from hivemind_tui.commands.navigation import NavigationActions, into
@@ -181,4 +181,4 @@ def text_to_copy(view: View) -> str:
     name = view.agent.name if view.agent is not None else "alice"
     if not view.live:
         return word(view.shell, name)
-    return agent_line(Target(view.snapshot.address, name, view.token, view.shell))
+    return exports(Target(view.snapshot.address, name, view.token, view.shell), "ANTHROPIC_BASE_URL")

@@ -24,7 +24,6 @@ from hivemind_tui.sources.demo import Demo, DemoWorld
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
-    from hivemind.host.server import Served
     from hivemind.settings import Settings
     from hivemind_tui.program.screens import Screens
 
@@ -130,10 +129,10 @@ class _ProxySession:
         world = None
         if options.demo is not None:
             world = await self.stack.enter_async_context(DemoWorld(options.demo))
-        proxy, served, settings = await self._serve(options.settings, world)
+        proxy, settings = await self._serve(options.settings, world)
         if screens is None:
             targets = ", ".join(f"{origin.name} {origin.url}" for origin in settings.origins())
-            print(f"hivemind-tui: ready on {served.url} -> {targets}", flush=True)
+            print(f"hivemind-tui: ready on {proxy.address} -> {targets}", flush=True)
             self.collector.settle()
             self.first_frame.set()
             if world is not None:
@@ -141,7 +140,7 @@ class _ProxySession:
         elif options.first_run:
             screens.start_demo = self._start_demo
         if world is not None:
-            world.begin_later(self._begin_after_first_frame(world, proxy, served.url))
+            world.begin_later(self._begin_after_first_frame(world, proxy))
         source = Local(proxy, options.file)
         await supervisor.watch(source, screens.on(source) if screens is not None else None)
         for proxy, world in self.running:
@@ -154,23 +153,23 @@ class _ProxySession:
 
     async def _start_demo(self) -> Local:
         world = await self.stack.enter_async_context(DemoWorld(Demo()))
-        proxy, served, _ = await self._serve(self.options.settings.model_copy(update={"port": 0}), world)
-        await self._begin(world, proxy, served.url)
+        proxy, _ = await self._serve(self.options.settings.model_copy(update={"port": 0}), world)
+        await self._begin(world, proxy)
         return Local(proxy, self.options.file)
 
-    async def _begin_after_first_frame(self, world: DemoWorld, proxy: Proxy, url: str) -> None:
+    async def _begin_after_first_frame(self, world: DemoWorld, proxy: Proxy) -> None:
         with suppress(TimeoutError):  # a screen that fails mustn't keep the demo waiting
             async with asyncio.timeout(_FIRST_FRAME_S):
                 await self.first_frame.wait()
-        await self._begin(world, proxy, url)
+        await self._begin(world, proxy)
 
-    async def _begin(self, world: DemoWorld, proxy: Proxy, url: str) -> None:
+    async def _begin(self, world: DemoWorld, proxy: Proxy) -> None:
         token = self.options.settings.token
         path = "" if token is None else f"/token/{quote(token.get_secret_value(), safe='')}"
-        await world.begin(url + path, proxy.apply)
+        await world.begin(proxy.address + path, proxy.apply)
         self.collector.settle()
 
-    async def _serve(self, settings: Settings, world: DemoWorld | None) -> tuple[Proxy, Served, Settings]:
+    async def _serve(self, settings: Settings, world: DemoWorld | None) -> tuple[Proxy, Settings]:
         """Start and serve a proxy; one for a demo on a free port where its own is taken, with nothing kept of it."""
         from hivemind.host.proxy import Proxy
         from hivemind.host.server import serve
@@ -180,10 +179,10 @@ class _ProxySession:
         try:
             proxy = Proxy(used, prices=Prices())
             proxy.settings_file = self.options.file
-            served = await self.stack.enter_async_context(serve(proxy, used, durable=world is None))
+            await self.stack.enter_async_context(serve(proxy, used, durable=world is None))
         except BindError:
             if world is None or not settings.port:
                 raise
             return await self._serve(settings.model_copy(update={"port": 0}), world)
         self.running.append((proxy, world))
-        return proxy, served, used
+        return proxy, used
