@@ -9,6 +9,7 @@ Each picture is checked while it is taken: what it must show, that the keys it n
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import re
 import shutil
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,10 +26,11 @@ from textual.pilot import Pilot
 
 from hivemind.host.proxy import Proxy
 from hivemind.host.server import run_loop, serve
+from hivemind.journal.codec import line_of
 from hivemind.journal.index.player import Player
-from hivemind.journal.records import JournalBegan
-from hivemind.journal.write.sink import JournalSink
+from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.prices import Prices
+from hivemind.scheduler.events import Event, Sampled
 from hivemind.settings import Settings
 from hivemind.text.humanise import short_count, short_duration
 from hivemind_mock.agents.demo import SEED, at_tasks, bad_day, run_demo_agents, run_demo_provider
@@ -211,11 +213,11 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]
         proxy = Proxy(settings, prices=Prices())
         await stack.enter_async_context(serve(proxy, settings, durable=False))
         began = proxy.engine.now()
-        sink = JournalSink(
-            journal,
-            JournalBegan(began, time.time(), journal.stem, 1, "hivemind", proxy.address, proxy.snapshot().upstreams),
-        )
-        proxy.engine.record = sink.record
+        upstreams = proxy.snapshot().upstreams
+        events: list[Event] = [
+            JournalBegan(began, time.time(), journal.stem, 1, "hivemind", proxy.address, upstreams),
+        ]
+        proxy.engine.record = events.extend
         plots = PlotProcess()
         stack.push_async_callback(plots.aclose)
         source = Local(proxy, FOLDER / "hivemind.toml")
@@ -228,7 +230,20 @@ async def live_pictures(journal: Path) -> AsyncIterator[tuple[Picture, str, str]
             for picture in PICTURES:
                 yield picture, *await take(pilot, picture)
         proxy.engine.record = None
-        sink.close(proxy.engine.now())
+        events.append(JournalEnded(proxy.engine.now()))
+        write_journal(journal, events)
+
+
+def write_journal(path: Path, events: Iterable[Event]) -> None:
+    """Write the events, but only one sample a second, as a recorder does; screens take many more."""
+    sampled_at = -math.inf
+    with path.open("wb") as file:
+        for event in events:
+            if isinstance(event, Sampled):
+                if event.at < sampled_at + 0.999:
+                    continue
+                sampled_at = event.at
+            file.write(line_of(event))
 
 
 def evening(folder: Path) -> Path:

@@ -23,7 +23,7 @@ _LONGEST = 300
 def describe(event: ev.Event) -> Words:
     """Level, tag, who and text. Never raises: what a damaged line says is shown as it stands."""
     try:
-        found = _request_words(event) or _other_words(event)
+        found = _own_words(event)
         if found is not None:
             return found
         line = line_of(event, 0.0)
@@ -70,7 +70,7 @@ def _fields(event: ev.Event) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
-def _request_words(event: ev.Event) -> Words | None:
+def _own_words(event: ev.Event) -> Words | None:
     match event:
         case ev.Arrived(ticket=ticket, model=model):
             guess = f"about {event.estimated_input:,} tokens in, {event.estimated_output:,} out"
@@ -95,11 +95,6 @@ def _request_words(event: ev.Event) -> Words | None:
         case ResponseBody(ticket=ticket):
             what = f"attempt {event.attempt}: answered {event.status}, {_kept(event)}"
             return "info", "body", "", f"request {ticket}, {what}"
-    return None
-
-
-def _other_words(event: ev.Event) -> Words | None:
-    match event:
         case ev.LevelChanged(cause=cause):
             level = "info" if cause in ("grow", "operator") else "warn"
             return level, "aimd", event.lane, f"concurrency level {event.level:.1f} ({words(cause)})"
@@ -137,7 +132,7 @@ def _other_words(event: ev.Event) -> Words | None:
 
 def _tokens(usage: Usage | None) -> str:
     if usage is None:
-        return "tokens not told"
+        return "tokens not reported"
     parts = [f"{usage.input_tokens:,} in"]
     parts += [f"{usage.cache_read_tokens:,} from a cache"] if usage.cache_read_tokens else []
     parts += [f"{usage.cache_write_tokens:,} to a cache"] if usage.cache_write_tokens else []

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hivemind.journal.records import JournalBegan, RequestBody
-from hivemind.journal.write.sink import JournalSink
+from hivemind.journal.codec import line_of
+from hivemind.journal.records import JournalBegan, JournalEnded, RequestBody
 from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult
 from hivemind.lab.loadtest.target import Target, target_of
 from hivemind.scheduler import events as ev
@@ -82,7 +82,6 @@ def body(ticket: int, text: str, path: str = "/v1/messages", *headers: tuple[str
 
 def journal(path: Path, *events: ev.Event) -> Path:
     """A journal of these, written down."""
-    sink = JournalSink(path, JournalBegan(BEGAN, WALL, path.stem, 1, "hivemind test"))
-    sink.record(events)
-    sink.close(BEGAN + 3600)
+    began = JournalBegan(BEGAN, WALL, path.stem, 1, "hivemind test")
+    path.write_bytes(b"".join(map(line_of, (began, *events, JournalEnded(BEGAN + 3600)))))
     return path

@@ -40,7 +40,6 @@ class Sample:
 class LatencyModel:
     """The fitted model: the logarithm of the duration is a sum of these effects."""
 
-    samples: int
     by_size: float = 0.0
     """The power of the size that the duration grows with."""
     by_in_flight: float = 0.0
@@ -49,8 +48,6 @@ class LatencyModel:
     bin_s: float = math.inf
     by_time: tuple[float, ...] = ()
     """The effect of each interval of `bin_s` seconds."""
-    max_in_flight: int = 0
-    """Most requests in flight in the samples."""
 
     def factor(self, at: float, in_flight: int, recorded_at: float, recorded_in_flight: int) -> float:
         """Return the factor for an answer that begins at another time with other requests in flight."""
@@ -76,7 +73,7 @@ def fit_latency(samples: Sequence[Sample]) -> LatencyModel:
     """Fit the significant effects."""
     usable = [each for each in samples if each.duration_s > 0]
     if len(usable) < MIN_SAMPLES:
-        return LatencyModel(len(usable), max_in_flight=max((each.in_flight for each in usable), default=0))
+        return LatencyModel()
     times = [math.log(each.duration_s) for each in usable]
     sizes = [math.log(each.size + 1.0) for each in usable]
     in_flight = [math.log(max(1, each.in_flight)) for each in usable]
@@ -87,8 +84,7 @@ def fit_latency(samples: Sequence[Sample]) -> LatencyModel:
     recorded_s = max(each.at for each in usable) - began_at
     bin_s = max(SHORTEST_BIN_S, recorded_s / BINS)
     by_time = _by_time(usable, [each - usual for each in rest], began_at, bin_s)
-    most = max(each.in_flight for each in usable)
-    return LatencyModel(len(usable), by_size, by_in_flight, began_at, bin_s, by_time, most)
+    return LatencyModel(by_size, by_in_flight, began_at, bin_s, by_time)
 
 
 def _slopes(sizes: Sequence[float], in_flight: Sequence[float], times: Sequence[float]) -> tuple[float, float]:

@@ -21,6 +21,8 @@ TimedReading = tuple[float, WindowReading]
 """The time of a response, and what its headers said of one window."""
 Reading = tuple[float, str, tuple[WindowReading, ...], Limiter]
 """A time, what a response said then of the windows of a family, and the limiter of its lane as it should stand."""
+Moment = tuple[float, bool, str, RequestStep, Attempt]
+"""A time, whether an attempt begins or ends then, its lane, its request, and the attempt."""
 Limits = Mapping[str, Sequence[FittedLimit]]
 """By lane."""
 
@@ -226,48 +228,44 @@ class Traffic:
     lanes: Mapping[str, LaneTrace]
     attempts: Mapping[str, Sequence[RequestAttempt]]
 
+    def charged(self, limits: Limits) -> Iterator[tuple[Moment, Mapping[str, Limiter]]]:
+        """Yield the beginnings and ends of all attempts in order, each with the limiters just before it is charged."""
+        moments: list[Moment] = []
+        for lane, pairs in self.attempts.items():
+            for request, one in pairs:
+                moments.append((one.granted_at, True, lane, request, one))
+                moments.append((one.granted_at + one.duration_s, False, lane, request, one))
+        moments.sort(key=lambda moment: moment[:2])
+        by_lane = limiters(self.trace, self.lanes, limits)
+        for moment in moments:
+            yield moment, by_lane
+            at, begins, lane, request, one = moment
+            if not begins:
+                by_lane[lane].settle(at, request.arrived.family, one.usage)
+            elif not one.uncharged:
+                by_lane[lane].charge(at, request.arrived.family, amounts_of(request, one))
+
     def readings(self, limits: Limits) -> Iterator[Reading]:
         """Yield all readings, each with the limiter after everything charged before."""
-        by_lane = limiters(self.trace, self.lanes, limits)
         to_come = sorted(
             ((at, key, family, windows) for key in self.attempts for at, family, windows in self.lanes[key].readings),
             key=lambda each: each[0],
             reverse=True,
         )
-        for at, begins, key, request, attempt in _moments(self.attempts):
+        for (at, *_), by_lane in self.charged(limits):
             while to_come and to_come[-1][0] < at:
                 read_at, lane, family, windows = to_come.pop()
                 yield read_at, family, windows, by_lane[lane]
-            if not begins:
-                by_lane[key].settle(at, request.arrived.family, attempt.usage)
-            elif not attempt.uncharged:
-                by_lane[key].charge(at, request.arrived.family, amounts_of(request, attempt))
 
 
 def explain(traffic: Traffic, limits: Limits) -> dict[str, list[Attempt]]:
     """Return the refusals that the fitted windows cause in a simulation, by lane."""
-    by_lane = limiters(traffic.trace, traffic.lanes, limits)
-    found: dict[str, list[Attempt]] = {lane: [] for lane in by_lane}
-    for at, begins, lane, request, one in _moments(traffic.attempts):
-        limiter, family, amounts = by_lane[lane], request.arrived.family, amounts_of(request, one)
-        if not begins:
-            limiter.settle(at, family, one.usage)
-        elif one.failed_as(FailureKind.RATE_LIMITED):
-            if limiter.wait_s(at, family, amounts) > 0 or limiter.nearly_used_up(at, family):
+    found: dict[str, list[Attempt]] = {lane: [] for lane in limits}
+    for (at, begins, lane, request, one), by_lane in traffic.charged(limits):
+        if begins and one.failed_as(FailureKind.RATE_LIMITED):
+            limiter, family = by_lane[lane], request.arrived.family
+            if limiter.wait_s(at, family, amounts_of(request, one)) > 0 or limiter.nearly_used_up(at, family):
                 found[lane].append(one)
-        elif not one.uncharged:
-            limiter.charge(at, family, amounts)
-    return found
-
-
-def _moments(taken: Mapping[str, Sequence[RequestAttempt]]) -> list[tuple[float, int, str, RequestStep, Attempt]]:
-    """Return beginnings (1) and ends (0) of all attempts in order."""
-    found = []
-    for lane, pairs in taken.items():
-        for request, one in pairs:
-            found.append((one.granted_at, 1, lane, request, one))
-            found.append((one.granted_at + one.duration_s, 0, lane, request, one))
-    found.sort(key=lambda moment: moment[:2])
     return found
 
 

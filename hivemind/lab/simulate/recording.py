@@ -122,24 +122,19 @@ def _with_shared_knobs(began: JournalBegan, lanes: Mapping[str, LaneTrace]) -> J
 
 def _survives_errors(requests: Sequence[RequestStep]) -> bool:
     """Return whether agents mostly went on after an error. Repeating the same request is only a client's retry."""
-    died = went_on = 0
-    for each in requests:
-        if each.end in ("failed", "refused"):
-            if any(isinstance(step, RequestStep) for _, step in each.after):
-                went_on += 1
-            else:
-                died += 1
-    return went_on > died
+    ended = [each for each in requests if each.end in ("failed", "refused")]
+    went_on = sum(any(isinstance(step, RequestStep) for _, step in each.after) for each in ended)
+    return went_on > len(ended) - went_on
 
 
 def _retry_delays_s(requests: Sequence[RequestStep], *, left: bool) -> tuple[float, ...]:
-    pauses: list[float] = []
-    most = 0
-    for each in requests:
-        if each.repeats is not None and (each.repeats.end == "left") == left:
-            pauses.append(each.at - each.repeats.ended_at)
-            most = max(most, each.repeated)
-    return (median(pauses),) * most if pauses else ()
+    repeated = [
+        (each, before) for each in requests if (before := each.repeats) is not None and (before.end == "left") == left
+    ]
+    if not repeated:
+        return ()
+    pause_s = median(each.at - before.ended_at for each, before in repeated)
+    return (pause_s,) * max(each.repeated for each, _ in repeated)
 
 
 def _client_timeouts(requests: Sequence[RequestStep]) -> dict[str, float]:

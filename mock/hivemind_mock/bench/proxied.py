@@ -14,9 +14,11 @@ import httpx
 from hivemind import __version__
 from hivemind.host import server
 from hivemind.host.proxy import Proxy
-from hivemind.journal.records import JournalBegan
-from hivemind.journal.write.sink import JournalSink
+from hivemind.journal.codec import line_of
+from hivemind.journal.records import JournalBegan, JournalEnded
+from hivemind.scheduler.events import Event
 from hivemind.settings import Settings
+from hivemind.store.atomic import output_file
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.inprocess import InProcessTransport
 
@@ -70,10 +72,12 @@ def _recorded(proxy: Proxy, path: Path | None, wall: Callable[[], float]) -> Ite
         upstreams=tuple((origin.name, origin.url) for origin in proxy.settings.origins()),
         config=proxy.settings.scheduler_config(),
     )
-    sink = JournalSink(path, began)
-    engine.record = sink.record
+    events: list[Event] = [began]
+    engine.record = events.extend
     try:
         yield
     finally:
         engine.record = None
-        sink.close(engine.now())
+        events.append(JournalEnded(engine.now()))
+        with output_file(path, str(path)) as file:
+            file.writelines(map(line_of, events))
