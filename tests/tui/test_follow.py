@@ -1,4 +1,4 @@
-"""The requests of a proxy elsewhere."""
+"""The requests of a world, collected page by page."""
 
 from __future__ import annotations
 
@@ -8,55 +8,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from world.kit import arrived, finished, granted
 
-from hivemind import __version__
-from hivemind.api_types import RequestsPart
-from hivemind.world.snapshot import REQUESTS_KEPT, RequestView
-from hivemind_tui.sources.remote import RequestFeed
+from hivemind.world.snapshot import REQUESTS_KEPT, REQUESTS_PAGE
+from hivemind_tui.sources.base import RequestList
 
 
-def hear(followed: RequestFeed, proxy: FakeProxy) -> None:
+def hear(followed: RequestList, proxy: FakeProxy) -> None:
     """All there is to hear."""
-    assert proxy.control_key is not None
     more = True
     while more:
-        run = proxy.control_key.run
-        found = proxy.requests(followed.revision if followed.run == run else 0)
-        more = followed.receive(RequestsPart(run, __version__, found.revision, found.oldest, found.changed))
+        page = proxy.requests(followed.revision)
+        followed.update(page)
+        more = len(page.changed) == REQUESTS_PAGE
 
 
-class Asker:
-    """Collects what it is told, as the contract says."""
-
-    def __init__(self) -> None:
-        self.revision = 0
-        self.known: dict[int, RequestView] = {}
-
-    def ask(self, followed: RequestFeed) -> int:
-        """Until nothing is left; how often it took."""
-        times = 0
-        while True:
-            times += 1
-            news = followed.since(self.revision)
-            done = news.revision == self.revision
-            self.revision = news.revision
-            if self.revision < 0:
-                self.revision, self.known = 0, {}
-                continue
-            self.known.update((view.ticket, view) for view in news.changed)
-            self.known = {number: view for number, view in self.known.items() if number >= news.oldest}
-            if done:
-                return times
-
-
-STEPS = st.sampled_from(["arrive", "arrive", "finish", "hear and ask", "hear", "ask", "restart"])
+STEPS = st.sampled_from(["arrive", "arrive", "finish", "hear", "restart"])
 
 
 @given(st.lists(STEPS, min_size=20, max_size=60))
 @settings(max_examples=examples(150), deadline=None, derandomize=True)
-def test_the_asker_knows_all(steps: list[str]) -> None:
-    """Whoever asks now and then knows just what the proxy does, however often it starts anew."""
-    proxy, followed, asker = FakeProxy(), RequestFeed(), Asker()
-    number, opened, runs = 0, list[int](), 1
+def test_the_list_knows_all(steps: list[str]) -> None:
+    """It knows just what the proxy does, however often that starts anew, newest first."""
+    proxy, followed = FakeProxy(), RequestList()
+    number, opened = 0, list[int]()
     for step in steps:
         proxy.at += 1
         if step == "arrive":
@@ -67,55 +40,45 @@ def test_the_asker_knows_all(steps: list[str]) -> None:
             proxy.happens(finished(opened.pop(0), at=proxy.at))
         elif step == "hear":
             hear(followed, proxy)
-        elif step == "hear and ask":
-            hear(followed, proxy)
-            asker.ask(followed)
-        elif step == "ask":
-            asker.ask(followed)
         elif step == "restart":
-            runs, number, opened = runs + 1, 0, []
-            proxy = FakeProxy(run=f"run-{runs}")
+            number, opened, proxy = 0, [], FakeProxy()
+            followed.clear()
     hear(followed, proxy)
-    asker.ask(followed)
-    assert tuple(asker.known[number] for number in sorted(asker.known)) == proxy.requests(0).changed
-
-
-def test_started_anew() -> None:
-    """Whoever knew requests of an earlier run is told that all are forgotten, and begins again."""
-    proxy, followed, asker = FakeProxy(arrived(1), arrived(2)), RequestFeed(), Asker()
+    assert followed.all[::-1] == proxy.requests(0).changed
+    before = followed.all
     hear(followed, proxy)
-    asker.ask(followed)
-    hear(followed, FakeProxy(arrived(1, "bob"), run="run-2"))
-    asker.ask(followed)
-    assert [(view.ticket, view.agent) for view in asker.known.values()] == [(1, "bob")]
+    assert followed.all is before
 
 
-def test_forgotten_over_there() -> None:
-    """What the proxy has forgotten is forgotten here, and told so."""
-    followed = RequestFeed()
-    views = FakeProxy(arrived(1), arrived(2), arrived(3)).requests(0).changed
-    followed.receive(RequestsPart("run", __version__, 3, 1, views))
-    followed.receive(RequestsPart("run", __version__, 3, 3, ()))
-    told = followed.since(0)
-    assert (told.oldest, [view.ticket for view in told.changed]) == (3, [3])
-
-
-def test_nothing_heard_yet() -> None:
-    """Whoever asks before anything was heard begins at 0 the next time too."""
-    assert (RequestFeed().since(0).revision, RequestFeed().since(0).changed) == (0, ())
+def test_pages() -> None:
+    """Very many come a page at a time, those that changed first before others."""
+    proxy, followed = FakeProxy(*(arrived(number) for number in range(1, 2 * REQUESTS_PAGE + 2))), RequestList()
+    followed.update(proxy.requests(0))
+    assert [view.ticket for view in followed.all[::-1]] == list(range(1, REQUESTS_PAGE + 1))
+    hear(followed, proxy)
+    assert len(followed.all) == 2 * REQUESTS_PAGE + 1
 
 
 def test_bounded() -> None:
     """An old request that is still open keeps its place, and what ended longest ago is forgotten all the same."""
-    proxy, followed = FakeProxy(arrived(1)), RequestFeed()
+    proxy, followed = FakeProxy(arrived(1)), RequestList()
     for number in range(2, 3 * REQUESTS_KEPT):
         proxy.happens(arrived(number, at=float(number)), finished(number, at=float(number)))
         if number % 100 == 0:
             hear(followed, proxy)
     hear(followed, proxy)
-    asker = Asker()
-    asker.ask(followed)
-    assert min(asker.known) == 1
-    assert max(asker.known) == 3 * REQUESTS_KEPT - 1
-    assert REQUESTS_KEPT < len(asker.known) < REQUESTS_KEPT + 300
-    assert sorted(asker.known)[1] > 2 * REQUESTS_KEPT - 300
+    known = [view.ticket for view in followed.all]
+    assert (known[-1], known[0]) == (1, 3 * REQUESTS_KEPT - 1)
+    assert REQUESTS_KEPT < len(known) < REQUESTS_KEPT + 300
+    assert known[-2] > 2 * REQUESTS_KEPT - 300
+
+
+def test_a_request_that_ended_unseen_is_forgotten() -> None:
+    """One that was open when it was last heard of goes once the proxy has forgotten it."""
+    proxy, followed = FakeProxy(arrived(1)), RequestList()
+    hear(followed, proxy)
+    proxy.happens(finished(1, at=1.0))
+    for number in range(2, 3 * REQUESTS_KEPT):
+        proxy.happens(arrived(number, at=float(number)), finished(number, at=float(number)))
+    hear(followed, proxy)
+    assert followed.all[-1].ticket > REQUESTS_KEPT - 1

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tui.requests import requests_of
 from tui.worlds import FakeSource, busy_source, world
 
-from hivemind.world.snapshot import REQUESTS_KEPT, Requests, RequestView
 from hivemind_tui.commands import navigation
 from hivemind_tui.state.view import View, ViewBuilder
 
@@ -41,38 +39,6 @@ def test_an_unchanged_list_isnt_arranged_again() -> None:
     source, gatherer = busy_source(), ViewBuilder()
     view = gatherer.look(at_requests(source), source)
     assert gatherer.look(view, source).requests_shown is view.requests_shown
-
-
-class _Rolling(FakeSource):
-    """Remembers the last few of many requests."""
-
-    def __init__(self, all_of_them: tuple[RequestView, ...]) -> None:
-        super().__init__(world())
-        self.all, self.given = all_of_them, 0
-
-    def requests(self, since: int) -> Requests:
-        page = self.all[self.given : self.given + 250]
-        self.given += len(page)
-        return Requests(since + len(page), max(0, self.given - REQUESTS_KEPT), page)
-
-
-def test_memory_is_bounded_by_what_the_source_remembers() -> None:
-    """What the source forgot is forgotten here."""
-    source, gatherer = _Rolling(requests_of(world(), 3 * REQUESTS_KEPT)), ViewBuilder()
-    view = at_requests(source)
-    for _ in range(40):
-        view = gatherer.look(view, source)
-    assert len(view.requests) <= REQUESTS_KEPT + 250
-    assert view.requests[0].ticket == 3 * REQUESTS_KEPT
-
-
-def test_another_run_of_the_proxy_starts_afresh() -> None:
-    """A lower revision than before means other requests."""
-    source, gatherer = busy_source(), ViewBuilder()
-    source.revision = 9
-    view = gatherer.look(at_requests(source), source)
-    source.revision, source.remembered = 1, requests_of(world(), 3)
-    assert len(gatherer.look(view, source).requests) == 3
 
 
 def test_a_frozen_view_keeps_the_world_and_still_filters() -> None:

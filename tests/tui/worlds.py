@@ -26,7 +26,7 @@ from hivemind.world.snapshot import (
     TicketView,
     Totals,
 )
-from hivemind_tui.sources.base import Link
+from hivemind_tui.sources.base import Link, RequestList
 
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory-refactors")
 STATES = ("streaming", "queued", "streaming", "waiting", "retry", "streaming", "queued", "idle", "streaming", "paused")
@@ -122,6 +122,7 @@ class FakeSource:
         self.applied: list[Command] = []
         self.remembered = requests
         self.revision = 1
+        self.collected = RequestList()
         self.file = Draft(Path("hivemind.toml"), "[aimd]\nbeta = 0.5\n", "[aimd]\nbeta = 0.7\n")
         self.drafted: Mapping[str, float] = {}
         self.written: list[Draft] = []
@@ -133,8 +134,10 @@ class FakeSource:
         """Another world from now on."""
         self._snapshot = snapshot
 
-    def requests(self, since: int) -> Requests:
-        return Requests(self.revision, 0, self.remembered if since < self.revision else ())
+    def requests(self) -> tuple[RequestView, ...]:
+        if self.collected.revision < self.revision:
+            self.collected.update(Requests(self.revision, 0, self.remembered))
+        return self.collected.all
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         return next((detail_of(request) for request in self.remembered if request.ticket == ticket), None)

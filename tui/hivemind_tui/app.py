@@ -371,6 +371,6 @@ class ControlRoom(ModalApp, Actions):
     async def _become_demo(self, start: Callable[[], Awaitable[Source]]) -> None:
         self._start_demo = None
         self.source = await start()
-        self._builder.forget()
+        self._builder = ViewBuilder()
         fresh = View(self.source.snapshot(), drain_s=self.view.drain_s, shell=self.view.shell)
         self.go(fresh)

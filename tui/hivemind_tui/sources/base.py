@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from hivemind.scheduler.commands import Command
 from hivemind.settings.write import Draft, draft, write
-from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
+from hivemind.world.snapshot import REQUESTS_KEPT, RequestDetail, Requests, RequestView, Snapshot
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
+
+
+_SLACK = 250
+"""Requests above the limit before it is worth looking which are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,8 @@ class Source(Protocol):
     def snapshot(self) -> Snapshot:
         """Return the world now, or as of the last answer. Cheap enough to call several times a second; never blocks."""
 
-    def requests(self, since: int) -> Requests:
-        """Return the requests that changed since a revision (0: all of them). Never blocks."""
+    def requests(self) -> tuple[RequestView, ...]:
+        """Return the requests in memory, newest first: the same object until one changes. Never blocks."""
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         """Return everything about one request; None where it is forgotten."""
@@ -66,19 +70,51 @@ class Source(Protocol):
         """
 
 
+class RequestList:
+    """The requests that a world remembers, collected page by page."""
+
+    def __init__(self) -> None:
+        self.all: tuple[RequestView, ...] = ()
+        """Newest first."""
+        self.revision = 0
+        """The revision for the next query."""
+        self._known: dict[int, RequestView] = {}
+
+    def clear(self) -> None:
+        """Start over with another world, whose revisions begin again."""
+        self.all, self.revision = (), 0
+        self._known.clear()
+
+    def update(self, page: Requests) -> None:
+        """Add what changed; of the requests that ended, keep the latest."""
+        if page.revision == self.revision:
+            return
+        self.revision = page.revision
+        self._known.update((request.ticket, request) for request in page.changed)
+        for number in [number for number in self._known if number < page.oldest]:
+            del self._known[number]
+        if len(self._known) > REQUESTS_KEPT + _SLACK:
+            over = sorted((each for each in self._known.values() if each.over), key=lambda each: each.ended_at or 0.0)
+            for request in over[:-REQUESTS_KEPT]:
+                del self._known[request.ticket]
+        self.all = tuple(self._known[number] for number in sorted(self._known, reverse=True))
+
+
 class Local:
     """The proxy in this process."""
 
     def __init__(self, proxy: Proxy, settings_file: Path) -> None:
         self._proxy = proxy
         self._settings_file = settings_file
+        self._requests = RequestList()
         self.link = Link()
 
     def snapshot(self) -> Snapshot:
         return self._proxy.snapshot()
 
-    def requests(self, since: int) -> Requests:
-        return self._proxy.requests(since)
+    def requests(self) -> tuple[RequestView, ...]:
+        self._requests.update(self._proxy.requests(self._requests.revision))
+        return self._requests.all
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         return self._proxy.detail(ticket)

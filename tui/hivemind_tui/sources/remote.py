@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import math
 import platform
 import time
@@ -19,7 +18,6 @@ from typing import Self, TypeVar
 
 import httpx
 
-from hivemind.api_types import RequestsPart
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import OutOfSync, merge
 from hivemind.control.discovery import Token, find_token, parse_address
@@ -37,7 +35,7 @@ from hivemind.world.snapshot import (
     Snapshot,
     Totals,
 )
-from hivemind_tui.sources.base import Link
+from hivemind_tui.sources.base import Link, RequestList
 
 T = TypeVar("T")
 
@@ -45,8 +43,6 @@ _PAGES_AT_ONCE = REQUESTS_KEPT // REQUESTS_PAGE + 2
 """Pages of requests read in one poll; more would delay the next snapshot."""
 _FIRST_ANSWER_S = 0.5
 """How long the first frame waits for a snapshot, so that it needn't be drawn twice."""
-_TOO_MANY = 200
-"""Requests above the limit before the oldest are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +85,7 @@ class AttachedSource:
         self._run = ""
         self._known: Snapshot | None = None
         self._empty = _empty_snapshot(url, wall())
-        self._feed = RequestFeed()
+        self._requests = RequestList()
         self._looked_at = self._updated_at = clock()
         self._read_at = -math.inf
         self._lost = "connecting"
@@ -118,10 +114,9 @@ class AttachedSource:
         self._looked_at = self._note_reader(self._looked_at)
         return self._known or self._empty
 
-    def requests(self, since: int) -> Requests:
-        """As :meth:`RequestFeed.since`."""
+    def requests(self) -> tuple[RequestView, ...]:
         self._read_at = self._note_reader(self._read_at)
-        return self._feed.since(since)
+        return self._requests.all
 
     def _note_reader(self, before: float) -> float:
         now = self._clock()
@@ -183,12 +178,16 @@ class AttachedSource:
             part = await self._client.world()
             merged = merge(None, part)
         self._known = replace(merged, lines=tuple(_own_line(line, self._name) for line in merged.lines))
+        if self._run != part.run:
+            self._requests.clear()
         self._run = part.run
-        if self._feed.run != part.run:
-            self._feed.begin(part.run)
         if self._lately(self._read_at):
             for _ in range(_PAGES_AT_ONCE):
-                if not self._feed.receive(await self._client.requests(self._run, self._feed.revision)):
+                page = await self._client.requests(self._run, self._requests.revision)
+                if page.run != self._run:
+                    break  # the proxy was restarted; the next poll notices it
+                self._requests.update(Requests(page.revision, page.oldest, page.changed))
+                if len(page.changed) < REQUESTS_PAGE:
                     break
 
     def _lately(self, at: float) -> bool:
@@ -213,52 +212,6 @@ async def attached(
             async with asyncio.timeout(_FIRST_ANSWER_S):
                 await source.first_answer.wait()
         yield source
-
-
-class RequestFeed:
-    """The requests received so far, for one reader, with the proxy's revisions."""
-
-    def __init__(self) -> None:
-        self.run = ""
-        """The run of the proxy that the requests are of."""
-        self.revision = 0
-        self._read_run = ""
-        self._views: dict[int, tuple[int, RequestView]] = {}
-        """By number, with the revision of the page it came in; the one received last is last."""
-        self._oldest = 0
-
-    def begin(self, run: str) -> None:
-        """Start over with another run of the proxy, whose numbers and revisions begin again."""
-        self.run, self.revision, self._oldest = run, 0, 0
-        self._views.clear()
-
-    def receive(self, part: RequestsPart) -> bool:
-        """Add what was received. Return whether there is more to ask for at once."""
-        if part.run != self.run:
-            self.begin(part.run)
-        self.revision = part.revision
-        for view in part.changed:
-            self._views.pop(view.ticket, None)
-            self._views[view.ticket] = (part.revision, view)
-        if part.oldest > self._oldest:
-            self._oldest = part.oldest
-            self._views = {number: kept for number, kept in self._views.items() if number >= part.oldest}
-        if len(self._views) > REQUESTS_KEPT + _TOO_MANY:
-            over = [view for _, view in self._views.values() if view.ended_at is not None]
-            over.sort(key=lambda view: view.ended_at or 0.0)
-            for view in over[:-REQUESTS_KEPT]:
-                del self._views[view.ticket]
-        return len(part.changed) >= REQUESTS_PAGE
-
-    def since(self, revision: int) -> Requests:
-        """Return what changed since a revision; at the first call after a restart, that all is forgotten."""
-        if self._read_run != self.run:
-            self._read_run = self.run
-            if revision:
-                return Requests(-1, 0, ())
-        new = itertools.takewhile(lambda kept: kept[0] > revision, reversed(self._views.values()))
-        changed = sorted((view for _, view in new), key=lambda view: view.ticket)
-        return Requests(self.revision, self._oldest, tuple(changed))
 
 
 def _own_line(line: Line, name: str) -> Line:

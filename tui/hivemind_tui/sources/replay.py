@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
-from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
+from hivemind.world.snapshot import RequestDetail, RequestView, Snapshot
 from hivemind.world.world import World
 from hivemind_tui.render.format import clean
-from hivemind_tui.sources.base import Link
+from hivemind_tui.sources.base import Link, RequestList
 from hivemind_tui.sources.playback import KINDS, READ_ONLY, Playback, Transport
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class ReplaySource:
         self._shown_at = player.begins_at
         self._snapshot: Snapshot | None = None
         self._followed: World | None = None
+        self._requests = RequestList()
         self._marks: list[Mark] = []
         self._distinct_marks: Sequence[Mark] = ()
         self._columns: Sequence[Column | None] = ()
@@ -89,14 +90,13 @@ class ReplaySource:
             self._snapshot = recounted(self._player.world.snapshot(self._shown_at))
         return self._snapshot
 
-    def requests(self, since: int) -> Requests:
-        """As :meth:`~.base.Source.requests`; after a seek, which makes another world, everything is forgotten."""
+    def requests(self) -> tuple[RequestView, ...]:
         world = self._player.world
-        if world is not self._followed:
+        if world is not self._followed:  # a seek makes another one
             self._followed = world
-            if since:
-                return Requests(-1, 0, ())
-        return world.requests(since, self._shown_at)
+            self._requests.clear()
+        self._requests.update(world.requests(self._requests.revision, self._shown_at))
+        return self._requests.all
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         """Return the request as recorded up to now; with its headers where bodies were recorded."""

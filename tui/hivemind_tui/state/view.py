@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from hivemind.text.shells import Shell
 from hivemind.world.snapshot import (
-    REQUESTS_KEPT,
     AgentView,
     LaneView,
     Line,
@@ -201,8 +200,6 @@ def join(*notes: str) -> str:
 
 T = TypeVar("T")
 K = TypeVar("K")
-_SLACK = 250
-"""More than are remembered, before it is worth looking which are forgotten."""
 
 
 def _kept(selected: K, before: Sequence[T], now: Sequence[T], key: Callable[[T], K]) -> K:
@@ -231,15 +228,9 @@ def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
 
 
 class ViewBuilder:
-    """Keeps the source's requests as far as pages needed them, and the list last arranged."""
+    """Keeps the source's requests as the page last needed them, and the list last arranged."""
 
     def __init__(self) -> None:
-        self.forget()
-
-    def forget(self) -> None:
-        """Start over with another source."""
-        self._revision = 0
-        self._known: dict[int, RequestView] = {}
         self._all: tuple[RequestView, ...] = ()
         self._arranged: tuple[object, tuple[RequestView, ...]] = (None, ())
 
@@ -250,7 +241,7 @@ class ViewBuilder:
             return self.arrange(view)
         snapshot = source.snapshot()
         if view.page in (*OF_REQUESTS, "request"):
-            self._follow(source)
+            self._all = source.requests()
         view = replace(view, log_back=_read_on(view, snapshot.lines))
         marked = view.marked and view.marked & {agent.name for agent in snapshot.agents}
         return self.arrange(replace(view, snapshot=snapshot, marked=marked))
@@ -290,24 +281,3 @@ class ViewBuilder:
             items = self._all if agent is None else tuple(each for each in self._all if each.agent == agent)
             self._arranged = wanted, lists.arranged(items, order, lists.request_fields, lists.REQUEST_KEYS)
         return self._arranged[1]
-
-    def _follow(self, source: Source) -> None:
-        news = source.requests(self._revision)
-        if news.revision < self._revision:  # another run of the proxy: every request is new
-            self._known.clear()
-            news = source.requests(0)
-        elif news.revision == self._revision:
-            return
-        self._revision = news.revision
-        self._known.update((request.ticket, request) for request in news.changed)
-        if len(self._known) > REQUESTS_KEPT + _SLACK:
-            self._forget(news.oldest)
-        self._all = tuple(self._known[number] for number in sorted(self._known, reverse=True))
-
-    def _forget(self, oldest: int) -> None:
-        """Forget requests as the source does: of those that ended, the latest stay."""
-        over = sorted((each for each in self._known.values() if each.over), key=lambda each: each.ended_at or 0.0)
-        for request in over[:-REQUESTS_KEPT]:
-            del self._known[request.ticket]
-        for number in [n for n, each in self._known.items() if n < oldest and each.over]:
-            del self._known[number]
