@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from graphlib import TopologicalSorter
 
 import msgspec
@@ -238,25 +238,19 @@ _FIELDS = {"after": "after", "agent": "agent", "estimated_tokens": "estimate", "
 """Fields of a task that can't change once it is submitted, and their names in a plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartMode:
-    """What to do with a batch that exists already."""
-
-    resume: bool = False
-    fresh: bool = False
-    retry_failed: bool = False
-
-
-async def begin(context: BatchContext, runner: str, how: StartMode) -> list[TaskState]:
-    """Begin or continue the batch. Return the tasks that an earlier runner had claimed, for this one to run.
+async def begin(
+    context: BatchContext, runner: str, *, resume: bool, fresh: bool, retry_failed: bool
+) -> list[TaskState]:
+    """Begin the batch, or continue one that exists already, as the flags say. Return the tasks that an earlier runner
+    had claimed, for this one to run.
 
     Raises: UsageError: it can't be begun like this; ControlError; OSError: the folder can't be written to.
     """
     known: Sequence[TaskState] = await context.tasks()
-    if known and not how.resume and (how.fresh or all(state.state == "done" for state in known)):
+    if known and not resume and (fresh or all(state.state == "done" for state in known)):
         await _forget(context, known)
         known = ()
-    if known and not how.resume:
+    if known and not resume:
         done, failed = (sum(state.state == each for state in known) for each in ("done", "failed"))
         counts = f"{done} of {len(known)} done"
         counts += f", {failed} failed (--retry-failed tries them again)" if failed else ""
@@ -266,9 +260,9 @@ async def begin(context: BatchContext, runner: str, how: StartMode) -> list[Task
             if not context.folder.begun():
                 context.folder.begin()
             await _enter(context, resumed=True)
-            await _continue(context, known, how)
+            await _continue(context, known, retry_failed=retry_failed)
         else:
-            if how.resume and context.folder.begun() and context.folder.plans():
+            if resume and context.folder.begun() and context.folder.plans():
                 raise UsageError(
                     f"{context.batch}: the proxy at {context.session.way.url} doesn't know this batch any more;"
                     " name the one that does with --attach, or begin anew with --fresh"
@@ -306,7 +300,7 @@ async def _submit(context: BatchContext, specs: Sequence[TaskSpec]) -> None:
         await context.order(cmd.SubmitTasks(tuple(part)))
 
 
-async def _continue(context: BatchContext, known: Sequence[TaskState], how: StartMode) -> None:
+async def _continue(context: BatchContext, known: Sequence[TaskState], *, retry_failed: bool) -> None:
     """Update the graph to the plan. Raises: PlanError, UsageError, Rejected."""
     _check_runners(context, known)
     plan, plans = context.plan, context.folder.plans()
@@ -314,7 +308,7 @@ async def _continue(context: BatchContext, known: Sequence[TaskState], how: Star
     specs = {spec.id: spec for spec in plan.specs()}
     mistakes: list[str] = []
     for name, spec in specs.items():
-        mistakes += _changed(plan, by_id[name], spec, how) if name in by_id else []
+        mistakes += _changed(plan, by_id[name], spec, retry_failed=retry_failed) if name in by_id else []
     mistakes += [
         f"{plan.file}: task {context.short(name)} runs, but isn't in the plan any more"
         for name, state in by_id.items()
@@ -334,7 +328,7 @@ async def _continue(context: BatchContext, known: Sequence[TaskState], how: Star
         state = by_id.get(name)
         if state is not None and state.state in OPEN and spec.priority != state.spec.priority:
             await context.order(cmd.SetTaskPriority(name, spec.priority))
-    if how.retry_failed:
+    if retry_failed:
         await _retry_failed(context, {name: state for name, state in by_id.items() if name in specs})
     await _submit(context, [spec for name, spec in specs.items() if name not in by_id])
 
@@ -362,11 +356,11 @@ def _check_runners(context: BatchContext, known: Sequence[TaskState]) -> None:
             )
 
 
-def _changed(plan: Plan, state: TaskState, spec: TaskSpec, how: StartMode) -> list[str]:
+def _changed(plan: Plan, state: TaskState, spec: TaskSpec, *, retry_failed: bool) -> list[str]:
     """Return a message about changes that can't be made any more."""
     task = plan.tasks[spec.id.removeprefix(f"{plan.name}.")]
     where = f"{plan.file}:{task.line}: task {task.name}"
-    begun = state.state in ("running", "done", "cancelled") or (state.state == "failed" and not how.retry_failed)
+    begun = state.state in ("running", "done", "cancelled") or (state.state == "failed" and not retry_failed)
     if begun and state.spec.command != spec.command:
         return [f"{where} is {state.state}, so its command can't change; change it back, or begin anew with --fresh"]
     agent = spec.agent if same(state.spec.agent or spec.id, spec.agent or spec.id) else state.spec.agent

@@ -134,7 +134,11 @@ async def open_session(
         client, about, proxy = found
         yield Session(client, _route(settings, client.url, about, to), about, proxy)
         if proxy is not None:
-            await _wait_for_others(proxy, say)
+            others = proxy.processes.agents
+            if others:
+                more = " and others" if len(others) > 3 else ""
+                say(f"the proxy serves on for {', '.join(others[:3])}{more}; Ctrl-C ends it")
+            await proxy.processes.idle()
 
 
 def _route(settings: Settings, url: str, about: About, to: str | None) -> ProxyRoute:
@@ -265,12 +269,3 @@ def _logged(settings: Settings) -> Iterator[Path]:
 async def _drain(proxy: Proxy, timeout_s: float) -> None:
     with contextlib.suppress(asyncio.CancelledError):  # at the second request, what is in flight is cut
         await proxy.drain(timeout_s)
-
-
-async def _wait_for_others(proxy: Proxy, say: Say) -> None:
-    """Wait until the agents that other runners started with this proxy have ended."""
-    others = proxy.processes.agents
-    if others:
-        more = " and others" if len(others) > 3 else ""
-        say(f"the proxy serves on for {', '.join(others[:3])}{more}; Ctrl-C ends it")
-    await proxy.processes.idle()

@@ -45,27 +45,23 @@ _FAILURES = {
 @cache
 def description() -> bytes:
     """Return the description as JSON."""
+    paths: dict[str, Any] = {}
+    for each in ENDPOINTS:
+        paths.setdefault(PREFIX + each.path, {})[each.method.lower()] = _operation(each)
+    own = {"summary": "This description.", "security": [], "operationId": "openapi"}
+    paths[PATH] = {"get": {**own, "responses": {"200": _answer("OpenAPI 3.1.", {"type": "object"})}}}
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
             "info": {"title": "HiveMind control API", "version": __version__, "description": DESCRIPTION},
             "security": [{"token": []}],
-            "paths": _paths(),
+            "paths": paths,
             "components": {
                 "schemas": dict(sorted(_schemas().items())),
                 "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             },
         }
     )
-
-
-def _paths() -> dict[str, Any]:
-    paths: dict[str, Any] = {}
-    for each in ENDPOINTS:
-        paths.setdefault(PREFIX + each.path, {})[each.method.lower()] = _operation(each)
-    own = {"summary": "This description.", "security": [], "operationId": "openapi"}
-    paths[PATH] = {"get": {**own, "responses": {"200": _answer("OpenAPI 3.1.", {"type": "object"})}}}
-    return paths
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:

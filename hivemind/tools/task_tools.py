@@ -71,9 +71,8 @@ def full_id(batch: str | None, name: str) -> str:
     return name if batch is None or name.startswith(f"{batch}.") else f"{batch}.{name}"
 
 
-def _spec(fields: TaskFields, name: str, batch: str | None, known: Iterable[str]) -> TaskSpec:
+def _spec(fields: TaskFields, name: str, batch: str | None, known: set[str]) -> TaskSpec:
     """Return the task to submit. `known` are ids of possible predecessors."""
-    known = set(known)
 
     def before(other: str) -> str:
         near = full_id(batch, other)

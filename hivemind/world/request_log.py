@@ -121,7 +121,10 @@ _REASONS = {
 
 def decisions(ticket: TicketFold) -> tuple[Decision, ...]:
     """Return the decisions, oldest first; the first and the last of them if there are too many."""
-    found = [_arrived(ticket), *map(_noted, ticket.notes)]
+    arrived = ticket.arrived
+    tokens = f"about {arrived.estimated_input:,} tokens in, {arrived.estimated_output:,} out"
+    found = [Decision(arrived.at, f"arrived with priority {arrived.priority.name.lower()}, {tokens}")]
+    found += map(_noted, ticket.notes)
     for attempt in ticket.attempts:
         found += _attempted(attempt)
     found.sort(key=attrgetter("at"))
@@ -129,12 +132,6 @@ def decisions(ticket: TicketFold) -> tuple[Decision, ...]:
     if len(found) > DECISIONS_KEPT:
         del found[DECISIONS_KEPT // 2 : DECISIONS_KEPT // 2 + len(found) - DECISIONS_KEPT]
     return tuple(found)
-
-
-def _arrived(ticket: TicketFold) -> Decision:
-    arrived = ticket.arrived
-    tokens = f"about {arrived.estimated_input:,} tokens in, {arrived.estimated_output:,} out"
-    return Decision(arrived.at, f"arrived with priority {arrived.priority.name.lower()}, {tokens}")
 
 
 def _attempted(attempt: Attempt) -> list[Decision]:

@@ -115,7 +115,7 @@ def _report_file(name: str | None) -> Path | None:
 async def _served(
     namespace: argparse.Namespace, plan: Plan, settings: Settings, folder: BatchFolder, report: Path | None
 ) -> int:
-    from hivemind.agents.batch import BatchRunner, StartMode, begin
+    from hivemind.agents.batch import BatchRunner, begin
     from hivemind.agents.batch_context import BatchContext
     from hivemind.agents.progress import Screen, size_of
     from hivemind.agents.session import open_session
@@ -123,7 +123,6 @@ async def _served(
 
     screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
     runner = f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
-    how = StartMode(namespace.resume or namespace.retry_failed, namespace.fresh, namespace.retry_failed)
     try:
         async with open_session(
             settings,
@@ -137,7 +136,9 @@ async def _served(
             context = BatchContext(session, plan, folder, os.environ, screen.say, time.time)
             with _stopping_on_signals(context, screen) as received:
                 try:
-                    left = await begin(context, runner, how)
+                    again = namespace.retry_failed
+                    resume = namespace.resume or again
+                    left = await begin(context, runner, resume=resume, fresh=namespace.fresh, retry_failed=again)
                     given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
                     most = given or plan.max_agents or session.about.max_agents or _AT_ONCE
                     batch = BatchRunner(context, runner, most, asyncio.get_running_loop().time, watched=screen.live)

@@ -7,7 +7,6 @@ import os
 import sys
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hivemind.cli.address import FILE_HELP, add_folder_flags
 from hivemind.cli.journals import find_journals, prices_at
@@ -17,9 +16,6 @@ from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.report import output
 from hivemind.text.humanise import size
-
-if TYPE_CHECKING:
-    from hivemind.lab.report.run import RecordedRun
 
 _STANDARD_OUTPUT = "-"
 _ABOUT = (
@@ -57,7 +53,11 @@ def _run(namespace: argparse.Namespace) -> int:
     run = read(path, prices_at(), _zone(path, utc=namespace.utc))
     for note in run.notes:
         print_note(f"{printable(path.name)}: {printable(note)}")
-    text = _text(run, namespace)
+    if namespace.markdown:
+        from hivemind.lab.report.markdown import build
+    else:
+        from hivemind.lab.report.page import build
+    text = build(run, namespace.title)
     if out is None:
         sys.stdout.buffer.write(text.encode())
         return 0
@@ -75,16 +75,6 @@ def _check_libraries() -> None:
         raise UsageError(
             "the page needs plotly and jinja2: pip install 'hivemind-tui[lab]'; --markdown works without them"
         ) from None
-
-
-def _text(run: RecordedRun, namespace: argparse.Namespace) -> str:
-    if namespace.markdown:
-        from hivemind.lab.report import markdown
-
-        return markdown.build(run, namespace.title)
-    from hivemind.lab.report import page
-
-    return page.build(run, namespace.title)
 
 
 def _out(namespace: argparse.Namespace, journal: Path) -> Path | None:

@@ -316,17 +316,15 @@ def _journals(found: TuningResult, recordings: Sequence[Recording]) -> list[list
     for place, recording in enumerate(recordings):
         before, after = (cost(found.goal, runs) for runs in check.of(place))
         better = after < before
-        gain = Cell(_signed(after - before, before), "good" if better else "bad" if after > before else "dim")
+        change = (after - before) / before if before else 0.0
+        text = f"{100 * change:+.1f} %" if abs(change) >= 0.0005 else "="
+        gain = Cell(text, "good" if better else "bad" if after > before else "dim")
         rows.append([printable(recording.name), amount(found.goal, before), amount(found.goal, after), gain])
     return rows
 
 
 def _share(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "0 %"
-
-
-def _signed(change: float, base: float) -> str:
-    return f"{100 * change / base:+.1f} %" if base and abs(change / base) >= 0.0005 else "="
 
 
 command = Command(_configure, _run)
