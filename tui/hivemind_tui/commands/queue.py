@@ -38,7 +38,7 @@ class CommandQueue:
     ) -> None:
         """`refused` is called with the reason why a command isn't carried out, `done` with commands that were."""
         self.untuned: dict[str, dict[str, float]] = {}
-        """By upstream, the former values of knobs that were changed from here; see :meth:`written`."""
+        """By upstream, the former values of knobs that were changed from here and not written since."""
         self._look = look
         self._refused = refused
         self._changed = changed
@@ -89,10 +89,6 @@ class CommandQueue:
             if undone:
                 self._done.append(undone)
             self._on_done(carried)
-
-    def written(self, upstream: str) -> None:
-        """Forget the changed knobs of an upstream: the settings file has them."""
-        self.untuned.pop(upstream, None)
 
     def _note(self, command: Command, view: View) -> None:
         if isinstance(command, Tune):

@@ -150,7 +150,7 @@ class SteeringActions(Room):
             return
         changed = self.view.untuned
         for each in [upstream] if upstream else [name for name in changed if changed[name].keys() <= knobs]:
-            self.queue.written(each)
+            self.queue.untuned.pop(each, None)
         self.inform(f"wrote {draft.path}")
 
     def _send(self, command: Command) -> None:

@@ -327,7 +327,7 @@ def _of_agent(view: View, label: str) -> str:
 def _back(view: View) -> str:
     if view.page == "whatif" and view.what_if.trying:
         return "cancel"
-    if view.filter:
+    if view.order.filter:
         return "clear filter"
     return "unmark" if view.marked and view.page in OF_AGENTS else "back"
 

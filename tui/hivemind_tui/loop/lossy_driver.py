@@ -29,10 +29,9 @@ _FLUSH_EVERY_S = 0.02
 class TerminalBack(Message):
     """The terminal reads again, after frames were dropped."""
 
-    def __init__(self, stalled_s: float, dropped: int) -> None:
+    def __init__(self, stalled_s: float) -> None:
         super().__init__()
         self.stalled_s = stalled_s
-        self.dropped = dropped
 
 
 async def closed(app: App[Any], timeout_s: float) -> bool:
@@ -123,7 +122,7 @@ class LossyDriver(LinuxDriver):
             return
         stalled_s = time.monotonic() - self._behind_since
         self._behind_since = None
-        self._app.post_message(TerminalBack(stalled_s, self.dropped))
+        self._app.post_message(TerminalBack(stalled_s))
 
     def disable_input(self) -> None:
         """Stop reading keys, without waiting for the thread on the loop as Textual does; see :func:`closed`."""

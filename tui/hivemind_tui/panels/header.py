@@ -64,8 +64,8 @@ def _health(view: View, pen: Pen) -> list[Chunk]:
     if view.frozen:
         chunks.append((0, [(f"{pen.glyphs.pause} VIEW FROZEN", "accent")]))
     chunks += [*_pool(snapshot), *_tasks(snapshot)]
-    if view.filter:
-        chunks.append((3, named("filter", fit(view.filter, _FILTER).rstrip(), "accent")))
+    if view.order.filter:
+        chunks.append((3, named("filter", fit(view.order.filter, _FILTER).rstrip(), "accent")))
     upstreams = ", ".join(name for name, _ in snapshot.upstreams)
     here: list[Span] = [(snapshot.address, "text"), (" ", "text")] if snapshot.address else []
     there: list[Span] = [(f"{pen.glyphs.arrow} ", "dim"), (upstreams, "text")] if upstreams else []

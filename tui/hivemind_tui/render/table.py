@@ -64,7 +64,8 @@ class Table(Generic[T]):
         columns, gap, rest = list(self.columns), self.gap, self.rest
         if rest is not None and rest.rank:
             columns.append(rest)
-        while any(c.rank for c in columns) and self._least(columns) > width:
+        beside = width - self.lead - self.name.width
+        while any(c.rank for c in columns) and sum(column.width + gap for column in columns) > beside:
             columns.remove(max(columns, key=lambda column: column.rank))
         columns = [column for column in columns if column is not rest]
         left = width - self.lead - sum(column.width + gap for column in columns)
@@ -75,9 +76,6 @@ class Table(Generic[T]):
         if rest is not None and left - name - GAP >= rest.width:
             placed.append(Placed(rest, left - name - GAP, GAP))
         return placed
-
-    def _least(self, columns: Sequence[Column[T]]) -> int:
-        return self.lead + self.name.width + sum(column.width + self.gap for column in columns)
 
 
 @dataclass(frozen=True, slots=True)

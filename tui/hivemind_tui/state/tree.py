@@ -37,7 +37,8 @@ def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
 
     Agents of an earlier run of the proxy that have made no request since count as ended.
     """
-    ended = {agent.name for agent in agents if agent.state == "idle" and not (agent.running or _has_requests(agent))}
+    idle = (agent for agent in agents if agent.state == "idle")
+    ended = {agent.name for agent in idle if not (agent.requests if agent.running is None else agent.running)}
     if not ended:
         return agents
     above = parents(agents)
@@ -47,10 +48,6 @@ def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
             ended.discard(name)
             name = above.get(name)
     return sorted(agents, key=lambda agent: agent.name in ended)
-
-
-def _has_requests(agent: AgentView) -> bool:
-    return agent.running is None and bool(agent.requests)
 
 
 def branched(

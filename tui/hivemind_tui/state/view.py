@@ -143,11 +143,6 @@ class View:
         return self.agents_order if self.page in OF_AGENTS else Order(self.log_filter if self.page == "log" else "")
 
     @property
-    def filter(self) -> str:
-        """The filter of the page's list."""
-        return self.order.filter
-
-    @property
     def agent(self) -> AgentView | None:
         """The selected agent, or the first where that isn't listed; on the page of one agent that one, elsewhere the
         agent of the selected request or task. None once it is forgotten."""
