@@ -169,7 +169,6 @@ class BatchRunner:
                 await asyncio.wait_for(self._over.wait(), LOOK_EVERY_S)
 
     async def _look_once(self) -> None:
-        """Raises: ControlError."""
         context, before = self._context, list(self._jobs.values())
         found = await context.session.ask(lambda client: client.tasks(context.batch))
         self._states = {state.spec.id: state for state in found.tasks}
@@ -346,7 +345,6 @@ async def _retry_failed(context: BatchContext, known: Mapping[str, TaskState]) -
 
 
 def _check_runners(context: BatchContext, known: Sequence[TaskState]) -> None:
-    """Raises: UsageError."""
     for state in known:
         if state.state == "running" and context.folder.runner(state.runner) is None:
             raise UsageError(

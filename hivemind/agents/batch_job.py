@@ -205,7 +205,6 @@ class TaskRun:
         return ""
 
     async def _conclude(self, ended: Ended, problem: str = "") -> None:
-        """Record and report how the process ended."""
         code, took = ended.exit_code, max(0.0, ended.ended - ended.began)
         used = await self._leave(-9 if code is None else code)
         how, note = self._verdict(code, problem)

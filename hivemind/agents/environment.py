@@ -90,7 +90,6 @@ def command_for(way: ProxyRoute, agent: str, command: tuple[str, ...]) -> tuple[
 
 
 def _opencode(way: ProxyRoute, agent: str, given: str) -> str:
-    """Return opencode's configuration, merged into the user's."""
     url = way.target(agent).base.replace(TOKEN, INLINE_TOKEN) + "/v1"
     try:
         config: Any = json.loads(given or "{}")
@@ -108,7 +107,6 @@ def _merged(given: Any, ours: dict[str, Any]) -> dict[str, Any]:
 
 
 def _no_proxy(way: ProxyRoute, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that exempt this machine from an HTTP proxy."""
     host = urlsplit(way.url).hostname or ""
     given = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
     if not is_loopback(way.url) or given.strip() == "*":

@@ -120,7 +120,6 @@ async def run_agent(
 
 
 def _start(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Raises: CannotRun."""
     try:
         return subprocess.Popen(command, cwd=cwd, env=dict(environ))
     except OSError as error:
@@ -193,7 +192,6 @@ async def _name_by_task(session: Session, task: str | None) -> str | None:
 
 
 async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, say: Say) -> PlaceResponse:
-    """Wait for the place, and return it."""
     if given.granted:
         return given
     say(f"{wanted.agent}: queued behind {given.ahead}" if given.ahead else f"{wanted.agent}: queued, and next")

@@ -142,7 +142,6 @@ async def open_session(
 
 
 def _route(settings: Settings, url: str, about: About, to: str | None) -> ProxyRoute:
-    """Raises: UsageError."""
     names = [name for name, _ in about.upstreams]
     if to is not None and to not in names:
         raise UsageError(f"--to {to}: the proxy has no such upstream; it has {', '.join(names)}")
@@ -159,7 +158,6 @@ def _route(settings: Settings, url: str, about: About, to: str | None) -> ProxyR
 async def _attached(
     place: discovery.ProxyAddress, environ: Mapping[str, str], token_file: Path | None, stack: contextlib.AsyncExitStack
 ) -> _Found:
-    """Raises: UsageError, NoProxy."""
     http = await stack.enter_async_context(open_http(place))
     client = ControlClient(place.url, discovery.find_token(place, environ, token_file), http)
     try:
@@ -208,7 +206,6 @@ async def _answers(place: discovery.ProxyAddress) -> bool:
 
 
 async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contextlib.AsyncExitStack) -> _Found:
-    """Raises: UsageError, BindError."""
     from hivemind.host.proxy import Proxy
     from hivemind.host.server import serve
     from hivemind.prices import Prices

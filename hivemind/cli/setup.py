@@ -78,7 +78,6 @@ def listing(clients: Iterable[Client]) -> str:
 
 
 def _aligned(rows: Iterable[tuple[str, str]], *, indent: str = "") -> str:
-    """Labels in a column, texts beside them."""
     rows = list(rows)
     column = max(len(label) for label, _ in rows) + 3
     return "\n".join(_wrapped(text, indent + label.ljust(column), indent + " " * column) for label, text in rows)

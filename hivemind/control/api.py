@@ -233,7 +233,6 @@ def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitab
 
 
 async def _input(endpoint: Endpoint, request: Request) -> Any:
-    """Return the endpoint's input. Raises: Rejected, _Failed, ClientDisconnect."""
     if request.path_params:
         return next(iter(request.path_params.values()))
     if endpoint.method == "GET":

@@ -104,7 +104,6 @@ def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path
 
 
 def _read(file: Path) -> Token:
-    """Raises: UsageError."""
     try:
         return Token(_token_in(file), str(file), file)
     except OSError as error:

@@ -348,5 +348,4 @@ def _budget(agent: Agent | None, account: Account) -> api.AgentBudget:
 
 
 async def _deny(refusal: RequestRefused, scope: Scope, receive: Receive, send: Send) -> None:
-    """Send a refusal in the form of the control API's errors."""
     await failure(refusal.status, str(refusal))({**scope}, receive, send)

@@ -279,7 +279,6 @@ def _change(args: ConfigInput) -> tuple[Command | None, str]:
 
 
 async def _check_writable(proxy: ProxyAccess) -> None:
-    """Raise ToolError if tools are read-only."""
     if (await proxy.about()).read_only:
         raise ToolError(
             "this proxy lets tools change no setting, priority or budget (mcp.read_only): ask its operator, who can do"

@@ -172,13 +172,10 @@ def _plain(node: Any, models: dict[str, Any]) -> Any:
         arm = next(each for each in arms if each != {"type": "null"})
         beside = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
         return _plain({**arm, **beside}, models)
-    return {key: _members(key, value, models) for key, value in node.items() if key != "title"}
-
-
-def _members(key: str, value: Any, models: dict[str, Any]) -> Any:
-    if key == "properties":  # the keys are names of fields, one of which may be `title`
-        return {name: _plain(each, models) for name, each in value.items()}
-    return _plain(value, models)
+    found = {key: _plain(value, models) for key, value in node.items() if key not in ("title", "properties")}
+    if "properties" in node:  # its keys are names of fields, one of which may be `title`
+        found["properties"] = {name: _plain(each, models) for name, each in node["properties"].items()}
+    return found
 
 
 def http_manager(proxy: ProxyAccess) -> StreamableHTTPSessionManager:

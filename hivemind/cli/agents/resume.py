@@ -184,7 +184,6 @@ def _named(namespace: argparse.Namespace) -> str | None:
 
 
 def _hand_over(agent: str, kept: Found | None) -> int:
-    """Print the conversation. Raises: NotKept."""
     if kept is None:
         raise NotKept(printable(f"there is no checkpoint of {agent}"))
     write_out(conversation_of(kept))

@@ -68,7 +68,6 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def _source(path: Path) -> str:
-    """Raises: UsageError: it is neither."""
     if not path.exists() or path.is_dir():
         raise UsageError(f"{path}: {'is a folder' if path.is_dir() else 'no such file'}; name a HAR file or a dump")
     with opened(path) as file:

@@ -134,7 +134,6 @@ def _difference(row: Row[Figures]) -> list[Cell | str]:
 
 
 def _error(row: Row[Figures]) -> Cell:
-    """Return the cell that says how far the simulation is off."""
     if row.difference is None:
         return Cell("")
     if not row.difference.mean:

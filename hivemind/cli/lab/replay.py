@@ -49,7 +49,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    """Run a load test. Raises: UsageError; Unreachable."""
     from hivemind.host import server
     from hivemind.lab.loadtest.result import LoadTestOptions, as_json, as_text, make_plan, plan_as_json, plan_as_text
     from hivemind.lab.loadtest.sender import run_load_test

@@ -104,7 +104,6 @@ def _notes(recordings: Sequence[Recording], found: TuningResult) -> list[str]:
 
 
 def _plan(namespace: argparse.Namespace) -> TuningPlan:
-    """Read the flags. Raises: UsageError."""
     goal = namespace.goal.replace("-", "_")
     if goal not in GOALS:
         raise UsageError(f"--goal {namespace.goal[:40]}: must be {', '.join(list(GOALS)[:-1])} or {list(GOALS)[-1]}")
@@ -229,7 +228,6 @@ def as_text(
 
 
 def _named(columns: tuple[Column, ...], second: str) -> tuple[Column, ...]:
-    """Return the columns with another title of the second one."""
     return (columns[0], replace(columns[1], title=second), *columns[2:])
 
 

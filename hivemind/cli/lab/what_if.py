@@ -81,7 +81,6 @@ def _run(namespace: argparse.Namespace) -> int:
 
 
 def _seeds(namespace: argparse.Namespace) -> tuple[Faults, range]:
-    """Read the flags. Raises: UsageError."""
     count = namespace.seeds
     if count is not None and not 1 <= count <= _MOST_SEEDS:
         raise UsageError(f"--seeds {count}: must be a whole number from 1 to {_MOST_SEEDS:,}")
@@ -149,7 +148,6 @@ def as_text(found: Compared) -> list[str]:
 
 
 def _paragraphs(texts: Sequence[tuple[str, str]], room: int | None) -> list[str]:
-    """Wrap and style texts."""
     return [styled(line, style) for text, style in texts for line in wrapped(text, room)]
 
 
