@@ -18,7 +18,7 @@ from benchmarks.figures import Figure, run
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.lab.simulate.recording import load
-from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.simulate.simulation import simulate
 from hivemind_mock.agents.agent import Agent, AgentConfig
 from hivemind_mock.bench.main import show_progress
 from hivemind_mock.bench.proxied import in_process

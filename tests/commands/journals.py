@@ -9,7 +9,7 @@ import pytest
 from hivemind.cli.main import main
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
-from hivemind.lab.simulate.whatif import write_journal
+from hivemind.lab.simulate.simulation import write_journal
 from hivemind_mock.bench.runs import Run, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 

@@ -17,7 +17,7 @@ from hivemind.journal.figures import Figures, Tally
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
-from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.simulate.simulation import simulate
 
 pytestmark = pytest.mark.usefixtures("at_a_shell")
 

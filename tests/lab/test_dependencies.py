@@ -11,7 +11,7 @@ from lab.kit import FREE, LANE, failed, recorded, request, served
 
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind

@@ -10,7 +10,7 @@ from lab.kit import FREE, LANE, began, recorded
 
 from hivemind.journal.codec import line_of
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.simulate.simulation import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
 

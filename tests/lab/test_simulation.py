@@ -12,7 +12,7 @@ from lab.kit import FREE, LANE, recorded, request, served
 from benchmarks.prediction import WORLDS, World, record
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.simulate.simulation import simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig

@@ -24,7 +24,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.whatif import Faults, simulate
+from hivemind.lab.simulate.simulation import Faults, simulate
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind_mock.agents.agent import AgentConfig
@@ -125,7 +125,7 @@ def test_no_figure_depends_on_hashes(journal: Path) -> None:
     """Processes whose strings hash otherwise find the same."""
     script = (
         "import sys; from pathlib import Path; from hivemind.lab.simulate.recording import Recording, load;"
-        " from hivemind.lab.simulate.whatif import simulate; import msgspec;"
+        " from hivemind.lab.simulate.simulation import simulate; import msgspec;"
         " from hivemind.lab.simulate.overrides import parse_changes;"
         " recording = load(Path(sys.argv[1]));"
         " found = [simulate(recording, parse_changes(['max_concurrency=3']), seed=4, faults=how)"

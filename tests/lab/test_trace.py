@@ -13,7 +13,7 @@ from hivemind.journal.codec import line_of
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.simulate.recording import load
-from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.steps import CommandStep, RequestStep, Step
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority

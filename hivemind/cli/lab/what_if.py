@@ -17,7 +17,7 @@ from hivemind.journal.figures import Figures
 from hivemind.lab.comparison import extrapolation_notes
 from hivemind.lab.simulate.overrides import Change, agent_commands, parse_changes
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.whatif import Faults, simulate, writable, write_journal
+from hivemind.lab.simulate.simulation import Faults, simulate, writable, write_journal
 from hivemind.lab.tune.workers import Job, workers
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import duration

@@ -60,7 +60,13 @@ class Damage:
         lines = []
         if self.part > 1:
             lines.append(f"begins with part {self.part}: what was in the parts before isn't here")
-        lines += self._version_messages()
+        if self.newer_version:
+            are = "line isn't" if self.newer == 1 else "lines aren't"
+            left_out = f": {self.newer:,} {are} understood and left out"
+            lines.append(
+                f"written by a newer HiveMind (version {self.newer_version}, this one reads {VERSION});"
+                f" update to see all{left_out if self.newer else '; everything that is known here is read'}"
+            )
         if self.guessed:
             lines.append(f"its first line can't be read, so times of day are guessed by {self.guessed}")
         if self.bad_lines:
@@ -81,17 +87,6 @@ class Damage:
         lines += _some(self.unread)
         lines += _some(self.others)
         return lines
-
-    def _version_messages(self) -> list[str]:
-        if not self.newer_version:
-            return []
-        text = (
-            f"written by a newer HiveMind (version {self.newer_version}, this one reads {VERSION}); update to see all"
-        )
-        if self.newer:
-            are = "line isn't" if self.newer == 1 else "lines aren't"
-            return [f"{text}: {self.newer:,} {are} understood and left out"]
-        return [f"{text}; everything that is known here is read"]
 
 
 def _some(texts: list[str]) -> list[str]:

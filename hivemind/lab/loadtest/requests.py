@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from sys import intern
@@ -122,7 +123,9 @@ class JournalRequests:
                 more = f" and {len(known) - 8} more" if len(known) > 8 else ""
                 hint = did_you_mean(name, known) or f"; there are {', '.join(sorted(known)[:8])}{more}"
                 raise UsageError(f"--agents: {name[:80]!r} sent nothing in this journal{hint}")
-        chosen = [request for request in found if _wanted(request, selection)][: selection.most]
+        agents = selection.agents or known
+        begin_s, end_s = selection.from_s or 0.0, math.inf if selection.to_s is None else selection.to_s
+        chosen = [each for each in found if each.agent in agents and begin_s <= each.at_s <= end_s][: selection.most]
         if not chosen:
             length = found[-1].at_s
             raise UsageError(f"no request is chosen; the journal's come from 0 to {length:.1f} s after it began")
@@ -188,10 +191,3 @@ def wall_s(requests: Iterable[RecordedRequest]) -> float:
     """Return the time from the first request to the last end, as recorded."""
     spans = [(request.at_s, request.at_s + (request.recorded.took_s or 0.0)) for request in requests]
     return max(end for _, end in spans) - min(begin for begin, _ in spans) if spans else 0.0
-
-
-def _wanted(request: RecordedRequest, selection: Selection) -> bool:
-    if selection.agents and request.agent not in selection.agents:
-        return False
-    begin_s, end_s = selection.from_s, selection.to_s
-    return (begin_s is None or begin_s <= request.at_s) and (end_s is None or request.at_s <= end_s)

@@ -174,7 +174,7 @@ class Exchange:
 
     async def _read_error(self, message: OutgoingRequest, response: UpstreamResponse) -> str:
         """Return the kind of the error that was answered."""
-        error = ""
+        error = FailureKind.CLIENT_ERROR.value
         body = bytearray()
         try:
             while len(body) < _ERROR_LIMIT and (data := await response.read()):
@@ -182,9 +182,7 @@ class Exchange:
         except UpstreamError as broken:
             error = self._kind(broken)
         failure = classify(response.status, response.headers, bytes(body), self.wall())
-        if failure is not None:
-            error = failure.kind.value
-        return error or FailureKind.CLIENT_ERROR.value
+        return error if failure is None else failure.kind.value
 
     async def _read_answer(
         self, message: OutgoingRequest, response: UpstreamResponse, began: float
@@ -216,11 +214,7 @@ class Exchange:
 
 
 async def run_load_test(
-    journal: Path,
-    plan: LoadTestPlan,
-    target: Target,
-    environ: Mapping[str, str],
-    settings: Settings,
+    journal: Path, plan: LoadTestPlan, target: Target, environ: Mapping[str, str], settings: Settings
 ) -> LoadTestResult:
     """Send what is planned; `settings` tell how to connect, `environ` has the API keys.
 

@@ -1,7 +1,9 @@
-"""Runs the real scheduler on a recording in virtual time, by a heap of timed happenings.
+"""Simulates recorded traffic under other settings: runs the real scheduler in virtual time, by a heap of timed
+happenings.
 
 Each request arrives as long after the step that it followed as it did in the recording; the scheduler grants it, and
-the fitted provider decides how its attempts end.
+the fitted provider decides how its attempts end. A simulated run can be written as a journal, which commands take like
+a recorded one.
 """
 
 from __future__ import annotations
@@ -10,10 +12,19 @@ import heapq
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
+from pathlib import Path
+from typing import Literal
 
+from hivemind import __version__
+from hivemind.errors import UsageError
+from hivemind.journal.codec import line_of
+from hivemind.journal.figures import Figures, Tally
+from hivemind.journal.files import SUFFIX
+from hivemind.journal.read.reader import gc_paused
+from hivemind.journal.records import JournalEnded
 from hivemind.lab.fit.limits import limiters
 from hivemind.lab.fit.provider import ProviderModel
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes
@@ -25,7 +36,11 @@ from hivemind.scheduler.events import Event
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Price, Usage
+from hivemind.store.atomic import output_file
 
+Faults = Literal["recorded", "drawn"]
+"""`recorded`: each request has the faults that it had; `drawn`: faults and latencies are drawn by a seed from what was
+fitted."""
 _DIGITS = 6
 """Times are rounded to so many decimals for ordering, so that rounding errors don't reorder simultaneous happenings."""
 _SHORTEST_S = 2e-6
@@ -257,12 +272,9 @@ class Simulation:
 
     def _recorded_draw(self, request: RequestStep, attempt: int) -> float | None:
         """Return the random number behind the recorded retry delay: equation 4 of the paper, solved for it."""
-        if self._draws or attempt > len(request.attempts):
-            return None
-        retry_in_s = request.attempts[attempt - 1].retry_in_s
-        if retry_in_s is None:
-            return None
-        return (retry_in_s / self._trace.began.config.retry.base_s) % 1.0
+        recorded = not self._draws and attempt <= len(request.attempts)
+        retry_in_s = request.attempts[attempt - 1].retry_in_s if recorded else None
+        return None if retry_in_s is None else (retry_in_s / self._trace.began.config.retry.base_s) % 1.0
 
     def _leave(self, run: _Run, attempt: int, now: float) -> None:
         """Let the client leave; during an attempt only in that very attempt."""
@@ -382,3 +394,82 @@ class Simulation:
             for event in scheduler.events:
                 self._on_event(event)
             scheduler.events.clear()
+
+
+# --- Simulated runs -----------------------------------------------------------------------------------------------
+
+
+def simulate(
+    recording: Recording,
+    changes: Sequence[Change] = (),
+    *,
+    seed: int = 0,
+    faults: Faults = "recorded",
+    price: Price | None = None,
+    on_event: Callable[[Event], object] | None = None,
+) -> Figures:
+    """Run a recording's traffic through the scheduler with these changes, and return its figures.
+
+    The same arguments give the same figures. `on_event` is called with each event, on the clock of the recording. Takes
+    up to some seconds without reading a clock; not for an event loop.
+
+    Raises: UsageError: the changes don't go together.
+    """
+    tally = Tally(price)
+
+    def on_each(event: Event) -> None:
+        tally.apply(event)
+        if on_event is not None:
+            on_event(event)
+
+    take = tally.apply if on_event is None else on_each
+    simulation = Simulation(
+        recording, changes, take, seed=seed, draws=faults == "drawn", price=price, sampled=on_event is not None
+    )
+    with gc_paused():
+        simulation.run()
+    return tally.figures()
+
+
+def write_journal(
+    recording: Recording, changes: Sequence[Change], path: Path, faults: Faults, seed: int, *, force: bool = False
+) -> Figures:
+    """Simulate a recording and write its events atomically, readable for this user only.
+
+    Raises: UsageError: the file can't be written, or exists and `force` is off.
+    """
+    path = writable(path, force=force)
+    config, _ = apply_changes(changes, recording.began.config, next(iter(recording.lanes.values())))
+    program = f"hivemind {__version__}"
+    first = replace(
+        recording.began, journal=path.stem, part=1, program=program, config=config, bodies=False, source="what-if"
+    )
+    ends_at = recording.began.at
+    with output_file(path, f"--out {path}") as file:
+
+        def record(event: Event) -> None:
+            nonlocal ends_at
+            ends_at = max(ends_at, event.at)
+            file.write(line_of(event))
+
+        file.write(line_of(first))
+        figures = simulate(recording, changes, seed=seed, faults=faults, on_event=record)
+        file.write(line_of(JournalEnded(ends_at)))
+    return figures
+
+
+def writable(path: Path, *, force: bool = False) -> Path:
+    """Return the path with the suffix of journals.
+
+    Raises: UsageError: the file exists and `force` is off, or it can't be written.
+    """
+    named = path
+    if path.suffix != SUFFIX and not path.is_dir():
+        path = path.with_name(path.name + SUFFIX)
+    if path.is_dir():
+        raise UsageError(f"--out {named}: can't be written (is a folder)")
+    if path.exists() and not force:
+        raise UsageError(f"--out {path}: is there already; --force writes over it")
+    if not path.parent.is_dir():
+        raise UsageError(f"--out {path}: can't be written (no such folder)")
+    return path

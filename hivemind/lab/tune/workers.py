@@ -19,7 +19,7 @@ from hivemind.errors import HiveMindError, UsageError
 from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.whatif import Faults, simulate
+from hivemind.lab.simulate.simulation import Faults, simulate
 from hivemind.prices import Prices
 from hivemind.scheduler.types import Price
 

@@ -19,7 +19,7 @@ from hivemind.journal.figures import Figures
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.simulate.overrides import Change, value_in
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.whatif import simulate
+from hivemind.lab.simulate.simulation import simulate
 from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.operator.knobs import KNOBS
