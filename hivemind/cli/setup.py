@@ -14,7 +14,7 @@ from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
 from hivemind.control.discovery import is_loopback
 from hivemind.errors import UsageError
-from hivemind.setup.clients import CLIENTS, Client, Instructions, instructions
+from hivemind.setup.clients import CLIENTS, Instructions, instructions
 from hivemind.text.shells import SHELLS, shell_of
 from hivemind.text.suggest import did_you_mean
 
@@ -31,7 +31,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     if namespace.client is None:
-        print(listing(CLIENTS.values()), end="")
+        rows = [(client.name, f"{client.title}: {client.summary}") for client in CLIENTS.values()]
+        print(f"hivemind setup CLIENT prints what to paste where. CLIENT is one of\n\n{_aligned(rows, indent='  ')}")
         return 0
     name = namespace.client
     if name not in CLIENTS:
@@ -69,12 +70,6 @@ def as_text(found: Instructions) -> str:
         blocks += [_wrapped(f"{snippet.where}:"), snippet.text] if snippet.text else [_wrapped(snippet.where)]
     blocks.append(_aligned(found.facts))
     return "\n\n".join(blocks) + "\n"
-
-
-def listing(clients: Iterable[Client]) -> str:
-    """What `hivemind setup` prints, with a line end."""
-    rows = [(client.name, f"{client.title}: {client.summary}") for client in clients]
-    return f"hivemind setup CLIENT prints what to paste where. CLIENT is one of\n\n{_aligned(rows, indent='  ')}\n"
 
 
 def _aligned(rows: Iterable[tuple[str, str]], *, indent: str = "") -> str:
