@@ -35,7 +35,6 @@ from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import glyphs_for
-from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.whatif.process import Simulation
@@ -65,12 +64,6 @@ class ModalApp(GuestApp):
     def modal_open(self) -> bool:
         """Whether keys belong to one of the modal widgets."""
         return self.overlay.is_open or self.palette.is_open or self.line.is_open
-
-    def place_modals(self, pen: Pen) -> None:
-        """Draw what is open anew: in other colours, or on a screen of another size."""
-        for box in (self.overlay, self.palette):
-            if box.is_open:
-                box.place(pen)
 
     def scroll_modal(self, step: int) -> bool:
         """Scroll the box that is open; return whether anything is, as a line keeps the wheel from the board too."""
@@ -251,7 +244,9 @@ class ControlRoom(ModalApp, Actions):
 
     def _restyle(self) -> None:
         self._board.restyle(self.theme_variables, self._room)
-        self.place_modals(self._board.pen)
+        for box in (self.overlay, self.palette):
+            if box.is_open:
+                box.place(self._board.pen)
         self._draw_all()
 
     def complain(self, text: str) -> None:

@@ -110,6 +110,7 @@ class CommandQueue:
 
 def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
     """Return the commands that undo this one; none where nothing can."""
+    lanes = [lane.state for lane in before.lanes]
     match command:
         case cmd.SetPriority(agent):
             return [cmd.SetPriority(agent, each.priority) for each in _agents(before, agent)]
@@ -129,14 +130,13 @@ def inverse(command: cmd.Command, before: Snapshot) -> list[cmd.Command]:
         case cmd.SetTaskPriority(task):
             return [cmd.SetTaskPriority(task, each.own_priority) for each in before.tasks if each.id == task]
         case cmd.Tune(knob, _, upstream):
-            old = {lane.upstream: lane.knobs[knob] for lane in _lanes(before, upstream) if knob in lane.knobs}
+            tuned = [lane for lane in lanes if upstream in (None, lane.upstream) and knob in lane.knobs]
+            old = {lane.upstream: lane.knobs[knob] for lane in tuned}
             return [cmd.Tune(knob, value, name) for name, value in old.items()]
-        case cmd.PinLevel(_, lane):
-            states = [state for state in _lanes(before, None) if lane in (None, state.lane)]
-            return [cmd.PinLevel(_pinned_level(state), state.lane) for state in states]
-        case cmd.SetCircuit(_, lane):
-            states = [state for state in _lanes(before, None) if lane in (None, state.lane)]
-            return [cmd.SetCircuit(_circuit_mode(state), state.lane) for state in states]
+        case cmd.PinLevel(_, name):
+            return [cmd.PinLevel(_pinned_level(lane), lane.lane) for lane in lanes if name in (None, lane.lane)]
+        case cmd.SetCircuit(_, name):
+            return [cmd.SetCircuit(_circuit_mode(lane), lane.lane) for lane in lanes if name in (None, lane.lane)]
         case cmd.PauseAdmissions(paused):
             return [cmd.PauseAdmissions(not paused)]
         case cmd.Drain(draining):
@@ -154,10 +154,6 @@ def _budget(name: str | None, state: BudgetState | None) -> cmd.SetBudget:
     per = next((each for each in get_args(Period) if each == state.per), None)
     covers = next((each for each in get_args(Covers) if each == state.covers), None)
     return cmd.SetBudget(name, state.tokens, state.dollars, per, covers)
-
-
-def _lanes(snapshot: Snapshot, upstream: str | None) -> list[LaneState]:
-    return [lane.state for lane in snapshot.lanes if upstream in (None, lane.state.upstream)]
 
 
 def _pinned_level(state: LaneState) -> float | None:

@@ -179,7 +179,7 @@ def file_lines(changes: Sequence[Change]) -> list[str]:
     lines: list[str] = []
     table = ""
     for change in sorted((each for each in changes if not each.name.startswith("agent.")), key=_section):
-        section, _, key = change.name.rpartition(".")
+        section, key = _section(change)
         if section != table:
             lines.append(f"[{section}]")
             table = section

@@ -101,11 +101,6 @@ class MonitorReport:
     watching: bool = True
     """Always; earlier versions reported here that they couldn't time Textual's tasks."""
 
-    @property
-    def worst_s(self) -> float:
-        """The longest step's wall time; 0 where none took a millisecond."""
-        return self.worst[0].wall_s if self.worst else 0.0
-
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:

@@ -32,8 +32,8 @@ class LineTable(Widget):
     ALLOW_SELECT: ClassVar[bool] = False
     """Textual selects text where it knows its offsets, which rows don't have; a double click would mark everything."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         # Textual's links change their look under the mouse, and the whole widget is painted again for that.
         self.set_reactive(LineTable.auto_links, False)
         self.rows: Sequence[Strip] = ()
