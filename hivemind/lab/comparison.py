@@ -63,10 +63,9 @@ class Spread:
 
 def spread(values: Sequence[float]) -> Spread:
     """Return mean and interval of at least one independent figure."""
-    mean = fmean(values)
-    if len(values) == 1:
-        return Spread(mean, 0.0, 1)
-    return Spread(mean, student_t(len(values) - 1) * stdev(values) / math.sqrt(len(values)), len(values))
+    runs = len(values)
+    half = student_t(runs - 1) * stdev(values) / math.sqrt(runs) if runs > 1 else 0.0
+    return Spread(fmean(values), half, runs)
 
 
 def student_t(degrees: int) -> float:

@@ -13,7 +13,6 @@ from typing import Literal
 from hivemind.console import printable
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.events import AttemptFailed
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
@@ -155,7 +154,8 @@ def rows(requests: Iterable[ExportedRequest], wall: Callable[[float], float], pr
 def _cells(request: ExportedRequest, wall: Callable[[float], float], price: Price) -> list[str]:
     arrived, last = request.arrived, request.attempts[-1] if request.attempts else None
     dollars = _dollars(request, price)
-    faults = [_fault(each.failed) for each in request.attempts if each.failed is not None]
+    failed = [each.failed for each in request.attempts if each.failed is not None]
+    faults = [each.kind.value if each.status is None else f"{each.status} {each.kind.value}" for each in failed]
     return [
         moment(wall(arrived.at)),
         _safe(arrived.agent),
@@ -194,10 +194,6 @@ def _dollars(request: ExportedRequest, price: Price) -> float | None:
                 return None
             total = (total or 0.0) + cost
     return total
-
-
-def _fault(failed: AttemptFailed) -> str:
-    return f"{'' if failed.status is None else f'{failed.status} '}{failed.kind.value}"
 
 
 def moment(wall: float, *, precision: Literal["milliseconds", "microseconds"] = "milliseconds") -> str:

@@ -281,10 +281,8 @@ class Recorder:
     # --- Parts ----------------------------------------------------------------------------------------------------
 
     def _is_due(self) -> bool:
-        if self._in_part >= self._limits.max_bytes:
-            return True
         too_old = self._loop.time() - self._part_at >= self._limits.max_age_s
-        return too_old and self._in_part > 0
+        return self._in_part >= self._limits.max_bytes or (too_old and self._in_part > 0)
 
     def _catch_up(self, at: float) -> None:
         """Write the whole state after a gap: else requests that ended in it would stay open for ever."""

@@ -102,16 +102,12 @@ class Sender:
             for number in roots:
                 message = self._build(requests[number])  # before it is due, because it may take a moment
                 due = self._began + (requests[number].at_s - first_s) / self._speed
-                await self._until(due)
+                await asyncio.sleep(max(0.0, due - self._clock()))  # at least once, so that other tasks run
                 group.create_task(self._send_one(group, number, message, due))
-
-    async def _until(self, due: float) -> None:
-        """Sleep until then, at least once, so that other tasks run."""
-        await asyncio.sleep(max(0.0, due - self._clock()))
 
     async def _later(self, group: asyncio.TaskGroup, number: int, due: float) -> None:
         message = self._build(self._requests[number])
-        await self._until(due)
+        await asyncio.sleep(max(0.0, due - self._clock()))
         await self._send_one(group, number, message, due)
 
     async def _send_one(

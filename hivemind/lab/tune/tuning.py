@@ -288,7 +288,9 @@ class Tuner:
         for place in range(len(self.recorded)):
             part = slice(place * seeds, (place + 1) * seeds)
             was, now = against[part], runs[part]
-            violations.append((f"finished in {place}", float(_finished(was) - _finished(now))))
+            violations.append(
+                (f"finished in {place}", float(sum(run.finished for run in was) - sum(run.finished for run in now)))
+            )
             violations.append((f"unanswered in {place}", float(_unanswered(now) - _unanswered(was))))
         return Candidate(changes, tuple(runs), cost(self.plan.goal, runs), tuple(violations))
 
@@ -308,10 +310,6 @@ def _ranked(tried: Iterable[Candidate]) -> list[Candidate]:
 
 def _without(changes: tuple[Change, ...], *undone: Change) -> tuple[Change, ...]:
     return tuple(each for each in changes if each not in undone)
-
-
-def _finished(runs: Sequence[Figures]) -> int:
-    return sum(run.finished for run in runs)
 
 
 def _unanswered(runs: Sequence[Figures]) -> int:
