@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from tui.decks import Deck, recording, write
 from tui.keyboard import keyboard
 from tui.kit import TERMINAL, piloted, press, room, screen, seen, settle, wait_until, whole_screen
-from tui.trials import BETA, CEILING, LOOKED, Made, usual
+from tui.trials import BETA, CEILING, LOOKED, Made, pid_of, usual
 from tui.worlds import FakeSource, world
 
 from hivemind.journal.index.player import Player
@@ -271,10 +271,10 @@ async def test_what_is_being_read_is_not_read_again(tmp_path: Path) -> None:
     path = write(tmp_path)
     made = Simulation()
     async with on_page(live(path), made=made) as (pilot, _):
-        await wait_until(pilot, lambda: made.pid is not None)
-        child = made.pid
+        await wait_until(pilot, lambda: pid_of(made) is not None)
+        child = pid_of(made)
         await press(pilot, "right enter")
         await wait_until(pilot, lambda: room(pilot).view.what_if.outcome is not None)
-        assert made.pid == child
+        assert pid_of(made) == child
         assert "replayed with the recorded settings" in seen(pilot, "comparison")
-    assert made.pid is None
+    assert pid_of(made) is None

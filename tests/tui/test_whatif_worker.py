@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tui.decks import AT, WALL, recording, write
-from tui.trials import BETA, CEILING, FIGURES
+from tui.trials import BETA, CEILING, FIGURES, pid_of
 
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
@@ -166,15 +166,15 @@ async def test_the_process_simulates(tmp_path: Path) -> None:
     path, simulation = str(write(tmp_path)), Simulation()
     try:
         first = (await heard(simulation, Simulate(path, (CEILING,))))[-1]
-        child = simulation.pid
+        child = pid_of(simulation)
         second = (await heard(simulation, Simulate(path, (CEILING,))))[-1]
         assert isinstance(first, WhatIfResult)
         assert first == second
-        assert simulation.pid == child is not None
+        assert pid_of(simulation) == child is not None
         assert first.recorded.figures.requests == first.replayed.figures.requests == 36
     finally:
         await simulation.aclose()
-    assert simulation.pid is None
+    assert pid_of(simulation) is None
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ async def test_whoever_gives_up_ends_the_child(tmp_path: Path) -> None:
     asking = asyncio.create_task(simulation.ask(ReadRecording("x"), lambda _: computes.set()))
     async with asyncio.timeout(60):
         await computes.wait()
-    child = simulation.pid
+    child = pid_of(simulation)
     asking.cancel()
     simulation._command = Simulation()._command
     try:

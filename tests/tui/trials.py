@@ -112,3 +112,8 @@ class Made(Simulation):
 def usual(question: Question) -> Sequence[Message]:
     """A recording that can be read, and an answer to every question."""
     return [outcome(*question.changes)] if isinstance(question, Simulate) else [LOOKED]
+
+
+def pid_of(simulation: Simulation) -> int | None:
+    """The process id of its child; None if there is none."""
+    return None if simulation._child is None else simulation._child.process.pid

@@ -168,8 +168,6 @@ SIGNS: Mapping[str, Sign] = {
     "bad": Sign("cross", "", "bad", ""),
     "serving": Sign("dot", "SERVING", "ok", ""),
     "draining": Sign("half", "DRAINING", "wait", ""),
-    "attached": Sign("dot", "ATTACHED", "info", "to a proxy that runs without this screen"),
-    "lost": Sign("cross", "LOST", "bad", "no connection to the proxy; what is shown is outdated"),
 }
 GATE_SIGNS: Mapping[str, Sign] = {
     "paused": Sign("pause", "paused", "wait", "you paused all admissions"),

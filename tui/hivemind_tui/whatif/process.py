@@ -44,11 +44,6 @@ class Simulation:
         self._turn = asyncio.Lock()
         """A cancelled question ends the child before the next one is sent."""
 
-    @property
-    def pid(self) -> int | None:
-        """The child's process id; None if there is none."""
-        return None if self._child is None else self._child.process.pid
-
     async def ask(self, question: Question, on_message: Callable[[Message], None]) -> None:
         """Pass on every message until the question is answered; a failure of the child is an answer too."""
         async with self._turn:
