@@ -79,5 +79,6 @@ def _recorded(proxy: Proxy, path: Path | None, wall: Callable[[], float]) -> Ite
     finally:
         engine.record = None
         events.append(JournalEnded(engine.now()))
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with output_file(path, str(path)) as file:
             file.writelines(map(line_of, events))
