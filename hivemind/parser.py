@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from hivemind.errors import UsageError
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 
 
 class Parser(argparse.ArgumentParser):

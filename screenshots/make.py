@@ -38,7 +38,7 @@ from hivemind_mock.bench.runs import Run, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.keys.keymap import BY_ID, here
-from hivemind_tui.loop.frame_rate import Pace
+from hivemind_tui.loop.loop_lag import Pace
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.replay_app import CONVERTER, ReplayRoom, placed_text
 from hivemind_tui.sources.base import Local

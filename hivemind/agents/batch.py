@@ -15,8 +15,7 @@ from hivemind.agent_names import same
 from hivemind.agents.attempts import TaskProcess
 from hivemind.agents.batch_context import WHO, BatchContext, RunnerNote, TaskOutcome
 from hivemind.agents.batch_job import GRACE_S, TaskRun
-from hivemind.agents.plan import Plan
-from hivemind.agents.plan_document import PlanError
+from hivemind.agents.plan import Plan, PlanError
 from hivemind.agents.progress import BatchProgress, TaskRow
 from hivemind.api_types import ClaimRequest, TaskState
 from hivemind.control.client import ANSWER_WITHIN_S, ControlError

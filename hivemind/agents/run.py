@@ -24,7 +24,7 @@ from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 
 _FROM_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)
 _CAUGHT = (*_FROM_KEYBOARD, signal.SIGTERM, signal.SIGHUP)

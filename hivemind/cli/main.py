@@ -17,7 +17,7 @@ from hivemind.cli.plugin import GROUP, Command
 from hivemind.console import guarded_output, print_note
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.parser import COMPLETED_SHELLS, Parser, completion_of
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -15,8 +15,8 @@ from hivemind.cli.plugin import Command
 from hivemind.control.discovery import is_loopback
 from hivemind.errors import UsageError
 from hivemind.setup.clients import CLIENTS, Instructions, instructions
+from hivemind.text.humanise import did_you_mean
 from hivemind.text.shells import SHELLS, shell_of
-from hivemind.text.suggest import did_you_mean
 
 _WIDTH = 80
 _URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?")

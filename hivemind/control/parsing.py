@@ -12,7 +12,7 @@ import msgspec
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Priority
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.records import JournalBegan
 from hivemind.providers.times import parse_duration, parse_number
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 
 FOLDER = "journals"
 SUFFIX = ".jsonl"

@@ -12,9 +12,8 @@ from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.outline import SHORT
 from hivemind.providers.paths import METHOD_OVERRIDES, dialect_for, is_free
-from hivemind.proxy.asgi import Scope
+from hivemind.proxy.asgi import Scope, StepRunner
 from hivemind.proxy.routing import Routes
-from hivemind.proxy.step_runner import StepRunner
 from hivemind.redaction.text import redact
 from hivemind.redaction.values import credentials_in
 from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, sanitized_facts
@@ -131,8 +130,6 @@ def proven_agent(claims: Claims, tokens: tuple[bytes, ...]) -> str | None:
 
 class UnknownPaths:
     """Logs each shape of path once, so that an operator learns what is scheduled by a guess at its size."""
-
-    __slots__ = ("_logged",)
 
     def __init__(self) -> None:
         self._logged: set[str] = set()

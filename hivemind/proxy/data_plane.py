@@ -9,31 +9,32 @@ import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hivemind.journal.write.bodies import Bodies
 from hivemind.proxy.access import AccessPolicy, is_preflight, preflight_headers, with_cors
-from hivemind.proxy.asgi import Receive, Scope, Send, not_http
+from hivemind.proxy.asgi import Receive, Scope, Send, StepRunner, not_http
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.calls import TOKEN_HEADER, CallReader, is_short, proven_agent, shown_tokens
-from hivemind.proxy.client_retries import ClientRetries
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange
-from hivemind.proxy.keepalive import KeepaliveTiming
 from hivemind.proxy.reply import in_pieces
 from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.server_protocol import Cycle
-from hivemind.proxy.step_runner import StepRunner
+from hivemind.proxy.streaming import KeepaliveTiming
 from hivemind.settings import Settings
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
-from hivemind.wire.identity import Claims
+from hivemind.wire.identity import CREDENTIAL_HEADERS, Claims
 from hivemind.wire.recent_heads import RecentHeads, size_of_head
 from hivemind.wire.request_head import RequestPath, RequestRefused, fields, for_client, parse_path, value
 
 Fields = Mapping[bytes, bytes]
 
+PARALLEL_WITHIN_S = 1.0
+"""An equal request of the same agent within this time counts as parallel: a client that times out waits longer, and a
+program on a busy machine needs some time to send parallel requests."""
 MAX_CACHED_HEADS = 512
 MAX_CACHED_HEAD = 16 << 10
 """Bytes in memory of the largest head that is cached."""
@@ -283,7 +284,7 @@ class DataPlane:
             return False
         cycle.take_body()
         self._count()
-        DirectExchange(self._arrive(call, head, cycle.scope, cycle.send), cycle, self._run, self._over).begin()
+        DirectExchange(self._arrive(call, head, cycle.scope, cycle.send), cycle, self._run, self._over)
         return True
 
     def _over(self, exchange: Exchange) -> None:
@@ -291,70 +292,59 @@ class DataPlane:
         self._discount()
 
 
+@dataclass(slots=True, eq=False)
 class DirectExchange:
     """Serves one request by callbacks while that suffices: it is granted at once, and its answer comes whole. With
     anything else, a task goes on from there. `over` is called once."""
 
-    __slots__ = ("_cycle", "_exchange", "_over", "_response", "_run")
+    exchange: Exchange
+    cycle: Cycle
+    run: Callable[[Exchange, Scope, Receive], Awaitable[None]]
+    over: Callable[[Exchange], None]
+    _response: StartedResponse = field(init=False)
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        cycle: Cycle,
-        run: Callable[[Exchange, Scope, Receive], Awaitable[None]],
-        over: Callable[[Exchange], None],
-    ) -> None:
-        self._exchange = exchange
-        self._cycle = cycle
-        self._run = run
-        self._over = over
-        self._response: StartedResponse | None = None
-
-    def begin(self) -> None:
-        """Send the request, or start the task."""
-        self._response = self._exchange.begin()
-        if self._response is None:
-            self._cycle.run_in_task(self._in_task)
+    def __post_init__(self) -> None:
+        response = self.exchange.begin()
+        if response is None:
+            self.cycle.run_in_task(self._in_task)
         else:
-            self._response.watch(self._progressed)
-            self._cycle.client_gone.watch(self._leave)
+            self._response = response
+            response.watch(self._progressed)
+            self.cycle.client_gone.watch(self._leave)
 
     def _progressed(self) -> None:
         """Pass the answer on if it is whole; have a task read it unless it soon will be."""
-        response, exchange = self._response, self._exchange
-        assert response is not None
+        response, exchange = self._response, self.exchange
         body = response.whole
         comes_whole = response.status == 200 and not in_pieces(response.headers, exchange.call.facts)
         if body is None and comes_whole and response.growing:
             return
-        self._unwatch(response)
+        self._unwatch()
         try:
             answered = body is not None and exchange.answered_whole(body)
         except BaseException:
-            self._cycle.transport.abort()
-            self._over(exchange)
+            self.cycle.transport.abort()
+            self.over(exchange)
             raise
         if answered:
-            self._over(exchange)
+            self.over(exchange)
         else:
-            self._cycle.run_in_task(self._in_task)
+            self.cycle.run_in_task(self._in_task)
 
     def _leave(self) -> None:
-        response = self._response
-        assert response is not None
-        self._unwatch(response)
-        self._exchange.leave()
-        self._over(self._exchange)
+        self._unwatch()
+        self.exchange.leave()
+        self.over(self.exchange)
 
-    def _unwatch(self, response: StartedResponse) -> None:
-        response.watch(None)
-        self._cycle.client_gone.forget(self._leave)
+    def _unwatch(self) -> None:
+        self._response.watch(None)
+        self.cycle.client_gone.forget(self._leave)
 
     async def _in_task(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await self._run(self._exchange, scope, receive)
+            await self.run(self.exchange, scope, receive)
         finally:
-            self._over(self._exchange)
+            self.over(self.exchange)
 
 
 async def relay(call: Call, writer: ResponseWriter) -> None:
@@ -378,3 +368,49 @@ async def relay(call: Call, writer: ResponseWriter) -> None:
         return
     finally:
         response.close()
+
+
+class ClientRetries:
+    """Exchanges that wait for a slot: a client that gives up and sends the same request again joins the first.
+
+    Queued as a request of its own, the retry would be paid for twice. But equal bytes at the same moment may also be
+    intended: several samples of one prompt. So a request only counts as a retry when the client says so
+    (`x-stainless-retry-count`), or when an agent that is known by more than its credential repeats it after a while.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[Exchange]] = {}
+
+    def add(self, exchange: Exchange) -> None:
+        """Add an exchange that waits."""
+        self._waiting.setdefault(exchange.call.identity.agent, []).append(exchange)
+
+    def discard(self, exchange: Exchange) -> None:
+        """Remove an exchange that is over."""
+        agent = exchange.call.identity.agent
+        waiting = self._waiting.get(agent, [])
+        if exchange in waiting:
+            waiting.remove(exchange)
+        if not waiting:
+            self._waiting.pop(agent, None)
+
+    def original(self, call: Call, now: float) -> Exchange | None:
+        """Return the waiting exchange that this call retries."""
+        counted = call.head.client.retry_count
+        if counted == 0 or (counted is None and not call.identity.named):
+            return None  # the common case, decided before thousands of waiting exchanges are compared
+        alike = [each for each in self._waiting.get(call.identity.agent, ()) if _same(each.call, call)]
+        if not counted and alike and max(each.ticket.arrived_at for each in alike) > now - PARALLEL_WITHIN_S:
+            return None  # one more parallel request
+        return next((each for each in alike if each.ticket.waiting), None)
+
+
+def _same(one: Call, other: Call) -> bool:
+    if (one.head.lane, one.head.method, one.head.target) != (other.head.lane, other.head.method, other.head.target):
+        return False
+    # A lane may be shared by several credentials; none may see the answer to another one.
+    return one.body == other.body and _credentials(one) == _credentials(other)
+
+
+def _credentials(call: Call) -> list[tuple[bytes, bytes]]:
+    return [pair for pair in call.head.headers if pair[0] in CREDENTIAL_HEADERS]

@@ -16,13 +16,18 @@ from hivemind.providers.base import Limits, Steps, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.limits import read_limits
-from hivemind.proxy.asgi import Send
+from hivemind.proxy.asgi import Send, StepRunner
 from hivemind.proxy.engine import Engine
-from hivemind.proxy.keepalive import KeepaliveSender, KeepaliveTiming
 from hivemind.proxy.reply import FailedReply, ReplyBuffer, in_pieces, mismatch_of, mismatch_text, read_up_to, write
 from hivemind.proxy.response_writer import ResponseWriter
-from hivemind.proxy.step_runner import StepRunner
-from hivemind.proxy.streaming import ProgressReporter, Splice, output_tokens, usage_so_far
+from hivemind.proxy.streaming import (
+    KeepaliveSender,
+    KeepaliveTiming,
+    ProgressReporter,
+    Splice,
+    output_tokens,
+    usage_so_far,
+)
 from hivemind.scheduler.ledger import warning_of
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Usage

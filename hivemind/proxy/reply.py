@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.encoding import Decoder
 from hivemind.providers.taps import form_of
+from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.response_writer import ResponseWriter
-from hivemind.proxy.step_runner import StepRunner
 from hivemind.upstream.base import Truncated, UpstreamResponse
 from hivemind.wire.request_head import Headers, value
 

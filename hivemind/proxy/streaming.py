@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from hivemind.providers.base import Steps, Tap, TapState
+from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.proxy.server_protocol import Cycle
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage
@@ -17,37 +18,34 @@ EVERY_S = 0.5
 _CHARS_PER_TOKEN = 4
 
 
+@dataclass(slots=True, eq=False)
 class Splice:
     """Writes what comes from upstream to one client at once, without a task in between, and has the tap read it."""
 
-    __slots__ = ("_cycle", "_progress", "_response", "_stopped", "_tap")
-
-    def __init__(self, response: NativeResponse, cycle: Cycle, tap: Tap, progress: ProgressReporter) -> None:
-        self._response = response
-        self._cycle = cycle
-        self._tap = tap
-        self._progress = progress
-        self._stopped: asyncio.Future[Steps | None] | None = None
+    response: NativeResponse
+    cycle: Cycle
+    tap: Tap
+    progress: ProgressReporter
+    _stopped: asyncio.Future[Steps | None] = field(init=False)
 
     async def run(self) -> Steps | None:
         """Pass data on until something must be waited for: the client, which takes nothing; the end of the stream; or
         long work of the tap, which is returned."""
         self._stopped = asyncio.get_running_loop().create_future()
-        self._response.watch(self._passed)
+        self.response.watch(self._passed)
         try:
             self._passed()  # what has come meanwhile, or the end
             return await self._stopped
         finally:
-            self._response.watch(None)
+            self.response.watch(None)
 
     def _passed(self) -> None:
-        response, cycle, stopped = self._response, self._cycle, self._stopped
-        assert stopped is not None
+        response, cycle, stopped = self.response, self.cycle, self._stopped
         steps = None
         if data := response.take():
             cycle.pass_on(data)
-            steps = self._tap.feed(data)
-            self._progress.content()
+            steps = self.tap.feed(data)
+            self.progress.content()
         if (steps is not None or cycle.flow.write_paused or not response.growing) and not stopped.done():
             stopped.set_result(steps)
             response.watch(None)
@@ -98,3 +96,61 @@ def usage_so_far(ticket: Ticket, state: TapState | None, *, unmetered: bool) -> 
     if state.usage is not None:
         return replace(state.usage, output_tokens=max(state.usage.output_tokens, guess))
     return Usage(input_tokens=ticket.estimated_input, output_tokens=guess) if guess else None
+
+
+@dataclass(frozen=True, slots=True)
+class KeepaliveTiming:
+    """When a waiting stream is begun, and how often it gets a sign of life."""
+
+    after_s: float
+    every_s: float
+
+
+class KeepaliveSender:
+    """A timer, then a task that begins the response and sends `ping` again and again.
+
+    Nothing else may write to the response until :meth:`stop` has returned.
+    """
+
+    __slots__ = ("_every_s", "_headers", "_ping", "_task", "_timer", "_writer")
+
+    def __init__(
+        self, writer: ResponseWriter, headers: list[tuple[bytes, bytes]], ping: bytes, *, after_s: float, every_s: float
+    ) -> None:
+        self._writer = writer
+        self._headers = headers
+        self._ping = ping
+        self._every_s = every_s
+        self._task: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(after_s, self._start)
+
+    @property
+    def started(self) -> bool:
+        """Whether the response is begun, or about to be."""
+        return self._task is not None
+
+    async def stop(self) -> None:
+        """Stop, so that the caller may write."""
+        self._timer.cancel()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            # Not awaited itself: its cancellation would be taken for the caller's, and the caller's for its.
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.result()
+
+    def cancel(self) -> None:
+        """Stop without waiting, because nothing more is written."""
+        self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="keep a waiting client alive")
+
+    async def _run(self) -> None:
+        await self._writer.start(200, self._headers)
+        while True:
+            await self._writer.write(self._ping)
+            await asyncio.sleep(self._every_s)

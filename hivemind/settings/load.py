@@ -17,7 +17,7 @@ from hivemind.errors import UsageError
 from hivemind.parser import Parser
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, add_flags, find, given_flags, options, sections
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "AGENT", "URL", "TASK"))

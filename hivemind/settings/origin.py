@@ -10,11 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from hivemind.providers.base import Profile
 from hivemind.providers.profiles import GENERIC, PROFILES, profile_for
 
-FIRST_UPSTREAMS = (
-    "https://api.anthropic.com",
-    "https://api.openai.com",
-    "https://generativelanguage.googleapis.com",
-)
+FIRST_UPSTREAMS = ("https://api.anthropic.com", "https://api.openai.com", "https://generativelanguage.googleapis.com")
 """Used if no upstream is set: each request goes to the provider whose API its path belongs to."""
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)=(?P<url>.*)", re.DOTALL)

@@ -23,7 +23,7 @@ from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.settings.load import from_file_alone, from_text
 from hivemind.settings.options import Option, options
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 
 _HIDDEN = "***"
 _DIGITS = 12

@@ -447,8 +447,7 @@ def gemini(target: Target) -> Steps:
         snippets=(
             Snippet(HERE, exports(target, "GOOGLE_GEMINI_BASE_URL"), "shell"),
             in_json(
-                "In ~/.gemini/settings.json, beside what is there; gemini -p doesn't start without it",
-                GEMINI_SETTINGS,
+                "In ~/.gemini/settings.json, beside what is there; gemini -p doesn't start without it", GEMINI_SETTINGS
             ),
             dotenv("Or for every session, in ~/.gemini/.env", target, "GOOGLE_GEMINI_BASE_URL"),
         ),

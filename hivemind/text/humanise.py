@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import signal
+from collections.abc import Iterable
 
 NOTHING = "—"
 """Shown for an unknown value."""
@@ -128,3 +129,12 @@ def exit_text(code: int) -> str:
         return f"killed by {signal.Signals(-code).name}"
     except ValueError:
         return f"killed by signal {-code}"
+
+
+def did_you_mean(wrong: str, names: Iterable[str]) -> str:
+    """`; did you mean NAME?` where one of the names is close, else nothing."""
+    from difflib import get_close_matches  # on demand: most commands have nothing to suggest
+
+    folded = {name.lower(): name for name in names}
+    close = get_close_matches(wrong.lower(), folded, n=1, cutoff=0.6)
+    return f"; did you mean {folded[close[0]]}?" if close else ""

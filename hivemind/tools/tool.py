@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 from hivemind.tools.access import Caller, ProxyAccess
 
 PREFIX = "hm"

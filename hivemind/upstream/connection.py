@@ -8,9 +8,19 @@ from typing import cast
 
 import httptools
 
-from hivemind.upstream.base import Disconnected, Timeouts, Truncated, UpstreamError, UpstreamTimeout, describe, one_line
+from hivemind.upstream.base import (
+    MALFORMED,
+    SLICE,
+    Disconnected,
+    Timeouts,
+    Truncated,
+    UpstreamError,
+    UpstreamTimeout,
+    describe,
+    holds_control,
+    one_line,
+)
 from hivemind.upstream.deadline import Deadline
-from hivemind.upstream.headers import MALFORMED, SLICE, holds_control
 from hivemind.upstream.response import NativeResponse
 
 CLOSED = "the upstream client was closed"
@@ -29,29 +39,6 @@ class Connection(asyncio.Protocol):
 
     httptools' parser calls the `on_…` methods from within :meth:`data_received`.
     """
-
-    __slots__ = (
-        "_complete",
-        "_deadline",
-        "_head_only",
-        "_in_head",
-        "_keep",
-        "_loop",
-        "_parser",
-        "_poll",
-        "_pool",
-        "_received",
-        "_response",
-        "_sending",
-        "_timeouts",
-        "_transport",
-        "_unsent",
-        "_unwanted",
-        "_used",
-        "_writable",
-        "closed",
-        "idle_since",
-    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool, timeouts: Timeouts) -> None:
         self._loop = loop

@@ -21,10 +21,11 @@ from hivemind.upstream.base import (
     UpstreamRequest,
     UpstreamResponse,
     describe,
+    encode_head,
+    framed,
     is_untrusted,
 )
 from hivemind.upstream.connection import CLOSED, Connection, Pool
-from hivemind.upstream.headers import encode_head, framed
 from hivemind.upstream.origin import Origin
 from hivemind.upstream.response import NativeResponse
 

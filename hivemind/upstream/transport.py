@@ -14,6 +14,8 @@ import httpx
 from hivemind.redaction.text import mask_any_length
 from hivemind.redaction.values import credentials_of_url
 from hivemind.upstream.base import (
+    MALFORMED,
+    SLICE,
     ConnectFailed,
     Disconnected,
     Headers,
@@ -27,11 +29,13 @@ from hivemind.upstream.base import (
     UpstreamResponse,
     UpstreamTimeout,
     describe,
+    encode_head,
+    framed,
+    holds_control,
     is_untrusted,
     raisable,
 )
 from hivemind.upstream.connection import CLOSED
-from hivemind.upstream.headers import MALFORMED, SLICE, encode_head, framed, holds_control
 from hivemind.upstream.native import client_context
 from hivemind.upstream.origin import Origin, can_exist
 
@@ -41,10 +45,7 @@ _NOT_CONNECTED = (
     *(httpcore.UnsupportedProtocol, ConnectionRefusedError),
 )
 _TIMEOUTS = (httpx.TimeoutException, httpcore.TimeoutException, TimeoutError)
-_BROKEN = (
-    *(httpx.NetworkError, httpx.ProtocolError, OSError),
-    *(httpcore.NetworkError, httpcore.ProtocolError),
-)
+_BROKEN = (*(httpx.NetworkError, httpx.ProtocolError, OSError), *(httpcore.NetworkError, httpcore.ProtocolError))
 
 
 class TransportUpstream:

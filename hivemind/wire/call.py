@@ -11,9 +11,8 @@ from hivemind.providers.dialect import Dialect
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.profiles import family
 from hivemind.redaction.bodies import redact_body
-from hivemind.redaction.heads import masked_path
 from hivemind.redaction.text import identifier, label, mask_any_length, mask_values
-from hivemind.redaction.values import is_secret, longest_first, query_fields
+from hivemind.redaction.values import is_secret, longest_first, masked_path, query_fields
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, FailureKind, Request, record
 from hivemind.settings import Origin

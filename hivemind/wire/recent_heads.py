@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hivemind.redaction.heads import masked_headers, masked_method, masked_path
-from hivemind.redaction.values import credentials_in, longest_first
+from hivemind.redaction.values import credentials_in, longest_first, masked_headers, masked_method, masked_path
 from hivemind.wire.request_head import Headers, size_of
 from hivemind.world.snapshot import REQUESTS_KEPT, RequestDetail
 

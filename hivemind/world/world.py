@@ -360,9 +360,7 @@ class World:
             counts=replace(self._counts),
         )
         return Capture(
-            rest,
-            list(chain.from_iterable(map(agent_values, self._agents.values()))),
-            self._tasks.take(self._agents),
+            rest, list(chain.from_iterable(map(agent_values, self._agents.values()))), self._tasks.take(self._agents)
         )
 
     def snapshot(self, at: float) -> Snapshot:

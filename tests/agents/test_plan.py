@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.agents.plan import Plan, is_name, parse_seconds, read_plan
-from hivemind.agents.plan_document import MOST_BYTES, PlanError
+from hivemind.agents.plan import MOST_BYTES, Plan, PlanError, is_name, parse_seconds, read_plan
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec

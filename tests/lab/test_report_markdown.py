@@ -6,7 +6,7 @@ import pytest
 from lab.report_kit import EVIL, a_night, arrived, began, finished, granted, opened, run_of
 from markdown_it import MarkdownIt
 
-from hivemind.lab.report import markdown
+from hivemind.lab.report import tables
 
 NASTY = [
     EVIL,
@@ -37,7 +37,7 @@ def shown(text: str) -> str:
 @pytest.mark.parametrize("text", NASTY)
 def test_escapes(text: str) -> None:
     """Whatever a text holds, Markdown shows it letter for letter, as one paragraph."""
-    made = markdown.escaped(text)
+    made = tables.escaped(text)
     kinds = [token.type for token in MarkdownIt("commonmark").enable("table").parse(made)]
     assert kinds == ["paragraph_open", "inline", "paragraph_close"]
     assert shown(made) == " ".join(text.split())
@@ -46,7 +46,7 @@ def test_escapes(text: str) -> None:
 @pytest.mark.parametrize("text", NASTY)
 def test_escapes_in_a_cell(text: str) -> None:
     """Whatever a cell holds, it stays one cell."""
-    made = f"| a | b |\n| --- | --- |\n| {markdown.escaped(text)} | end |"
+    made = f"| a | b |\n| --- | --- |\n| {tables.escaped(text)} | end |"
     tokens = MarkdownIt("commonmark").enable("table").parse(made)
     assert [token.type for token in tokens].count("td_open") == 2
     assert " ".join(text.split()).replace("\\|", "|") in shown(made).replace("\\|", "|")
@@ -57,7 +57,7 @@ def test_escapes_in_a_cell(text: str) -> None:
 )
 def test_nothing_becomes_a_link(text: str) -> None:
     """GitHub finds mentions, links and small pictures in plain text; an unseen sign parts what it would join."""
-    made = markdown.escaped(text)
+    made = tables.escaped(text)
     assert "\N{WORD JOINER}" in made
     assert shown(made) == text
 
@@ -65,12 +65,12 @@ def test_nothing_becomes_a_link(text: str) -> None:
 @pytest.mark.parametrize("text", ["11:06:40", "5 min 10 s", "$0.15", "41.8k"])
 def test_numbers_and_times_stay_as_they_are(text: str) -> None:
     """Times of day and numbers have no unseen signs in them."""
-    assert markdown.escaped(text).replace("\\$", "$") == text
+    assert tables.escaped(text).replace("\\$", "$") == text
 
 
 def test_summary() -> None:
     """The summary has the headline, what was saved, faults, waits and settings, in tables that GitHub takes."""
-    text = markdown.build(run_of(a_night()))
+    text = tables.build(run_of(a_night()))
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     assert [token.type for token in tokens].count("table_open") == 4
     for told in (
@@ -89,7 +89,7 @@ def test_summary() -> None:
 def test_summary_of_hostile_names() -> None:
     """Names from outside stay text in the summary."""
     events = [opened(), arrived(0, 1, EVIL, model=EVIL), granted(0, 1, EVIL), finished(1, 1, EVIL)]
-    text = markdown.build(run_of(events, began(journal=f"{EVIL} | # x")), f"{EVIL}\n\n# big")
+    text = tables.build(run_of(events, began(journal=f"{EVIL} | # x")), f"{EVIL}\n\n# big")
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     assert [token.content for token in tokens if token.type == "html_block"] == ["<!-- HiveMind report -->\n"]
     assert [token.tag for token in tokens if token.type == "heading_open"] == ["h3"]
@@ -97,4 +97,4 @@ def test_summary_of_hostile_names() -> None:
 
 def test_summary_of_nothing() -> None:
     """A journal without a request has a summary too."""
-    assert "| requests | 0 |" in markdown.build(run_of([]))
+    assert "| requests | 0 |" in tables.build(run_of([]))

@@ -11,7 +11,7 @@ from proxy.kit import Play, Raw, Running, playing, proxying, raw, request
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunked
 from upstream.scripted import Scripted, serving
 
-from hivemind.proxy import client_retries
+from hivemind.proxy import data_plane
 
 TARGET = "/agent/alice/v1/messages"
 FIRST = b'{"model":"m","messages":[]}'
@@ -98,7 +98,7 @@ async def test_nobody_left(order: tuple[int, int]) -> None:
 
 async def test_named_agent_that_repeats_itself_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent with a name of its own, whose client doesn't count its retries, joins too once some time has passed."""
-    monkeypatch.setattr(client_retries, "PARALLEL_WITHIN_S", 0.0)
+    monkeypatch.setattr(data_plane, "PARALLEL_WITHIN_S", 0.0)
     async with busy([ANSWER]) as (proxy, upstream, gate), raw(proxy.port) as one, raw(proxy.port) as two:
         await queued(proxy, one, PLAIN_BODY, depth=1)
         await joined(proxy, two, PLAIN_BODY)
@@ -109,7 +109,7 @@ async def test_named_agent_that_repeats_itself_later(monkeypatch: pytest.MonkeyP
 
 async def test_a_slow_burst_is_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests of which each comes shortly after the one before it are parallel, however long all of them take."""
-    monkeypatch.setattr(client_retries, "PARALLEL_WITHIN_S", 60.0)
+    monkeypatch.setattr(data_plane, "PARALLEL_WITHIN_S", 60.0)
     async with busy([ANSWER]) as (proxy, upstream, gate), contextlib.AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(raw(proxy.port)) for _ in range(3)]
         for depth, one in enumerate(clients, 1):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hivemind.proxy.day_clock import STEADY_S, DayClock
+from hivemind.proxy.engine import STEADY_S, DayClock
 
 HOUR_S = 3600.0
 DAY_S = 86400.0

@@ -14,8 +14,8 @@ from proxy.kit import Hang, Play, Running, between, client, playing, proxying, r
 from proxy.wire import ANSWER, BLOCK_START, HELLO, MESSAGE_START, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 from upstream.scripted import serving
 
-from hivemind.proxy.keepalive import KeepaliveSender
 from hivemind.proxy.response_writer import ResponseWriter
+from hivemind.proxy.streaming import KeepaliveSender
 
 MESSAGES = "/v1/messages"
 MANY = 300

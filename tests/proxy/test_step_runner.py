@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from hivemind.proxy.step_runner import StepRunner
+from hivemind.proxy.asgi import StepRunner
 
 
 async def test_one_step_in_a_turn_of_the_loop() -> None:

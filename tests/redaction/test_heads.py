@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.redaction.heads import masked_headers, masked_path
 from hivemind.redaction.text import MASK, identifier, label, mask_any_length, redact, shortened
-from hivemind.redaction.values import MOST, credentials_in, credentials_of_url
+from hivemind.redaction.values import MOST, credentials_in, credentials_of_url, masked_headers, masked_path
 
 UUID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 

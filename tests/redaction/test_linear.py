@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hivemind.redaction import heads, text, values
+from hivemind.redaction import text, values
 from hivemind.redaction.bodies import redact_body
 from hivemind.redaction.forms import FORMS, NAMED
 
@@ -29,8 +29,8 @@ WAYS: dict[str, Callable[[str], object]] = {
     "name": text.holds_key,
     "label": text.label,
     "body": lambda given: redact_body(given.encode(), ()),
-    "path": lambda given: heads.masked_path(given, given),
-    "header": lambda given: heads._by_name(b"user-agent", given.encode()),
+    "path": lambda given: values.masked_path(given, given),
+    "header": lambda given: values._by_name(b"user-agent", given.encode()),
     "header name": values.is_secret,
     "credentials": lambda given: values.credentials_in([(b"cookie", given.encode())], given.encode()),
 }
@@ -66,10 +66,10 @@ def test_a_name_of_dashes() -> None:
 
 def test_caches_hold_nothing_long() -> None:
     """They are bounded in entries, so that their keys have to be bounded in length."""
-    for cached in (text._cached_label, heads._cached_by_name):
+    for cached in (text._cached_label, values._cached_by_name):
         cached.cache_clear()
     long = "x" * 10_000
     text.label(long)
-    heads.masked_headers([(b"user-agent", long.encode())], ())
-    for cached in (text._cached_label, heads._cached_by_name):
+    values.masked_headers([(b"user-agent", long.encode())], ())
+    for cached in (text._cached_label, values._cached_by_name):
         assert cached.cache_info().currsize == 0

@@ -10,8 +10,8 @@ from world.kit import arrived, budget, granted, sampled, state, told
 
 from hivemind.scheduler.events import BudgetState, LaneState, WindowState
 from hivemind.scheduler.types import Usage, WindowKind
-from hivemind.tools.headroom import budgets_of, headroom
 from hivemind.tools.outputs import Headroom
+from hivemind.tools.proxy_tools import budgets_of, headroom
 from hivemind.world.snapshot import AgentView, LaneView, Snapshot, Totals
 
 TYPICAL = 1_000

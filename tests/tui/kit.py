@@ -15,7 +15,7 @@ from tui.worlds import FakeSource
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.board import _TURNS
 from hivemind_tui.loop.base_app import BandedScreen
-from hivemind_tui.loop.frame_rate import Pace
+from hivemind_tui.loop.loop_lag import Pace
 from hivemind_tui.widgets.line_table import LineTable
 
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}

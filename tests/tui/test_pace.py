@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind_tui.loop.frame_rate import Pace, wanted_fps
+from hivemind_tui.loop.loop_lag import Pace, wanted_fps
 
 
 def test_slower_over_ssh() -> None:

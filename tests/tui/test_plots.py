@@ -20,8 +20,7 @@ from hivemind_tui.panels import curve
 from hivemind_tui.plots.canvas import Canvas, columns, steps
 from hivemind_tui.plots.plotter import draw, time_ticks
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.protocol import ROLE_CODES, Job
-from hivemind_tui.plots.sample import job_for, mark, peaks, thin
+from hivemind_tui.plots.sample import ROLE_CODES, Job, job_for, mark, peaks, thin
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 

@@ -28,8 +28,7 @@ from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.queue import CommandQueue, confirmation
 from hivemind_tui.keys import keymap
 from hivemind_tui.loop.base_app import GuestApp
-from hivemind_tui.loop.frame_rate import Pace, wanted_fps
-from hivemind_tui.loop.loop_lag import Diagnostics, memory_mb
+from hivemind_tui.loop.loop_lag import Diagnostics, Pace, memory_mb, wanted_fps
 from hivemind_tui.loop.lossy_driver import TerminalBack
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for

@@ -54,8 +54,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    from hivemind.agents.plan import read_plan
-    from hivemind.agents.plan_document import PlanError
+    from hivemind.agents.plan import PlanError, read_plan
 
     if namespace.fresh and (namespace.resume or namespace.retry_failed):
         raise UsageError("--fresh begins anew and --resume goes on; choose one")

@@ -19,15 +19,7 @@ from hivemind.console import print_json, print_note, printable
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.redaction.text import redact
 from hivemind.scheduler.accounts import Spent
-from hivemind.store.checkpoints import (
-    Found,
-    TaskPlace,
-    Unreadable,
-    conversation,
-    folder_in,
-    latest,
-    listed,
-)
+from hivemind.store.checkpoints import Found, TaskPlace, Unreadable, conversation, folder_in, latest, listed
 from hivemind.store.token_file import state_dir
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.humanise import dollars, duration, exit_text, size, usage

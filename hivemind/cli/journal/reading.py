@@ -21,8 +21,7 @@ from hivemind.journal.read.reader import FREQUENT, Journal, Listed, listed
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 from hivemind.store.atomic import output_file
-from hivemind.text.humanise import dollars, duration, size
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean, dollars, duration, size
 from hivemind.text.table import Cell, Column, lines, show, styled, width
 
 _JOURNALS = (

@@ -34,11 +34,7 @@ _BEST = (
     Column("DIFFERENCE", right=True),
     Column("", spare=1),
 )
-_CHANGED = (
-    Column("CHANGED", right=True),
-    Column("DIFFERENCE", right=True),
-    Column("", spare=3),
-)
+_CHANGED = (Column("CHANGED", right=True), Column("DIFFERENCE", right=True), Column("", spare=3))
 _STYLES: Mapping[Verdict, str] = {
     "better": "good",
     "worse": "bad",

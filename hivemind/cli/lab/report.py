@@ -54,7 +54,7 @@ def _run(namespace: argparse.Namespace) -> int:
     for note in run.notes:
         print_note(f"{printable(path.name)}: {printable(note)}")
     if namespace.markdown:
-        from hivemind.lab.report.markdown import build
+        from hivemind.lab.report.tables import build
     else:
         from hivemind.lab.report.page import build
     text = build(run, namespace.title)

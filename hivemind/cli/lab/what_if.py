@@ -20,8 +20,7 @@ from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import Faults, simulate, writable, write_journal
 from hivemind.lab.tune.workers import Job, workers
 from hivemind.scheduler.types import Price
-from hivemind.text.humanise import duration
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean, duration
 from hivemind.text.table import show, styled, width, wrapped
 
 _MOST_SEEDS = 1000

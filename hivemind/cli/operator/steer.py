@@ -10,7 +10,7 @@ from hivemind.cli.plugin import Command
 from hivemind.errors import UsageError
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.scheduler.types import Priority
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 from hivemind.text.table import Column, lines, width
 
 _NO_LIMIT = ("none", "off")

@@ -25,14 +25,7 @@ _COLUMNS = (
     Column("AFTER", cut=True, spare=4),
     Column("NOTE", cut=True),
 )
-_STATES = {
-    "running": "good",
-    "done": "dim",
-    "failed": "bad",
-    "blocked": "bad",
-    "skipped": "warn",
-    "cancelled": "warn",
-}
+_STATES = {"running": "good", "done": "dim", "failed": "bad", "blocked": "bad", "skipped": "warn", "cancelled": "warn"}
 _SUBMIT = "Add a task. A runner starts the command; of a task without one, report how it went with done or fail."
 _CHANGES = {"cancel": ("CancelTask", "is cancelled"), "retry": ("RetryTask", "will be tried again")}
 _SUMMARIES = {

@@ -10,7 +10,7 @@ from hivemind.journal.importers.parsed import ParsedAttempt
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.journal.write.bodies import body_text
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
-from hivemind.redaction.heads import masked_headers
+from hivemind.redaction.values import masked_headers
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.estimate import Estimator
 from hivemind.scheduler.config import LaneConfig

@@ -17,9 +17,8 @@ from hivemind.providers.limits import read_limits
 from hivemind.providers.paths import dialect_for, is_free
 from hivemind.providers.profiles import profile_for
 from hivemind.providers.taps import end_through, feed_through, form_of
-from hivemind.redaction.heads import masked_path
 from hivemind.redaction.text import mask_values, redact
-from hivemind.redaction.values import credentials_in
+from hivemind.redaction.values import credentials_in, masked_path
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.wire.call import sanitized_client, sanitized_facts
 from hivemind.wire.identity import (

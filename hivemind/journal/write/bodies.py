@@ -16,8 +16,7 @@ from hivemind.journal.write.recorder import Recorder
 from hivemind.journal.write.writer import DeferredLines
 from hivemind.providers.encoding import decode_body
 from hivemind.redaction.bodies import redact_body
-from hivemind.redaction.heads import masked_headers
-from hivemind.redaction.values import credentials_in, longest_first
+from hivemind.redaction.values import credentials_in, longest_first, masked_headers
 from hivemind.upstream.base import Headers, UpstreamResponse
 from hivemind.wire.call import Call
 from hivemind.wire.recent_heads import Heads

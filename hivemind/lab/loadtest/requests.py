@@ -12,7 +12,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.records import RequestBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage, record
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 

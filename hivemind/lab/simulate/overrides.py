@@ -19,7 +19,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.settings.model import Settings
 from hivemind.settings.options import Option, find, options
 from hivemind.text.amounts import parse_budget, shell_hint
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 
 Config = TypeVar("Config", SchedulerConfig, LaneConfig)
 

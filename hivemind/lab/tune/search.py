@@ -15,7 +15,7 @@ from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, setting_named, value_in
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
-from hivemind.text.suggest import did_you_mean
+from hivemind.text.humanise import did_you_mean
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution

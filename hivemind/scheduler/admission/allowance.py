@@ -151,7 +151,4 @@ class Allowance:
 
 
 def _limits(config: LaneConfig) -> dict[WindowKind, tuple[int, bool]]:
-    return {
-        WindowKind.REQUESTS: (config.rpm, config.rpm_binding),
-        WindowKind.TOKENS: (config.tpm, config.tpm_binding),
-    }
+    return {WindowKind.REQUESTS: (config.rpm, config.rpm_binding), WindowKind.TOKENS: (config.tpm, config.tpm_binding)}

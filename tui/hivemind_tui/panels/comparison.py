@@ -176,11 +176,7 @@ def _foreign(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
 def _meanings(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
     if other := _other_work(outcome):
         return [[(f"{pen.glyphs.warn} ", "wait"), (other, "text")]]
-    meanings: tuple[tuple[Verdict, str], ...] = (
-        ("better", "better"),
-        ("worse", "worse"),
-        ("unclear", "within noise"),
-    )
+    meanings: tuple[tuple[Verdict, str], ...] = (("better", "better"), ("worse", "worse"), ("unclear", "within noise"))
     chunks: list[Chunk] = []
     for rank, (each, meaning) in enumerate(meanings):
         glyph, role = _SIGNS[each]

@@ -14,8 +14,7 @@ from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job
-from hivemind_tui.plots.sample import Mark, job_for, mark, span_of, turned
+from hivemind_tui.plots.sample import ROLE_CODES, Figure, Job, Mark, job_for, mark, span_of, turned
 from hivemind_tui.render.format import clock, level, whole
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
 from hivemind_tui.render.rows import named

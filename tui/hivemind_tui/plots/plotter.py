@@ -13,7 +13,7 @@ import msgspec
 import plotext
 
 from hivemind_tui.loop.child import messages, send
-from hivemind_tui.plots.protocol import ROLE_CODES, Figure, Job, Points
+from hivemind_tui.plots.sample import ROLE_CODES, Figure, Job, Points
 
 _FIRST_CODE = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""

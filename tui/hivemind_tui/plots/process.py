@@ -12,7 +12,7 @@ import msgspec
 
 from hivemind_tui.loop.child import Child
 from hivemind_tui.loop.loop_lag import Monitor
-from hivemind_tui.plots.protocol import Figure, Job
+from hivemind_tui.plots.sample import Figure, Job
 
 _log = logging.getLogger(__name__)
 _FIGURES = msgspec.msgpack.Decoder(Figure)

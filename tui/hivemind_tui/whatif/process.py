@@ -20,13 +20,7 @@ from hivemind.world.snapshot import Snapshot
 from hivemind_tui.loop.child import Child
 from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Source
-from hivemind_tui.whatif.protocol import (
-    MESSAGES,
-    Message,
-    Progress,
-    Question,
-    WhatIfFailed,
-)
+from hivemind_tui.whatif.protocol import MESSAGES, Message, Progress, Question, WhatIfFailed
 
 _log = logging.getLogger(__name__)
 _COMMAND = (sys.executable, "-m", "hivemind_tui.whatif.worker")

@@ -18,12 +18,7 @@ from hivemind_mock.provider.formats.base import (
     positive,
 )
 
-_STATUSES = {
-    ErrorKind.RATE_LIMITED: 429,
-    ErrorKind.OVERLOADED: 503,
-    ErrorKind.BAD_GATEWAY: 502,
-    ErrorKind.QUOTA: 402,
-}
+_STATUSES = {ErrorKind.RATE_LIMITED: 429, ErrorKind.OVERLOADED: 503, ErrorKind.BAD_GATEWAY: 502, ErrorKind.QUOTA: 402}
 _CHAT, _GENERATE = "chat", "generate"
 
 
