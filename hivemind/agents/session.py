@@ -23,7 +23,7 @@ from hivemind.control.discovery import connectable, local_url
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.scheduler.commands import Command
 from hivemind.settings import FIRST_UPSTREAMS, Settings
-from hivemind.store.token_file import Key, state_dir
+from hivemind.store.token_file import ControlKey, state_dir
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
@@ -230,7 +230,7 @@ async def _hosted(settings: Settings, file: Path | None, say: Say, stack: contex
             proxy.engine.price_by(prices.cost)
         if proxy.control_key is None:
             # It can't be noted in a file, and only this process needs it.
-            proxy.control_key = Key(secrets.token_hex(8), secrets.token_urlsafe(32))
+            proxy.control_key = ControlKey(secrets.token_hex(8), secrets.token_urlsafe(32))
         place = discovery.parse_address(connectable(proxy.address))
         http = await own.enter_async_context(open_http(place))
         client = ControlClient(place.url, discovery.Token(proxy.control_key.token, "this process"), http)

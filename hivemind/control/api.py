@@ -25,7 +25,7 @@ from hivemind.control.parsing import checked_who, command_from, parse_as, shown
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as checkpoint_store
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ _TICKET = re.compile(r"[0-9]{1,15}")
 class ControlledProxy(Protocol):
     """What the control API and the tools use of the proxy."""
 
-    control_key: Key | None
+    control_key: ControlKey | None
     settings_file: Path | None
     keep_in: Path | None
 

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hivemind.api_types import PREFIX, Failure
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 
 METRICS = "/metrics"
 NO_PAGE = "there is no such page"
@@ -37,7 +37,7 @@ def guards_itself(path: str) -> bool:
     return path == "/_health" or path.startswith(PREFIX + "/")
 
 
-def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Key | None) -> bool:
+def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: ControlKey | None) -> bool:
     """Return whether the path is that of the metrics and the header holds the agents' or the control token as a Bearer,
     which is what scrapers can send."""
     if path != METRICS:
@@ -50,7 +50,7 @@ def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Key | 
 class ControlGuard:
     """ASGI middleware that refuses requests without the control token."""
 
-    def __init__(self, app: ASGIApp, key: Callable[[], Key | None]) -> None:
+    def __init__(self, app: ASGIApp, key: Callable[[], ControlKey | None]) -> None:
         self._app = app
         self._key = key
 

@@ -23,7 +23,7 @@ from hivemind.host.checkpointing import Checkpointer
 from hivemind.host.processes import Processes
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.bodies import Bodies
-from hivemind.journal.write.recorder import WAITING_MOST, Limits, Recorder
+from hivemind.journal.write.recorder import WAITING_MOST, Recorder, RecorderLimits
 from hivemind.journal.write.segment import Retention, begin, prune
 from hivemind.journal.write.writer import Writer
 from hivemind.prices import Prices
@@ -38,7 +38,7 @@ from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
 from hivemind.store.checkpoints import folder_in
 from hivemind.store.store import Store
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
@@ -87,7 +87,7 @@ class Proxy:
         """Base URL for agents; set by the server."""
         self.tell: Callable[[Line], object] | None = None
         """Called with each line of the event log; set before :meth:`start`."""
-        self.control_key: Key | None = None
+        self.control_key: ControlKey | None = None
         """Key of the control API; set by the server."""
         self.settings_file: Path | None = None
         """File for saved settings, where there is one."""
@@ -214,7 +214,7 @@ class Proxy:
         recorder = Recorder(
             Writer(part, tidy=functools.partial(prune, keeping=keeping, wall=wall)),
             began,
-            Limits(given.max_mb << 20, given.max_hours * _HOUR_S, waiting),
+            RecorderLimits(given.max_mb << 20, given.max_hours * _HOUR_S, waiting),
             take=engine.world.take,
             publish=engine.publish,
             wall=wall,

@@ -68,7 +68,7 @@ class Figures:
     """Waits of all priorities together."""
 
 
-class Tally:
+class FiguresFold:
     """Counts events, which come in order."""
 
     def __init__(self, price: Price | None = None) -> None:

@@ -22,7 +22,7 @@ from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Failure, Price, Request, Usage
-from hivemind.store.ledger import Ledger
+from hivemind.store.ledger import LedgerStore
 from hivemind.store.store import Store
 from hivemind.wire.command_names import fit_to_show, spelled
 from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
@@ -58,7 +58,7 @@ class Engine:
         self._ending = False
         self._wall = wall
         self._day_clock = DayClock(wall(), self._time(), "" if store is None else store.day)
-        self.ledger = None if store is None else Ledger(self._scheduler, store, wall, self._day_clock.last)
+        self.ledger = None if store is None else LedgerStore(self._scheduler, store, wall, self._day_clock.last)
         """Persistent books; None where nothing outlives the proxy."""
         self.names = KnownNames(self._is_called)
         """The spellings of all known agents."""

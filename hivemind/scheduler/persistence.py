@@ -20,7 +20,7 @@ _NOTHING = Spent()
 
 
 @record
-class Counts:
+class AccountCounts:
     """The counts of one account."""
 
     ever: Spent = field(default_factory=Spent)
@@ -40,8 +40,8 @@ class SavedAgent:
     paused: bool
     stopped: bool
     budget: Budget | None  # None: undecided, so the settings hold
-    own: Counts
-    tree: Counts
+    own: AccountCounts
+    tree: AccountCounts
     """With all that it started; runs began for the subtree when they did for this agent, so it isn't a mere sum."""
 
     @property
@@ -79,7 +79,7 @@ def take_unsaved(dispatcher: Dispatcher) -> Unsaved:
     if names:
         decided = ledger.pool.budget if ledger.pool_budgeted else None
         counts = _counts(ledger.pool, in_flight)
-        saved[POOL] = SavedAgent(POOL, None, None, False, False, decided, counts, Counts())
+        saved[POOL] = SavedAgent(POOL, None, None, False, False, decided, counts, AccountCounts())
     tasks = {name: None if task is None else task.saved() for name, task in board.unsaved.items()}
     seen = {agent.name: agent.last_seen for agent in changed if agent.last_seen > -math.inf}
     forgotten = frozenset(agents.forgotten)
@@ -155,7 +155,7 @@ def _reunite(dispatcher: Dispatcher, found: dict[str, SavedAgent]) -> None:
                 dispatcher.adopt(agent, parent)
 
 
-def _set(account: Account, counts: Counts) -> None:
+def _set(account: Account, counts: AccountCounts) -> None:
     account.ever, account.at_day, account.at_run = counts.ever.plus(counts.flying), counts.at_day, counts.at_run
 
 
@@ -186,5 +186,5 @@ def _saved(agent: Agent, in_flight: dict[Account, Spent]) -> SavedAgent:
     )
 
 
-def _counts(account: Account, in_flight: dict[Account, Spent]) -> Counts:
-    return Counts(replace(account.ever), account.at_day, account.at_run, in_flight.get(account, _NOTHING))
+def _counts(account: Account, in_flight: dict[Account, Spent]) -> AccountCounts:
+    return AccountCounts(replace(account.ever), account.at_day, account.at_run, in_flight.get(account, _NOTHING))

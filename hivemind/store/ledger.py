@@ -15,7 +15,7 @@ EVERY_S = 0.3
 """Between two batches. With the half second between two reports of a stream, a kill loses less than a second."""
 
 
-class Ledger:
+class LedgerStore:
     """The records of one scheduler; made on its event loop, before its first request.
 
     `wall` is the time of day in seconds since the epoch; `day` names the present one.

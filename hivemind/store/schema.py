@@ -14,7 +14,7 @@ import msgspec
 from hivemind.agent_names import fold, tidied
 from hivemind.scheduler.accounts import POOL, Budget, Spent
 from hivemind.scheduler.agents import PAST_KEPT
-from hivemind.scheduler.persistence import Counts, SavedAgent, Unsaved
+from hivemind.scheduler.persistence import AccountCounts, SavedAgent, Unsaved
 from hivemind.scheduler.tasks import OPEN, SavedTask
 from hivemind.scheduler.types import record
 
@@ -366,6 +366,6 @@ def _lowest(budgets: Sequence[Budget]) -> Budget | None:
     return replace(first, tokens=min(tokens, default=None), dollars=min(dollars, default=None))
 
 
-def _sum(counts: Iterable[Counts]) -> Counts:
+def _sum(counts: Iterable[AccountCounts]) -> AccountCounts:
     parts = zip(*((each.ever, each.at_day, each.at_run, each.flying) for each in counts), strict=True)
-    return Counts(*(reduce(Spent.plus, part) for part in parts))
+    return AccountCounts(*(reduce(Spent.plus, part) for part in parts))

@@ -34,7 +34,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ControlKey:
     """What opens a proxy's control API."""
 
     run: str
@@ -61,7 +61,7 @@ def note_path(directory: Path, port: int) -> Path:
 
 
 @contextlib.contextmanager
-def announced(control_token: str | None, directory: Path | None, url: str, port: int) -> Iterator[Key | None]:
+def announced(control_token: str | None, directory: Path | None, url: str, port: int) -> Iterator[ControlKey | None]:
     """Note a proxy's token for as long as it runs.
 
     `control_token` is the operator's own; without one, one is made up. `directory` is the setting `state_dir`. Gives
@@ -78,10 +78,10 @@ def announced(control_token: str | None, directory: Path | None, url: str, port:
         if control_token is not None:
             then = "control rooms on this machine need HIVEMIND_CONTROL_TOKEN"
         _log.warning("the control token can't be noted (%s: %s), so %s", error.filename, error.strerror, then)
-        yield None if control_token is None else Key(note.run, token)
+        yield None if control_token is None else ControlKey(note.run, token)
         return
     try:
-        yield Key(note.run, token)
+        yield ControlKey(note.run, token)
     finally:
         remove_note(path, note.run)
 

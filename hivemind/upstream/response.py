@@ -12,7 +12,7 @@ HIGH_WATER = 256 * 1024
 """Bytes kept for a slow reader before reading from the socket pauses."""
 
 
-class Source(Protocol):
+class ResponseSource(Protocol):
     """The connection that a response comes from."""
 
     def pause(self) -> None:
@@ -33,12 +33,12 @@ class NativeResponse:
 
     __slots__ = ("_chunks", "_connection", "_error", "_loop", "_size", "_waiter", "_watcher", "headers", "status")
 
-    def __init__(self, connection: Source, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, connection: ResponseSource, loop: asyncio.AbstractEventLoop) -> None:
         self.status = 0
         """0 until the head has come."""
         self.headers: Headers = []
         self._loop = loop
-        self._connection: Source | None = connection
+        self._connection: ResponseSource | None = connection
         self._chunks: list[bytes] = []
         self._size = 0
         self._error: UpstreamError | None = None

@@ -21,7 +21,7 @@ from hivemind.agents.run import Foreground
 from hivemind.host.proxy import Proxy
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.serve import serving
@@ -144,7 +144,7 @@ async def before(folder: Path, **values: Any) -> AsyncIterator[tuple[Running, Pl
     """A proxy in this process before a mock provider, and a place whose programs use it."""
     async with providing() as (_, upstream):
         proxy = Proxy(settings_for(f"mock={upstream}", **values), rng=random.Random(1), prices=Prices())
-        proxy.control_key = Key("run-1", TOKEN)
+        proxy.control_key = ControlKey("run-1", TOKEN)
         await proxy.start()
         try:
             async with serving(proxy.app, protocol=ClientProtocol) as url:

@@ -33,7 +33,7 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import TaskSpec
 from hivemind.store.checkpoints import folder_in
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 
 ASK = """\
 import http.client, os, sys, urllib.parse
@@ -89,7 +89,7 @@ async def stage(folder: Path) -> AsyncIterator[Stage]:
         proxying(f"lab={upstream.url}", keep_in=folder_in(folder / "state"), hangs_s=90) as running,
         at(folder, HIVEMIND_URL=running.url, HIVEMIND_CONTROL_TOKEN=TOKEN) as place,
     ):
-        running.proxy.control_key = Key("run-1", TOKEN)
+        running.proxy.control_key = ControlKey("run-1", TOKEN)
         with mock.patch.multiple(cli_client, _CONNECT_WITHIN_S=HANGS_S, _ANSWER_WITHIN_S=HANGS_S):
             yield Stage(running, place)
 

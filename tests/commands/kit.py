@@ -14,7 +14,7 @@ from program import Ended, called
 from proxy.kit import Running, between, client
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 
 _PLAIN = {key: value for key, value in os.environ.items() if not key.startswith("HIVEMIND") and key != "NO_COLOR"}
 
@@ -67,7 +67,7 @@ class Desk:
 async def desk(folder: Path) -> AsyncIterator[Desk]:
     """A proxy of which ann asked twice and bob once, and somebody to steer it."""
     async with between([ANSWER], rpm=50, tpm=0, max_concurrency=4) as (proxy, _), client() as web:
-        proxy.proxy.control_key = Key(RUN, TOKEN)
+        proxy.proxy.control_key = ControlKey(RUN, TOKEN)
         for name in ("ann", "ann", "bob"):
             answer = await web.post(f"{proxy.url}/agent/{name}/v1/messages", content=PLAIN_BODY)
             assert answer.status_code == 200

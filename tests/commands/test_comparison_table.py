@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from hivemind.cli.lab import comparison as comparing
-from hivemind.journal.figures import Figures, Tally, Waits
+from hivemind.journal.figures import Figures, FiguresFold, Waits
 from hivemind.lab.comparison import extrapolation_notes
 from hivemind.text.table import Cell
 
 RUN = replace(
-    Tally().figures(),
+    FiguresFold().figures(),
     agents=4,
     finished=4,
     wall_s=100.0,
@@ -108,7 +108,7 @@ def test_accuracy(wall_s: float, waited_s: float, text: str, style: str) -> None
 def test_honesty_of_what_is_drawn() -> None:
     """Drawn faults needn't give what was recorded, so that is no fault of the model's."""
     assert comparing.accuracy(RUN, [replace(RUN, wall_s=200.0)], drawn=True).style == "dim"
-    assert comparing.accuracy(Tally().figures(), [Tally().figures()], drawn=False) == Cell(
+    assert comparing.accuracy(FiguresFold().figures(), [FiguresFold().figures()], drawn=False) == Cell(
         "Replayed with the recorded settings, it is off in wall time by 0.0 % and in total wait by 0.0 %.", "dim"
     )
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from hivemind.cli.lab import tune
-from hivemind.journal.figures import Tally
+from hivemind.journal.figures import FiguresFold
 from hivemind.lab.comparison import Spread
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.tune.tuning import KeptChange, TuningProgress, TuningResult, Validation
 
-RUN = replace(Tally().figures(), agents=1, finished=1, wall_s=100.0)
+RUN = replace(FiguresFold().figures(), agents=1, finished=1, wall_s=100.0)
 KEPT = (KeptChange(Change("max_concurrency", 8), 1.2),)
 
 

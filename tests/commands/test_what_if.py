@@ -13,7 +13,7 @@ import pytest
 from commands.journals import does, recorded
 
 from hivemind.cli.main import main
-from hivemind.journal.figures import Figures, Tally
+from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
@@ -115,7 +115,7 @@ def test_kept(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(does(capsys, "what-if", *args, "--json"))
     path = Path("slower.jsonl")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    kept, tally = open_journal(path), Tally()
+    kept, tally = open_journal(path), FiguresFold()
     for event in kept.events():
         tally.apply(event)
     assert kept.damage.messages() == []

@@ -24,7 +24,7 @@ from hivemind.api_types import (
 from hivemind.control.app import control_app
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import Event
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
 from hivemind_mock.provider.serve import serving
 
@@ -37,7 +37,7 @@ class FakeProxy:
     """What the control API needs of a proxy. Its clock stands at `at`."""
 
     def __init__(self, *events: Event, settings_file: Path | None = None, run: str = RUN) -> None:
-        self.control_key: Key | None = Key(run, TOKEN)
+        self.control_key: ControlKey | None = ControlKey(run, TOKEN)
         self.settings_file = settings_file
         self.keep_in: Path | None = None
         self.fold = told(*events)

@@ -29,7 +29,7 @@ from hivemind.control.parsing import COMMANDS
 from hivemind.scheduler.commands import Rejected, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.checkpoints import Checkpoint, checkpoint_name, folder_in, write
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 
 DESCRIPTION = msgspec.json.decode(description())
 
@@ -38,7 +38,7 @@ DESCRIPTION = msgspec.json.decode(description())
 async def steered(**values: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Running]]:
     """A client that shows the token, and the proxy on whose control API it is."""
     async with between([ANSWER], **values) as (proxy, _), client() as web:
-        proxy.proxy.control_key = Key(RUN, TOKEN)
+        proxy.proxy.control_key = ControlKey(RUN, TOKEN)
         web.base_url = httpx.URL(f"{proxy.url}/_control/")
         web.headers.update(BEARER)
         yield web, proxy

@@ -12,14 +12,14 @@ from control.kit import BEARER, TOKEN
 from proxy.kit import Running, between, client
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 
 AGENTS = "token-of-the-agents"
 ORDER = {"name": "PauseAdmissions", "arguments": {"paused": True}, "who": "ops"}
 
 
 @contextlib.asynccontextmanager
-async def steered(key: Key | None, token: str | None = None) -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
+async def steered(key: ControlKey | None, token: str | None = None) -> AsyncIterator[tuple[Running, httpx.AsyncClient]]:
     """A proxy that this key opens, and a client."""
     async with between([ANSWER], token=token) as (running, upstream), client() as web:
         running.proxy.control_key = key
@@ -27,7 +27,7 @@ async def steered(key: Key | None, token: str | None = None) -> AsyncIterator[tu
         assert not upstream.requests
 
 
-KEY = Key("run-1", TOKEN)
+KEY = ControlKey("run-1", TOKEN)
 
 
 async def test_the_token_opens_it() -> None:

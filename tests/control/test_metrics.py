@@ -17,7 +17,7 @@ from proxy.wire import ANSWER, PLAIN_BODY
 from hivemind.control.metrics import AGENTS_SHOWN
 from hivemind.scheduler.commands import PauseAdmissions, SetBudget, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 
 SCRAPER = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;"
@@ -126,7 +126,7 @@ async def test_agents_are_bounded() -> None:
 async def test_who_may(headers: dict[str, str], status: int) -> None:
     """Where agents need a token, so does a scraper: theirs, or the control token."""
     async with between([ANSWER], **AGENTS_TOKEN) as (proxy, upstream), client() as web:
-        proxy.proxy.control_key = Key(RUN, TOKEN)
+        proxy.proxy.control_key = ControlKey(RUN, TOKEN)
         assert (await web.get(f"{proxy.url}/metrics", headers=headers)).status_code == status
         assert not upstream.requests
 
@@ -134,7 +134,7 @@ async def test_who_may(headers: dict[str, str], status: int) -> None:
 async def test_the_control_token_never_goes_upstream() -> None:
     """It opens the proxy's own page alone: what is for an upstream wants the agents' token."""
     async with between([ANSWER], **AGENTS_TOKEN) as (proxy, upstream), client() as web:
-        proxy.proxy.control_key = Key(RUN, TOKEN)
+        proxy.proxy.control_key = ControlKey(RUN, TOKEN)
         shown = {"authorization": f"Bearer {TOKEN}"}
         answers = [
             await web.post(f"{proxy.url}/metrics", headers=shown),

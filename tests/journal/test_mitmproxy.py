@@ -15,7 +15,7 @@ from journal.recordings import HERE
 from hivemind.cli.main import main
 from hivemind.journal.files import find, folder_in
 from hivemind.journal.importers.flows import Value, entries, values
-from hivemind.journal.importers.parsed import Entry, Unreadable
+from hivemind.journal.importers.parsed import Entry, UnreadableEntry
 from hivemind.journal.read.reader import open_journal
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage
@@ -182,7 +182,7 @@ def test_values_there_and_back(value: Value) -> None:
 )
 def test_bad_values(data: bytes) -> None:
     """What isn't quite in the form is refused."""
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableEntry):
         unpacked(data)
 
 
@@ -191,14 +191,14 @@ def test_deep_values() -> None:
     data = b"0:]"
     for _ in range(5000):
         data = b"%d:%s]" % (len(data), data)
-    with pytest.raises(Unreadable, match="nested too deep"):
+    with pytest.raises(UnreadableEntry, match="nested too deep"):
         unpacked(data)
 
 
 def test_a_length_that_is_not_true() -> None:
     """A file that announces a gigabyte and holds little costs little."""
     tracemalloc.start()
-    with pytest.raises(Unreadable, match="isn't whole"):
+    with pytest.raises(UnreadableEntry, match="isn't whole"):
         unpacked(b"1000000000:" + b"x" * 100)
     assert tracemalloc.get_traced_memory()[1] < 8 << 20
     tracemalloc.stop()
@@ -215,7 +215,7 @@ def test_any_bytes(tmp_path: Path, data: st.DataObject) -> None:
         changed[place : place + size] = data.draw(st.binary(max_size=20))
     path = tmp_path / "a.mitm"
     path.write_bytes(changed)
-    assert all(found is None or isinstance(found, Entry | Unreadable) for found in entries(path))
+    assert all(found is None or isinstance(found, Entry | UnreadableEntry) for found in entries(path))
     (folder_in(tmp_path) / "n.jsonl").unlink(missing_ok=True)
     flags = ["--state-dir", str(tmp_path), "--name", "n", "--bodies"]
     assert main(["journal", "import", str(path), *flags]) in (0, 2)

@@ -18,7 +18,7 @@ from journal.disks import Disk, granted, numbers, until, wide
 from hivemind.journal.codec import line_of
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.journal.write import recorder as recording
-from hivemind.journal.write.recorder import CHUNK, Limits, Recorder
+from hivemind.journal.write.recorder import CHUNK, Recorder, RecorderLimits
 from hivemind.journal.write.writer import DeferredLines, Writer
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
@@ -47,7 +47,7 @@ class Run:
         self.recorder = Recorder(
             self.writer,
             JournalBegan(0.0, 1000.0, NAME, 1, "hivemind 0"),
-            Limits(max_bytes, max_age_s, waiting),
+            RecorderLimits(max_bytes, max_age_s, waiting),
             take=self.world.take,
             publish=self.tell,
             wall=lambda: 2000.0,

@@ -8,7 +8,7 @@ from typing import Any
 from hivemind.journal.codec import line_of
 from hivemind.journal.records import JournalBegan, JournalEnded, RequestBody
 from hivemind.lab.loadtest.requests import RecordedRequest, RequestResult
-from hivemind.lab.loadtest.target import Target, target_of
+from hivemind.lab.loadtest.target import LoadTarget, target_of
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 
@@ -37,7 +37,7 @@ def request(number: int = 1, at_s: float = 0.0, **changes: Any) -> RecordedReque
     return RecordedRequest(**values)
 
 
-def target(url: str = HERE) -> Target:
+def target(url: str = HERE) -> LoadTarget:
     """A place to send to; nothing is there."""
     return target_of(url)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from hivemind.journal.codec import line_of
-from hivemind.journal.figures import Tally
+from hivemind.journal.figures import FiguresFold
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.lab.report.fold import RunFold
 from hivemind.lab.report.run import RecordedRun
@@ -139,7 +139,7 @@ def dear(provider: str, model: str, usage: Usage) -> float | None:
 def run_of(events: Iterable[ev.Event], first: JournalBegan | None = None) -> RecordedRun:
     """Return the run of these events."""
     first = first or began()
-    fold, tally = RunFold(first, dear), Tally(dear)
+    fold, tally = RunFold(first, dear), FiguresFold(dear)
     for event in events:
         fold.apply(event)
         tally.apply(event)

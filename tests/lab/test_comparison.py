@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.journal.figures import Figures, Tally, Waits
+from hivemind.journal.figures import Figures, FiguresFold, Waits
 from hivemind.lab.comparison import Spread, run_measures, spread, student_t
 
-EMPTY = Tally().figures()
+EMPTY = FiguresFold().figures()
 
 
 def with_waits(*names: str) -> Figures:
-    tally = Tally().figures()
+    tally = FiguresFold().figures()
     waits = {name: Waits(1, 2.0, 3.0, 4.0) for name in names}
     return Figures(**{name: getattr(tally, name) for name in Figures.__slots__} | {"waits": waits})
 

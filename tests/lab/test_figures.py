@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.journal.figures import Tally, jain, percentile
+from hivemind.journal.figures import FiguresFold, jain, percentile
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 
@@ -14,9 +14,9 @@ def arrived(at: float, ticket: int, agent: str, priority: Priority = Priority.NO
     return ev.Arrived(at, ticket, agent, "lane", "model", "family", priority, True, 10, 10)
 
 
-def run(*events: ev.Event) -> Tally:
+def run(*events: ev.Event) -> FiguresFold:
     """A tally of these."""
-    tally = Tally(lambda provider, model, usage: usage.total / 1000 if provider == "mock" else None)
+    tally = FiguresFold(lambda provider, model, usage: usage.total / 1000 if provider == "mock" else None)
     for event in (ev.LaneOpened(0.0, "lane", "up", "mock"), *events):
         tally.apply(event)
     return tally
@@ -76,7 +76,7 @@ def test_what_began_before_is_left_out() -> None:
 
 def test_an_unknown_price_is_no_price() -> None:
     """What can't be priced is told in tokens, and nothing of it is in the dollars."""
-    tally = Tally(lambda *_: None)
+    tally = FiguresFold(lambda *_: None)
     for event in (arrived(0.0, 1, "a"), ev.Granted(0.0, 1, "a", "lane", 1, 0.0), finished(1.0, 1, "a")):
         tally.apply(event)
     assert (tally.figures().dollars, tally.figures().unpriced_tokens) == (None, 150)

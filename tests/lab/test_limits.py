@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hivemind.lab.fit.limiter import Allowance, Amounts, FittedLimit, FixedWindow, Limiter, TokenBucket
+from hivemind.lab.fit.limiter import Allowance, Amounts, FittedLimit, FixedWindow, LimitState, TokenBucket
 from hivemind.lab.fit.limits import fit_limits
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
@@ -120,7 +120,7 @@ def test_a_request_is_charged_as_providers_do() -> None:
     usage, amounts = Usage(output_tokens=30), Amounts(100, 500)
 
     def used(*, reserves: bool, over: bool) -> list[int]:
-        limiter = Limiter(limits, 0.0, 0.0, reserves=reserves)
+        limiter = LimitState(limits, 0.0, 0.0, reserves=reserves)
         limiter.charge(1.0, FAMILY, amounts)
         if over:
             limiter.settle(2.0, FAMILY, usage)
@@ -134,7 +134,7 @@ def test_a_request_is_charged_as_providers_do() -> None:
 def test_resets_are_told_as_they_were() -> None:
     """By the full second of the clock on the wall, where that is how the provider tells them."""
     limit = FittedLimit(FAMILY, WindowKind.REQUESTS, 10, True, 60.0, whole_seconds=True)
-    limiter = Limiter([limit], 0.0, 1000.25, reserves=False)
+    limiter = LimitState([limit], 0.0, 1000.25, reserves=False)
     limiter.charge(0.5, FAMILY, Amounts(1, 1))
     (reading,) = limiter.readings(10.0, FAMILY)
     assert reading.reset_in_s == pytest.approx(1061 - 1010.25)
@@ -142,7 +142,7 @@ def test_resets_are_told_as_they_were() -> None:
 
 def test_what_a_provider_never_tells_isn_t_told() -> None:
     """A limit that only showed by refusals refuses, but stands in no reply."""
-    limiter = Limiter(
+    limiter = LimitState(
         [FittedLimit(FAMILY, WindowKind.REQUESTS, 1, True, 60.0, reported=False)], 0.0, 0.0, reserves=False
     )
     limiter.charge(0.0, FAMILY, Amounts(1, 1))

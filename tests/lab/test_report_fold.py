@@ -10,7 +10,7 @@ from lab.report_kit import LANE, START, a_night, arrived, content, failed, finis
 from hivemind.journal.records import Gap
 from hivemind.lab.report import agents as rowing
 from hivemind.lab.report import fold as folding
-from hivemind.lab.report.agents import MODELS_KEPT, OTHERS, STATES, Rows, Span
+from hivemind.lab.report.agents import MODELS_KEPT, OTHERS, STATES, AgentRows, Span
 from hivemind.lab.report.fold import RunFold
 from hivemind.lab.report.lanes import Series, Thinned
 from hivemind.scheduler import events as ev
@@ -265,7 +265,7 @@ def test_agents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_are_bounded() -> None:
     """However much happens, rows have a bounded number of spans, and their time is kept."""
-    rows = Rows(most=50)
+    rows = AgentRows(most=50)
     some = [rows.new() for _ in range(4)]
     for number in range(4000):
         some[number % 4].span(number, number + 0.5, number % 3)

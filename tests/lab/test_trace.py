@@ -14,7 +14,7 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
-from hivemind.lab.trace.steps import CommandStep, RequestStep, Step
+from hivemind.lab.trace.steps import CommandStep, RequestStep, TraceStep
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority
 from hivemind.world.state import Carried
@@ -23,12 +23,12 @@ from hivemind_mock.agents.agent import AgentConfig
 from hivemind_mock.provider.config import LatencyConfig, MockConfig
 
 
-def label(step: Step) -> str:
+def label(step: TraceStep) -> str:
     """A request by its agent, an order by its name."""
     return step.arrived.agent if isinstance(step, RequestStep) else step.name if isinstance(step, CommandStep) else "?"
 
 
-def after(step: Step) -> list[tuple[float, str]]:
+def after(step: TraceStep) -> list[tuple[float, str]]:
     """What followed from its end."""
     return [(round(delay_s, 6), label(each)) for delay_s, each in step.after]
 

@@ -10,15 +10,15 @@ from dataclasses import replace
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind.journal.figures import Figures, Tally, Waits
+from hivemind.journal.figures import Figures, FiguresFold, Waits
 from hivemind.lab.tune.search import RecordedSettings, Search, space
 from hivemind.lab.tune.tuning import CHOSEN_SEEDS, SEARCHED_SEEDS, Goal, Tuner, TuningPlan, TuningProgress, TuningResult
-from hivemind.lab.tune.workers import Job
+from hivemind.lab.tune.workers import SimulationJob
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 
 RECORDED = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=4),), busiest=4)
 KNOBS = ("max_concurrency", "aimd.beta", "retry.base_s")
-NOTHING = replace(Tally().figures(), agents=10, finished=10)
+NOTHING = replace(FiguresFold().figures(), agents=10, finished=10)
 
 Model = Callable[[dict[str, float], random.Random], Figures]
 
@@ -29,9 +29,9 @@ class World:
     def __init__(self, model: Model, break_off_after: int | None = None) -> None:
         self._model = model
         self._left = break_off_after
-        self.jobs: list[Job] = []
+        self.jobs: list[SimulationJob] = []
 
-    def __call__(self, jobs: Sequence[Job]) -> list[Figures | None]:
+    def __call__(self, jobs: Sequence[SimulationJob]) -> list[Figures | None]:
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
@@ -39,7 +39,7 @@ class World:
         self.jobs += jobs
         return [self._run(job) for job in jobs]
 
-    def _run(self, job: Job) -> Figures:
+    def _run(self, job: SimulationJob) -> Figures:
         values = {"max_concurrency": 4.0, "aimd.beta": 0.5, "retry.base_s": 1.0, "recording": float(job.recording)}
         for change in job.changes:
             assert isinstance(change.value, int | float)
@@ -201,7 +201,7 @@ def test_what_does_not_go_together() -> None:
     """Candidates that can't be simulated are passed over."""
 
     class Strict(World):
-        def __call__(self, jobs: Sequence[Job]) -> list[Figures | None]:
+        def __call__(self, jobs: Sequence[SimulationJob]) -> list[Figures | None]:
             runs = super().__call__(jobs)
             odd = [any(c.name == "max_concurrency" and c.value % 2 for c in job.changes) for job in jobs]  # type: ignore[operator]
             return [None if wrong else run for wrong, run in zip(odd, runs, strict=True)]

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hivemind.cli import main as cli
-from hivemind.journal.figures import Figures, Tally
+from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import open_journal
 from hivemind_mock.bench.main import records, tables
 from hivemind_mock.bench.runs import ABLATIONS, Run, RunResult, execute_run
@@ -125,7 +125,7 @@ def test_bad_input_is_one_line(arguments: list[str], line: str, capsys: pytest.C
 
 def recorded(path: Path) -> Figures:
     """What a journal that ended in good order tells of its run."""
-    journal, tally = open_journal(path), Tally()
+    journal, tally = open_journal(path), FiguresFold()
     for event in journal.events():
         tally.apply(event)
     assert journal.damage.messages() == []

@@ -6,7 +6,7 @@ import pytest
 
 from hivemind.lab.fit.limiter import FixedWindow, TokenBucket
 from hivemind_mock.provider.config import LimitConfig
-from hivemind_mock.provider.limits import Limiter, Reading
+from hivemind_mock.provider.limits import RateLimiter, Reading
 
 
 def test_a_fixed_window_starts_at_its_first_request() -> None:
@@ -67,7 +67,7 @@ def test_more_than_a_bucket_holds_passes_when_it_is_full() -> None:
 
 def test_every_allowance_must_fit() -> None:
     """The tightest allowance decides, and the refusal names it."""
-    limiter = Limiter(LimitConfig(rpm=10, tpm=100))
+    limiter = RateLimiter(LimitConfig(rpm=10, tpm=100))
     limiter.charge(0, input_tokens=90, max_tokens=0)
     refusal = limiter.check(20, input_tokens=20, max_tokens=0)
     assert refusal is not None
@@ -77,7 +77,7 @@ def test_every_allowance_must_fit() -> None:
 
 def test_output_is_charged_when_it_is_known() -> None:
     """Produced tokens fill the token and output allowances at the end of a request."""
-    limiter = Limiter(LimitConfig(tpm=1_000, otpm=500))
+    limiter = RateLimiter(LimitConfig(tpm=1_000, otpm=500))
     limiter.charge(0, input_tokens=60, max_tokens=4_000)
     limiter.settle(1, output_tokens=150)
     assert limiter.readings(1) == [Reading("tokens", 1_000, 790, 59), Reading("output", 500, 350, 59)]
@@ -85,7 +85,7 @@ def test_output_is_charged_when_it_is_known() -> None:
 
 def test_max_tokens_can_be_reserved_for_good() -> None:
     """OpenAI's way: the larger of estimate and `max_tokens` is charged, and the real usage changes nothing."""
-    limiter = Limiter(LimitConfig(tpm=1_000, reserve_max_tokens=True))
+    limiter = RateLimiter(LimitConfig(tpm=1_000, reserve_max_tokens=True))
     limiter.charge(0, input_tokens=60, max_tokens=400)
     limiter.settle(1, output_tokens=10)
     assert limiter.readings(1) == [Reading("tokens", 1_000, 600, 59)]
@@ -93,6 +93,6 @@ def test_max_tokens_can_be_reserved_for_good() -> None:
 
 def test_no_limit_never_refuses() -> None:
     """A limit of 0 is none, and shows no reading."""
-    limiter = Limiter(LimitConfig())
+    limiter = RateLimiter(LimitConfig())
     assert limiter.check(0, 10**9, 10**9) is None
     assert limiter.readings(0) == []

@@ -10,7 +10,7 @@ from proxy.kit import HANGS_S, between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 
 from hivemind.scheduler.commands import Drain, Rejected
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 
 WHOLE = b'{"model":"m","stream":false}'
 DIALECTS = {
@@ -91,7 +91,7 @@ async def test_longest_wait() -> None:
 async def test_drain_waits_for_no_request_that_has_not_come_whole(target: str) -> None:
     """It would be refused anyway, and might never come."""
     async with between([ANSWER]) as (proxy, _), raw(proxy.port) as slow, client() as web:
-        proxy.proxy.control_key = Key("run", "control-token")
+        proxy.proxy.control_key = ControlKey("run", "control-token")
         await slow.send(request(target, PLAIN_BODY, "authorization: Bearer control-token")[:-5])
         await web.get(f"{proxy.url}/_health")
         await proxy.proxy.drain(2 * HANGS_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hivemind.scheduler.accounts import Budget, Spent
-from hivemind.scheduler.persistence import Counts, SavedAgent
+from hivemind.scheduler.persistence import AccountCounts, SavedAgent
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.schema import Batch, Run
@@ -12,7 +12,7 @@ DAY_S = 86400.0
 
 
 def agent(name: str = "a", tokens: int = 10, *, decided: bool = False) -> SavedAgent:
-    counts = Counts(ever=Spent(tokens, 0.1, 3), at_day=Spent(2), at_run=Spent(1), flying=Spent(4))
+    counts = AccountCounts(ever=Spent(tokens, 0.1, 3), at_day=Spent(2), at_run=Spent(1), flying=Spent(4))
     return SavedAgent(
         name,
         parent=None,

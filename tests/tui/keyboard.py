@@ -17,9 +17,9 @@ from hivemind_tui.commands.dialogs import Rows
 from hivemind_tui.commands.queue import CommandQueue
 from hivemind_tui.keys import keymap
 from hivemind_tui.state.view import View, ViewBuilder
-from hivemind_tui.whatif.process import Simulation
+from hivemind_tui.whatif.process import SimulationProcess
 from hivemind_tui.widgets.overlay import found
-from hivemind_tui.widgets.prompt import Line
+from hivemind_tui.widgets.prompt import InputLine
 
 _TYPED = {"space": " ", "plus": "+", "minus": "-", "colon": ":", "slash": "/"}
 
@@ -31,16 +31,16 @@ class Keyboard(Actions):
     theme_name = "hivemind-dark"
     themes = ("hivemind-dark", "hivemind-light")
 
-    def __init__(self, source: FakeSource, simulation: Simulation | None = None) -> None:
+    def __init__(self, source: FakeSource, simulation: SimulationProcess | None = None) -> None:
         self.source = source
-        self.simulation = simulation or Simulation(("false",))
+        self.simulation = simulation or SimulationProcess(("false",))
         self.said: list[str] = []
         """Every line that was shown as a note."""
         self.left = False
         self.queue = CommandQueue(self._look, self.complain, lambda: None)
         self._gatherer = ViewBuilder()
         self._choices: Mapping[str, Callable[[], object]] | None = None
-        self._line: Line | None = None
+        self._line: InputLine | None = None
         self._kept = ""
         self._typed: Callable[[str], None] | None = None
         self._done: Callable[[str], None] | None = None
@@ -123,7 +123,7 @@ class Keyboard(Actions):
         typed: Callable[[str], None] | None = None,
         done: Callable[[str], None] | None = None,
     ) -> None:
-        self._line, self._kept, self._typed, self._done = Line.of(text), text, typed, done
+        self._line, self._kept, self._typed, self._done = InputLine.of(text), text, typed, done
 
     def copy(self, text: str) -> None:
         self.said.append(f"copied: {text}")
@@ -143,7 +143,7 @@ class Keyboard(Actions):
 
 
 @asynccontextmanager
-async def keyboard(source: FakeSource, simulation: Simulation | None = None) -> AsyncIterator[Keyboard]:
+async def keyboard(source: FakeSource, simulation: SimulationProcess | None = None) -> AsyncIterator[Keyboard]:
     """A keyboard whose commands reach the source."""
     board = Keyboard(source, simulation)
     running = asyncio.create_task(board.queue.run())

@@ -20,18 +20,18 @@ from hivemind.errors import UsageError
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.events import Commanded
 from hivemind.settings.write import Draft
-from hivemind.store.token_file import Key
+from hivemind.store.token_file import ControlKey
 from hivemind_tui.sources.base import Link
-from hivemind_tui.sources.remote import AttachedSource, Pace, attached
+from hivemind_tui.sources.remote import AttachedSource, PollPace, attached
 
 HANGS_S = 20
 OURS = Token(TOKEN, "HIVEMIND_CONTROL_TOKEN")
-QUICK = Pace(looked_at_s=0.002, unseen_s=0.002, lately_s=1000.0, again_s=0.001, again_most_s=0.004)
-NEVER = Pace(looked_at_s=1000.0, unseen_s=2000.0, lately_s=3000.0, again_s=1000.0, again_most_s=1000.0)
+QUICK = PollPace(looked_at_s=0.002, unseen_s=0.002, lately_s=1000.0, again_s=0.001, again_most_s=0.004)
+NEVER = PollPace(looked_at_s=1000.0, unseen_s=2000.0, lately_s=3000.0, again_s=1000.0, again_most_s=1000.0)
 
 
 @contextlib.asynccontextmanager
-async def watching(url: str, token: Token = OURS, pace: Pace = QUICK) -> AsyncIterator[AttachedSource]:
+async def watching(url: str, token: Token = OURS, pace: PollPace = QUICK) -> AsyncIterator[AttachedSource]:
     """Attached to what is at that URL, and asked once."""
     async with (
         asyncio.timeout(HANGS_S),
@@ -192,7 +192,7 @@ async def test_started_anew(tmp_path: Path) -> None:
     proxy = busy_proxy()
     async with controlled(proxy) as url, watching(url, Token(TOKEN, str(file), file)) as source:
         await until(lambda: len(source.requests()) == 2)
-        proxy.control_key = Key("run-2", "another-token")
+        proxy.control_key = ControlKey("run-2", "another-token")
         proxy.fold = told(arrived(1, "bob", at=1.0))
         await until(lambda: source.link.lost_for_s is not None)
         assert source.link.why.startswith(f"it doesn't take the token from {file}: that is not this proxy's")
@@ -227,7 +227,7 @@ async def test_two_at_once() -> None:
 async def test_nobody_looks() -> None:
     """Then the world is asked for seldom and the requests never; whoever looks again needn't wait for the next time."""
     proxy, now = busy_proxy(), [0.0]
-    seldom = Pace(unseen_s=1000.0, lately_s=3.0)
+    seldom = PollPace(unseen_s=1000.0, lately_s=3.0)
     async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False) as http, controlled(proxy) as url:
         source = AttachedSource(url, OURS, http, pace=seldom, clock=lambda: now[0])
         now[0] = 10.0

@@ -15,11 +15,11 @@ from control.processes import program, state_of
 from hivemind.scheduler import commands as cmd
 from hivemind.store.token_file import note_path, read_note
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.sources.remote import AttachedSource, Pace, attached
+from hivemind_tui.sources.remote import AttachedSource, PollPace, attached
 
 pytestmark = pytest.mark.e2e
 
-QUICK = Pace(looked_at_s=0.01, unseen_s=0.01, again_s=0.01, again_most_s=0.05)
+QUICK = PollPace(looked_at_s=0.01, unseen_s=0.01, again_s=0.01, again_most_s=0.05)
 
 
 async def until(true: Callable[[], object]) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from hivemind_tui.widgets.prompt import LONGEST, Line
+from hivemind_tui.widgets.prompt import LONGEST, InputLine
 
 
 @pytest.mark.parametrize(
@@ -30,30 +30,30 @@ from hivemind_tui.widgets.prompt import LONGEST, Line
 )
 def test_keys_edit_the_line(keys: str, text: str, at: int) -> None:
     """The keys of every shell do what they do there."""
-    line: Line | None = Line.of("one two")
+    line: InputLine | None = InputLine.of("one two")
     for key in keys.split():
         assert line is not None
         line = line.pressed(key)
-    assert line == Line(text, at)
+    assert line == InputLine(text, at)
 
 
 def test_a_key_that_edits_nothing() -> None:
     """Whoever asks learns that the key means something else."""
-    assert Line.of("x").pressed("f5") is None
+    assert InputLine.of("x").pressed("f5") is None
 
 
 def test_what_is_typed_goes_in_at_the_cursor() -> None:
     """Pasted lines become one; what a terminal would obey is replaced; blanks can be typed."""
-    assert Line("ad", 1).typed("b\nc\x1b") == Line("ab c·d", 5)
-    assert Line.of("a").typed(" ").text == "a "
-    assert len(Line.of("x" * LONGEST).typed("yy").text) == LONGEST
+    assert InputLine("ad", 1).typed("b\nc\x1b") == InputLine("ab c·d", 5)
+    assert InputLine.of("a").typed(" ").text == "a "
+    assert len(InputLine.of("x" * LONGEST).typed("yy").text) == LONGEST
 
 
 @given(st.text(max_size=60), st.integers(0, 60), st.integers(1, 40))
 def test_the_cursor_is_in_sight(text: str, at: int, width: int) -> None:
     """However long the line and however narrow the place, there is a cell for the cursor."""
     text = "".join(character for character in text if character.isprintable())
-    before, after = Line(text, min(at, len(text))).shown(width)
+    before, after = InputLine(text, min(at, len(text))).shown(width)
     assert cell_len(before) < max(2, width)
     if cell_len(text) < width:
         assert before + after == text

@@ -24,7 +24,7 @@ from hivemind.world.snapshot import RecordingView
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.base import Link
 from hivemind_tui.sources.replay import ReplaySource
-from hivemind_tui.whatif.process import Simulation
+from hivemind_tui.whatif.process import SimulationProcess
 from hivemind_tui.whatif.protocol import ReadRecording, Simulate, WhatIfFailed, WhatIfResult
 
 FULL, SMALL = (160, 45), (80, 24)
@@ -37,7 +37,7 @@ def live(path: Path, failing: str = "") -> FakeSource:
 
 @asynccontextmanager
 async def on_page(
-    source: FakeSource, size: tuple[int, int] = FULL, made: Simulation | None = None
+    source: FakeSource, size: tuple[int, int] = FULL, made: SimulationProcess | None = None
 ) -> AsyncIterator[tuple[Pilot[str], Made]]:
     """The page, with the recording read."""
     usually = Made(usual)
@@ -269,7 +269,7 @@ async def test_in_a_replay_it_is_told_how_to_apply(tmp_path: Path, size: tuple[i
 async def test_what_is_being_read_is_not_read_again(tmp_path: Path) -> None:
     """Enter while the recording is still being read waits for that, and the process is the same one."""
     path = write(tmp_path)
-    made = Simulation()
+    made = SimulationProcess()
     async with on_page(live(path), made=made) as (pilot, _):
         await wait_until(pilot, lambda: pid_of(made) is not None)
         child = pid_of(made)

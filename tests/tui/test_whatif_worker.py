@@ -18,7 +18,7 @@ from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price
-from hivemind_tui.whatif.process import Simulation
+from hivemind_tui.whatif.process import SimulationProcess
 from hivemind_tui.whatif.protocol import (
     Message,
     Progress,
@@ -154,7 +154,7 @@ def test_one_that_is_too_large_is_let_go_of(tmp_path: Path) -> None:
     assert said[-1] == WhatIfFailed("this recording doesn't fit into memory")
 
 
-async def heard(simulation: Simulation, question: Question) -> list[Message]:
+async def heard(simulation: SimulationProcess, question: Question) -> list[Message]:
     said: list[Message] = []
     async with asyncio.timeout(60):
         await simulation.ask(question, said.append)
@@ -163,7 +163,7 @@ async def heard(simulation: Simulation, question: Question) -> list[Message]:
 
 async def test_the_process_simulates(tmp_path: Path) -> None:
     """For real, twice in one child; the same question has the same answer."""
-    path, simulation = str(write(tmp_path)), Simulation()
+    path, simulation = str(write(tmp_path)), SimulationProcess()
     try:
         first = (await heard(simulation, Simulate(path, (CEILING,))))[-1]
         child = pid_of(simulation)
@@ -192,7 +192,7 @@ async def test_the_process_simulates(tmp_path: Path) -> None:
 )
 async def test_a_child_that_fails_is_one_line(script: str, told: str) -> None:
     """Whatever it is that went wrong."""
-    (said,) = await heard(Simulation((sys.executable, "-c", script)), ReadRecording("x"))
+    (said,) = await heard(SimulationProcess((sys.executable, "-c", script)), ReadRecording("x"))
     assert isinstance(said, WhatIfFailed)
     assert told in said.why
     assert "\n" not in said.why
@@ -200,7 +200,7 @@ async def test_a_child_that_fails_is_one_line(script: str, told: str) -> None:
 
 async def test_a_program_that_isnt_there_is_one_line() -> None:
     """As where nothing may be started."""
-    (said,) = await heard(Simulation(("/nonexistent/python",)), ReadRecording("x"))
+    (said,) = await heard(SimulationProcess(("/nonexistent/python",)), ReadRecording("x"))
     assert isinstance(said, WhatIfFailed)
     assert "can't be started" in said.why
 
@@ -212,13 +212,13 @@ async def test_whoever_gives_up_ends_the_child(tmp_path: Path) -> None:
         " from hivemind_tui.whatif.protocol import Progress;"
         " sys.stdout.buffer.write(pack(Progress('computing'))); sys.stdout.flush(); time.sleep(600)"
     )
-    simulation, computes = Simulation((sys.executable, "-c", stuck)), asyncio.Event()
+    simulation, computes = SimulationProcess((sys.executable, "-c", stuck)), asyncio.Event()
     asking = asyncio.create_task(simulation.ask(ReadRecording("x"), lambda _: computes.set()))
     async with asyncio.timeout(60):
         await computes.wait()
     child = pid_of(simulation)
     asking.cancel()
-    simulation._command = Simulation()._command
+    simulation._command = SimulationProcess()._command
     try:
         said = await heard(simulation, ReadRecording(str(write(tmp_path))))
         assert asking.cancelled()

@@ -11,16 +11,16 @@ from tui.worlds import KNOBS
 
 from hivemind.journal.figures import Figures, Waits
 from hivemind.lab.simulate.overrides import Change
-from hivemind_tui.whatif.process import Simulation
+from hivemind_tui.whatif.process import SimulationProcess
 from hivemind_tui.whatif.protocol import (
     Message,
     Progress,
     Question,
     ReadRecording,
     RecordingSummary,
-    Run,
     RunSeries,
     Simulate,
+    SimulatedRun,
     WhatIfResult,
 )
 
@@ -72,9 +72,9 @@ def course(height: float, length: int = 60, width_s: float = 12.0) -> RunSeries:
     )
 
 
-def run(height: float = 5.0, length: int = 60, **figures: Any) -> Run:
+def run(height: float = 5.0, length: int = 60, **figures: Any) -> SimulatedRun:
     """With some figures of its own."""
-    return Run(replace(FIGURES, **figures), course(height, length))
+    return SimulatedRun(replace(FIGURES, **figures), course(height, length))
 
 
 def outcome(*changes: Change, **tried: Any) -> WhatIfResult:
@@ -85,7 +85,7 @@ def outcome(*changes: Change, **tried: Any) -> WhatIfResult:
     return WhatIfResult(changes, run(), replayed, run(7.0, 50, **{"wall_s": 640.0, "waited_s": 3590.0, **tried}), 180.0)
 
 
-class Made(Simulation):
+class Made(SimulationProcess):
     """Answers at once, or when it is told to; remembers what it was asked."""
 
     def __init__(self, answers: Callable[[Question], Sequence[Message]]) -> None:
@@ -114,6 +114,6 @@ def usual(question: Question) -> Sequence[Message]:
     return [outcome(*question.changes)] if isinstance(question, Simulate) else [LOOKED]
 
 
-def pid_of(simulation: Simulation) -> int | None:
+def pid_of(simulation: SimulationProcess) -> int | None:
     """The process id of its child; None if there is none."""
     return None if simulation._child is None else simulation._child.process.pid

@@ -36,7 +36,7 @@ from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import glyphs_for
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View, ViewBuilder
-from hivemind_tui.whatif.process import Simulation
+from hivemind_tui.whatif.process import SimulationProcess
 from hivemind_tui.widgets.line_table import LineTable
 from hivemind_tui.widgets.overlay import Overlay, Palette
 from hivemind_tui.widgets.prompt import BottomRow
@@ -152,7 +152,7 @@ class ControlRoom(ModalApp, Actions):
         demo, shell = start_demo is not None, shell_of(environment, os.name)
         self.view = View(snapshot, trail=trail, drain_s=drain_s, demo=demo, token=token, shell=shell)
         self._builder = ViewBuilder()
-        self.simulation = Simulation()
+        self.simulation = SimulationProcess()
         self.queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._confirm)
         self._last_tick_s: float | None = None
         self._detail_due_s = 0.0

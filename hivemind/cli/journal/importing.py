@@ -19,7 +19,7 @@ from hivemind.journal.codec import BOM, line_of
 from hivemind.journal.files import folder_in, part_path, parts_in
 from hivemind.journal.importers import flows, har
 from hivemind.journal.importers.events import EventBuilder
-from hivemind.journal.importers.parsed import Entry, ParsedAttempt, Unreadable, grouped, parse_entry
+from hivemind.journal.importers.parsed import Entry, ParsedAttempt, UnreadableEntry, grouped, parse_entry
 from hivemind.journal.read.reader import opened, what_else
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
@@ -86,11 +86,11 @@ def _source(path: Path) -> str:
     raise UsageError(f"{path}: {known}")
 
 
-def _understood(entries: Iterable[Entry | Unreadable | None], counts: Counter[str]) -> Iterator[ParsedAttempt]:
+def _understood(entries: Iterable[Entry | UnreadableEntry | None], counts: Counter[str]) -> Iterator[ParsedAttempt]:
     """Yield the requests of models, and count the other entries by why they aren't."""
     claims = Claims(KnownNames(), AgentSettings())
     for entry in entries:
-        if isinstance(entry, Unreadable):
+        if isinstance(entry, UnreadableEntry):
             counts[str(entry)] += 1
         elif entry is None or (tried := parse_entry(entry, claims)) is None:
             counts["no requests of models"] += 1

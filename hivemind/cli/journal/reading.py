@@ -15,7 +15,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, line_of
 from hivemind.journal.event_text import clock, describe
 from hivemind.journal.export.requests import requests, rows
-from hivemind.journal.figures import Figures, Tally
+from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.files import folder_in, parse_moment
 from hivemind.journal.read.reader import FREQUENT, Journal, Listed, listed
 from hivemind.scheduler.events import Event
@@ -160,7 +160,7 @@ def show_stats(namespace: argparse.Namespace) -> int:
 
 def figures_of(journal: Journal, price: Price | None) -> Figures:
     """Counts all that can be read. Raises: UsageError."""
-    tally = Tally(price)
+    tally = FiguresFold(price)
     for event in journal.events(FREQUENT):
         tally.apply(event)
     return tally.figures()

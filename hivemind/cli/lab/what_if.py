@@ -18,7 +18,7 @@ from hivemind.lab.comparison import extrapolation_notes
 from hivemind.lab.simulate.overrides import Change, agent_commands, parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import Faults, simulate, writable, write_journal
-from hivemind.lab.tune.workers import Job, workers
+from hivemind.lab.tune.workers import SimulationJob, workers
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import did_you_mean, duration
 from hivemind.text.table import show, styled, width, wrapped
@@ -102,8 +102,8 @@ def compared(
     """
     _check_agents(recording, changes)
     first = simulate(recording, changes, seed=seeds[0], faults=faults, price=price)  # raises if changes are wrong
-    jobs = [Job(0, (), seed, faults) for seed in seeds]
-    jobs += [Job(0, changes, seed, faults) for seed in seeds[1:]] if changes else []
+    jobs = [SimulationJob(0, (), seed, faults) for seed in seeds]
+    jobs += [SimulationJob(0, changes, seed, faults) for seed in seeds[1:]] if changes else []
     found = _simulated(recording, path, price, jobs if changes else jobs[1:])
     if not changes:
         return Compared(recording, (), faults, (first, *found), ())
@@ -120,7 +120,7 @@ def _check_agents(recording: Recording, changes: Sequence[Change]) -> None:
             raise UsageError(f"{order.agent}: no agent of that name is in {recording.name}{printable(hint)}")
 
 
-def _simulated(recording: Recording, path: Path, price: Price, jobs: Sequence[Job]) -> list[Figures]:
+def _simulated(recording: Recording, path: Path, price: Price, jobs: Sequence[SimulationJob]) -> list[Figures]:
     """Simulate on all cores if that is worth starting processes."""
     if len(jobs) < 4:
         return [simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=price) for job in jobs]

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from hivemind.journal.importers.parsed import LARGEST, Entry, Headers, Unreadable, lower
+from hivemind.journal.importers.parsed import LARGEST, Entry, Headers, UnreadableEntry, lower
 from hivemind.journal.read.reader import opened
 
 _LONGEST_S = 7 * 86_400.0
 
 
-def entries(path: Path) -> Iterator[Entry | Unreadable | None]:
+def entries(path: Path) -> Iterator[Entry | UnreadableEntry | None]:
     """Every flow of HTTP, or what is wrong with it; None for one of another kind. What can't be read ends it.
 
     Raises: UsageError: the file can't be read.
@@ -23,9 +23,9 @@ def entries(path: Path) -> Iterator[Entry | Unreadable | None]:
             for value in values(file):
                 try:
                     yield _entry(value)
-                except Unreadable as error:
+                except UnreadableEntry as error:
                     yield error
-        except Unreadable as error:
+        except UnreadableEntry as error:
             yield error
 
 
@@ -37,7 +37,7 @@ def _entry(value: Value) -> Entry | None:
     request, response, error = (_part(flow.get(name)) for name in ("request", "response", "error"))
     began_at = _moment(request.get("timestamp_start"))
     if began_at is None:
-        raise Unreadable("a flow doesn't say when it began")
+        raise UnreadableEntry("a flow doesn't say when it began")
     first_at = _moment(response.get("timestamp_start"))
     ended_at = _moment(response.get("timestamp_end")) or _moment(error.get("timestamp")) or first_at or began_at
     path, _, query = _bytes(request.get("path")).partition(b"?")
@@ -92,7 +92,7 @@ def _origin(request: dict[str, Value]) -> str:
     except ValueError:
         fits = False
     if usual is None or not fits or not origin.isprintable():
-        raise Unreadable("a flow has no host")
+        raise UnreadableEntry("a flow has no host")
     return origin
 
 
@@ -118,26 +118,26 @@ def values(file: IO[bytes]) -> Iterator[Value]:
         while len(data) < size + 1 and (piece := file.read(min(size + 1 - len(data), 1 << 20))):
             data += piece
         if len(data) < size + 1:
-            raise Unreadable("the file isn't whole")
+            raise UnreadableEntry("the file isn't whole")
         yield _value(data[:size], data[size:], 0)
 
 
 def _size(file: IO[bytes], digits: bytes) -> int:
     while (letter := file.read(1)) != b":":
         if not letter:
-            raise Unreadable("the file isn't whole")
+            raise UnreadableEntry("the file isn't whole")
         digits += letter
         if len(digits) > _DIGITS:
             break
     size = _number(digits)
     if size > LARGEST:
-        raise Unreadable(f"one flow is larger than {LARGEST >> 30} GiB")
+        raise UnreadableEntry(f"one flow is larger than {LARGEST >> 30} GiB")
     return size
 
 
 def _number(digits: bytes) -> int:
     if not digits.isdigit() or len(digits) > _DIGITS or (len(digits) > 1 and digits.startswith(b"0")):
-        raise Unreadable("it isn't in mitmproxy's form")
+        raise UnreadableEntry("it isn't in mitmproxy's form")
     return int(digits)
 
 
@@ -145,16 +145,16 @@ def _split(data: bytes, start: int) -> tuple[bytes, bytes, int]:
     """The value that begins there, its tag, and where the next one begins."""
     colon = data.find(b":", start, start + _DIGITS + 1)
     if colon < 0:
-        raise Unreadable("it isn't in mitmproxy's form")
+        raise UnreadableEntry("it isn't in mitmproxy's form")
     end = colon + 1 + _number(data[start:colon])
     if end >= len(data):
-        raise Unreadable("a value is longer than what holds it")
+        raise UnreadableEntry("a value is longer than what holds it")
     return data[colon + 1 : end], data[end : end + 1], end + 1
 
 
 def _value(data: bytes, tag: bytes, depth: int) -> Value:
     if depth > DEEPEST:
-        raise Unreadable("its values are nested too deep")
+        raise UnreadableEntry("its values are nested too deep")
     try:
         match tag:
             case b",":
@@ -174,8 +174,8 @@ def _value(data: bytes, tag: bytes, depth: int) -> Value:
             case b"}":
                 return _mapping(data, depth)
     except ValueError as error:
-        raise error if isinstance(error, Unreadable) else Unreadable("it isn't in mitmproxy's form") from None
-    raise Unreadable("it isn't in mitmproxy's form")
+        raise error if isinstance(error, UnreadableEntry) else UnreadableEntry("it isn't in mitmproxy's form") from None
+    raise UnreadableEntry("it isn't in mitmproxy's form")
 
 
 def _items(data: bytes, depth: int) -> Iterator[Value]:
@@ -189,5 +189,5 @@ def _mapping(data: bytes, depth: int) -> dict[str, Value]:
     items = list(_items(data, depth))
     keys = [key.decode() if isinstance(key, bytes) else key for key in items[::2]]
     if len(items) % 2 or not all(isinstance(key, str) for key in keys):
-        raise Unreadable("it isn't in mitmproxy's form")
+        raise UnreadableEntry("it isn't in mitmproxy's form")
     return {str(key): value for key, value in zip(keys, items[1::2], strict=True)}

@@ -13,7 +13,7 @@ import msgspec
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import BOM
-from hivemind.journal.importers.parsed import LARGEST, Entry, Headers, Hints, Unreadable, lower
+from hivemind.journal.importers.parsed import LARGEST, Entry, Headers, Hints, UnreadableEntry, lower
 from hivemind.journal.read.reader import opened
 from hivemind.providers.sse import ArraySplitter
 
@@ -30,7 +30,7 @@ class _Har(msgspec.Struct):
     log: _Log
 
 
-def entries(path: Path) -> Iterator[Entry | Unreadable]:
+def entries(path: Path) -> Iterator[Entry | UnreadableEntry]:
     """Every entry, or what is wrong with it; at the end what is wrong with the file, where that was cut off.
 
     Raises: UsageError: it can't be read, or isn't a HAR file.
@@ -47,12 +47,12 @@ def entries(path: Path) -> Iterator[Entry | Unreadable]:
         if start < 0:
             raise UsageError(f"{path}: isn't a HAR file: it has no log with entries") from None
         found = ArraySplitter().feed(data[start:])
-        cut_off = Unreadable("the file isn't whole")
+        cut_off = UnreadableEntry("the file isn't whole")
     for each in found:
         try:
             yield _entry(msgspec.json.decode(each))
-        except (Unreadable, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            yield Unreadable(str(error))
+        except (UnreadableEntry, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            yield UnreadableEntry(str(error))
     if cut_off is not None:
         yield cut_off
 
@@ -125,7 +125,7 @@ def _moment(text: str) -> float:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        raise Unreadable("an entry doesn't say when it began") from None
+        raise UnreadableEntry("an entry doesn't say when it began") from None
 
 
 def _address(url: str) -> tuple[str, bytes, bytes]:
@@ -136,7 +136,7 @@ def _address(url: str) -> tuple[str, bytes, bytes]:
     except ValueError:
         host, port, parts = None, None, urlsplit("")
     if not host or parts.scheme not in ("http", "https", "ws", "wss"):
-        raise Unreadable("an entry has no URL")
+        raise UnreadableEntry("an entry has no URL")
     shown = f"[{host}]" if ":" in host else host
     origin = f"{parts.scheme}://{shown}{'' if port is None else f':{port}'}"
     return origin, parts.path.encode("utf-8", "replace") or b"/", parts.query.encode("utf-8", "replace")

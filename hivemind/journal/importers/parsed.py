@@ -51,7 +51,7 @@ _WORDS = {
 }
 
 
-class Unreadable(ValueError):
+class UnreadableEntry(ValueError):
     """An entry, or a whole file, that isn't of the form it says; the text says what is wrong."""
 
 

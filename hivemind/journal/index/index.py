@@ -21,7 +21,7 @@ import msgspec
 
 from hivemind import __version__
 from hivemind.journal.index.activity import Mark, Row
-from hivemind.journal.read.cursor import Place
+from hivemind.journal.read.cursor import JournalPlace
 from hivemind.journal.read.damage import Damage
 from hivemind.world.state import WorldState
 
@@ -71,7 +71,7 @@ class PartStamp:
 class Block:
     """A summary of the journal between the end of the last block (or the beginning) and this one's."""
 
-    place: Place
+    place: JournalPlace
     """Its end."""
     at: float
     """The latest moment in it, or before."""

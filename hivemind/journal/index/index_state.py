@@ -15,7 +15,7 @@ from hivemind.journal.codec import event_if_any
 from hivemind.journal.files import parts_from
 from hivemind.journal.index.activity import Mark, Overview
 from hivemind.journal.index.index import IndexReader, Stale, StoredBlock, header_of, index_path, open_index
-from hivemind.journal.read.cursor import LONGEST_LINE, Place, line_near, line_start, moment_of
+from hivemind.journal.read.cursor import LONGEST_LINE, JournalPlace, line_near, line_start, moment_of
 from hivemind.journal.read.damage import Damage
 from hivemind.journal.records import JournalBegan
 from hivemind.world.state import Carried, WorldState
@@ -32,7 +32,7 @@ _AGAIN = 10
 class Start:
     """A place in the journal, and the state there."""
 
-    place: Place
+    place: JournalPlace
     state: WorldState | None
     """None: the state at the journal's beginning."""
     exact: bool
@@ -69,7 +69,7 @@ class JournalIndex:
         self.damage: Damage | None = None
         self.plain = True
         """No line's clock had to be corrected."""
-        self._ends: list[tuple[float, Place]] = []
+        self._ends: list[tuple[float, JournalPlace]] = []
         """Moment and place of each block's end."""
         self._worlds: list[StoredBlock] = []
         """Blocks with a state. The counts of each are those since the one before."""
@@ -141,7 +141,7 @@ class JournalIndex:
 
     def start_before(self, at: float) -> Start:
         """Return where to begin folding for this moment. Raises: OSError: the journal can't be read."""
-        start = self._stored_before(at) or Start(Place(0, 0), None, True)
+        start = self._stored_before(at) or Start(JournalPlace(0, 0), None, True)
         if self.at >= at:
             return start
         part, offset = self.line_near(at)
@@ -150,14 +150,14 @@ class JournalIndex:
         # The last stretch before the offset, and the state that the part began with.
         carried = _carried(self.parts[part])
         if carried is not None and offset <= 2 * TAIL:
-            return Start(Place(part, 0), None, True)
+            return Start(JournalPlace(part, 0), None, True)
         state = None if carried is None or offset <= TAIL else replace(carried.state, tickets=())
         return Start(self._tail(part, offset), state, False)
 
-    def place_before(self, at: float) -> Place:
+    def place_before(self, at: float) -> JournalPlace:
         """Return where to begin reading for what happened just before and after this moment. Raises: OSError."""
         number = bisect_right(self._ends, at, key=lambda end: end[0]) - 2  # with a whole block in between
-        place = self._ends[number][1] if number >= 0 else Place(0, 0)
+        place = self._ends[number][1] if number >= 0 else JournalPlace(0, 0)
         if self.at >= at:
             return place
         part, offset = self.line_near(at)
@@ -193,14 +193,14 @@ class JournalIndex:
             self._release()
             return None
 
-    def _tail(self, part: int, offset: int) -> Place:
+    def _tail(self, part: int, offset: int) -> JournalPlace:
         """Return the place so far before an offset that what happened there is known."""
         if offset <= TAIL:
-            return Place(part, 0)
+            return JournalPlace(part, 0)
         with self.parts[part].open("rb") as file:
-            return Place(part, line_start(file, offset - TAIL))
+            return JournalPlace(part, line_start(file, offset - TAIL))
 
-    def _bytes_between(self, place: Place, part: int, offset: int) -> int:
+    def _bytes_between(self, place: JournalPlace, part: int, offset: int) -> int:
         between = sum(each.stat().st_size for each in self.parts[place.part : part])
         return between - place.offset + offset
 

@@ -27,7 +27,7 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JournalPlace:
     """The end of a line of a journal."""
 
     part: int
@@ -45,7 +45,7 @@ class Cursor:
         self,
         parts: tuple[Path, ...],
         began: JournalBegan,
-        place: Place | None = None,
+        place: JournalPlace | None = None,
         damage: Damage | None = None,
         *,
         without: frozenset[type[Event]] = BODIES,
@@ -54,15 +54,15 @@ class Cursor:
         self.parts = parts
         self.damage = Damage() if damage is None else damage
         self._without = without
-        place = Place(0, 0) if place is None else place
+        place = JournalPlace(0, 0) if place is None else place
         self.part, self.offset = place.part, place.offset
         self.order = EventOrder(began, self.damage, place.order)
         self._file: BinaryIO = parts[place.part].open("rb", buffering=_BUFFER)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> JournalPlace:
         """The place behind the last event that was read."""
-        return Place(self.part, self.offset, self.order.standing)
+        return JournalPlace(self.part, self.offset, self.order.standing)
 
     def close(self) -> None:
         """Close the file that is being read."""

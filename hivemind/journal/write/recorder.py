@@ -59,7 +59,7 @@ _UNWRITABLE = (TypeError, ValueError, msgspec.MsgspecError)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RecorderLimits:
     """When a new part begins, and how much waits."""
 
     max_bytes: int
@@ -78,7 +78,7 @@ class Recorder:
         self,
         writer: Writer,
         began: JournalBegan,
-        limits: Limits,
+        limits: RecorderLimits,
         *,
         take: Callable[[float], Capture],
         publish: Callable[[ev.Event], object],

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hivemind.lab.trace.steps import Attempt, RequestStep
+from hivemind.lab.trace.steps import RequestStep, TracedAttempt
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 
 _ROUNDING_S = 1e-6
@@ -139,7 +139,7 @@ class Amounts(NamedTuple):
         return float(max(self.tokens_in, self.max_out if reserves and kind is WindowKind.TOKENS else 0))
 
 
-def amounts_of(request: RequestStep, one: Attempt | None) -> Amounts:
+def amounts_of(request: RequestStep, one: TracedAttempt | None) -> Amounts:
     """Return what an attempt charges, by its actual usage if that is known."""
     arrived = request.arrived
     usage = None if one is None else one.usage
@@ -157,7 +157,7 @@ Pools = dict[tuple[str, WindowKind], tuple[Allowance, OutsideUse]]
 """Shared windows by the name of their pool."""
 
 
-class Limiter:
+class LimitState:
     """The windows of one lane in use: a request is charged to each of its family, or to none."""
 
     def __init__(

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 
-from hivemind.lab.fit.limiter import ONE_END_S, FittedLimit, Limiter, Pools, amounts_of
-from hivemind.lab.trace.steps import Attempt, RequestAttempt, RequestStep
+from hivemind.lab.fit.limiter import ONE_END_S, FittedLimit, LimitState, Pools, amounts_of
+from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.scheduler.types import FailureKind, WindowKind, WindowReading
 
 TimedReading = tuple[float, WindowReading]
 """The time of a response, and what its headers said of one window."""
-Reading = tuple[float, str, tuple[WindowReading, ...], Limiter]
+Reading = tuple[float, str, tuple[WindowReading, ...], LimitState]
 """A time, what a response said then of the windows of a family, and the limiter of its lane as it should stand."""
-Moment = tuple[float, bool, str, RequestStep, Attempt]
+Moment = tuple[float, bool, str, RequestStep, TracedAttempt]
 """A time, whether an attempt begins or ends then, its lane, its request, and the attempt."""
 Limits = Mapping[str, Sequence[FittedLimit]]
 """By lane."""
@@ -198,7 +198,7 @@ def limits_from_refusals(taken: Sequence[RequestAttempt]) -> list[FittedLimit]:
     return limits
 
 
-def _by_window(refused: Sequence[Attempt]) -> bool:
+def _by_window(refused: Sequence[TracedAttempt]) -> bool:
     """Return whether refusals are by a window of a minute: Retry-After isn't always a few seconds."""
     delays = [one.failure.delay_s for one in refused if one.failure is not None]
     return any(delay_s is None or delay_s > _SHORT_DELAY_S for delay_s in delays)
@@ -211,11 +211,11 @@ def _spread(values: Sequence[float]) -> float:
 # --- Shared windows ---------------------------------------------------------------------------------------------------
 
 
-def limiters(trace: Trace, lanes: Mapping[str, LaneTrace], limits: Limits) -> dict[str, Limiter]:
+def limiters(trace: Trace, lanes: Mapping[str, LaneTrace], limits: Limits) -> dict[str, LimitState]:
     """Return a limiter for each lane, as at the beginning."""
     pools: Pools = {}
     return {
-        key: Limiter(each, trace.began.at, trace.wall_offset, reserves=lanes[key].reserves, pools=pools)
+        key: LimitState(each, trace.began.at, trace.wall_offset, reserves=lanes[key].reserves, pools=pools)
         for key, each in limits.items()
     }
 
@@ -228,7 +228,7 @@ class Traffic:
     lanes: Mapping[str, LaneTrace]
     attempts: Mapping[str, Sequence[RequestAttempt]]
 
-    def charged(self, limits: Limits) -> Iterator[tuple[Moment, Mapping[str, Limiter]]]:
+    def charged(self, limits: Limits) -> Iterator[tuple[Moment, Mapping[str, LimitState]]]:
         """Yield the beginnings and ends of all attempts in order, each with the limiters just before it is charged."""
         moments: list[Moment] = []
         for lane, pairs in self.attempts.items():
@@ -258,9 +258,9 @@ class Traffic:
                 yield read_at, family, windows, by_lane[lane]
 
 
-def explain(traffic: Traffic, limits: Limits) -> dict[str, list[Attempt]]:
+def explain(traffic: Traffic, limits: Limits) -> dict[str, list[TracedAttempt]]:
     """Return the refusals that the fitted windows cause in a simulation, by lane."""
-    found: dict[str, list[Attempt]] = {lane: [] for lane in limits}
+    found: dict[str, list[TracedAttempt]] = {lane: [] for lane in limits}
     for (at, begins, lane, request, one), by_lane in traffic.charged(limits):
         if begins and one.failed_as(FailureKind.RATE_LIMITED):
             limiter, family = by_lane[lane], request.arrived.family

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from hivemind.lab.fit.latency import LatencyModel, Sample, fit_latency
-from hivemind.lab.fit.limiter import FittedLimit, Limiter, amounts_of
+from hivemind.lab.fit.limiter import FittedLimit, LimitState, amounts_of
 from hivemind.lab.fit.limits import (
     Limits,
     Traffic,
@@ -22,7 +22,7 @@ from hivemind.lab.fit.limits import (
     shared_limits,
     with_outside_use,
 )
-from hivemind.lab.trace.steps import Attempt, RequestAttempt, RequestStep
+from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
@@ -50,9 +50,9 @@ class Outage:
 
     began_at: float
     ended_at: float
-    of: dict[RequestStep, list[Attempt]]
+    of: dict[RequestStep, list[TracedAttempt]]
     """The attempts of each request."""
-    attempts: list[Attempt]
+    attempts: list[TracedAttempt]
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ def _fitted(
     requests: Sequence[RequestStep],
     taken: Sequence[RequestAttempt],
     limits: Sequence[FittedLimit],
-    refusals: list[Attempt],
+    refusals: list[TracedAttempt],
     recorded_s: float,
 ) -> FittedProvider:
     explained = set(map(id, refusals))
@@ -167,7 +167,7 @@ def _outage(run: Sequence[RequestAttempt], before_at: float | None, after_at: fl
     first, last = run[0][1].granted_at, run[-1][1].granted_at
     began = first if before_at is None else max((before_at + first) / 2, first - (last - first) / len(run))
     ended = last if after_at is None else (last + after_at) / 2
-    of: dict[RequestStep, list[Attempt]] = {}
+    of: dict[RequestStep, list[TracedAttempt]] = {}
     for request, one in run:
         of.setdefault(request, []).append(one)
     return Outage(began, max(ended, last + 1e-6), of, [one for _, one in run])
@@ -192,7 +192,7 @@ def _max_in_flight(taken: Sequence[RequestAttempt]) -> int | None:
     return None
 
 
-def _in_process(taken: Sequence[RequestAttempt]) -> Iterator[tuple[Attempt, int]]:
+def _in_process(taken: Sequence[RequestAttempt]) -> Iterator[tuple[TracedAttempt, int]]:
     """Yield each attempt with the number in process at its beginning, itself included; refused ones don't count."""
     moments = [(one.granted_at, 1, one) for _, one in taken]
     moments += [(one.granted_at + one.duration_s, 0, one) for _, one in taken if not one.uncharged]
@@ -211,7 +211,7 @@ class ProviderModel:
     """The provider behind one lane in one simulation."""
 
     provider: FittedProvider
-    limiter: Limiter
+    limiter: LimitState
     began_at: float
     rng: random.Random
     draws: bool
@@ -225,7 +225,7 @@ class ProviderModel:
     _used: dict[RequestStep, int] = field(default_factory=dict)
     """Recorded attempts of the present outage that each request has repeated."""
 
-    def answer(self, now: float, request: RequestStep, inherent: Attempt | None, in_flight: int) -> Attempt:
+    def answer(self, now: float, request: RequestStep, inherent: TracedAttempt | None, in_flight: int) -> TracedAttempt:
         """Decide how an attempt ends that begins now with so many in flight, itself included.
 
         `inherent` is the recorded attempt to repeat, if any.
@@ -239,7 +239,7 @@ class ProviderModel:
         chosen = self._choose(request, inherent)
         if chosen is None:
             usage = Usage(request.arrived.estimated_input, 0, 0, 1)  # the recording has no answer
-            return Attempt(duration_s=provider.refused_s, usage=usage, charged=False)
+            return TracedAttempt(duration_s=provider.refused_s, usage=usage, charged=False)
         if not chosen.uncharged:
             family, amounts = request.arrived.family, amounts_of(request, chosen)
             wait_s = self.limiter.wait_s(now, family, amounts)
@@ -251,13 +251,13 @@ class ProviderModel:
         self._scale(answer, chosen, now, in_flight)
         return answer
 
-    def over(self, now: float, request: RequestStep, answer: Attempt) -> None:
+    def over(self, now: float, request: RequestStep, answer: TracedAttempt) -> None:
         """End an attempt."""
         if answer.charged:
             self._in_process -= 1
             self.limiter.settle(now, request.arrived.family, answer.usage)
 
-    def left(self, answer: Attempt) -> None:
+    def left(self, answer: TracedAttempt) -> None:
         """End an attempt whose client left."""
         self._in_process -= answer.charged
 
@@ -277,7 +277,7 @@ class ProviderModel:
             return outages[self._outage]
         return None
 
-    def _in_outage(self, outage: Outage, request: RequestStep) -> Attempt:
+    def _in_outage(self, outage: Outage, request: RequestStep) -> TracedAttempt:
         """Return the request's own recorded attempts in the outage, then those of others."""
         inherent = outage.of.get(request)
         if inherent is not None:
@@ -288,11 +288,11 @@ class ProviderModel:
         self._outage_attempts += 1
         return outage.attempts[self._outage_attempts % len(outage.attempts)]
 
-    def _refusal(self, kind: FailureKind, status: int, delay_s: float | None) -> Attempt:
+    def _refusal(self, kind: FailureKind, status: int, delay_s: float | None) -> TracedAttempt:
         failure = Failure(kind, True, status, delay_s)
-        return Attempt(duration_s=self.provider.refused_s, failure=failure, status=status, charged=False)
+        return TracedAttempt(duration_s=self.provider.refused_s, failure=failure, status=status, charged=False)
 
-    def _choose(self, request: RequestStep, inherent: Attempt | None) -> Attempt | None:
+    def _choose(self, request: RequestStep, inherent: TracedAttempt | None) -> TracedAttempt | None:
         """Return the recorded attempt, or draw one, or None if the recording has none to draw from."""
         provider, rng = self.provider, self.rng
         if inherent is not None and not self.draws:
@@ -302,7 +302,7 @@ class ProviderModel:
             return rng.choice(provider.faults)[1]
         return self._answer_like(request, answered)
 
-    def _answer_like(self, request: RequestStep, answered: Attempt | None) -> Attempt | None:
+    def _answer_like(self, request: RequestStep, answered: TracedAttempt | None) -> TracedAttempt | None:
         """Return an answer as long as the recorded one, if any, with the latency of another request of its kind."""
         provider, rng = self.provider, self.rng
         recorded = provider.answered
@@ -319,7 +319,7 @@ class ProviderModel:
         if usage is not None and pattern.usage is not None:
             rest_s *= provider.pace.size_factor(usage.output_tokens, pattern.usage.output_tokens)
         status = pattern.status if answered is None else answered.status
-        return Attempt(
+        return TracedAttempt(
             pattern.granted_at,
             pattern.in_flight,
             first_s,
@@ -329,7 +329,7 @@ class ProviderModel:
             complete=True,
         )
 
-    def _scale(self, answer: Attempt, chosen: Attempt, now: float, in_flight: int) -> None:
+    def _scale(self, answer: TracedAttempt, chosen: TracedAttempt, now: float, in_flight: int) -> None:
         provider = self.provider
         first_s, rest_s = answer.parts_s
         slower = provider.latency.factor(now, in_flight, chosen.granted_at, chosen.in_flight)
@@ -342,7 +342,7 @@ class ProviderModel:
         answer.duration_s = first_s + rest_s
 
 
-def _result_of(one: Attempt, *, own: bool) -> Attempt:
+def _result_of(one: TracedAttempt, *, own: bool) -> TracedAttempt:
     """Return a recorded attempt as one to simulate. `own`: it is the request's own."""
     result = replace(one, charged=not one.uncharged)
     if not own:

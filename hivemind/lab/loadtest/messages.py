@@ -18,7 +18,7 @@ import msgspec
 from hivemind import __version__
 from hivemind.journal.records import RequestBody, bytes_of
 from hivemind.lab.loadtest.requests import RecordedRequest
-from hivemind.lab.loadtest.target import ApiKeys, Target
+from hivemind.lab.loadtest.target import ApiKeys, LoadTarget
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import client_of
 from hivemind.providers.dialect import Dialect
@@ -100,7 +100,7 @@ class Bodies:
 class MessageBuilder:
     """Builds the requests for one target."""
 
-    target: Target
+    target: LoadTarget
     keys: ApiKeys
     bodies: Bodies
     agent_header: str = ""

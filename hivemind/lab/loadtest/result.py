@@ -20,7 +20,7 @@ from hivemind.journal.read.reader import Journal
 from hivemind.lab.comparison import Measure, Row, Verdict, compare
 from hivemind.lab.loadtest.messages import can_be_sent
 from hivemind.lab.loadtest.requests import JournalRequests, RecordedRequest, RequestResult, Selection, Sent, wall_s
-from hivemind.lab.loadtest.target import Target
+from hivemind.lab.loadtest.target import LoadTarget
 from hivemind.prices import Prices
 from hivemind.scheduler.types import Price, Usage
 from hivemind.text.humanise import count, dollars, duration, plural
@@ -84,7 +84,7 @@ class LoadTestPlan:
     """What is to be sent."""
 
     journal: str
-    target: Target | None
+    target: LoadTarget | None
     options: LoadTestOptions
     requests: tuple[RecordedRequest, ...]
     unsupported: Counter[str]
@@ -95,7 +95,7 @@ class LoadTestPlan:
         return f"{plural(len(self.requests), 'request')} ({self.estimate})"
 
 
-def make_plan(journal: Journal, options: LoadTestOptions, target: Target | None) -> LoadTestPlan:
+def make_plan(journal: Journal, options: LoadTestOptions, target: LoadTarget | None) -> LoadTestPlan:
     """Choose the requests to send. Raises: UsageError: there are none."""
     reader = JournalRequests(journal.began.at)
     for event in journal.events():
@@ -140,7 +140,7 @@ def _expected_usage(request: RecordedRequest) -> Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class LoadTotals:
     """Figures of a number of requests."""
 
     requests: int
@@ -184,25 +184,25 @@ class LoadTestResult:
     interrupted: bool
 
 
-def recorded_totals(requests: Sequence[RecordedRequest]) -> Totals:
+def recorded_totals(requests: Sequence[RecordedRequest]) -> LoadTotals:
     """Return the totals as recorded."""
     return _totals([each.recorded for each in requests], [each.at_s for each in requests], wall_s(requests))
 
 
-def sent_totals(sent: Sequence[Sent]) -> Totals:
+def sent_totals(sent: Sequence[Sent]) -> LoadTotals:
     """Return the totals of what was sent."""
     at = [each.at_s for each in sent]
     ends = [each.at_s + (each.result.took_s or 0.0) for each in sent]
     return _totals([each.result for each in sent], at, max(ends, default=0.0) - min(at, default=0.0))
 
 
-def _totals(results: Sequence[RequestResult], sent_at: Sequence[float], wall: float) -> Totals:
+def _totals(results: Sequence[RequestResult], sent_at: Sequence[float], wall: float) -> LoadTotals:
     answered = [result for result in results if not result.error]
     first = [result.first_s for result in answered if result.first_s is not None]
     took = [result.took_s for result in answered if result.took_s is not None]
     used = [result.usage for result in results if result.usage is not None]
     statuses = Counter("none" if result.status is None else str(result.status) for result in results)
-    return Totals(
+    return LoadTotals(
         requests=len(results),
         answered=len(answered),
         statuses=dict(sorted(statuses.items())),
@@ -219,7 +219,7 @@ def _totals(results: Sequence[RequestResult], sent_at: Sequence[float], wall: fl
     )
 
 
-def _measures(recorded: Totals, now: Totals, sending: str) -> Iterator[Measure[Totals]]:
+def _measures(recorded: LoadTotals, now: LoadTotals, sending: str) -> Iterator[Measure[LoadTotals]]:
     """Yield the figures by which two totals are compared; `sending` names the time in which requests were sent."""
     yield Measure("requests", "count", "", lambda each: each.requests)
     yield Measure("answered", "count", "more", lambda each: each.answered, counts_endings=True)
@@ -241,7 +241,7 @@ def _measures(recorded: Totals, now: Totals, sending: str) -> Iterator[Measure[T
     yield Measure("wall time", "seconds", "", lambda each: each.wall_s)
 
 
-def _count(field: Literal["statuses", "errors"], key: str, totals: Totals) -> int:
+def _count(field: Literal["statuses", "errors"], key: str, totals: LoadTotals) -> int:
     return (totals.statuses if field == "statuses" else totals.errors).get(key, 0)
 
 
@@ -287,7 +287,7 @@ def as_text(result: LoadTestResult, room: int | None) -> list[str]:
     return [*text, *_unsupported(plan)]
 
 
-def table(recorded: Totals, now: Totals, speed: float, room: int | None) -> list[str]:
+def table(recorded: LoadTotals, now: LoadTotals, speed: float, room: int | None) -> list[str]:
     """Return the lines of the table. Differences that are more than noise are coloured."""
     recorded = replace(recorded, sending_s=recorded.sending_s / speed)
     sending = "sent within" if speed == 1 else f"sent within, at {speed:g}x"
@@ -312,7 +312,7 @@ def late_line(late: Lateness) -> str:
     return f"sent late: {figures}; this machine didn't keep up, or --concurrency held it back, so the load was less"
 
 
-def _amount(measure: Measure[Totals], totals: Totals) -> str:
+def _amount(measure: Measure[LoadTotals], totals: LoadTotals) -> str:
     value = measure.of(totals)
     if value is None:
         return "-"
@@ -321,7 +321,7 @@ def _amount(measure: Measure[Totals], totals: Totals) -> str:
     return count(value) if measure.unit == "tokens" else f"{value:,.0f}"
 
 
-def _difference(row: Row[Totals]) -> str:
+def _difference(row: Row[LoadTotals]) -> str:
     if row.difference is None:
         return ""
     if row.measure.unit == "count":

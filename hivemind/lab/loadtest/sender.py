@@ -20,7 +20,7 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.lab.loadtest.messages import Bodies, MessageBuilder, OutgoingRequest, path_of
 from hivemind.lab.loadtest.requests import Predecessor, RecordedRequest, RequestResult, Sent, predecessors
 from hivemind.lab.loadtest.result import LoadTestPlan, LoadTestResult
-from hivemind.lab.loadtest.target import ApiKeys, Target, Unreachable, probe_target, token_of
+from hivemind.lab.loadtest.target import ApiKeys, LoadTarget, Unreachable, probe_target, token_of
 from hivemind.providers.errors import classify
 from hivemind.providers.paths import dialect_for
 from hivemind.scheduler.types import FailureKind, Usage
@@ -129,7 +129,7 @@ class Sender:
 
 
 @dataclass(slots=True)
-class Exchange:
+class LoadExchange:
     """Sends a message to one upstream and reads its answer to the end."""
 
     upstream: Upstream
@@ -210,7 +210,7 @@ class Exchange:
 
 
 async def run_load_test(
-    journal: Path, plan: LoadTestPlan, target: Target, environ: Mapping[str, str], settings: Settings
+    journal: Path, plan: LoadTestPlan, target: LoadTarget, environ: Mapping[str, str], settings: Settings
 ) -> LoadTestResult:
     """Send what is planned; `settings` tell how to connect, `environ` has the API keys.
 
@@ -241,7 +241,7 @@ async def run_load_test(
             hivemind=info.hivemind,
             as_allowed=options.as_allowed,
         )
-        exchange = Exchange(upstream, asyncio.get_running_loop().time, time.time)
+        exchange = LoadExchange(upstream, asyncio.get_running_loop().time, time.time)
         sender = Sender(exchange, builder.build, speed=options.speed, max_in_flight=options.max_in_flight)
         after = predecessors(plan.requests) if options.think else None
         stopped = await _send_until_stopped(sender, plan.requests, after)
@@ -252,7 +252,7 @@ async def run_load_test(
         await upstream.aclose()
 
 
-def _open(target: Target, settings: Settings) -> Upstream:
+def _open(target: LoadTarget, settings: Settings) -> Upstream:
     via = settings.via.get_secret_value() if settings.via and not target.here else None
     ca_file = str(settings.ca_file) if settings.ca_file else None
     try:

@@ -44,7 +44,7 @@ class Unreachable(HiveMindError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class LoadTarget:
     """An upstream, a gateway or a HiveMind."""
 
     origin: Origin
@@ -93,7 +93,7 @@ class _Stats(msgspec.Struct):
     upstreams: list[tuple[str, str]]
 
 
-def target_of(text: str) -> Target:
+def target_of(text: str) -> LoadTarget:
     """Parse a URL or NAME=URL. Raises: UsageError."""
     try:
         name, url = split_upstream(text)
@@ -102,7 +102,7 @@ def target_of(text: str) -> Target:
         origin = make_origins((text,), None)[0]
     except ValueError as error:
         raise UsageError(f"--against: {error}") from None
-    return Target(origin, _costs_nothing(url, origin.host))
+    return LoadTarget(origin, _costs_nothing(url, origin.host))
 
 
 def _costs_nothing(url: str, host: str) -> bool:
@@ -122,7 +122,7 @@ def is_private(host: str) -> bool:
     return bool(found) and all(each.is_private or each.is_loopback or each.is_link_local for each in found)
 
 
-async def probe_target(upstream: Upstream, target: Target, token: str | None, within_s: float = 10.0) -> TargetInfo:
+async def probe_target(upstream: Upstream, target: LoadTarget, token: str | None, within_s: float = 10.0) -> TargetInfo:
     """Ask the target whether it is a HiveMind. Raises: Unreachable: nothing can be sent there."""
     try:
         async with asyncio.timeout(within_s):
@@ -166,7 +166,7 @@ class ApiKeys:
     is an unknown public server. Raises: UsageError: the variable isn't set, or its value is no key.
     """
 
-    def __init__(self, environ: Mapping[str, str], named: str | None, target: Target) -> None:
+    def __init__(self, environ: Mapping[str, str], named: str | None, target: LoadTarget) -> None:
         self._environ = environ
         self._target = target
         self._named = None if named is None else _from(environ, named, "--api-key-env")
@@ -211,7 +211,7 @@ class ApiKeys:
         return self._target.provider == kind or (kind == "openai" and self._target.provider == "azure")
 
 
-def token_of(environ: Mapping[str, str], named: str | None, target: Target) -> str | None:
+def token_of(environ: Mapping[str, str], named: str | None, target: LoadTarget) -> str | None:
     """Return the token that a HiveMind requires of its agents, if there is one. Raises: UsageError."""
     if named is not None:
         return _from(environ, named, "--token-env")

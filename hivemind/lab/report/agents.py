@@ -47,12 +47,12 @@ class Span:
         self.seconds = [one + other for one, other in zip(self.seconds, later.seconds, strict=True)]
 
 
-class Row:
+class AgentRow:
     """The row of one agent: spans that don't overlap, and marks for failed attempts."""
 
     __slots__ = ("_counts", "_rows", "_since", "_state", "marks", "spans")
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: AgentRows) -> None:
         self.spans: list[Span] = []
         self.marks: list[Mark] = []
         self._rows = rows
@@ -101,19 +101,19 @@ class Row:
         self.marks = list(marks.values())
 
 
-class Rows:
+class AgentRows:
     """All rows. Once there are too many spans, short ones near each other are joined."""
 
     def __init__(self, most: int = SPANS_KEPT) -> None:
         self.joined_s = 0.0
         """Spans that begin within this time of each other are joined; 0: none are."""
         self._most = most
-        self._rows: list[Row] = []
+        self._rows: list[AgentRow] = []
         self._count = 0
 
-    def new(self) -> Row:
+    def new(self) -> AgentRow:
         """Add a row."""
-        row = Row(self)
+        row = AgentRow(self)
         self._rows.append(row)
         return row
 
@@ -170,7 +170,7 @@ class AgentStats:
     """An agent's counts, spending and row."""
 
     name: str
-    row: Row | None = None
+    row: AgentRow | None = None
     """None: the agent isn't drawn."""
     client: str = ""
     ended: float = 0.0

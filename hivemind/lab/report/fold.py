@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from hivemind.journal.records import Gap, JournalBegan
-from hivemind.lab.report.agents import STATES, AgentStats, Faults, Rows
-from hivemind.lab.report.lanes import Lane, Thinned
+from hivemind.lab.report.agents import STATES, AgentRows, AgentStats, Faults
+from hivemind.lab.report.lanes import LaneReport, Thinned
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
@@ -38,7 +38,7 @@ class _Request(Lifecycle):
     """A request, and how its agent's row and its lane count it."""
 
     agent: AgentStats = field(init=False)
-    lane: Lane = field(init=False)
+    lane: LaneReport = field(init=False)
     faults: list[str] = field(default_factory=list)
     row_state: int | None = None
     """Its state in its agent's row; None: the row doesn't count it."""
@@ -53,9 +53,9 @@ class RunFold:
         self.agents: dict[str, AgentStats] = {}
         self.untracked_requests = 0
         """Requests of agents beyond :data:`AGENTS_KEPT`."""
-        self.lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, LaneReport] = {}
         self.faults = Faults()
-        self.rows = Rows()
+        self.rows = AgentRows()
         self.commands: Thinned[OperatorAction] = Thinned(COMMANDS_KEPT)
         self.gaps: Thinned[tuple[float, float, int]] = Thinned(GAPS_KEPT)
         """Begin, end, and how many events are missing."""
@@ -129,10 +129,10 @@ class RunFold:
                 self.agents[name] = agent
         return agent
 
-    def _lane(self, key: str) -> Lane:
+    def _lane(self, key: str) -> LaneReport:
         lane = self.lanes.get(key)
         if lane is None:
-            lane = Lane(key)
+            lane = LaneReport(key)
             if len(self.lanes) < LANES_KEPT:
                 self.lanes[key] = lane
         return lane

@@ -133,7 +133,7 @@ class LaneSpan:
     cause: str
 
 
-class Window:
+class WindowReport:
     """The use of a rate window."""
 
     def __init__(self, state: WindowState) -> None:
@@ -152,7 +152,7 @@ class Window:
         self.series.set(at, share)
 
 
-class Lane:
+class LaneReport:
     """A lane over the time of a run."""
 
     def __init__(self, key: str) -> None:
@@ -166,7 +166,7 @@ class Lane:
         self.spans: Thinned[LaneSpan] = Thinned(SPANS_KEPT)
         self.paused_s = self.open_s = 0.0
         """In all, over kept and dropped spans."""
-        self.windows: dict[tuple[str, str], Window] = {}
+        self.windows: dict[tuple[str, str], WindowReport] = {}
         """By family of models and kind."""
         self._in_flight = self._queued = 0
         self._unknown = False
@@ -203,7 +203,7 @@ class Lane:
             if window is None:
                 if len(self.windows) >= WINDOWS_KEPT:
                     continue
-                window = self.windows[key] = Window(each)
+                window = self.windows[key] = WindowReport(each)
             window.sample(at, each)
 
     def change_level(self, at: float, level: float, cause: str) -> None:

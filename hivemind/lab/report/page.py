@@ -25,7 +25,7 @@ _UPSTREAMS_SHOWN = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """A part of the page."""
 
     name: str
@@ -74,37 +74,37 @@ def build(run: RecordedRun, title: str = "") -> str:
     )
 
 
-def _sections(run: RecordedRun) -> Iterator[Section]:
+def _sections(run: RecordedRun) -> Iterator[PageSection]:
     figures, fold = run.figures, run.fold
     if figures.requests:
         text, table = headline.course_message(run), tables.limit_changes(run)
         summary = "Cuts, pauses and the circuit, as a table"
-        yield Section("course", "The whole run", text, plots.course(run), table, summary)
+        yield PageSection("course", "The whole run", text, plots.course(run), table, summary)
         agents = run.agents_drawn(plots.ROWS_SHOWN)
         text = headline.agents_message(run, len(agents))
-        yield Section("agents", "What each agent did", text, plots.gantt(run, agents))
+        yield PageSection("agents", "What each agent did", text, plots.gantt(run, agents))
         if any(run.waits.values()):
-            yield Section("waits", "Waits", headline.waits_message(run), plots.waits(run), tables.waits(run))
+            yield PageSection("waits", "Waits", headline.waits_message(run), plots.waits(run), tables.waits(run))
         plot = plots.faults(run) if fold.faults.count else None
         text, table = headline.faults_message(run), tables.faults(run)
-        yield Section("faults", "Failed attempts and their outcome", text, plot, table)
+        yield PageSection("faults", "Failed attempts and their outcome", text, plot, table)
         if any(window.fullest for _, window in run.windows()):
             text = headline.windows_message(run)
-            yield Section("windows", "Rate windows", text, plots.windows(run), tables.windows(run))
+            yield PageSection("windows", "Rate windows", text, plots.windows(run), tables.windows(run))
         if figures.tokens:
             text, table, title = headline.money_message(run), tables.models(run), "Money" if run.priced else "Tokens"
-            yield Section("money", title, text, plots.money(run), table, "By model, as a table")
-        yield Section("list", "Agents", "", None, tables.agents(run))
+            yield PageSection("money", title, text, plots.money(run), table, "By model, as a table")
+        yield PageSection("list", "Agents", "", None, tables.agents(run))
     if fold.commands.kept:
-        yield Section("commands", "Commands of operators", "", None, tables.commands(run))
+        yield PageSection("commands", "Commands of operators", "", None, tables.commands(run))
     settings = tables.settings(run)
     text = "" if settings.rows else "All settings had their default values."
-    yield Section("settings", "Settings that differ from the defaults", text, None, settings)
+    yield PageSection("settings", "Settings that differ from the defaults", text, None, settings)
 
 
-def _grouped(sections: Sequence[Section]) -> list[list[Section]]:
+def _grouped(sections: Sequence[PageSection]) -> list[list[PageSection]]:
     """Return the sections as they stand below each other; waits and faults stand side by side."""
-    groups: list[list[Section]] = []
+    groups: list[list[PageSection]] = []
     for section in sections:
         if section.name == "faults" and groups[-1][-1].name == "waits":
             groups[-1].append(section)

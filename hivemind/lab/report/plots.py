@@ -9,8 +9,8 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from hivemind.lab.report.agents import STATES as ROW_STATES
-from hivemind.lab.report.agents import AgentStats, Row
-from hivemind.lab.report.lanes import Lane, Series
+from hivemind.lab.report.agents import AgentRow, AgentStats
+from hivemind.lab.report.lanes import LaneReport, Series
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import OUTCOMES, SERIES, STATES, axis, hover, ink, label, lane_state, layout, times
 from hivemind.text.humanise import duration
@@ -43,7 +43,7 @@ def course(run: RecordedRun) -> go.Figure:
 class _Course:
     """Two strips for each lane: in flight with the level, and queued."""
 
-    def __init__(self, run: RecordedRun, lanes: Sequence[Lane]) -> None:
+    def __init__(self, run: RecordedRun, lanes: Sequence[LaneReport]) -> None:
         self._run = run
         self._named: set[str] = set()
         self._shapes: list[dict[str, Any]] = []
@@ -62,7 +62,7 @@ class _Course:
             self.figure.update_yaxes(title_text=f"{of}in flight", row=2 * number + 1, col=1)
             self.figure.update_yaxes(title_text="queued", row=2 * number + 2, col=1)
 
-    def _add_lane(self, lane: Lane, row: int) -> None:
+    def _add_lane(self, lane: LaneReport, row: int) -> None:
         self._add_area(lane.in_flight, "in flight", "flight", row)
         self._add_area(lane.queued, "queued", "queued", row + 1)
         if level := lane.level.points(self._run.fold.ended_at):
@@ -165,7 +165,7 @@ def gantt(run: RecordedRun, agents: Sequence[AgentStats]) -> go.Figure:
     return figure
 
 
-def _add_state(figure: go.Figure, run: RecordedRun, rows: Sequence[tuple[int, Row]], state: int) -> None:
+def _add_state(figure: go.Figure, run: RecordedRun, rows: Sequence[tuple[int, AgentRow]], state: int) -> None:
     """Add the bars of a state. A span of several states has a bar for each, as thick as its share of the time."""
     bars = [(place, span) for place, row in rows for span in row.spans if span.seconds[state]]
     if not bars:

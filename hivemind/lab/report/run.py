@@ -9,13 +9,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from hivemind.journal.figures import Figures, Tally
+from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AgentStats, TokenSpending, spending_by_model
 from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
-from hivemind.lab.report.lanes import Lane, Window
+from hivemind.lab.report.lanes import LaneReport, WindowReport
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import SchedulerConfig
@@ -55,7 +55,7 @@ class RecordedRun:
     """A journal's run: its figures, its fold, and notes on the recording."""
 
     def __init__(
-        self, began: JournalBegan, fold: RunFold, tally: Tally, warnings: Sequence[str], tz: tzinfo = UTC
+        self, began: JournalBegan, fold: RunFold, tally: FiguresFold, warnings: Sequence[str], tz: tzinfo = UTC
     ) -> None:
         self.began = began
         self.fold = fold
@@ -103,7 +103,7 @@ class RecordedRun:
                 found += _changed(lane, usual, upstream=lane.upstream)
         return found
 
-    def windows(self) -> Iterator[tuple[Lane, Window]]:
+    def windows(self) -> Iterator[tuple[LaneReport, WindowReport]]:
         """Yield every rate window with its lane."""
         for lane in self.fold.lanes.values():
             for window in lane.windows.values():
@@ -155,7 +155,7 @@ def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> RecordedRu
     Raises: UsageError: it can't be read.
     """
     journal = open_journal(path)
-    fold, tally = RunFold(journal.began, price), Tally(price)
+    fold, tally = RunFold(journal.began, price), FiguresFold(price)
     take, count = fold.apply, tally.apply
     for event in journal.events():
         take(event)

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any
 
 from hivemind.errors import UsageError
-from hivemind.journal.figures import Figures, Tally
+from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import gc_paused, open_journal
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
@@ -67,7 +67,7 @@ def load(path: Path, price: Price | None = None) -> Recording:
     """Read a journal and fit the models. Raises: UsageError: it can't be read, or no request is in it."""
     journal = open_journal(path)
     with gc_paused():
-        trace, tally = Trace(journal.began), Tally(price)
+        trace, tally = Trace(journal.began), FiguresFold(price)
         for event in journal.events(_UNUSED):
             tally.apply(event)
             trace.apply(event)

@@ -21,7 +21,7 @@ from typing import Literal
 from hivemind import __version__
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
-from hivemind.journal.figures import Figures, Tally
+from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.files import SUFFIX
 from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.records import JournalEnded
@@ -29,7 +29,7 @@ from hivemind.lab.fit.limits import limiters
 from hivemind.lab.fit.provider import ProviderModel
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.trace.steps import Attempt, CommandStep, RequestStep, Step, usage_at_start
+from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep, usage_at_start
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event
@@ -64,7 +64,7 @@ class _Run:
     ticket: Ticket
     next_attempt: int
     """Index of the next inherent attempt to repeat."""
-    result: Attempt = field(default_factory=partial(Attempt, charged=False))
+    result: TracedAttempt = field(default_factory=partial(TracedAttempt, charged=False))
     """Of the attempt in flight."""
 
 
@@ -111,7 +111,7 @@ class Simulation:
         """The scheduler's next random number, where it follows from the recording."""
         self._scheduler = Scheduler(self._config, self._random)
         self._wake_at = math.inf
-        self._awaits: dict[Step, int] = {}
+        self._awaits: dict[TraceStep, int] = {}
         """By step that follows from several others, how many of these aren't over yet."""
         self._claims: list[CommandStep] = []
         """Claims of tasks that can't be claimed yet."""
@@ -328,7 +328,7 @@ class Simulation:
             else:
                 self._follow(now, delay_s, step)
 
-    def _follow(self, now: float, delay_s: float, step: Step) -> None:
+    def _follow(self, now: float, delay_s: float, step: TraceStep) -> None:
         """Schedule a step after a delay, once everything that it follows from is over."""
         if step.awaits > 1:
             awaits = self._awaits[step] = self._awaits.get(step, step.awaits) - 1
@@ -415,7 +415,7 @@ def simulate(
 
     Raises: UsageError: the changes don't go together.
     """
-    tally = Tally(price)
+    tally = FiguresFold(price)
 
     def on_each(event: Event) -> None:
         tally.apply(event)

@@ -25,7 +25,7 @@ _REPEATED = frozenset({"failed", "refused", "left"})
 
 
 @dataclass(slots=True, eq=False)
-class Attempt:
+class TracedAttempt:
     """An attempt as it was recorded, or as it is simulated."""
 
     granted_at: float = 0.0
@@ -44,9 +44,9 @@ class Attempt:
     complete: bool = False
     """It was answered or failed; otherwise its client left or the recording ended first."""
     first_number: int | None = None
-    """The :attr:`Step.number` of its first content; None if that isn't the request's own."""
+    """The :attr:`TraceStep.number` of its first content; None if that isn't the request's own."""
     end_number: int | None = None
-    """The :attr:`Step.number` of its end; None if the attempt isn't the request's own."""
+    """The :attr:`TraceStep.number` of its end; None if the attempt isn't the request's own."""
     charged: bool = True
     """Simulated limits count it."""
 
@@ -67,12 +67,12 @@ class Attempt:
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class TraceStep:
     """A recorded request or command, and the steps that followed from its end."""
 
     at: float
     """When it began."""
-    after: list[tuple[float, Step]] = field(default_factory=list)
+    after: list[tuple[float, TraceStep]] = field(default_factory=list)
     """The steps that waited for its end, each with the seconds between the two."""
     number: int = 0
     """Its place among all steps, which orders simultaneous ones."""
@@ -81,7 +81,7 @@ class Step:
 
 
 @dataclass(slots=True, eq=False)
-class CommandStep(Step):
+class CommandStep(TraceStep):
     """A command that was carried out."""
 
     who: str = ""
@@ -114,16 +114,16 @@ class CommandStep(Step):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class RequestStep(Step):
+class RequestStep(TraceStep):
     """A request. The steps in its `after` followed from its end."""
 
     arrived: ev.Arrived
     request: Request
     """As the scheduler takes it."""
-    attempts: list[Attempt] = field(default_factory=list)
-    inherent: list[Attempt] = field(default_factory=list)
+    attempts: list[TracedAttempt] = field(default_factory=list)
+    inherent: list[TracedAttempt] = field(default_factory=list)
     """The attempts whose outcome neither rate limits nor outages explain, so that a simulation repeats it."""
-    concurrent: list[tuple[float, Step]] = field(default_factory=list)
+    concurrent: list[tuple[float, TraceStep]] = field(default_factory=list)
     """The steps that followed from its arrival, where an agent sends several requests at once."""
     end: str = "open"
     """`answered`, `failed`, `refused`, `left` or `open`."""
@@ -134,7 +134,7 @@ class RequestStep(Step):
     """The unanswered request that its client repeated by this one."""
 
     @property
-    def answered(self) -> Attempt | None:
+    def answered(self) -> TracedAttempt | None:
         """The attempt that was answered, if any."""
         return next((one for one in reversed(self.attempts) if one.complete and one.failure is None), None)
 
@@ -153,7 +153,7 @@ class RequestStep(Step):
         return arrived.size_chars, arrived.model, arrived.path, arrived.stream
 
 
-RequestAttempt = tuple[RequestStep, Attempt]
+RequestAttempt = tuple[RequestStep, TracedAttempt]
 """An attempt and its request."""
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hivemind.journal.records import JournalBegan
-from hivemind.lab.trace.steps import AgentHistory, Attempt, CommandStep, RequestStep, Step
+from hivemind.lab.trace.steps import AgentHistory, CommandStep, RequestStep, TracedAttempt, TraceStep
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, Priority, Request, WindowReading
@@ -56,7 +56,7 @@ class Trace:
         self.began = began
         self.ends_at = 0.0
         self.requests: list[RequestStep] = []
-        self.start: list[tuple[float, Step]] = []
+        self.start: list[tuple[float, TraceStep]] = []
         """Steps that follow from no known one, by their time since the beginning."""
         self.lanes: dict[str, LaneTrace] = {}
         self._steps = 0
@@ -160,7 +160,7 @@ class Trace:
         self._steps += 1
         return self._steps
 
-    def _follow(self, anchor: CommandStep | None, step: Step) -> None:
+    def _follow(self, anchor: CommandStep | None, step: TraceStep) -> None:
         """Let a step follow from a command, or (None) from the beginning."""
         if anchor is None:
             self.start.append((max(0.0, step.at - self.began.at), step))
@@ -170,7 +170,7 @@ class Trace:
     def _begin_attempt(self, traced: _Traced, at: float) -> None:
         lane = traced.arrived.lane
         in_flight = self._in_flight[lane] = self._in_flight.get(lane, 0) + 1
-        traced.step.attempts.append(Attempt(at, in_flight))
+        traced.step.attempts.append(TracedAttempt(at, in_flight))
 
     def _first_content(self, step: RequestStep, event: ev.FirstContent) -> None:
         if step.attempts:

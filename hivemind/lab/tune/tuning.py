@@ -16,7 +16,7 @@ from hivemind.journal.figures import Figures
 from hivemind.lab.comparison import Spread, is_noise, spread
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.tune.search import Dimension, RecordedSettings, Search, changes_of, significant_changes
-from hivemind.lab.tune.workers import Job, Runs
+from hivemind.lab.tune.workers import Runs, SimulationJob
 
 Goal = Literal["wall_time", "p95_wait", "dollars"]
 
@@ -273,7 +273,7 @@ class Tuner:
         stage = seeds[0]
         new = [each for each in dict.fromkeys(candidates) if (stage, each) not in self._seen]
         places = range(len(self.recorded))
-        jobs = [Job(place, each, seed) for each in new for place in places for seed in seeds]
+        jobs = [SimulationJob(place, each, seed) for each in new for place in places for seed in seeds]
         runs = self.simulate(jobs)
         size = len(places) * len(seeds)
         for number, each in enumerate(new):

@@ -27,7 +27,7 @@ _NICE = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SimulationJob:
     """One simulation."""
 
     recording: int
@@ -37,7 +37,7 @@ class Job:
     faults: Faults = "drawn"
 
 
-Runs = Callable[[Sequence[Job]], list[Figures | None]]
+Runs = Callable[[Sequence[SimulationJob]], list[Figures | None]]
 """Simulates jobs and returns their figures in order; None: the changes don't go together."""
 
 
@@ -62,7 +62,7 @@ def workers(paths: Sequence[Path]) -> Iterator[Runs]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _run(pool: ProcessPoolExecutor, paths: Sequence[Path], jobs: Sequence[Job]) -> list[Figures | None]:
+def _run(pool: ProcessPoolExecutor, paths: Sequence[Path], jobs: Sequence[SimulationJob]) -> list[Figures | None]:
     futures: list[Future[Figures | None]] = []
     try:
         with _sigint_blocked():
@@ -89,7 +89,7 @@ def _sigint_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def simulate_job(paths: Sequence[Path], job: Job) -> Figures | None:
+def simulate_job(paths: Sequence[Path], job: SimulationJob) -> Figures | None:
     """Return the figures of a job; None: its changes don't go together. A process reads each recording once."""
     recording = _recording(paths[job.recording])
     try:

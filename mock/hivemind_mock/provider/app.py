@@ -23,7 +23,7 @@ from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
 from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, Request
-from hivemind_mock.provider.limits import Limiter
+from hivemind_mock.provider.limits import RateLimiter
 
 _CATALOGUE: dict[str, object] = {
     "/": {},
@@ -79,7 +79,7 @@ class MockProvider:
         self._clock = clock
         self.wall = wall
         self._sleep = sleep
-        self._limiter = Limiter(config.limits)
+        self._limiter = RateLimiter(config.limits)
         self._dice = Dice(config)
         self._formats = [FORMATS[name] for name in config.formats]
         self._started = clock()

@@ -20,7 +20,7 @@ class Reading:
     """Until it is whole again."""
 
 
-class Limiter:
+class RateLimiter:
     """All allowances of one provider. A request is charged to every one of them or to none."""
 
     def __init__(self, config: LimitConfig) -> None:

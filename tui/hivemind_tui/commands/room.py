@@ -11,7 +11,7 @@ from hivemind_tui.commands.dialogs import Rows
 from hivemind_tui.commands.queue import CommandQueue, Intent
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.process import Simulation
+from hivemind_tui.whatif.process import SimulationProcess
 
 
 class Room:
@@ -21,7 +21,7 @@ class Room:
     """What is shown now."""
     source: Source
     """Where the view comes from and commands go to."""
-    simulation: Simulation
+    simulation: SimulationProcess
     queue: CommandQueue
     themes: Sequence[str]
     """Names of those that this terminal can show."""

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LoopStep:
     """One step of a screen's task that took a millisecond or more. Times in seconds."""
 
     where: str
@@ -86,9 +86,9 @@ class MonitorReport:
     """Steps longer than the limit."""
     over_cpu: int
     """Steps with more CPU time than the limit, which a busy machine doesn't explain."""
-    worst: tuple[Step, ...]
+    worst: tuple[LoopStep, ...]
     """The longest step of each of the five worst names, the longest first."""
-    worst_cpu: Step | None
+    worst_cpu: LoopStep | None
     """The step with the most CPU time; None where none took a millisecond."""
     collections: tuple[Collections, ...]
     """By generation, the youngest first."""
@@ -96,7 +96,7 @@ class MonitorReport:
     """From the program's start to the screen's first step; None before that."""
     first_frame_s: float | None
     """From the program's start to the screen's first frame; None before that."""
-    worst_at_start: Step | None
+    worst_at_start: LoopStep | None
     """The longest step up to the first frame."""
     watching: bool = True
     """Always; earlier versions reported here that they couldn't time Textual's tasks."""
@@ -132,7 +132,7 @@ class Monitor:
         self._born_s = clock() - (process_age_s() if age_s is None else age_s)
         self._startup_s: float | None = None
         self._first_frame_s: float | None = None
-        self._worst_at_start: Step | None = None
+        self._worst_at_start: LoopStep | None = None
         self._in_step = False
         self._what: object = None
         self._longest = _NOTHING
@@ -168,8 +168,8 @@ class Monitor:
         self._counts = [0] * (len(_BOUNDS_S) + 1)
         self._busy_s = 0.0
         self._over = self._over_cpu = 0
-        self._named: dict[str, Step] = {}
-        self._worst_cpu: Step | None = None
+        self._named: dict[str, LoopStep] = {}
+        self._worst_cpu: LoopStep | None = None
         self._pauses = [(0, 0.0, 0.0)] * 3
 
     def report(self) -> MonitorReport:
@@ -208,7 +208,7 @@ class Monitor:
         if wall_s >= _WORTH_A_NAME_S:
             self._end_part(ended_s)
             cpu_s, gc_s = self._cpu() - cpu_began_s, self._gc_s - gc_before_s
-            self._note(Step(where, _named(self._longest[1]), wall_s, cpu_s, gc_s, began_s - self._born_s))
+            self._note(LoopStep(where, _named(self._longest[1]), wall_s, cpu_s, gc_s, began_s - self._born_s))
         self._longest = _NOTHING
         self._what = None
 
@@ -217,7 +217,7 @@ class Monitor:
         if took_s > self._longest[0]:
             self._longest = (took_s, self._what)
 
-    def _note(self, step: Step) -> None:
+    def _note(self, step: LoopStep) -> None:
         self._over += step.wall_s > LIMIT_S
         self._over_cpu += step.cpu_s > LIMIT_S
         if self._worst_cpu is None or step.cpu_s > self._worst_cpu.cpu_s:

@@ -14,7 +14,7 @@ from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import ROLE_CODES, Figure, Job, Mark, job_for, mark, span_of, turned
+from hivemind_tui.plots.sample import ROLE_CODES, Figure, Job, PlotMark, job_for, mark, span_of, turned
 from hivemind_tui.render.format import clock, level, whole
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
 from hivemind_tui.render.rows import named
@@ -119,7 +119,7 @@ def _changes(view: View, lane: LaneView, width: int, pen: Pen) -> list[Span]:
     return fitting(width, [(0, words), *((1 + rank, _sign(sign, pen)) for rank, sign in enumerate(others))])
 
 
-def _sign(sign: Mark, pen: Pen, times: int = 1) -> list[Span]:
+def _sign(sign: PlotMark, pen: Pen, times: int = 1) -> list[Span]:
     often = f" ×{times}" if times > 1 else ""
     return [(f"{sign.shown(pen.glyphs.braille)} ", sign.role), (sign.word + often, "dim")]
 

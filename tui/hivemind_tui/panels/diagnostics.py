@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.strip import Strip
 
-from hivemind_tui.loop.loop_lag import Diagnostics, Step
+from hivemind_tui.loop.loop_lag import Diagnostics, LoopStep
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Pen, Row
 from hivemind_tui.state.view import View
@@ -37,7 +37,7 @@ def _summary(seen: Diagnostics) -> list[Row]:
     return [[(fit(label, 10), "dim"), (text, role)] for label, text, role in facts]
 
 
-def _step(step: Step, limit_s: float) -> Row:
+def _step(step: LoopStep, limit_s: float) -> Row:
     role = "bad" if step.cpu_s > limit_s else "wait" if step.wall_s > limit_s else "text"
     computing = f" computing {fit(_ms(step.cpu_s), 8, '>')}  "
     return [(fit(_ms(step.wall_s), 9, ">"), role), (computing, "dim"), (step.name, "text")]

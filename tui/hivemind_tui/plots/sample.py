@@ -78,7 +78,7 @@ def thin(
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PlotMark:
     """A sign on the curve."""
 
     glyph: str
@@ -92,22 +92,22 @@ class Mark:
         return self.glyph if braille else self.plain
 
 
-TURN = Mark("▲", "^", "yours", "accent")
+TURN = PlotMark("▲", "^", "yours", "accent")
 """A change by the operator: a knob tuned, the level pinned."""
-_UNANSWERED = Mark("◇", "n", "no answer", "bad")
+_UNANSWERED = PlotMark("◇", "n", "no answer", "bad")
 
-_MARKS: Mapping[str, Mark] = {
-    FailureKind.RATE_LIMITED.value: Mark("▼", "v", "429", "bad"),
-    FailureKind.OVERLOADED.value: Mark("◆", "o", "529", "bad"),
-    FailureKind.SERVER_ERROR.value: Mark("✕", "x", "5xx", "bad"),
+_MARKS: Mapping[str, PlotMark] = {
+    FailureKind.RATE_LIMITED.value: PlotMark("▼", "v", "429", "bad"),
+    FailureKind.OVERLOADED.value: PlotMark("◆", "o", "529", "bad"),
+    FailureKind.SERVER_ERROR.value: PlotMark("✕", "x", "5xx", "bad"),
     FailureKind.CONNECT.value: _UNANSWERED,
     FailureKind.DISCONNECTED.value: _UNANSWERED,
     FailureKind.TIMEOUT.value: _UNANSWERED,
-    FailureKind.TRUNCATED.value: Mark("◁", "t", "cut short", "bad"),
-    "latency": Mark("◷", "s", "slow", "wait"),
-    "circuit": Mark("■", "#", "circuit", "bad"),
+    FailureKind.TRUNCATED.value: PlotMark("◁", "t", "cut short", "bad"),
+    "latency": PlotMark("◷", "s", "slow", "wait"),
+    "circuit": PlotMark("■", "#", "circuit", "bad"),
 }
-_OTHER = Mark("○", "?", "other", "bad")
+_OTHER = PlotMark("○", "?", "other", "bad")
 
 
 def turned(cause: str) -> bool:
@@ -115,7 +115,7 @@ def turned(cause: str) -> bool:
     return "=" in cause
 
 
-def mark(cause: str) -> Mark:
+def mark(cause: str) -> PlotMark:
     """Return the sign for a :attr:`~hivemind.world.snapshot.CurvePoint.mark`."""
     return TURN if turned(cause) else _MARKS.get(cause, _OTHER)
 

@@ -20,7 +20,7 @@ from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.program.headless import closing_table
 from hivemind_tui.program.supervisor import Stop, Supervisor, stop_on_signals
 from hivemind_tui.sources.base import Local
-from hivemind_tui.sources.demo import Demo, DemoWorld
+from hivemind_tui.sources.demo import Demo, DemoSource
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
@@ -121,14 +121,14 @@ class _ProxySession:
     collector: Collector
     stack: AsyncExitStack
     first_frame: asyncio.Event
-    running: list[tuple[Proxy, DemoWorld | None]] = field(default_factory=list)
+    running: list[tuple[Proxy, DemoSource | None]] = field(default_factory=list)
 
     async def run(self, supervisor: Supervisor, screens: Screens | None, stop: Stop) -> None:
         """Serve until asked to stop, then drain."""
         options = self.options
         world = None
         if options.demo is not None:
-            world = await self.stack.enter_async_context(DemoWorld(options.demo))
+            world = await self.stack.enter_async_context(DemoSource(options.demo))
         proxy, settings = await self._serve(options.settings, world)
         if screens is None:
             targets = ", ".join(f"{origin.name} {origin.url}" for origin in settings.origins())
@@ -152,24 +152,24 @@ class _ProxySession:
             print(closing_table(snapshot), flush=True)
 
     async def _start_demo(self) -> Local:
-        world = await self.stack.enter_async_context(DemoWorld(Demo()))
+        world = await self.stack.enter_async_context(DemoSource(Demo()))
         proxy, _ = await self._serve(self.options.settings.model_copy(update={"port": 0}), world)
         await self._begin(world, proxy)
         return Local(proxy, self.options.file)
 
-    async def _begin_after_first_frame(self, world: DemoWorld, proxy: Proxy) -> None:
+    async def _begin_after_first_frame(self, world: DemoSource, proxy: Proxy) -> None:
         with suppress(TimeoutError):  # a screen that fails mustn't keep the demo waiting
             async with asyncio.timeout(_FIRST_FRAME_S):
                 await self.first_frame.wait()
         await self._begin(world, proxy)
 
-    async def _begin(self, world: DemoWorld, proxy: Proxy) -> None:
+    async def _begin(self, world: DemoSource, proxy: Proxy) -> None:
         token = self.options.settings.token
         path = "" if token is None else f"/token/{quote(token.get_secret_value(), safe='')}"
         await world.begin(proxy.address + path, proxy.apply)
         self.collector.settle()
 
-    async def _serve(self, settings: Settings, world: DemoWorld | None) -> tuple[Proxy, Settings]:
+    async def _serve(self, settings: Settings, world: DemoSource | None) -> tuple[Proxy, Settings]:
         """Start and serve a proxy; one for a demo on a free port where its own is taken, with nothing kept of it."""
         from hivemind.host.proxy import Proxy
         from hivemind.host.server import serve

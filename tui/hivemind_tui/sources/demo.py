@@ -28,7 +28,7 @@ class Demo:
     seed: int = 2125
 
 
-class DemoWorld:
+class DemoSource:
     """The demo's provider, which listens while the context is entered and answers after :meth:`begin`."""
 
     def __init__(self, demo: Demo) -> None:

@@ -46,7 +46,7 @@ _FIRST_ANSWER_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PollPace:
     """How often the proxy is polled, in seconds."""
 
     looked_at_s: float = 0.25
@@ -73,14 +73,14 @@ class AttachedSource:
         http: httpx.AsyncClient,
         *,
         name: str = "attached",
-        pace: Pace | None = None,
+        pace: PollPace | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._client = ControlClient(url, token, http)
         self._url = url
         self._name = name
-        self._pace = pace or Pace()
+        self._pace = pace or PollPace()
         self._clock = clock
         self._run = ""
         self._known: Snapshot | None = None
@@ -196,7 +196,7 @@ class AttachedSource:
 
 @contextlib.asynccontextmanager
 async def attached(
-    url: str, environ: Mapping[str, str], *, token_file: Path | None = None, pace: Pace | None = None
+    url: str, environ: Mapping[str, str], *, token_file: Path | None = None, pace: PollPace | None = None
 ) -> AsyncIterator[AttachedSource]:
     """Yield the proxy at this URL as a source; `link` says whether it answers.
 

@@ -29,7 +29,7 @@ _ENDS_S = 2.0
 _LAST_OUTPUT = 16 << 10
 
 
-class Simulation:
+class SimulationProcess:
     """Owns the child, which is kept between questions, answers one at a time, and ends with a cancelled question."""
 
     def __init__(self, command: tuple[str, ...] = _COMMAND) -> None:

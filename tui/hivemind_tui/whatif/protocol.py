@@ -66,7 +66,7 @@ class RunSeries(msgspec.Struct, frozen=True):
         return self.width_s * len(self.in_flight)
 
 
-class Run(msgspec.Struct, frozen=True):
+class SimulatedRun(msgspec.Struct, frozen=True):
     """The figures of a run, and its series over time."""
 
     figures: Figures
@@ -77,10 +77,10 @@ class WhatIfResult(msgspec.Struct, frozen=True, tag=True):
     """The answer to :class:`Simulate`."""
 
     changes: tuple[Change, ...]
-    recorded: Run
-    replayed: Run
+    recorded: SimulatedRun
+    replayed: SimulatedRun
     """Simulated with the recorded settings, which shows the error of the model."""
-    tried: Run
+    tried: SimulatedRun
     """Simulated with the changes; the same as `replayed` where there are none."""
     diverged_after_s: float | None
     """Seconds until the two simulated runs differ; None if they never do."""

@@ -34,8 +34,8 @@ from hivemind_tui.whatif.protocol import (
     Question,
     ReadRecording,
     RecordingSummary,
-    Run,
     RunSeries,
+    SimulatedRun,
     WhatIfFailed,
     WhatIfResult,
 )
@@ -190,7 +190,7 @@ class Worker:
         self._summary: RecordingSummary | None = None
         self._series = RunSeries(1.0, [], [], [])
         self._began = 0.0
-        self._replayed: Run | None = None
+        self._replayed: SimulatedRun | None = None
         self._grants: list[Grant] = []
         """Of the replayed run."""
 
@@ -243,7 +243,7 @@ class Worker:
             self._replayed, self._grants = self._run(
                 (), f"replaying with {'default' if foreign else 'the recorded'} settings"
             )
-        recorded = Run(self._recording.figures, self._series)
+        recorded = SimulatedRun(self._recording.figures, self._series)
         if not changes:
             return WhatIfResult((), recorded, self._replayed, self._replayed, None, foreign)
         tried, grants = self._run(changes, "simulating " + ", ".join(map(str, changes)))
@@ -251,7 +251,7 @@ class Worker:
         diverged_after_s = None if diverged is None else diverged - self._began
         return WhatIfResult(changes, recorded, self._replayed, tried, diverged_after_s, foreign)
 
-    def _run(self, changes: tuple[Change, ...], words: str) -> tuple[Run, list[Grant]]:
+    def _run(self, changes: tuple[Change, ...], words: str) -> tuple[SimulatedRun, list[Grant]]:
         assert self._recording is not None
         assert self._summary is not None
         fold, grants, lasts_s = SeriesFold(), list[Grant](), self._summary.lasts_s
@@ -269,7 +269,7 @@ class Worker:
                 self._send(Progress(words, min(0.99, (event.at - self._began) / lasts_s) if lasts_s > 0 else None))
 
         figures = self._simulate(self._recording, changes, price=self._price, on_event=on_event)
-        return Run(figures, fold.series()), grants
+        return SimulatedRun(figures, fold.series()), grants
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from hivemind_tui.render.format import fit
 from hivemind_tui.render.pen import Body, Pen, Row, Span, call, cells_of
 from hivemind_tui.widgets.line_table import LineTable
-from hivemind_tui.widgets.prompt import Line
+from hivemind_tui.widgets.prompt import InputLine
 
 Rows = Sequence[Row]
 _NARROWEST = 12
@@ -160,14 +160,14 @@ class Palette(Box):
         self._choices: Sequence[Choice] = ()
         self._offer: Offer = lambda _: ()
         self._found: Sequence[Choice] = ()
-        self._line = Line()
+        self._line = InputLine()
         self._at = 0
 
     def open(self, choices: Sequence[Choice], offer: Offer, pen: Pen) -> None:
         """Show the choices and wait."""
         self._choices, self._offer, self.pen = choices, offer, replace(pen, boxed=True)
         self.display = True
-        self._search(Line())
+        self._search(InputLine())
 
     def press(self, event: events.Key) -> None:
         match event.key:
@@ -196,7 +196,7 @@ class Palette(Box):
         self._at = max(0, min(len(self._found) - 1, self._at + step))
         self.draw()
 
-    def _search(self, line: Line) -> None:
+    def _search(self, line: InputLine) -> None:
         if line.text != self._line.text or not line.text:
             self._at = 0
             self._found = [*self._offer(line.text), *found(self._choices, line.text)]

@@ -17,31 +17,31 @@ LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class InputLine:
     """A text and the place in it where the next character goes."""
 
     text: str = ""
     at: int = 0
 
     @classmethod
-    def of(cls, text: str) -> Line:
+    def of(cls, text: str) -> InputLine:
         """Return a text with the cursor behind it."""
         return cls(text, len(text))
 
-    def typed(self, text: str) -> Line:
+    def typed(self, text: str) -> InputLine:
         """Return the line with a text inserted at the cursor, on one line and without control characters."""
         text = text if text == " " else clean(" ".join(text.split()))
         text = text[: max(0, LONGEST - len(self.text))]
-        return Line(self.text[: self.at] + text + self.text[self.at :], self.at + len(text))
+        return InputLine(self.text[: self.at] + text + self.text[self.at :], self.at + len(text))
 
-    def after(self, event: events.Key) -> Line | None:
+    def after(self, event: events.Key) -> InputLine | None:
         """Return the line after a key that types or edits; None: it is no such key."""
         edited = self.pressed(event.key)
         if edited is None and event.character is not None and event.is_printable:
             return self.typed(event.character)
         return edited
 
-    def pressed(self, key: str) -> Line | None:
+    def pressed(self, key: str) -> InputLine | None:
         """Return the line after a key that moves the cursor or removes text; None: it is no such key."""
         edit = _EDITS.get(key)
         return edit(self) if edit is not None else None
@@ -65,22 +65,22 @@ class Line:
         return before, after
 
 
-def _word(line: Line) -> Line:
+def _word(line: InputLine) -> InputLine:
     kept = line.text[: line.at].rstrip().rpartition(" ")
     before = kept[0] + kept[1]
-    return Line(before + line.text[line.at :], len(before))
+    return InputLine(before + line.text[line.at :], len(before))
 
 
-def _without(line: Line, first: int, last: int) -> Line:
+def _without(line: InputLine, first: int, last: int) -> InputLine:
     first, last = max(0, first), min(len(line.text), last)
-    return Line(line.text[:first] + line.text[last:], first)
+    return InputLine(line.text[:first] + line.text[last:], first)
 
 
-def _to(line: Line, at: int) -> Line:
-    return Line(line.text, max(0, min(len(line.text), at)))
+def _to(line: InputLine, at: int) -> InputLine:
+    return InputLine(line.text, max(0, min(len(line.text), at)))
 
 
-_EDITS: Mapping[str, Callable[[Line], Line]] = {
+_EDITS: Mapping[str, Callable[[InputLine], InputLine]] = {
     "left": lambda line: _to(line, line.at - 1),
     "right": lambda line: _to(line, line.at + 1),
     "home": lambda line: _to(line, 0),
@@ -103,7 +103,7 @@ class BottomRow(LineTable):
         super().__init__(id=id)
         self._label = ""
         self._hint = ""
-        self._line = Line()
+        self._line = InputLine()
         self._ink = Pen()
         self._typed: Callable[[str], None] | None = None
         self._done: Callable[[str], None] | None = None
@@ -121,7 +121,7 @@ class BottomRow(LineTable):
         done: Callable[[str], None] | None = None,
     ) -> None:
         """Ask for a line. `typed` hears of every change; `done` of the text at enter. Escape brings `text` back."""
-        self._label, self._line, self._kept, self._ink, self._hint = label, Line.of(text), text, pen, hint
+        self._label, self._line, self._kept, self._ink, self._hint = label, InputLine.of(text), text, pen, hint
         self._typed, self._done = typed, done
         self.is_open = True
         self._draw()
@@ -156,7 +156,7 @@ class BottomRow(LineTable):
     def paste(self, text: str) -> None:
         self._change(self._line.typed(text))
 
-    def _change(self, line: Line) -> None:
+    def _change(self, line: InputLine) -> None:
         changed, self._line = line.text != self._line.text, line
         self._draw()
         if changed and self._typed is not None:
