@@ -80,8 +80,9 @@ def test_without_a_screen_textual_is_not_imported() -> None:
 
 def test_the_first_frame_waits_for_nothing_that_it_does_not_show() -> None:
     """The HTTP client of the demo's agents and the mock provider are imported once the screen stands."""
-    modules = "hivemind_tui.program.supervisor, hivemind_tui.sources.demo, hivemind.host.proxy"
-    code = f"import sys, {modules}; print(*sys.modules)"
+    code = (
+        "import sys, hivemind_tui.program.screens, hivemind_tui.sources.demo, hivemind.host.proxy; print(*sys.modules)"
+    )
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "textual.app" in loaded
     assert not {"httpx", "hivemind_mock", "plotext"} & {*loaded}

@@ -24,7 +24,7 @@ from hivemind.world.snapshot import Line, Snapshot
 from hivemind_tui import replay_app
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.loop.gc_pacing import quiet
-from hivemind_tui.program import headless, main, sessions, supervisor
+from hivemind_tui.program import headless, main, screens, sessions
 from hivemind_tui.program.supervisor import Stop
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.base import Link
@@ -69,8 +69,8 @@ def operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Act], None]:
 
             return Headless
 
-        monkeypatch.setattr(supervisor, "LossyDriver", None)
-        monkeypatch.setattr(supervisor, "ControlRoom", headless_of(ControlRoom))
+        monkeypatch.setattr(screens, "LossyDriver", None)
+        monkeypatch.setattr(screens, "ControlRoom", headless_of(ControlRoom))
         monkeypatch.setattr(replay_app, "ReplayRoom", headless_of(ReplayRoom))
 
     return acts

@@ -25,7 +25,7 @@ from hivemind_tui.sources.demo import Demo, DemoSource
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
     from hivemind.settings import Settings
-    from hivemind_tui.program.supervisor import Screens
+    from hivemind_tui.program.screens import Screens
 
 _DEMO_WITHOUT_SCREEN_S = 20.0
 _FIRST_FRAME_S = 3.0
@@ -79,7 +79,7 @@ async def run_session(options: Options, console: Console, collector: Collector, 
 async def _enter_screens(
     options: Options, collector: Collector, first_frame: asyncio.Event, stack: AsyncExitStack
 ) -> Screens:
-    from hivemind_tui.program.supervisor import Screens  # Textual, which lines don't need
+    from hivemind_tui.program.screens import Screens  # Textual, which lines don't need
 
     settings = options.settings
     token = settings.token is not None and options.remote is None

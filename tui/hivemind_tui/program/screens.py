@@ -1,0 +1,69 @@
+"""Makes the screens of a program, one after the other where one fails. Importing this imports Textual."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from hivemind_tui.app import ControlRoom
+from hivemind_tui.loop.gc_pacing import Collector
+from hivemind_tui.loop.loop_lag import Monitor
+from hivemind_tui.loop.lossy_driver import LossyDriver
+from hivemind_tui.plots.process import PlotProcess
+from hivemind_tui.program.supervisor import MakeScreen
+from hivemind_tui.sources.base import Source
+
+
+class Screens:
+    """What outlives the single screen: the plotting process, the monitor, and the choice of a driver."""
+
+    def __init__(self, *, drain_s: float, token: bool, collector: Collector, first_frame: asyncio.Event) -> None:
+        """`token`: agents must show one; `first_frame` is set when there is one."""
+        self.monitor = Monitor()
+        self.start_demo: Callable[[], Awaitable[Source]] | None = None
+        """Starts the demo where the operator asks for it; None where it isn't offered."""
+        self._drain_s = drain_s
+        self._token = token
+        self._collector = collector
+        self._first_frame = first_frame
+        self.plots = PlotProcess(monitor=self.monitor)
+
+    def on(self, source: Source) -> MakeScreen:
+        """Return the function that makes a screen on this source."""
+        self._source = source
+        return self._make
+
+    def write_report(self, file: Path) -> None:
+        """Write the monitor's report as JSON. Raises: OSError."""
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(self.monitor.report()), indent=2) + b"\n")
+
+    def _make(self) -> ControlRoom:
+        gc.unfreeze()  # what an ended screen leaves behind is full of cycles
+        make: Callable[..., ControlRoom] = ControlRoom
+        if self._source.link.kind == "replay":
+            from hivemind_tui.replay_app import ReplayRoom
+
+            make = ReplayRoom
+        room = make(
+            self._source,
+            drain_s=self._drain_s,
+            token=self._token,
+            plots=self.plots,
+            driver_class=LossyDriver,
+            start_demo=self._begin_demo if self.start_demo is not None else None,
+        )
+        room.monitor, room.on_first_frame = self.monitor, self._on_first_frame
+        return room
+
+    async def _begin_demo(self) -> Source:
+        assert self.start_demo is not None
+        self._source, self.start_demo = await self.start_demo(), None
+        return self._source
+
+    def _on_first_frame(self) -> None:
+        self._collector.settle()
+        self._first_frame.set()
