@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sys
 from types import TracebackType
@@ -13,11 +12,6 @@ from hivemind.world.snapshot import Line
 
 _LONGEST_TRACEBACK = 1 << 16
 """Most characters of a line with a traceback, at level debug."""
-_EXPECTED = (
-    "ASGI callable returned without completing response",
-    "Unsupported upgrade request",
-    "No supported WebSocket library detected",
-)
 
 
 class LineFormatter(logging.Formatter):
@@ -45,16 +39,6 @@ class LineFormatter(logging.Formatter):
         return f"{type(ei[1]).__name__}: {ei[1]}{place}"
 
 
-def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Return False for uvicorn's reports of expected events.
-
-    The proxy leaves an answer incomplete to cut the client's connection when the upstream's answer was cut. A cancelled
-    answer is part of a stop, which is reported itself. The proxy answers upgrades to WebSocket.
-    """
-    cancelled = record.exc_info is not None and record.exc_info[0] is asyncio.CancelledError
-    return not cancelled and not str(record.msg).startswith(_EXPECTED)
-
-
 _LEVELS = {"bad": logging.WARNING, "warn": logging.INFO}
 
 
@@ -67,10 +51,8 @@ def log_line(line: Line) -> None:
 
 
 def quiet_uvicorn() -> None:
-    """Drop uvicorn's information and its reports of expected events from all logs. May be called again."""
-    logger = logging.getLogger("uvicorn.error")
-    logger.setLevel(logging.WARNING)
-    logger.addFilter(_is_unexpected)
+    """Drop uvicorn's information from all logs."""
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
 
 
 def configure(level: str, stream: TextIO | None = None) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import io
 import logging
 import sys
@@ -8,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from hivemind.logs import LineFormatter, configure, quiet_uvicorn
+from hivemind.logs import LineFormatter, configure
 from hivemind.redaction.text import redact
 
 SECRET = "s3kr1t-value-000"
@@ -111,19 +110,3 @@ def test_configure() -> None:
     logging.getLogger("httpx").info("dropped")
     logging.getLogger("uvicorn.error").info("dropped")
     assert [line.split(" ", 1)[1] for line in stream.getvalue().splitlines()] == ["INFO hivemind.x: kept"]
-
-
-def test_hush_uvicorn(caplog: pytest.LogCaptureFixture) -> None:
-    """Lines about what is meant to happen are dropped; any other complaint of uvicorn's is kept."""
-    quiet_uvicorn()
-    quiet_uvicorn()
-    log = logging.getLogger("uvicorn.error")
-    log.error("ASGI callable returned without completing response.")
-    log.warning("Unsupported upgrade request.")
-    log.error("Exception in ASGI application\n", exc_info=asyncio.CancelledError())
-    log.error("Exception in ASGI application\n", exc_info=ValueError())
-    log.error("ASGI callable returned without starting response.")
-    assert [entry.message for entry in caplog.records] == [
-        "Exception in ASGI application\n",
-        "ASGI callable returned without starting response.",
-    ]

@@ -16,12 +16,12 @@ from hivemind.proxy.access import AccessPolicy, is_preflight, preflight_headers,
 from hivemind.proxy.asgi import Receive, Scope, Send, StepRunner, not_http
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.calls import TOKEN_HEADER, CallReader, is_short, proven_agent, shown_tokens
+from hivemind.proxy.cycle import Cycle
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange
 from hivemind.proxy.reply import in_pieces
 from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
-from hivemind.proxy.server_protocol import Cycle
 from hivemind.proxy.streaming import KeepaliveTiming
 from hivemind.settings import Settings
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
@@ -267,7 +267,9 @@ class DataPlane:
     def serve_whole(self, cycle: Cycle) -> bool:
         """Serve a request that has come whole, if it goes upstream and needs no long reading. Return whether it is
         served; else nothing is done."""
-        head = self._head(cycle.scope)
+        head = cycle.remembered
+        if not isinstance(head, Head):
+            head = self._head(cycle.scope)
         if not head.direct or self._bodies is not None or not self._is_authorized(head.tokens):
             return False
         body = bytes(cycle.body)
@@ -283,6 +285,7 @@ class DataPlane:
         except RequestRefused:
             return False
         cycle.take_body()
+        cycle.remembered = head
         self._count()
         DirectExchange(self._arrive(call, head, cycle.scope, cycle.send), cycle, self._run, self._over)
         return True

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from hivemind.proxy.asgi import Message, Receive, Scope, Send
-from hivemind.proxy.server_protocol import Cycle, disconnect_notifier
+from hivemind.proxy.cycle import Cycle, disconnect_notifier
 
 STALLED_S = 5.0
 """A client that takes nothing for so long is dropped where another one wants the same response."""

@@ -1,11 +1,11 @@
-"""The server's side of a client connection: uvicorn's httptools protocol, with the bounds that a proxy needs.
+"""The server's side of a client connection, on httptools, with the bounds that a proxy needs; run by uvicorn's server.
 
 *Disconnects*: ASGI reports a client's disconnect through `receive()`, which must be awaited all the while: one more
 task for every request. This protocol calls back instead, through an object in the scope. Reading is never paused while
 a request waits for its answer, because only a reader sees the end of a connection.
 
-*Whole answers*: head and body go out in one write. A second system call would cost a tenth of all that a small request
-costs.
+*Repeated heads*: a client sends the same head again and again, but for the body's length. One that is equal, byte for
+byte, to the last one on the connection isn't parsed again (:class:`KnownHead`).
 
 *Upgrades declined*: a client that offers HTTP/2 in clear text, as Java's does by default, or WebSocket, is served in
 HTTP/1.1 as if it hadn't (RFC 9110, 7.8). uvicorn would lose the body of its request.
@@ -20,14 +20,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import urllib.parse
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable
+from typing import Any, cast
 
 import httptools
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
+from uvicorn.server import ServerState
 
+from hivemind.proxy.cycle import EXTENSION, Cycle, DisconnectNotifier, status_line
 from hivemind.proxy.file_limit import ConnectionLimit
+from hivemind.proxy.known_head import KnownHead
 from hivemind.upstream.deadline import Deadline
 from hivemind.wire.request_head import (
     FRAMING,
@@ -45,7 +50,6 @@ from hivemind.wire.request_head import (
 
 _log = logging.getLogger(__name__)
 
-EXTENSION = "hivemind.disconnect"
 HEAD_S = 30.0
 """Longest time from the first byte of a request to the end of its head."""
 BODY_WINDOW_S = 30.0
@@ -64,181 +68,52 @@ LINGER_S = 10.0
 for the client to take what it was sent."""
 LINGER_BYTES = 1 << 20
 """No more than about this is read and discarded meanwhile."""
+AWAITED_BODY = 256 << 10
+"""A request with a shorter body is served once that has come; a longer one is read by the application."""
 _OVERHEAD_PER_BYTE = 16
 """Bytes of chunk framing that each byte of a body may come with; as in Go's net/http, more adds to an excess, which is
 bounded like a head."""
 
-_IDLE, _HEAD, _BODY, _DISCARD, _UNTIMED = range(5)
-"""What is being received: nothing, a head, a body, or data to be discarded."""
+_IDLE, _HEAD, _BODY, _HELD, _DISCARD, _UNTIMED = range(6)
+"""What is being received: nothing, a head, a body, the body after a known head, or data to be discarded."""
 
 
-class DisconnectNotifier:
-    """Calls back when one connection ends."""
-
-    __slots__ = ("_callbacks", "_protocol")
-
-    def __init__(self, protocol: ClientProtocol) -> None:
-        self._protocol: ClientProtocol | None = protocol
-        self._callbacks: list[Callable[[], None]] = []
-
-    def watch(self, callback: Callable[[], None]) -> None:
-        """Call back when the connection ends, until :meth:`forget`; at once where it has ended."""
-        self._callbacks.append(callback)
-        if self._protocol is None:
-            callback()
-        else:
-            # A large body leaves reading paused, which would hide the end of the connection.
-            self._protocol.flow.resume_reading()
-
-    def forget(self, callback: Callable[[], None]) -> None:
-        """Call back no more, because nothing more is written for this request."""
-        self._callbacks.remove(callback)
-        if self._protocol is not None:
-            self._protocol.start_linger_timeout()
-
-    def notify(self) -> None:
-        """Call back, because the connection has ended."""
-        # Broken here, or the reference cycle would keep both, with all of the request, until a garbage collection.
-        self._protocol = None
-        for callback in list(self._callbacks):
-            callback()
-
-
-class Cycle(RequestResponseCycle):
-    """uvicorn's request and response. It can write a whole answer at once, and leaves closing the connection to the
-    protocol, which knows whether the client is still sending."""
-
-    _bodiless = False
-    protocol: ClientProtocol
-
-    @property
-    def client_gone(self) -> DisconnectNotifier:
-        """The notifier of the connection."""
-        notifier = disconnect_notifier(self.scope)
-        assert notifier is not None
-        return notifier
-
-    def run_in_task(self, app: Any) -> None:
-        """Serve the request by an ASGI application."""
-        self.protocol._start_asgi_task(self, app)
-
-    def take_body(self) -> bytes:
-        """Return the body of a request that has come whole."""
-        self.message_event.clear()  # as if it had been received
-        body, self.body = bytes(self.body), bytearray()
-        return body
-
-    def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """Write a whole response, and complete it. Names of headers are in lower case.
-
-        Raises: RuntimeError: something of a response was written already, or a header holds a line break.
-        """
-        if self.disconnected:
-            return
-        if self.response_started:
-            raise RuntimeError("the response has begun")
-        head = self._head(status, headers, len(body))
-        self.transport.write(head if self._bodiless else head + body)
-        self._complete()
-
-    def pass_on(self, data: bytes) -> None:
-        """Write a part of the body of a response that has begun."""
-        if not self.disconnected:
-            self._write(data, True)
-
-    async def send(self, message: Any) -> None:
-        """Send an ASGI message. Raises: RuntimeError: the application breaks the protocol."""
-        if self.flow.write_paused and not self.disconnected:
-            await self.flow.drain()
-        if self.disconnected:
-            return
-        kind = message["type"]
-        if not self.response_started:
-            if kind != "http.response.start":
-                raise RuntimeError(f"expected http.response.start, got {kind}")
-            self.transport.write(self._head(message["status"], message.get("headers", ()), None))
-        elif self.response_complete or kind != "http.response.body":
-            raise RuntimeError(f"unexpected {kind}")
-        else:
-            more = message.get("more_body", False)
-            self._write(message.get("body", b""), more)
-            if not more:
-                self._complete()
-
-    def _head(self, status: int, headers: Headers, size: int | None) -> bytes:
-        """Return the head as it goes on the wire. `size` is the length of the body, where it is known."""
-        self.response_started = True
-        self.waiting_for_100_continue = False
-        self._bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
-        if self.more_body:
-            self.keep_alive = False  # the rest of the request isn't read
-        lines = [status_line(status)]
-        ends = 2 + len(headers)
-        framed = closes = False
-        for name, value in headers:
-            if name == b"content-length":
-                framed, self.expected_content_length = True, int(value)
-            elif name == b"transfer-encoding":
-                framed = self.chunked_encoding = True
-            elif name == b"connection" and b"close" in value.lower():
-                closes, self.keep_alive = True, False
-            lines += (name, b": ", value, b"\r\n")
-        if not (framed or self._bodiless):
-            ends += 1
-            if size is None:
-                self.chunked_encoding = True
-                lines.append(b"transfer-encoding: chunked\r\n")
-            else:
-                lines.append(b"content-length: %d\r\n" % size)
-        if not (self.keep_alive or closes):
-            ends += 1
-            lines.append(b"connection: close\r\n")
-        lines.append(b"\r\n")
-        head = b"".join(lines)
-        # Upstreams' headers were checked when they came; this is about our own.
-        if head.count(b"\n") != ends or head.count(b"\r") != ends:
-            self.response_started = False
-            raise RuntimeError("a response header holds a line break")
-        return head
-
-    def _write(self, body: bytes, more: bool) -> None:
-        if self._bodiless:
-            return
-        if self.chunked_encoding:
-            chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
-            self.transport.write(chunk if more else chunk + b"0\r\n\r\n")
-            return
-        self.expected_content_length -= len(body)
-        if self.expected_content_length < 0 or (self.expected_content_length and not more):
-            raise RuntimeError("the response's body isn't as long as its content-length says")
-        self.transport.write(body)
-
-    def _complete(self) -> None:
-        self.response_complete = True
-        self.message_event.set()
-        self.on_response()
-
-
-def status_line(status: int) -> bytes:
-    """Return the status line, with the usual phrase where the status has one."""
-    return STATUS_LINE.get(status) or b"HTTP/1.1 %d \r\n" % status
-
-
-class ClientProtocol(HttpToolsProtocol):
+class ClientProtocol(asyncio.Protocol):
     """One client's connection: receives requests one after the other and serves them in that order.
 
     One timer (:class:`.upstream.deadline.Deadline`) bounds each wait on the client: for a first request, the rest of a
     head, progress of a body, the next request, the end of a connection after its last answer.
     """
 
-    cycle: Cycle | None  # type: ignore[assignment]  # of the newest request
-
     _connection_limit = ConnectionLimit()  # shared by the process, as its limit of open files is
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """As uvicorn makes one for each connection."""
+        if not config.loaded:
+            config.load()
+        self.app = config.loaded_app
+        self.loop = _loop or asyncio.get_running_loop()
+        self.timeout_keep_alive = config.timeout_keep_alive
+        self.server_state = server_state
+        self.connections = cast(set[asyncio.Protocol], server_state.connections)
+        self.tasks = server_state.tasks
+        self.parser: httptools.HttpRequestParser | None = _parser(self)
+        self.transport: asyncio.Transport
+        self.flow: FlowControl
+        self._base_scope: dict[str, Any] = {}
+        """What all requests of the connection have in common."""
         self.url = b""
-        self._disconnect: DisconnectNotifier | None = None
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.cycle: Cycle | None = None
+        """The newest request."""
+        self.pipeline: deque[Cycle] = deque()
+        self.disconnect = DisconnectNotifier(self._resume_reading, self._start_linger_timeout)
         self._deadline = Deadline(self.loop, self._expired)
         self._write_deadline = Deadline(self.loop, self._write_stalled)
         self._serve_whole: Callable[[Cycle], bool] | None = getattr(self.app, "serve_whole", None)
@@ -247,6 +122,13 @@ class ClientProtocol(HttpToolsProtocol):
         """The request that is being answered."""
         self._unstarted: Cycle | None = None
         """The same, until it is started."""
+        self._awaits_body = False
+        """The unstarted request is started once its body has come."""
+        self._known: KnownHead | None = None
+        self._began_with = b""
+        """The data in which the newest request began, if nothing was before it; by which its head becomes known."""
+        self._held = b""
+        """A known head whose body hasn't come."""
         self._refusal: bytes | None = None
         """Sent after the answers that are due."""
         self._state = _IDLE
@@ -267,14 +149,38 @@ class ClientProtocol(HttpToolsProtocol):
 
     # --- Transport callbacks --------------------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport = cast(asyncio.Transport, transport)
+        self.connections.add(self)
+        self.flow = FlowControl(transport)
+        self._base_scope = {
+            "type": "http",
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
+            "server": get_local_addr(transport),
+            "client": get_remote_addr(transport),
+            "scheme": "https" if is_ssl(transport) else "http",
+            "root_path": "",
+            "extensions": {EXTENSION: self.disconnect},
+        }
         if self._connection_limit.is_full(len(self.connections), transport):
             self._reject_connection(transport)
         else:
             self._await_request()
 
     def data_received(self, data: bytes) -> None:
+        if self._state == _IDLE:
+            if self._known is not None and self._serving is None and self._serve_known(data, self._known):
+                return
+            self._began_with = data
+        elif self._state == _HELD:
+            data = self._unheld() + data
+            if self._known is not None and self._serve_known(data, self._known):
+                return
+            self._began_with = data
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Read data by the parser."""
         size = len(data)
         if self._state == _DISCARD:
             self._discard(size)
@@ -292,8 +198,7 @@ class ClientProtocol(HttpToolsProtocol):
                 return
         before = self._body_size
         refusal = self._parse(data)
-        if self._unstarted is not None:
-            self._start()
+        self._start_if_ready()
         if refusal is None and self._state:
             refusal = self._check_incomplete(size, self._body_size - before)
         if refusal is not None:
@@ -301,11 +206,11 @@ class ClientProtocol(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         """Start a deadline, or a client that stops reading would hold its slot for ever."""
-        super().pause_writing()
+        self.flow.pause_writing()
         self._write_deadline.start(WRITE_STALL_S)
 
     def resume_writing(self) -> None:
-        super().resume_writing()
+        self.flow.resume_writing()
         self._write_deadline.stop()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -313,28 +218,69 @@ class ClientProtocol(HttpToolsProtocol):
         self._write_deadline.close()
         serving, self._serving = self._serving, None
         if serving is not None and not serving.response_complete:
-            serving.disconnected = True
-            serving.message_event.set()
-        super().connection_lost(exc)
-        # Requests that never began refer to us; the cycle would keep all until a garbage collection.
+            serving.disconnect()
+        self.connections.discard(self)
+        self.flow.resume_writing()
+        self.transport.close()
+        # These refer to us; the cycles would keep all until a garbage collection.
+        self.parser = None
         self.pipeline.clear()
-        self.cycle = None
-        if self._disconnect is not None:
-            self._disconnect.notify()
+        self.cycle = self._unstarted = None
+        self.disconnect.notify()
 
     def shutdown(self) -> None:
         """Close the connection for the server's end, once the current answer is sent."""
+        if self._held:
+            self._read(self._unheld())
         if self._serving is None:
             self.transport.close()
         else:
             self._serving.keep_alive = False
+
+    # --- Known heads ----------------------------------------------------------------------------------------------
+
+    def _serve_known(self, data: bytes, known: KnownHead) -> bool:
+        """Serve the request that is all of `data`, if its head is the known one; where only its body is missing, hold
+        the head. Return False where the parser must read it."""
+        found = known.body_in(data)
+        if found is None:
+            return False
+        digits, start, size = found
+        if len(data) == start and 0 < size <= AWAITED_BODY:
+            self._held, self._state = data, _HELD
+            self._time(_HELD, BODY_WINDOW_S)
+            return True
+        if len(data) - start != size:
+            return False
+        self._timed = _UNTIMED
+        self._deadline.stop()
+        self._received += len(data)
+        self._ahead = 0
+        scope = known.scope_for(digits)
+        cycle = Cycle(self, scope, body=data[start:])
+        cycle.remembered = known.remembered
+        self.cycle = self._serving = cycle
+        self._begin(cycle)
+        return True
+
+    def _unheld(self) -> bytes:
+        """Return the head that was held, to be read with what follows."""
+        data, self._held = self._held, b""
+        self._state = _IDLE
+        return data
+
+    def _learn(self, cycle: Cycle) -> None:
+        """Remember the head of a request that was served whole, so that equal ones aren't parsed."""
+        data, cycle.began_with = cycle.began_with, b""
+        if cycle.remembered is not None and cycle.keep_alive and data:
+            self._known = KnownHead.of(data, cycle.scope, cycle.remembered)
 
     # --- Parsing --------------------------------------------------------------------------------------------------
 
     def _parse(self, data: bytes) -> RequestRefused | None:
         while data:
             try:
-                self.parser.feed_data(data)
+                self._open_parser().feed_data(data)
             except httptools.HttpParserCallbackError as error:
                 cause = error.__context__
                 if isinstance(cause, RequestRefused):
@@ -352,7 +298,8 @@ class ClientProtocol(HttpToolsProtocol):
     def _head_without_upgrade(self) -> bytes:
         """The head just parsed, with `upgrade` no longer an option of the connection; the header of that name stays,
         for the application to see."""
-        lines = [self.parser.get_method() + b" " + self.url + b" HTTP/" + self.parser.get_http_version().encode()]
+        parser = self._open_parser()
+        lines = [parser.get_method() + b" " + self.url + b" HTTP/" + parser.get_http_version().encode()]
         for name, value in self.headers:
             if name == b"connection":
                 value = b", ".join(each for each in value.split(b",") if each.strip().lower() != b"upgrade")
@@ -376,21 +323,7 @@ class ClientProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self.url = b""
-        headers = self.headers = []
-        notifier = self._disconnect
-        if notifier is None:
-            notifier = self._disconnect = DisconnectNotifier(self)
-        self.scope = {  # type: ignore[typeddict-item]  # the rest comes with the end of the head
-            "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,  # type: ignore[typeddict-item]
-            "root_path": "",
-            "headers": headers,
-            "state": {},
-            "extensions": {EXTENSION: notifier},  # type: ignore[dict-item]
-        }
+        self.headers = []
         self._state, self._timed = _HEAD, _UNTIMED
         self._deadline.stop()
         self._head_size = self._chunk
@@ -411,7 +344,7 @@ class ClientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._head_size > MAX_HEAD and self._exact_head_size() > MAX_HEAD:
             raise head_too_large()
-        parser = self.parser
+        parser = self._open_parser()
         method, version = parser.get_method(), parser.get_http_version()
         framing = [pair for pair in self.headers if pair[0] in FRAMING]
         check(method, self.url, version, framing)
@@ -421,34 +354,36 @@ class ClientProtocol(HttpToolsProtocol):
             return
         raw_path, _, query = self.url.partition(b"?")
         path = raw_path.decode("ascii")
-        scope = self.scope
-        scope["method"] = method.decode("ascii")
-        scope["http_version"] = version
-        scope["path"] = urllib.parse.unquote(path) if "%" in path else path
-        scope["raw_path"] = raw_path
-        scope["query_string"] = query
+        scope = {
+            **self._base_scope,
+            "method": method.decode("ascii"),
+            "http_version": version,
+            "path": urllib.parse.unquote(path) if "%" in path else path,
+            "raw_path": raw_path,
+            "query_string": query,
+            "headers": self.headers,
+        }
         self._state = _BODY
         # Trailers come the same way. None may stand in for a header (RFC 9110, 6.5.1), so they go nowhere.
         self.headers = []
         self._excess = -self._chunk  # of which the head, and what came before it, are no part of this body
+        waits = version == "1.1" and any(map(_expects_continue, framing))
         cycle = self.cycle = Cycle(
-            scope=scope,
-            transport=self.transport,
-            flow=self.flow,
-            logger=self.logger,
-            access_logger=self.access_logger,
-            access_log=False,
-            default_headers=[],
-            message_event=asyncio.Event(),
-            expect_100_continue=version == "1.1" and any(map(_expects_continue, framing)),
+            self,
+            scope,
             keep_alive=version != "1.0" and parser.should_keep_alive(),
-            on_response=self.on_response_complete,
+            expects_continue=waits,
         )
-        cycle.protocol = self
+        cycle.began_with, self._began_with = self._began_with, b""
+        self._awaits_body = not waits and any(map(_is_short, framing))
         if self._serving is None:
             self._serve(cycle)
         else:
-            self.pipeline.append((cycle, self.app))
+            self.pipeline.append(cycle)
+
+    def _open_parser(self) -> httptools.HttpRequestParser:
+        assert self.parser is not None, "until the connection ends"
+        return self.parser
 
     def _exact_head_size(self) -> int:
         """Return the size without other messages in the same data; needed only where all together are too long."""
@@ -461,12 +396,12 @@ class ClientProtocol(HttpToolsProtocol):
             return
         cycle.body += body
         # The body of a pipelined request isn't read yet; its size is bounded by MAX_AHEAD.
-        if cycle is self._serving and len(cycle.body) > HIGH_WATER_LIMIT:
+        if cycle is self._serving and len(cycle.body) > HIGH_WATER_LIMIT and not self._awaits_body:
             self.flow.pause_reading()
-        cycle.message_event.set()
+        cycle.notify()
 
     def on_message_complete(self) -> None:
-        if self.parser.should_upgrade():
+        if self._open_parser().should_upgrade():
             return
         self._state = _IDLE
         if self._timed != _UNTIMED:
@@ -475,7 +410,7 @@ class ClientProtocol(HttpToolsProtocol):
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.more_body = False
-            cycle.message_event.set()
+            cycle.notify()
 
     # --- The course of requests -----------------------------------------------------------------------------------
 
@@ -484,9 +419,16 @@ class ClientProtocol(HttpToolsProtocol):
         self._serving = self._unstarted = cycle
         self._ahead = 0
 
-    def _start(self) -> None:
-        cycle, self._unstarted = self._unstarted, None
-        assert cycle is not None
+    def _start_if_ready(self) -> None:
+        """Start the next request, unless its body is to be awaited."""
+        cycle = self._unstarted
+        if cycle is None or (cycle.more_body and self._awaits_body and cycle is self.cycle):
+            return
+        self._unstarted = None
+        self._begin(cycle)
+        self._learn(cycle)
+
+    def _begin(self, cycle: Cycle) -> None:
         if cycle.more_body or self._serve_whole is None or not self._serve_whole(cycle):
             cycle.run_in_task(self.app)
 
@@ -501,16 +443,18 @@ class ClientProtocol(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         if self.pipeline:
-            cycle, _ = self.pipeline.popleft()
-            assert isinstance(cycle, Cycle)
-            self._serve(cycle)
-            self._start()
+            self._serve(self.pipeline.popleft())
+            self._start_if_ready()
         elif self._refusal is not None:
             self._write_last(self._refusal)
         elif self._state == _IDLE:
             self._await_request()
 
-    def start_linger_timeout(self) -> None:
+    def _resume_reading(self) -> None:
+        """Read on: a large body leaves reading paused, which would hide the end of the connection."""
+        self.flow.resume_reading()
+
+    def _start_linger_timeout(self) -> None:
         """Bound the time of a connection whose answer the application leaves unfinished: uvicorn closes it once the
         client has read the rest, which one that hangs never does."""
         serving = self._serving
@@ -529,9 +473,8 @@ class ClientProtocol(HttpToolsProtocol):
             self._write_last(answer)
         elif serving is newest and serving.more_body:
             # The body of the current request can't be read, so the application sees a disconnect.
-            serving.disconnected = True
-            serving.message_event.set()
-            self._serving = None
+            serving.disconnect()
+            self._serving = self._unstarted = None
             if serving.response_started:
                 self.transport.close()
             else:
@@ -592,6 +535,8 @@ class ClientProtocol(HttpToolsProtocol):
             return
         if timed == _IDLE:
             self.transport.close()
+        elif timed == _HELD:
+            self._read(self._unheld())  # which times its body
         elif timed == _HEAD:
             text = f"the request head didn't come whole within {HEAD_S:g} s"
             self._refuse(RequestRefused(408, text, "request_timeout"))
@@ -614,6 +559,11 @@ def _expects_continue(header: tuple[bytes, bytes]) -> bool:
     return header[0] == b"expect" and header[1].lower() == b"100-continue"
 
 
+def _is_short(header: tuple[bytes, bytes]) -> bool:
+    """Return whether a header says that the body is to be awaited."""
+    return header[0] == b"content-length" and int(header[1]) <= AWAITED_BODY
+
+
 def _too_far_ahead() -> RequestRefused:
     text = (
         f"more than {MAX_AHEAD >> 10} KiB or {MAX_PIPELINED} requests were sent ahead of an answer;"
@@ -633,9 +583,3 @@ def _parser(protocol: ClientProtocol) -> httptools.HttpRequestParser:
     # As uvicorn has it: a request may follow one that asked for the connection to be closed.
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
-
-
-def disconnect_notifier(scope: Mapping[str, Any]) -> DisconnectNotifier | None:
-    """Return the notifier of the connection, where our own protocol serves it."""
-    extensions = scope.get("extensions")
-    return extensions.get(EXTENSION) if extensions else None

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from hivemind.providers.base import Steps, Tap, TapState
+from hivemind.proxy.cycle import Cycle
 from hivemind.proxy.response_writer import ResponseWriter
-from hivemind.proxy.server_protocol import Cycle
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage
 from hivemind.upstream.response import NativeResponse

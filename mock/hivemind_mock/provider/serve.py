@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -48,7 +48,7 @@ async def serving(
     app: ASGIApp,
     host: str = "127.0.0.1",
     port: int = 0,
-    protocol: type[HttpToolsProtocol] = DroppingProtocol,
+    protocol: type[asyncio.Protocol] = DroppingProtocol,
     *,
     bound: socket.socket | None = None,
 ) -> AsyncIterator[str]:
@@ -72,7 +72,8 @@ async def serving(
     state = ServerState()
     loop = asyncio.get_running_loop()
     where: dict[str, Any] = {"host": host, "port": port} if bound is None else {"sock": bound}
-    server = await loop.create_server(lambda: protocol(config, state, {}, loop), **where)
+    make = cast(Callable[..., asyncio.Protocol], protocol)
+    server = await loop.create_server(lambda: make(config, state, {}, loop), **where)
     try:
         address = server.sockets[0].getsockname()
         yield f"http://[{address[0]}]:{address[1]}" if ":" in address[0] else f"http://{address[0]}:{address[1]}"
