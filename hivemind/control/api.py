@@ -22,7 +22,7 @@ from hivemind.agent_names import same
 from hivemind.control.codec import encode_named, snapshot_part, to_plain
 from hivemind.control.guard import NO_PAGE, failure, reply
 from hivemind.control.parsing import checked_who, command_from, parse_as, shown
-from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.commands import Command, Conflict, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as checkpoint_store
 from hivemind.store.token_file import ControlKey
@@ -34,7 +34,7 @@ _BODY_LIMIT = 64 << 10
 _GRAPH_LIMIT = 4 << 20
 _FILE_LIMIT = 1 << 20
 _DRAFTS_KEPT = 16
-_TICKET = re.compile(r"[0-9]{1,15}")
+TICKET = re.compile(r"[0-9]{1,15}")
 
 
 class ControlledProxy(Protocol):
@@ -111,7 +111,7 @@ class Control:
         return api.RequestsPart(self._run, __version__, found.revision, found.oldest, found.changed)
 
     async def request(self, ticket: str) -> RequestDetail:
-        if not _TICKET.fullmatch(ticket):
+        if not TICKET.fullmatch(ticket):
             raise _Failed(404, NO_PAGE)
         found = self._proxy.detail(int(ticket))
         if found is None:
@@ -161,7 +161,7 @@ class Control:
         except OSError:
             raise _Failed(404, f"checkpoint {kept.checkpoint.name} was removed just now") from None
         except checkpoint_store.Unreadable as error:
-            raise Rejected(str(error)) from None
+            raise Conflict(str(error)) from None
         return api.CheckpointDetail(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
 
     async def _kept(self) -> tuple[list[checkpoint_store.Found], list[str]]:
@@ -170,11 +170,11 @@ class Control:
         try:
             return await asyncio.to_thread(checkpoint_store.listed, self._proxy.keep_in)
         except OSError as error:
-            raise Rejected(f"{error.filename}: can't be read ({error.strerror})") from None
+            raise Conflict(f"{error.filename}: can't be read ({error.strerror})") from None
 
     async def draft(self, knobs: api.KnobValues) -> api.SettingsDraft:
         if self._proxy.settings_file is None:
-            raise Rejected("this proxy was started without a settings file to write to")
+            raise Conflict("this proxy was started without a settings file to write to")
         drafted = await asyncio.to_thread(settings_write.draft, self._proxy.settings_file, knobs.values)
         self._drafts.append(drafted)
         return api.SettingsDraft(str(drafted.path), drafted.before, drafted.after)
@@ -184,7 +184,7 @@ class Control:
         who, same = checked_who(wanted.who), (wanted.path, wanted.before, wanted.after)
         found = next((each for each in self._drafts if (str(each.path), each.before, each.after) == same), None)
         if found is None:
-            raise Rejected(f"{wanted.path}: this isn't one of the proxy's latest drafts; look at the difference again")
+            raise Conflict(f"{wanted.path}: this isn't one of the proxy's latest drafts; look at the difference again")
         await asyncio.to_thread(settings_write.write, found)
         _log.info("%s wrote %s", who, found.path)
         return api.WrittenFile(wanted.path)
@@ -223,7 +223,7 @@ def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitab
                 return await asyncio.to_thread(lambda: reply(encode(given), request.headers))
             return reply(encode(given), request.headers)
         except Rejected as error:
-            return failure(422, str(error))
+            return failure(409 if isinstance(error, Conflict) else 422, str(error))
         except _Failed as error:
             return failure(error.status, str(error))
         except ClientDisconnect:
@@ -236,7 +236,10 @@ async def _input(endpoint: Endpoint, request: Request) -> Any:
     if request.path_params:
         return next(iter(request.path_params.values()))
     if endpoint.method == "GET":
-        return parse_as(endpoint.takes, dict(request.query_params), f"{api.PREFIX}{endpoint.path}", strict=False)
+        query, of = request.query_params, f"{api.PREFIX}{endpoint.path}"
+        if len(query.multi_items()) > len(query):
+            raise Rejected(f"{of}: a parameter is given more than once")
+        return parse_as(endpoint.takes, dict(query), of, strict=False)
     body = await _body(request, endpoint.limit)
     try:
         values = msgspec.json.decode(body)

@@ -143,7 +143,7 @@ class ControlClient:
             return ControlError(f"it doesn't take the token from {self._token.origin}: {text}")
         if status == 404 and answer.request.url.path.rpartition("/")[2].isdigit():
             return _Unknown(text)
-        return Rejected(text) if status in (413, 422) else ControlError(text)
+        return Rejected(text) if status in (409, 413, 422) else ControlError(text)
 
 
 class _Unknown(Exception):

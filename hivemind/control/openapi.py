@@ -5,16 +5,21 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, get_type_hints
 
 import msgspec
 
 from hivemind import __version__
+from hivemind.agent_names import LONGEST
 from hivemind.api_types import PREFIX, CommandRequest, Failure, NoInput
-from hivemind.control.api import ENDPOINTS, Endpoint
-from hivemind.control.parsing import COMMANDS
+from hivemind.control.api import ENDPOINTS, TICKET, Endpoint
+from hivemind.control.parsing import COMMANDS, WHO_LENGTH
+from hivemind.scheduler import ledger, tasks
+from hivemind.scheduler.commands import EXIT_CODES
+from hivemind.scheduler.operator.knobs import KNOBS, Knob
+from hivemind.scheduler.operator.operate import HIGHEST_LEVEL, LONGEST_BOOST_S
 from hivemind.scheduler.types import Priority
 from hivemind.settings.options import described
 
@@ -30,15 +35,48 @@ proxy's own clock. JSON has no infinity, so a number without a limit is null."""
 _REF = "#/components/schemas/"
 _UNLIMITED = {"LaneState": ("level", "ceiling"), "WindowState": ("limit", "remaining"), "CurvePoint": ("level",)}
 """Numbers that may be infinite, which JSON has as null."""
+_NAME = {"minLength": 1, "maxLength": LONGEST}
+_WHO = {"minLength": 1, "maxLength": WHO_LENGTH}
+_EXIT_CODE = {"minimum": EXIT_CODES[0], "maximum": EXIT_CODES[-1]}
+_SEGMENTS = {
+    "name": {"type": "string", "pattern": r"^(?!(\.|%2[eE]){1,2}(;|$))[^\x00-\x1f\x7f\\/]+$"},
+    "ticket": {"type": "string", "pattern": f"^{TICKET.pattern}$"},
+}
+"""The paths' parameters."""
+_NULL = {"type": "null"}
+_LIMITS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "BeginAgent": {"agent": _NAME},
+    "BoostAgent": {"for_s": {"minimum": 0, "maximum": LONGEST_BOOST_S}},
+    "ClaimRequest": {"who": _WHO},
+    "DraftApproval": {"who": _WHO},
+    "EndAgent": {"exit_code": _EXIT_CODE},
+    "PinLevel": {"level": {"minimum": 1, "maximum": HIGHEST_LEVEL}},
+    "PlaceRelease": {"exit_code": _EXIT_CODE, "who": _WHO},
+    "PlaceRequest": {"agent": _NAME, "who": _WHO},
+    "RequestsQuery": {"since": {"minimum": 0}},
+    "SetBudget": {
+        "agent": _NAME,
+        "tokens": {"minimum": 1, "maximum": ledger.MOST_TOKENS},
+        "dollars": {"exclusiveMinimum": 0, "maximum": ledger.MOST_DOLLARS},
+    },
+    "TaskSpec": {
+        "id": {"pattern": f"^{tasks.ID.pattern}$"},
+        "batch": {"pattern": f"^({tasks.ID.pattern})?$"},
+        "estimated_tokens": {"minimum": 0, "maximum": tasks.MOST_TOKENS},
+        "attempts": {"minimum": 1, "maximum": tasks.MOST_ATTEMPTS},
+    },
+}
+"""What else holds for the fields of requests, by their types: the scheduler checks it."""
 _ROLES = re.compile(r":[a-z]+:`[~.]*([^`]+)`")
 _FAILURES = {
-    400: "The body isn't JSON.",
+    400: "The body isn't JSON, or the path is ambiguous.",
     401: "The token is missing or wrong.",
     403: "The API is off, or the request comes from a web page.",
     404: "Not found.",
     413: "The body is too large.",
     421: "The Host header isn't a name of this proxy.",
-    422: "The request can't be executed; the text says why, and what would be right.",
+    409: "The request is as described, but contradicts the proxy's state; the text says how.",
+    422: "The request isn't as described; the text says why, and what would be right.",
 }
 
 
@@ -65,8 +103,8 @@ def description() -> bytes:
 
 
 def _operation(endpoint: Endpoint) -> dict[str, Any]:
-    failures = {401, 403, 422} | ({400, 413} if endpoint.method == "POST" else set())
-    failures |= {404} if "{" in endpoint.path else set()
+    failures = {401, 403, 409, 422} | ({400, 413} if endpoint.method == "POST" else set())
+    failures |= {400, 404} if "{" in endpoint.path else set()
     made: dict[str, Any] = {
         "operationId": "_".join((endpoint.method.lower(), *re.findall(r"\w+", endpoint.path))),
         "summary": endpoint.summary,
@@ -76,7 +114,7 @@ def _operation(endpoint: Endpoint) -> dict[str, Any]:
         },
     }
     named = re.findall(r"{(\w+)}", endpoint.path)
-    parameters = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in named]
+    parameters = [{"name": name, "in": "path", "required": True, "schema": _SEGMENTS[name]} for name in named]
     if endpoint.method == "GET" and not named:
         parameters += list(_query(endpoint.takes))
     if parameters:
@@ -91,7 +129,7 @@ def _query(takes: type[Any]) -> Iterator[dict[str, Any]]:
         return
     (schema,) = _made((takes,)).values()
     for name, each in schema["properties"].items():
-        options = [option for option in each.pop("anyOf", ()) if option != {"type": "null"}]
+        options = [option for option in each.pop("anyOf", ()) if option != _NULL]
         about = {"description": each.pop("description")} if "description" in each else {}
         default = each.get("default")
         # A query has no null: a parameter that is left out means it.
@@ -121,6 +159,18 @@ def _schemas() -> dict[str, Any]:
     by_name = _made((*taken, *(each.gives for each in ENDPOINTS if each.named), Failure))
     for name in _reached(by_name, {made.__name__ for made in taken}):
         by_name[name]["additionalProperties"] = False
+    by_name["Tune"]["anyOf"] = [
+        {"properties": {"knob": {"const": each.name}, "value": _range(each)}} for each in KNOBS.values()
+    ]
+    by_name["SetBudget"]["anyOf"] = [  # of the pool, it is known what it covers
+        {"properties": {"agent": {"type": "string"}}},
+        {"properties": {"covers": {"type": "null"}}},
+    ]
+    by_name["KnobValues"]["properties"]["values"] = {
+        "type": "object",
+        "properties": {each.name: _range(each) for each in KNOBS.values()},
+        "additionalProperties": False,
+    }
     text = msgspec.json.encode(by_name).decode().replace(f'"{_REF}Priority"', f'"{_REF}PriorityName"')
     by_name = msgspec.json.decode(text)
     by_name.pop("Priority", None)
@@ -144,9 +194,36 @@ def _made(types: tuple[type[Any], ...]) -> dict[str, Any]:
             schema["description"] = _plain(schema["description"])
         for field, each in schema.get("properties", {}).items():
             text = _plain(described(found[name], field)) if name in found else ""
+            each = _even(_limited(each, _LIMITS.get(name, {}).get(field, {})))
             plain = {"anyOf": [each, {"type": "null"}]} if field in _UNLIMITED.get(name, ()) else each
             schema["properties"][field] = {**plain, "description": text} if text else plain
     return made
+
+
+def _limited(schema: dict[str, Any], limits: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field with limits, which null isn't subject to."""
+    if "anyOf" not in schema:
+        return {**schema, **limits}
+    return {**schema, "anyOf": [each if each == _NULL else {**each, **limits} for each in schema["anyOf"]]}
+
+
+def _even(schema: Any) -> Any:
+    """Return the schema with tuples of one type as lists, which more programs understand than `prefixItems`."""
+    if isinstance(schema, list):
+        return [_even(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: _even(each) for key, each in schema.items()}
+    first, *rest = made.get("prefixItems", [None])
+    if rest and all(each == first for each in rest):
+        made["items"] = first
+        del made["prefixItems"]
+    return made
+
+
+def _range(knob: Knob) -> dict[str, Any]:
+    limits = {"type": "integer" if knob.whole else "number", "minimum": knob.lowest, "maximum": knob.highest}
+    return {**limits, "minimum": 0} if knob.zero_is_none else limits  # all of these have 1 as the lowest
 
 
 def _held(types: tuple[type[Any], ...]) -> set[type[Any]]:
@@ -175,7 +252,7 @@ def _reached(schemas: dict[str, Any], names: set[str]) -> set[str]:
 
 def _command_request() -> dict[str, Any]:
     """A command by name, each with its own arguments."""
-    who = {"type": "string", "default": CommandRequest("").who, "description": described(CommandRequest, "who")}
+    who = {"type": "string", **_WHO, "default": CommandRequest("").who, "description": described(CommandRequest, "who")}
     return {
         "description": inspect.getdoc(CommandRequest),
         "oneOf": [_one(name, made, who) for name, made in COMMANDS.items()],

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from hivemind.redaction.text import holds_key
-from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.commands import Command, Conflict, Rejected
 from hivemind.scheduler.types import Priority
 from hivemind.text.humanise import did_you_mean
 
@@ -24,8 +26,8 @@ _NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: 
 
 
 def parse_as(made: type[T], values: Any, of: str, *, strict: bool = True) -> T:
-    """Convert a JSON object to a dataclass, priorities by name. `of` names the object in errors; numbers may be strings
-    unless `strict`.
+    """Convert a JSON object to a dataclass, priorities by name. `of` names the object in errors; unless `strict`, it is
+    a query: numbers are strings, and nothing is null.
 
     Raises: Rejected.
     """
@@ -49,11 +51,15 @@ def _converted(value: Any, hint: Any, place: str, strict: bool) -> Any:
     if get_origin(hint) is tuple and isinstance(value, list):
         inner = get_args(hint)[0]
         return tuple(_converted(each, inner, f"{place}[{n}]", strict) for n, each in enumerate(value))
+    if not strict and get_origin(hint) is types.UnionType:
+        hint = reduce(or_, (each for each in get_args(hint) if each is not types.NoneType))
     if hint is Priority and isinstance(value, str):
         # Only by name: with numbers, the lower one would be the more urgent.
         value = Priority.__members__.get(value.upper(), value)
     elif hint is Priority:
         value = None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # JSON doesn't tell 1.0 from 1
     try:
         return msgspec.convert(value, hint, strict=strict)
     except msgspec.ValidationError:
@@ -100,11 +106,13 @@ def command_from(name: str, arguments: Any) -> Command:
 
 def checked_who(who: str) -> str:
     """Return a command's author, as it is shown in the log. Raises: Rejected."""
-    name = who.strip()
-    if not 0 < len(name) <= WHO_LENGTH or not name.isprintable():
-        raise Rejected(f"who: must be 1 to {WHO_LENGTH} printable characters")
+    name, right = who.strip(), f"who: must be 1 to {WHO_LENGTH} printable characters"
+    if not 0 < len(who) <= WHO_LENGTH:
+        raise Rejected(right)
+    if not name or not name.isprintable():
+        raise Conflict(right)
     if holds_key(name):
-        raise Rejected("who: is shown in the log, and this one looks like a key; choose another")
+        raise Conflict("who: is shown in the log, and this one looks like a key; choose another")
     if name == HERE:
-        raise Rejected(f"who: {HERE} is reserved for the proxy's own screen; choose another")
+        raise Conflict(f"who: {HERE} is reserved for the proxy's own screen; choose another")
     return name

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hivemind.api_types import ClaimRequest, PlaceRelease, PlaceRequest, PlaceResponse, RunUsage, TaskClaim, TaskState
 from hivemind.proxy.engine import Engine
-from hivemind.scheduler.commands import BeginAgent, ClaimTask, EndAgent, Rejected, check_exit_code
+from hivemind.scheduler.commands import BeginAgent, ClaimTask, Conflict, EndAgent, check_exit_code
 from hivemind.scheduler.places import ASK_EVERY_S, Places
 from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.wire.identity import Claims
@@ -46,11 +46,11 @@ class Processes:
             agent = self._claims.spelled(wanted.agent)
             parent = wanted.parent and self._claims.spelled(wanted.parent)
         except RequestRefused as error:
-            raise Rejected(str(error)) from None
+            raise Conflict(str(error)) from None
         known = self._places.find(agent)
         kept = known is not None and known.until is not None
         if wanted.fresh and (kept or (known is None and self._engine.agent(agent) is not None)):
-            raise Rejected(f"{agent} is known already; choose another name")
+            raise Conflict(f"{agent} is known already; choose another name")
         if kept:
             self._places.leave(agent)
             known = None
@@ -59,7 +59,7 @@ class Processes:
         ran = known is not None and known.running
         mine = known is None or (known.runner == wanted.runner and bool(wanted.running or wanted.runner or not ran))
         if not mine:
-            raise Rejected(f"{agent} {'runs' if ran else 'queues'} already; choose another name, or stop it first")
+            raise Conflict(f"{agent} {'runs' if ran else 'queues'} already; choose another name, or stop it first")
         granted, ahead = self._places.ask(
             self._engine.now(), agent, parent, wanted.priority, running=wanted.running, runner=wanted.runner
         )

@@ -33,7 +33,7 @@ from hivemind.proxy.engine import Engine
 from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
-from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.commands import Command, Conflict
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
 from hivemind.store.checkpoints import folder_in
@@ -314,7 +314,7 @@ class Proxy:
             name = self.spelling(agent)
             found = agents.get(name) or agents.past.get(name)
             if found is None:
-                raise Rejected(f"no agent named {name!r} was seen")
+                raise Conflict(f"no agent named {name!r} was seen")
             shown = [found]
         return api.BudgetsPart(run, _budget(None, pool), tuple(_budget(each, each.own) for each in shown))
 

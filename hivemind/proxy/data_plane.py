@@ -48,7 +48,7 @@ class LocalApp:
     admits: Callable[[RequestPath, Fields], bool]
     """Returns whether a request needs no agents' token."""
     deny: Callable[[RequestRefused, Scope, Receive, Send], Awaitable[None]]
-    """Answers a request from a page or under a host name that may not use the proxy."""
+    """Answers a request that is refused by its head, as one from a page that may not use the proxy."""
 
 
 @dataclass(slots=True)
@@ -168,7 +168,9 @@ class DataPlane:
         denied = self._access.denial(headers, local is not None)
         origin = headers.get(b"origin")
         allowed = origin if denied is None and origin is not None and self._access.allows_origin(origin) else None
-        direct = local is None and denied is None and allowed is None and not place.flaw
+        if denied is None and place.flaw:
+            denied = RequestRefused(400, place.flaw)
+        direct = local is None and denied is None and allowed is None
         if b"upgrade" in headers or scope["method"] in ("HEAD", "OPTIONS"):
             direct = False
         return Head(headers, place, local, denied, allowed, shown_tokens(headers, place), size_of_head(scope), direct)
@@ -183,8 +185,6 @@ class DataPlane:
             if local is None:
                 raise head.denied
             await local.deny(head.denied, scope, receive, send)
-        elif head.place.flaw:
-            raise RequestRefused(400, head.place.flaw)
         elif b"origin" in headers and is_preflight(scope["method"], headers):
             await ResponseWriter(send).answer(204, preflight_headers(headers), b"")
         elif not (self._is_authorized(head.tokens) or (local is not None and local.admits(head.place, headers))):

@@ -15,7 +15,7 @@ from hivemind.providers.base import Limits
 from hivemind.redaction.text import redact
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.agents import Agents
-from hivemind.scheduler.commands import Command, Drain, Rejected
+from hivemind.scheduler.commands import Command, Conflict, Drain
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
 from hivemind.scheduler.scheduler import Scheduler
@@ -171,7 +171,7 @@ class Engine:
     def apply(self, command: Command, who: str) -> None:
         """Carry out an operator's command. Raises: Rejected."""
         if self._ending and isinstance(command, Drain) and not command.draining:
-            raise Rejected("the proxy is shutting down, which can't be taken back")
+            raise Conflict("the proxy is shutting down, which can't be taken back")
         command = spelled(command, self.names, self._is_called)
         try:
             self._scheduler.apply(self._time(), fit_to_show(command), who)

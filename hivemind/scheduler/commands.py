@@ -17,6 +17,10 @@ class Rejected(ValueError):
     """A command that can't be carried out; the text says why and what would be right."""
 
 
+class Conflict(Rejected):
+    """A command that is valid, but not in this state: it names something that isn't there, is taken, or has ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetPriority:
     """Give an agent another priority; its waiting tickets move at once."""
@@ -195,9 +199,13 @@ class ReleaseLane:
     lane: str
 
 
+EXIT_CODES = range(-(2**31), 2**32)
+"""What a process can end with; negative: the number of a signal."""
+
+
 def check_exit_code(code: int | None) -> None:
     """Check an exit code. Raises: Rejected: no process ends with that."""
-    if code is not None and not -(2**31) <= code < 2**32:
+    if code is not None and code not in EXIT_CODES:
         raise Rejected("exit_code: must be one that a process can end with, or the number of a signal, negative")
 
 

@@ -17,7 +17,7 @@ from typing import Literal
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler.commands import Conflict, Rejected
 from hivemind.scheduler.ticket import Agent, Refusal
 from hivemind.scheduler.types import Priority, TaskSpec, record
 
@@ -31,7 +31,7 @@ MOST = 20_000  # tasks known at once
 MOST_TOKENS = 10**12  # the largest estimate of a task
 MOST_ATTEMPTS = 1_000
 
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
 _ENDED = {"failed": "failed", "cancelled": "was cancelled", "skipped": "was skipped"}
 
 
@@ -115,7 +115,7 @@ class Tasks(dict[str, Task]):
         """Start a task. Raises: Rejected: it isn't eligible."""
         task = self.known(name)
         if task.state != "ready":
-            raise Rejected(f"task {name} is {task.state}{_because(task)}, so it can't be started")
+            raise Conflict(f"task {name} is {task.state}{_because(task)}, so it can't be started")
         task.attempt += 1
         _move(task, "running", runner=runner)
         return [task]
@@ -124,9 +124,9 @@ class Tasks(dict[str, Task]):
         """End an attempt. Raises: Rejected: it isn't the one that runs, or none does."""
         task = self.known(name)
         if task.state != "running":
-            raise Rejected(f"task {name} is {task.state}, not running")
+            raise Conflict(f"task {name} is {task.state}, not running")
         if attempt not in (None, task.attempt):
-            raise Rejected(f"task {name} is at attempt {task.attempt}; attempt {attempt} was over before")
+            raise Conflict(f"task {name} is at attempt {task.attempt}; attempt {attempt} was over before")
         if again and not ok:
             _move(task, "ready", note)
             return [task]
@@ -140,7 +140,7 @@ class Tasks(dict[str, Task]):
         """Cancel a task. Raises: Rejected: it has ended."""
         task = self.known(name)
         if task.state not in OPEN:
-            raise Rejected(f"task {name} is {task.state} already")
+            raise Conflict(f"task {name} is {task.state} already")
         _move(task, "cancelled")
         return self._settle_followers(task)
 
@@ -151,10 +151,10 @@ class Tasks(dict[str, Task]):
         """
         task = self.known(name)
         if task.state not in SPOILED:
-            raise Rejected(f"task {name} is {task.state}{_because(task)}; only one that failed can be tried again")
+            raise Conflict(f"task {name} is {task.state}{_because(task)}; only one that failed can be tried again")
         state, note = self._due_state(task)
         if state == "skipped":
-            raise Rejected(f"task {name} would be skipped again, because {note}; try that again first")
+            raise Conflict(f"task {name} would be skipped again, because {note}; try that again first")
         task.attempt = 0
         _move(task, state, note)
         return self._settle_followers(task)
@@ -163,7 +163,7 @@ class Tasks(dict[str, Task]):
         """Set a task's own priority. Raises: Rejected: it has ended."""
         task = self.known(name)
         if task.state not in OPEN:
-            raise Rejected(f"task {name} is {task.state} already")
+            raise Conflict(f"task {name} is {task.state} already")
         task.spec = replace(task.spec, priority=priority)
         return _once([task, *self._inherit([task])])
 
@@ -175,10 +175,10 @@ class Tasks(dict[str, Task]):
         gone = [task for task in self.values() if task.spec.batch == batch]
         for task in gone:
             if task.state == "running":
-                raise Rejected(f"task {task.spec.id} is running")
+                raise Conflict(f"task {task.spec.id} is running")
             outside = next((f for f in task.followers if f.spec.batch != batch and task.spec.id in f.missing), None)
             if outside is not None:
-                raise Rejected(f"task {outside.spec.id} of another batch waits for {task.spec.id}")
+                raise Conflict(f"task {outside.spec.id} of another batch waits for {task.spec.id}")
         for task in gone:
             del self[task.spec.id]
             mine = self._by_agent[task.agent]
@@ -201,21 +201,21 @@ class Tasks(dict[str, Task]):
     def known(self, name: str) -> Task:
         """Return the task of that id. Raises: Rejected: there is none."""
         if name not in self:
-            raise Rejected(f"no task named {name!r}" + (f"; known: {_some(self)}" if self else ""))
+            raise Conflict(f"no task named {name!r}" + (f"; known: {_some(self)}" if self else ""))
         return self[name]
 
     def _checked(self, specs: list[TaskSpec]) -> list[str]:
         """Return their ids and those of their predecessors, each after all that it waits for."""
         if len(self) + len(specs) > MOST:
             many = f"{len(self) + len(specs):,} tasks are too many: at most {MOST:,} may be known at once"
-            raise Rejected(f"{many}; forget batches that have ended")
+            raise Conflict(f"{many}; forget batches that have ended")
         names: set[str] = set()
         for spec in specs:
-            if not _ID.fullmatch(spec.id):
+            if not ID.fullmatch(spec.id):
                 raise Rejected(f"task {spec.id[:80]!r}: a name is letters, digits, . _ and -, up to 80 of them")
             if spec.id in names or spec.id in self:
-                raise Rejected(f"task {spec.id} is there already")
-            if spec.batch and not _ID.fullmatch(spec.batch):
+                raise Conflict(f"task {spec.id} is there already")
+            if spec.batch and not ID.fullmatch(spec.batch):
                 raise Rejected(f"batch {spec.batch[:80]!r}: a name is letters, digits, . _ and -, up to 80 of them")
             if not (0 <= spec.estimated_tokens <= MOST_TOKENS and 1 <= spec.attempts <= MOST_ATTEMPTS):
                 tokens, attempts = f"estimated_tokens must be from 0 to {MOST_TOKENS:,}", f"from 1 to {MOST_ATTEMPTS:,}"
@@ -224,11 +224,11 @@ class Tasks(dict[str, Task]):
         for spec in specs:
             for other in spec.after:
                 if other not in names and other not in self:
-                    raise Rejected(f"task {spec.id} waits for {other[:80]!r}, which isn't known")
+                    raise Conflict(f"task {spec.id} waits for {other[:80]!r}, which isn't known")
         try:
             return list(TopologicalSorter({spec.id: spec.after for spec in specs}).static_order())
         except CycleError as error:
-            raise Rejected(f"tasks wait for each other: {_listed(error.args[1], specs)}") from None
+            raise Conflict(f"tasks wait for each other: {_listed(error.args[1], specs)}") from None
 
     def _add(self, task: Task) -> Task:
         self[task.spec.id] = task

@@ -19,8 +19,8 @@ from tomlkit.items import InlineTable
 
 from hivemind.errors import UsageError
 from hivemind.redaction.text import redact
-from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.operator.knobs import KNOBS
+from hivemind.scheduler.commands import Conflict, Rejected
+from hivemind.scheduler.operator.knobs import KNOBS, check_range
 from hivemind.settings.load import from_file_alone, from_text
 from hivemind.settings.options import Option, options
 from hivemind.text.humanise import did_you_mean
@@ -64,10 +64,10 @@ def draft(path: Path, values: Mapping[str, float]) -> Draft:
         from_text(before, str(path))
         after = edited(before, numbers)
         if not _is_whole(before, after, numbers):
-            raise Rejected(f"{path}: its form doesn't allow {', '.join(values)} to be set alone; edit it by hand")
+            raise Conflict(f"{path}: its form doesn't allow {', '.join(values)} to be set alone; edit it by hand")
         from_file_alone(after, str(path))
     except UsageError as error:
-        raise Rejected(str(error)) from None
+        raise Conflict(str(error)) from None
     return Draft(path, before, after)
 
 
@@ -77,14 +77,14 @@ def write(draft: Draft) -> None:
     Raises: Rejected: it can't be written, or has changed since the draft.
     """
     if _read(draft.path) != draft.before:
-        raise Rejected(f"{draft.path}: has changed in the meantime; look at the difference again")
+        raise Conflict(f"{draft.path}: has changed in the meantime; look at the difference again")
     if draft.after == draft.before:
         return
     target = Path(os.path.realpath(draft.path))
     try:
         _replace(target, draft.after.encode())
     except OSError as error:
-        raise Rejected(f"{draft.path}: can't be written ({error.strerror})") from None
+        raise Conflict(f"{draft.path}: can't be written ({error.strerror})") from None
 
 
 def _read(path: Path) -> str:
@@ -95,17 +95,17 @@ def _read(path: Path) -> str:
     try:
         kind = path.stat().st_mode
         if not stat.S_ISREG(kind):
-            raise Rejected(f"{path}: is {'a directory' if stat.S_ISDIR(kind) else 'no regular file'}")
+            raise Conflict(f"{path}: is {'a directory' if stat.S_ISDIR(kind) else 'no regular file'}")
         return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         folder = Path(os.path.realpath(path)).parent
         if not folder.is_dir():
-            raise Rejected(f"{path}: can't be written ({folder} is no folder)") from None
+            raise Conflict(f"{path}: can't be written ({folder} is no folder)") from None
         return ""
     except OSError as error:
-        raise Rejected(f"{path}: can't be read ({error.strerror})") from None
+        raise Conflict(f"{path}: can't be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise Rejected(f"{path}: can't be read (not UTF-8)") from None
+        raise Conflict(f"{path}: can't be read (not UTF-8)") from None
 
 
 def _replace(target: Path, content: bytes) -> None:
@@ -133,6 +133,7 @@ def _number(name: str, value: float) -> int | float:
         raise Rejected(f"{name}: no such knob{did_you_mean(name, KNOBS)}")
     if not math.isfinite(value):
         raise Rejected(f"{name} {value}: must be a finite number")
+    check_range(KNOBS[name], value)
     short = float(f"{value:.{_DIGITS}g}")
     return int(short) if short.is_integer() else short
 

@@ -11,10 +11,10 @@ from hivemind.scheduler.commands import (
     BeginAgent,
     BoostAgent,
     Command,
+    Conflict,
     EndAgent,
     FinishTask,
     PauseAgent,
-    Rejected,
     SetBudget,
     SetPriority,
     StopAgent,
@@ -50,7 +50,7 @@ def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -
             return found or (names.spelled(normalised(name)) if introduces else name)
         except BadName as error:
             if introduces:
-                raise Rejected(str(error)) from None
+                raise Conflict(str(error)) from None
             return name  # the scheduler rejects it as unknown
 
     introduces = isinstance(command, SetBudget | BeginAgent | SubmitTasks)
@@ -81,4 +81,4 @@ def _check(name: str, known: Callable[[str], bool]) -> None:
         try:
             normalised(name)
         except BadName as error:
-            raise Rejected(str(error)) from None
+            raise Conflict(str(error)) from None

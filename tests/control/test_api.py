@@ -126,7 +126,7 @@ async def test_settings_that_changed_meanwhile(tmp_path: Path) -> None:
         draft = (await web.post("/_control/settings/draft", json={"values": {"rpm": 50}})).json()
         file.write_text("rpm = 10\n")
         status, text = error_of(await web.post("/_control/settings/write", json=draft))
-        assert (status, file.read_text()) == (422, "rpm = 10\n")
+        assert (status, file.read_text()) == (409, "rpm = 10\n")
         assert "has changed in the meantime" in text
 
 
@@ -137,7 +137,7 @@ async def test_only_drafts_are_written(tmp_path: Path) -> None:
         draft = (await web.post("/_control/settings/draft", json={"values": {"rpm": 50}})).json()
         for forged in ({**draft, "path": str(tmp_path / "other")}, {**draft, "after": 'upstream = "http://evil"\n'}):
             status, text = error_of(await web.post("/_control/settings/write", json=forged))
-            assert (status, "latest drafts" in text) == (422, True)
+            assert (status, "latest drafts" in text) == (409, True)
     assert os.listdir(tmp_path) == []
 
 
@@ -150,7 +150,7 @@ async def test_wrong_knob_and_no_file() -> None:
         assert error_of(text) == (422, "the body: values must be an object whose values are each a number")
     async with asking(busy_proxy()) as web:
         without = await web.post("/_control/settings/draft", json={"values": {"rpm": 5}})
-        assert error_of(without) == (422, "this proxy was started without a settings file to write to")
+        assert error_of(without) == (409, "this proxy was started without a settings file to write to")
 
 
 async def endless() -> AsyncIterator[bytes]:
@@ -185,7 +185,12 @@ async def test_bad_queries() -> None:
         async def get(path: str) -> tuple[int, str]:
             return error_of(await web.get("/_control" + path))
 
-        assert await get("/snapshot?after=noon") == (422, "/_control/snapshot: after must be a number or null")
+        assert await get("/snapshot?after=noon") == (422, "/_control/snapshot: after must be a number")
+        assert (await get("/snapshot?after=null"))[0] == 422
+        assert await get("/snapshot?after=1&after=2") == (
+            422,
+            "/_control/snapshot: a parameter is given more than once",
+        )
         assert await get("/snapshot?afetr=1") == (
             422,
             "/_control/snapshot: no such argument afetr; did you mean after?",

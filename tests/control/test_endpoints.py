@@ -122,21 +122,21 @@ async def test_tasks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "line"),
+    ("tasks", "wanted", "line"),
     [
-        ([{"id": "a", "after": ["b"]}, {"id": "b", "after": ["a"]}], "a"),
-        ([{"id": "a", "after": ["ghost"]}], "ghost"),
-        ([{"id": "a"}, {"id": "a"}], "a"),
-        ([{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d", "priority": "urgent"}], "tasks[3]: priority must be"),
-        ([{"id": "a", "prioritty": "low"}], "tasks[0]: no such argument prioritty; did you mean priority?"),
-        ([{"id": "a", "attempts": "2"}], "tasks[0]: attempts must be a whole number"),
+        ([{"id": "a", "after": ["b"]}, {"id": "b", "after": ["a"]}], 409, "a"),
+        ([{"id": "a", "after": ["ghost"]}], 409, "ghost"),
+        ([{"id": "a"}, {"id": "a"}], 409, "a"),
+        ([{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d", "priority": "urgent"}], 422, "tasks[3]: priority must be"),
+        ([{"id": "a", "prioritty": "low"}], 422, "tasks[0]: no such argument prioritty; did you mean priority?"),
+        ([{"id": "a", "attempts": "2"}], 422, "tasks[0]: attempts must be a whole number"),
     ],
 )
-async def test_wrong_tasks(tasks: list[Any], line: str) -> None:
+async def test_wrong_tasks(tasks: list[Any], wanted: int, line: str) -> None:
     """All or none: where one can't be, the line says which, and nothing is there."""
     async with steered() as (web, _):
         status, text = await bad(web, "POST", "commands", json=order("SubmitTasks", tasks=tasks))
-        assert (status, line in text, "\n" in text) == (422, True, False)
+        assert (status, line in text, "\n" in text) == (wanted, True, False)
         assert (await good(web, "GET", "tasks"))["tasks"] == []
 
 
@@ -187,24 +187,24 @@ async def test_places() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "line"),
+    ("path", "body", "wanted", "line"),
     [
-        ("places", {"agent": ""}, "agent"),
-        ("places", {"agent": "a", "priority": 1}, "the body: priority must be critical, high, normal or low"),
-        ("places", {"agent": "a", "runing": True}, "the body: no such argument runing; did you mean running?"),
-        ("places", {"agent": "a", "who": "you"}, "who: you is reserved for the proxy's own screen"),
-        ("places/leave", {}, "the body: agent is missing; it must be text"),
-        ("places/leave", {"agent": "a", "exit_code": "0"}, "the body: exit_code must be a whole number or null"),
-        ("tasks/claim", {}, "the body: runner is missing; it must be text"),
-        ("tasks/claim", {"runner": "r", "who": ""}, "who: must be 1 to 40 printable characters"),
-        ("places/leave", {"agent": "a", "exit_code": 2**70}, "exit_code: must be one that a process can end with"),
+        ("places", {"agent": ""}, 409, "agent"),
+        ("places", {"agent": "a", "priority": 1}, 422, "the body: priority must be critical, high, normal or low"),
+        ("places", {"agent": "a", "runing": True}, 422, "the body: no such argument runing; did you mean running?"),
+        ("places", {"agent": "a", "who": "you"}, 409, "who: you is reserved for the proxy's own screen"),
+        ("places/leave", {}, 422, "the body: agent is missing; it must be text"),
+        ("places/leave", {"agent": "a", "exit_code": "0"}, 422, "the body: exit_code must be a whole number or null"),
+        ("tasks/claim", {}, 422, "the body: runner is missing; it must be text"),
+        ("tasks/claim", {"runner": "r", "who": ""}, 422, "who: must be 1 to 40 printable characters"),
+        ("places/leave", {"agent": "a", "exit_code": 2**70}, 422, "exit_code: must be one that a process can end with"),
     ],
 )
-async def test_wrong_places_and_claims(path: str, body: Any, line: str) -> None:
+async def test_wrong_places_and_claims(path: str, body: Any, wanted: int, line: str) -> None:
     """One line says what is wrong and what would be right."""
     async with steered() as (web, _):
         status, text = await bad(web, "POST", path, json=body)
-        assert (status, line in text) == (422, True), text
+        assert (status, line in text) == (wanted, True), text
 
 
 async def test_budgets() -> None:
@@ -231,7 +231,7 @@ async def test_budgets() -> None:
         assert pool["ever"]["tokens"] == 2 * bob["ever"]["tokens"]
         only = await good(web, "GET", "budgets", params={"agent": "bob"})
         assert [each["agent"] for each in only["agents"]] == ["bob"]
-        assert await bad(web, "GET", "budgets", params={"agent": "eve"}) == (422, "no agent named 'eve' was seen")
+        assert await bad(web, "GET", "budgets", params={"agent": "eve"}) == (409, "no agent named 'eve' was seen")
 
 
 async def test_checkpoints(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ async def test_the_world_as_described() -> None:
         assert (await good(web, "GET", f"requests/{seen['ticket']}"))["view"]["agent"] == "ann"
         drafted = {"values": {"aimd.beta": 0.7}}
         assert await bad(web, "POST", "settings/draft", json=drafted) == (
-            422,
+            409,
             "this proxy was started without a settings file to write to",
         )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.config import LaneConfig, RetryConfig
 
 
@@ -74,3 +75,22 @@ def parsed(name: str, value: float) -> tuple[str, str, Any]:
     """Return the section and the key of the knob's setting, and the value as the setting takes it."""
     section, _, key = name.rpartition(".")
     return section, key, int(value) if KNOBS[name].whole else float(value)
+
+
+def check_range(knob: Knob, value: float) -> None:
+    """Raises: Rejected: the knob can't be turned to that."""
+    whole = not knob.whole or value % 1 == 0
+    if (knob.zero_is_none and value == 0) or (knob.lowest <= value <= knob.highest and whole):
+        return
+    kind, end = "a whole number" if knob.whole else "a number", ", or 0 for no limit" if knob.zero_is_none else ""
+    raise Rejected(wrong(knob, value, f"{kind} from {plain(knob.lowest)} to {plain(knob.highest)}{end}"))
+
+
+def wrong(knob: Knob, value: float, right: str) -> str:
+    """Say that a knob's value must be another one."""
+    return f"{knob.name} {plain(value)}: must be {right}"
+
+
+def plain(value: float) -> str:
+    """Return a knob's value as it is shown."""
+    return f"{value:,.10g}"

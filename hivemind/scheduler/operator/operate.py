@@ -9,13 +9,13 @@ from typing import Any
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import POOL
-from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler.commands import Conflict, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, Commanded
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.ledger import check_budget
-from hivemind.scheduler.operator.knobs import KNOBS, Knob, parsed, turned
+from hivemind.scheduler.operator.knobs import KNOBS, Knob, check_range, parsed, plain, turned, wrong
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Priority
 
@@ -132,7 +132,7 @@ class Operator:
 
     def _known(self, name: str) -> Agent:
         if name not in self._agents:
-            raise Rejected(f"no agent named {name!r}; known: {_some(self._agents)}")
+            raise Conflict(f"no agent named {name!r}; known: {_some(self._agents)}")
         return self._agents[name]
 
     def _lanes(self, key: str | None) -> list[Lane]:
@@ -140,7 +140,7 @@ class Operator:
         if key is None:
             return list(lanes.values())
         if key not in lanes:
-            raise Rejected(f"no lane {key!r}; known: {_some(lanes)}")
+            raise Conflict(f"no lane {key!r}; known: {_some(lanes)}")
         return [lanes[key]]
 
 
@@ -162,9 +162,9 @@ class Tuning:
     def turn(self, command: cmd.Tune, dispatcher: Dispatcher, now: float) -> None:
         """Turn the knob on every lane in its scope. Raises: Rejected: nothing was changed."""
         knob, value, upstream = _knob(command.knob), command.value, command.upstream
-        _check_range(knob, value)
+        check_range(knob, value)
         if upstream is not None and upstream not in self._upstreams:
-            raise Rejected(f"no upstream named {upstream!r}; known: {', '.join(self._upstreams) or 'none yet'}")
+            raise Conflict(f"no upstream named {upstream!r}; known: {', '.join(self._upstreams) or 'none yet'}")
         lanes = dispatcher.lanes.values()
         if knob.shared:
             dispatcher.config = _turned_retry(dispatcher.config, knob, value)
@@ -191,22 +191,14 @@ def _knob(name: str) -> Knob:
     raise Rejected(f"no knob named {name!r}; {hint}")
 
 
-def _check_range(knob: Knob, value: float) -> None:
-    whole = not knob.whole or value % 1 == 0
-    if (knob.zero_is_none and value == 0) or (knob.lowest <= value <= knob.highest and whole):
-        return
-    kind, end = "a whole number" if knob.whole else "a number", ", or 0 for no limit" if knob.zero_is_none else ""
-    raise _wrong(knob, value, f"{kind} from {_plain(knob.lowest)} to {_plain(knob.highest)}{end}")
-
-
 def _check_floor(knob: Knob, value: float, config: LaneConfig) -> None:
     floor, ceiling = config.aimd.floor, config.max_concurrency
     if not ceiling or floor <= ceiling:
         return
     if knob.name == "aimd.floor":
-        raise _wrong(knob, value, f"at most max_concurrency, which is {ceiling:,} ({config.upstream})")
+        raise Conflict(wrong(knob, value, f"at most max_concurrency, which is {ceiling:,} ({config.upstream})"))
     if knob.name == "max_concurrency":
-        raise _wrong(knob, value, f"at least aimd.floor, which is {_plain(floor)} ({config.upstream})")
+        raise Conflict(wrong(knob, value, f"at least aimd.floor, which is {plain(floor)} ({config.upstream})"))
 
 
 def _turned_retry(settings: SchedulerConfig, knob: Knob, value: float) -> SchedulerConfig:
@@ -214,17 +206,9 @@ def _turned_retry(settings: SchedulerConfig, knob: Knob, value: float) -> Schedu
     retry = replace(settings.retry, **{key: number})
     if retry.max_s < retry.base_s:
         if key == "max_s":
-            raise _wrong(knob, value, f"at least retry.base_s, which is {_plain(retry.base_s)}")
-        raise _wrong(knob, value, f"at most retry.max_s, which is {_plain(retry.max_s)}")
+            raise Conflict(wrong(knob, value, f"at least retry.base_s, which is {plain(retry.base_s)}"))
+        raise Conflict(wrong(knob, value, f"at most retry.max_s, which is {plain(retry.max_s)}"))
     return replace(settings, retry=retry)
-
-
-def _wrong(knob: Knob, value: float, right: str) -> Rejected:
-    return Rejected(f"{knob.name} {_plain(value)}: must be {right}")
-
-
-def _plain(value: float) -> str:
-    return f"{value:,.10g}"
 
 
 def _some(names: Iterable[str]) -> str:
