@@ -52,7 +52,7 @@ class Engine:
         self._scheduler = Scheduler(config, rng.random)
         self.world = world(self._time())
         self.watched: dict[type[Event], Callable[[Any], object]] = {}
-        """Callbacks by event type, called after the world has applied the event; they may read, but change nothing."""
+        """Callbacks by event type, called when the world's views show the event; they may read, but change nothing."""
         self.record: Callable[[Sequence[Event]], object] | None = None
         """Called with each step's events, before the world applies them, for a journal."""
         self._ending = False
@@ -259,14 +259,17 @@ class Engine:
     def _settle(self) -> None:
         """Publish the events and decisions of the last call."""
         scheduler = self._scheduler
-        if self.record is not None and scheduler.events:
-            self.record(scheduler.events)
-        for event in scheduler.events:
-            self.world.apply(event)
-            watcher = self.watched.get(type(event))
-            if watcher is not None:
-                watcher(event)
-        scheduler.events.clear()
+        events = scheduler.events
+        if events:
+            if self.record is not None:
+                self.record(events)
+            self.world.follow(events)
+            watched = self.watched
+            for event in events:
+                watcher = watched.get(type(event))
+                if watcher is not None:
+                    watcher(event)
+            events.clear()
         for ticket in scheduler.decisions:
             tag = ticket.tag
             if isinstance(tag, asyncio.Future):

@@ -33,27 +33,9 @@ class AgentFold(AgentState):
         """Return the sort key for forgetting agents: first those without an operator's decision, seen longest ago."""
         return bool(self.paused or self.stopped or self.budget is not None or self.running), self.last_seen
 
-    def arrived(self, event: ev.Arrived) -> None:
-        """Count a request of its own."""
-        self.requests += 1
-        if event.at >= self.boosted_until:
-            self.priority = event.priority
-        self.client = event.client or self.client
-        self.parent = event.parent or self.parent
-
     def changed(self, event: ev.Event) -> None:
-        """Apply an event about it or a request of its own, before that request's usage is added."""
+        """Apply one of the rarer events about it or a request of its own, before that request's usage is added."""
         match event:
-            case ev.Granted():
-                self.waited_s += event.waited_s
-            case ev.FirstContent():
-                self.ttft_s = event.ttft_s
-            case ev.Finished():
-                self.finished += 1
-                self.served_s += event.duration_s
-                if event.attempts > 1:
-                    self.rescued += 1
-                    self.saved_tokens = self.usage.total
             case ev.AttemptFailed():
                 self.last_error = event.message or event.kind.value.replace("_", " ")
                 if event.retry_in_s is None:

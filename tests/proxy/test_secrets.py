@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 from ports import unused_port
@@ -31,13 +32,13 @@ async def test_nowhere_else(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
     """Through successes, failures and refusals, no log line, event, snapshot or error of ours has the credential."""
     caplog.set_level(logging.DEBUG)
     events: list[Event] = []
-    apply = World.apply
+    follow = World.follow
 
-    def record(self: World, event: Event) -> None:
-        events.append(event)
-        apply(self, event)
+    def record(self: World, new: Sequence[Event]) -> None:
+        events.extend(new)
+        follow(self, new)
 
-    monkeypatch.setattr(World, "apply", record)
+    monkeypatch.setattr(World, "follow", record)
     async with between(*PLAYS, token=TOKEN) as (proxy, upstream), client() as web:
         for headers in WAYS:
             own = {**headers, "x-hivemind-token": TOKEN}
