@@ -18,7 +18,7 @@ from hivemind.redaction.text import redact
 from hivemind.redaction.values import credentials_in
 from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, sanitized_facts
 from hivemind.wire.identity import PRIORITY_HEADER, Claims, claimed_name, fingerprint, identify, lane_credential
-from hivemind.wire.request_head import RequestPath, RequestRefused, for_upstream
+from hivemind.wire.request_head import RequestPath, RequestRefused, about_body, for_upstream
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class CallReader:
             headers=for_upstream(pairs),
             path=place.path,
             query=query.decode("latin-1"),
-            received=pairs,
+            about_body=about_body(pairs),
             route=route,
             dialect=dialect,
             client=sanitized_client(client_of(pairs), secrets),
@@ -80,12 +80,12 @@ class CallReader:
             await asyncio.to_thread(agent_names.load_tables)
         if is_short(head, body):
             return self.read_short(head, body, tokens)
-        steps = head.dialect.facts_in_steps(head.path, head.query, head.received, body)
+        steps = head.dialect.facts_in_steps(head.path, head.query, head.about_body, body)
         return self._call(head, await self._steps.run(steps), body, tokens)
 
     def read_short(self, head: CallHead, body: bytes, tokens: tuple[bytes, ...]) -> Call:
         """Return the call of a request for which :func:`is_short` holds. Raises: RequestRefused."""
-        return self._call(head, head.dialect.facts(head.path, head.query, head.received, body), body, tokens)
+        return self._call(head, head.dialect.facts(head.path, head.query, head.about_body, body), body, tokens)
 
     def _call(self, head: CallHead, facts: Facts, body: bytes, tokens: tuple[bytes, ...]) -> Call:
         facts = sanitized_facts(facts, head.secrets)

@@ -9,7 +9,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from hivemind.journal.write.bodies import Bodies
 from hivemind.proxy.access import AccessPolicy, is_preflight, preflight_headers, with_cors
@@ -17,17 +17,18 @@ from hivemind.proxy.asgi import Receive, Scope, Send, StepRunner, not_http
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.calls import TOKEN_HEADER, CallReader, is_short, proven_agent, shown_tokens
 from hivemind.proxy.cycle import Cycle
+from hivemind.proxy.direct import DirectExchange
 from hivemind.proxy.engine import Engine
-from hivemind.proxy.exchange import Exchange
-from hivemind.proxy.reply import in_pieces
+from hivemind.proxy.exchange import Exchange, Shared
 from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.streaming import KeepaliveTiming
+from hivemind.scheduler.ticket import Ticket
 from hivemind.settings import Settings
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
 from hivemind.wire.identity import CREDENTIAL_HEADERS, Claims
-from hivemind.wire.recent_heads import RecentHeads, size_of_head
+from hivemind.wire.recent_heads import Heads, RecentHeads, size_of_head
 from hivemind.wire.request_head import RequestPath, RequestRefused, fields, for_client, parse_path, value
 
 Fields = Mapping[bytes, bytes]
@@ -121,13 +122,12 @@ class DataPlane:
         self._local_app = local_app
         self._on_call = on_call
         self._bodies = bodies
-        self._wall = wall
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._access = AccessPolicy.of(settings)
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
-        self._keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
-        self._steps = StepRunner()
-        self._calls = CallReader(routes, claims, settings.own_credentials(), self._steps)
+        keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
+        self._shared = Shared(engine, keepalive, StepRunner(), wall)
+        self._calls = CallReader(routes, claims, settings.own_credentials(), self._shared.steps)
         self._retries = ClientRetries()
         self._heads = HeadCache()
         self.recent_heads = RecentHeads()
@@ -217,7 +217,7 @@ class DataPlane:
                 elif (original := self._retries.original(call, self._engine.now())) is not None:
                     await run_until_disconnect(original.join(send), scope, receive)
                 else:
-                    await self._run(self._arrive(call, head, scope, send), scope, receive)
+                    await self._run(self._exchange(call, head, scope, send), scope, receive)
             finally:
                 self._discount()
         finally:
@@ -234,29 +234,23 @@ class DataPlane:
         if not self._active:
             self._idle.set()
 
-    def _arrive(self, call: Call, head: Head, scope: Scope, send: Send) -> Exchange:
-        """Have a call scheduled."""
+    def _arrive(self, call: Call, head: Head, scope: Scope) -> tuple[Ticket, Heads]:
+        """Have a call scheduled, and its head kept."""
         engine = self._engine
         engine.open_lane(call.head.lane, call.head.route.lane)
         if self._on_call is not None:
             self._on_call(call)
         ticket = engine.arrive(scheduler_request(call))
-        exchange = Exchange(
-            call,
-            ticket,
-            ResponseWriter(send),
-            engine,
-            self._wall,
-            self._keepalive,
-            self.recent_heads.add(ticket.id, scope, head.size),
-            self._steps,
-            None if self._bodies is None else self._bodies.asked(ticket.id, call, scope["headers"]),
-        )
-        if ticket.waiting:
-            self._retries.add(exchange)
-        return exchange
+        return ticket, self.recent_heads.add(ticket.id, scope, head.size)
+
+    def _exchange(self, call: Call, head: Head, scope: Scope, send: Send) -> Exchange:
+        ticket, heads = self._arrive(call, head, scope)
+        heard = None if self._bodies is None else self._bodies.asked(ticket.id, call, scope["headers"])
+        return Exchange(call, ticket, ResponseWriter(send), heads, self._shared, heard)
 
     async def _run(self, exchange: Exchange, scope: Scope, receive: Receive) -> None:
+        if exchange.ticket.waiting:
+            self._retries.add(exchange)
         try:
             await run_until_disconnect(exchange.run(), scope, receive, exchange.writer)
         finally:
@@ -287,67 +281,35 @@ class DataPlane:
         cycle.take_body()
         cycle.remembered = head
         self._count()
-        DirectExchange(self._arrive(call, head, cycle.scope, cycle.send), cycle, self._run, self._over)
+        ticket, heads = self._arrive(call, head, cycle.scope)
+        DirectExchange(call, ticket, cycle, heads, self._shared, self).begin()
         return True
 
-    def _over(self, exchange: Exchange) -> None:
-        self._body_budget.release(exchange.call.body)
+    def go_on(self, direct: DirectExchange, started: StartedResponse | None) -> None:
+        """Serve a request in a task, with the attempt that has begun, if any."""
+        call, ticket, cycle = direct.call, direct.ticket, direct.cycle
+        exchange = Exchange(
+            call,
+            ticket,
+            ResponseWriter(cycle.send),
+            direct.heads,
+            self._shared,
+            started=started,
+            ended_by_scheduler=direct.ended_by_scheduler,
+        )
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await self._run(exchange, scope, receive)
+            finally:
+                self.over(call)
+
+        cycle.run_in_task(serve)
+
+    def over(self, call: Call) -> None:
+        """Note that a request without a task of its own is over."""
+        self._body_budget.release(call.body)
         self._discount()
-
-
-@dataclass(slots=True, eq=False)
-class DirectExchange:
-    """Serves one request by callbacks while that suffices: it is granted at once, and its answer comes whole. With
-    anything else, a task goes on from there. `over` is called once."""
-
-    exchange: Exchange
-    cycle: Cycle
-    run: Callable[[Exchange, Scope, Receive], Awaitable[None]]
-    over: Callable[[Exchange], None]
-    _response: StartedResponse = field(init=False)
-
-    def __post_init__(self) -> None:
-        response = self.exchange.begin()
-        if response is None:
-            self.cycle.run_in_task(self._in_task)
-        else:
-            self._response = response
-            response.watch(self._progressed)
-            self.cycle.client_gone.watch(self._leave)
-
-    def _progressed(self) -> None:
-        """Pass the answer on if it is whole; have a task read it unless it soon will be."""
-        response, exchange = self._response, self.exchange
-        body = response.whole
-        comes_whole = response.status == 200 and not in_pieces(response.headers, exchange.call.facts)
-        if body is None and comes_whole and response.growing:
-            return
-        self._unwatch()
-        try:
-            answered = body is not None and exchange.answered_whole(body)
-        except BaseException:
-            self.cycle.transport.abort()
-            self.over(exchange)
-            raise
-        if answered:
-            self.over(exchange)
-        else:
-            self.cycle.run_in_task(self._in_task)
-
-    def _leave(self) -> None:
-        self._unwatch()
-        self.exchange.leave()
-        self.over(self.exchange)
-
-    def _unwatch(self) -> None:
-        self._response.watch(None)
-        self.cycle.client_gone.forget(self._leave)
-
-    async def _in_task(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self.run(self.exchange, scope, receive)
-        finally:
-            self.over(self.exchange)
 
 
 async def relay(call: Call, writer: ResponseWriter) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hivemind.journal.write.bodies import BodyRecorder
-from hivemind.providers.base import Limits, Steps, Tap, TapState
+from hivemind.providers.base import Limits, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.limits import read_limits
@@ -47,7 +47,6 @@ ERROR_LIMIT = 1 << 20
 PRELUDE_S = 10.0
 """A stream that has begun but has no content for so long (thinking, say) is released, so that the client sees signs of
 life; from then on it can't be retried."""
-_DONE = object()
 _CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="the stream ended before its own end marker")
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
@@ -59,77 +58,54 @@ _TEXTS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all exchanges of a proxy have in common."""
+
+    engine: Engine
+    keepalive: KeepaliveTiming
+    steps: StepRunner
+    wall: Callable[[], float]
+    """Seconds since the epoch."""
+
+
 class Exchange:
-    """One request, from its ticket to its end."""
+    """One request, from its ticket to its end.
+
+    `started` is the response of a first attempt that was sent already; `ended_by_scheduler` says that the scheduler has
+    ended that attempt.
+    """
 
     def __init__(
         self,
         call: Call,
         ticket: Ticket,
         writer: ResponseWriter,
-        engine: Engine,
-        wall: Callable[[], float],
-        keepalive: KeepaliveTiming,
         heads: Heads,
-        steps: StepRunner,
+        shared: Shared,
         heard: BodyRecorder | None = None,
+        *,
+        started: StartedResponse | None = None,
+        ended_by_scheduler: bool = False,
     ) -> None:
         self.call = call
         self.ticket = ticket
         self.writer = writer
-        self._engine = engine
-        self._wall = wall
-        self._keepalive = keepalive
+        self._engine = shared.engine
+        self._wall = shared.wall
+        self._keepalive = shared.keepalive
         self._heads = heads
-        self._steps = steps
+        self._steps = shared.steps
         self._heard = heard
         self._keepalive_sender: KeepaliveSender | None = None
         self._over: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._started: StartedResponse | None = None
-        """The response of the first attempt, where that was sent before :meth:`run`."""
-        self._ended_by_scheduler = False
-        self._sent = False
+        self._started = started
+        self._ended_by_scheduler = ended_by_scheduler
+        self._sent = started is not None
         self._tap: TapState | None = None
-
-    # --- Without a task: the first attempt, where it is granted at once and answered whole -------------------------
-
-    def begin(self) -> StartedResponse | None:
-        """Send the first attempt, if that needs no waiting. Where it was sent, one of :meth:`answered_whole`,
-        :meth:`leave` and :meth:`run` must follow."""
-        ticket = self.ticket
-        if ticket.waiting or ticket.refusal is not None:
-            return None
-        self._started = self.call.head.route.upstream.start(self.call.outgoing(False))
-        if self._started is not None:
-            self._sent = True
+        if started is not None:
             ticket.tag = self._end_attempt
-        return self._started
-
-    def answered_whole(self, body: bytes) -> bool:
-        """Pass on the answer that came whole, if it is a plain success. Return whether it was; else nothing is done."""
-        response, call = self._started, self.call
-        if response is None or self._ended_by_scheduler or response.status != 200:
-            return False
-        if in_pieces(response.headers, call.facts) or mismatch_of(200, response.headers, call.facts):
-            return False
-        tap = call.head.dialect.tap(response.headers, call.facts)
-        if not (_is_done(tap.feed(body)) and _is_done(tap.end())) or tap.state.error is not None:
-            return False
-        self._tap, self._started = tap.state, None
-        self._note_head(response)
-        self._log_estimate(tap)
-        self._engine.succeed(self.ticket, 200, self._usage())
-        self.ticket.tag = None
-        self.writer.answer_whole(200, self._head(response), body)
-        return True
-
-    def leave(self) -> None:
-        """Drop the attempt that began, because the client has left."""
-        if self._started is not None:
-            self._started.close()
-        self._engine.abandon(self.ticket, sent=self._sent)
-        self.ticket.tag = None
 
     # --- In the task of the client that sent it first, until its last client has left ------------------------------
 
@@ -373,11 +349,7 @@ class Exchange:
     async def _ended(self, tap: Tap) -> None:
         if (rest := tap.end()) is not None:
             await self._steps.run(rest)
-        self._log_estimate(tap)
-
-    def _log_estimate(self, tap: Tap) -> None:
-        if tap.state.gave_up:
-            _log.info("what request %d used is estimated: %s", self.ticket.id, tap.state.gave_up)
+        log_estimate(self.ticket, tap.state)
 
     def _cut_off(self, failure: Failure) -> bool:
         """End the client's connection in the middle of the answer, without the end of the body."""
@@ -448,17 +420,11 @@ class Exchange:
             await self.writer.finish(dialect.stream_error(status, reason, message))
             return
         headers, body = dialect.refusal(status, reason, message, retry_after_s)
-        await self.writer.answer(status, [*headers, *self._notice()], body)
+        await self.writer.answer(status, [*headers, *notice(self.ticket)], body)
 
     def _head(self, response: UpstreamResponse) -> Headers:
         """Return the upstream's headers for the client, and our notice."""
-        return for_client(response.headers) + self._notice()
-
-    def _notice(self) -> Headers:
-        """Return the header that warns of a budget of the agent's that runs low or is used up."""
-        agent = self.ticket.agent
-        state = warning_of(agent) if agent.limits else None
-        return [] if state is None else [(HEADER, field(state))]
+        return for_client(response.headers) + notice(self.ticket)
 
     def _arm_keepalive(self) -> None:
         """Have a stream that waits too long begun before its grant, so that the client doesn't give up."""
@@ -469,7 +435,7 @@ class Exchange:
             waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
             self._keepalive_sender = KeepaliveSender(
                 self.writer,
-                [*self.call.head.dialect.stream_headers(), *self._notice()],
+                [*self.call.head.dialect.stream_headers(), *notice(self.ticket)],
                 ping,
                 after_s=max(0.0, self._keepalive.after_s - waited_s),
                 every_s=self._keepalive.every_s,
@@ -490,9 +456,17 @@ class Exchange:
         return usage_so_far(self.ticket, self._tap, unmetered=self.call.facts.unmetered)
 
 
-def _is_done(steps: Steps | None) -> bool:
-    """Return whether work is done, or is by its first step, which takes about a millisecond at most."""
-    return steps is None or next(steps, _DONE) is _DONE
+def log_estimate(ticket: Ticket, state: TapState) -> None:
+    """Log why a reply's usage is an estimate, where it is one."""
+    if state.gave_up:
+        _log.info("what request %d used is estimated: %s", ticket.id, state.gave_up)
+
+
+def notice(ticket: Ticket) -> Headers:
+    """Return the header that warns of a budget of the agent's that runs low or is used up."""
+    agent = ticket.agent
+    state = warning_of(agent) if agent.limits else None
+    return [] if state is None else [(HEADER, field(state))]
 
 
 def text_of(refusal: Refusal) -> str:

@@ -117,6 +117,14 @@ class StartedResponse(UpstreamResponse, Protocol):
 
 
 @dataclass(slots=True)
+class EncodedHead:
+    """Keeps the head of requests that differ in their bodies alone, encoded for one upstream."""
+
+    data: bytes = b""
+    """Without the body's length; empty until it is encoded."""
+
+
+@dataclass(slots=True)
 class UpstreamRequest:
     """A request for an upstream."""
 
@@ -129,6 +137,8 @@ class UpstreamRequest:
     retry_stale: bool = True
     """Where a kept-alive connection ends with no byte answered, send the request once more on a fresh one. False for
     one that continues state on the server: it may have arrived."""
+    encoded: EncodedHead | None = None
+    """Where its head is kept once it is encoded, if others repeat it."""
 
 
 class Upstream(Protocol):
@@ -192,23 +202,27 @@ _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09})
 
 
 def framed(method: bytes, authority: bytes, headers: Headers, body: bytes) -> Headers:
-    """Return the headers with `host` before and, where the request needs one, `content-length` after them (RFC 9110,
-    8.6)."""
+    """Return the headers with `host` before and, where the request needs one, `content-length` after them."""
     fields = [(b"host", authority), *headers]
-    if body or method in _ALWAYS_SIZED:
+    if needs_length(method, body):
         fields.append((b"content-length", b"%d" % len(body)))
     return fields
 
 
+def needs_length(method: bytes, body: bytes) -> bool:
+    """Return whether a request states the length of its body (RFC 9110, 8.6)."""
+    return bool(body) or method in _ALWAYS_SIZED
+
+
 def encode_head(method: bytes, target: bytes, fields: Headers) -> bytes:
-    """Return request line and headers, with the empty line that ends them.
+    """Return request line and headers, without the empty line that ends them.
 
     Raises: ValueError: a part holds a line break, a NUL, or (method and target) a space, and so would be parsed
     differently.
     """
     first = b"%b %b HTTP/1.1" % (method, target)
-    head = b"\r\n".join((first, *map(b": ".join, fields), b"", b""))
-    lines = len(fields) + 2
+    head = b"\r\n".join((first, *map(b": ".join, fields), b""))
+    lines = len(fields) + 1
     # Counting is an order of magnitude cheaper than checking every header, and as strict.
     if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
         raise ValueError("a request header holds a line break or a NUL")

@@ -75,7 +75,8 @@ class Connection(asyncio.Protocol):
     def start(self, method: bytes, head: bytes, body: bytes) -> NativeResponse:
         """Write a request. Return its response, which is filled as it comes."""
         response = self._response = NativeResponse(self, self._loop)
-        self._parser = _parser(self)
+        if self._parser is None:
+            self._parser = _parser(self)
         self._head_only = method == b"HEAD"
         self._in_head = self._sending = True
         self._complete = self._keep = False
@@ -239,6 +240,8 @@ class Connection(asyncio.Protocol):
             self.resume()
         if self._keep and not self._unwanted and not self._unsent:
             self._used = True
+            if self._head_only:
+                self._parser = None  # it expects a body
             self.idle_since = self._loop.time()
             self._deadline.start(IDLE_AGE_S)
             self._pool.release(self)

@@ -22,8 +22,8 @@ from hivemind.upstream.base import (
     UpstreamResponse,
     describe,
     encode_head,
-    framed,
     is_untrusted,
+    needs_length,
 )
 from hivemind.upstream.connection import CLOSED, Connection, Pool
 from hivemind.upstream.origin import Origin
@@ -71,8 +71,17 @@ class NativeUpstream:
         return response
 
     def _head(self, request: UpstreamRequest) -> bytes:
-        fields = framed(request.method, self._origin.authority, request.headers, request.body)
-        return encode_head(request.method, request.target, fields)
+        """Return the head as it goes on the wire. Raises: ValueError."""
+        kept = request.encoded
+        head = kept.data if kept is not None else b""
+        if not head:
+            fields = [(b"host", self._origin.authority), *request.headers]
+            head = encode_head(request.method, request.target, fields)
+            if kept is not None:
+                kept.data = head
+        if needs_length(request.method, request.body):
+            return b"%bcontent-length: %d\r\n\r\n" % (head, len(request.body))
+        return head + b"\r\n"
 
     async def aclose(self) -> None:
         await self._pool.aclose()

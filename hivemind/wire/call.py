@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import Client
@@ -20,6 +20,7 @@ from hivemind.store.checkpoints import Checkpoint, as_text
 from hivemind.upstream.base import (
     ConnectFailed,
     Disconnected,
+    EncodedHead,
     NotTrusted,
     Upstream,
     UpstreamError,
@@ -52,8 +53,8 @@ class CallHead:
     target: bytes
     headers: Headers
     """Those to send upstream."""
-    received: Headers
-    """Those that came."""
+    about_body: Headers
+    """Those that came which describe the body."""
     path: str
     """As :class:`.request_head.RequestPath` has it, of which :attr:`shown_path` is as much as may be shown."""
     query: str
@@ -75,6 +76,8 @@ class CallHead:
     free: bool = False
     """It costs nothing, unless it has a body that its method should not have."""
     shown_path: str = ""
+    encoded_head: EncodedHead = field(default_factory=EncodedHead)
+    """The head as it goes upstream."""
 
 
 @record
@@ -95,10 +98,11 @@ class Call:
     def outgoing(self, committed: bool) -> UpstreamRequest:
         """Return the request to send; a response that was begun without an encoding can only continue without one."""
         head = self.head
-        headers = head.headers
+        headers, encoded = head.headers, head.encoded_head
         if committed:
             headers = [*without(headers, b"accept-encoding"), (b"accept-encoding", b"identity")]
-        return UpstreamRequest(head.method, head.target, headers, self.body, not self.facts.continues_state)
+            encoded = EncodedHead()
+        return UpstreamRequest(head.method, head.target, headers, self.body, not self.facts.continues_state, encoded)
 
     def failure_of(self, error: UpstreamError) -> Failure:
         """Return what an attempt that ended without a whole response counts as.

@@ -235,6 +235,11 @@ def _end_to_end(headers: Iterable[tuple[bytes, bytes]], excluded: frozenset[byte
     return [pair for pair in kept if pair[0] not in named]
 
 
+def about_body(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return the headers by which a body is read."""
+    return [pair for pair in headers if pair[0] == b"content-type" or pair[0] == b"content-encoding"]
+
+
 def without(headers: Headers, *names: bytes) -> Headers:
     """Return the headers except these, named in lower case."""
     return [pair for pair in headers if pair[0] not in names]
