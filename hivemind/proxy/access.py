@@ -83,7 +83,8 @@ class AccessPolicy:
             return RequestRefused(400, "the Host header is no host, with or without a port")
         if not self._is_ours(name):
             text = f"the Host header says {name}, which this proxy doesn't know as a name of its own; if it is one,"
-            text += f" start the proxy with --allowed-hosts {name} (HIVEMIND_ALLOWED_HOSTS)"
+            text += f" start the proxy with --allowed-hosts {name} (HIVEMIND_ALLOWED_HOSTS); if it is a provider's, set"
+            text += " this proxy as the client's base URL, not in HTTP_PROXY"
             return RequestRefused(421, text, "foreign_host")
         if len(self._known) < _MOST_CACHED:
             self._known.add(raw)

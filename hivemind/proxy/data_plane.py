@@ -29,13 +29,15 @@ from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamReque
 from hivemind.wire.call import Call, CallHead, scheduler_request
 from hivemind.wire.identity import CREDENTIAL_HEADERS, Claims
 from hivemind.wire.recent_heads import Heads, RecentHeads, size_of_head
-from hivemind.wire.request_head import RequestPath, RequestRefused, fields, for_client, parse_path, value
+from hivemind.wire.request_head import ALLOW, RequestPath, RequestRefused, fields, for_client, parse_path, value
 
 Fields = Mapping[bytes, bytes]
 
 PARALLEL_WITHIN_S = 1.0
 """An equal request of the same agent within this time counts as parallel: a client that times out waits longer, and a
 program on a busy machine needs some time to send parallel requests."""
+ASTERISK = b"*"
+"""The target of an OPTIONS request for the server as a whole (RFC 9110, 9.3.7)."""
 MAX_CACHED_HEADS = 512
 MAX_CACHED_HEAD = 16 << 10
 """Bytes in memory of the largest head that is cached."""
@@ -168,7 +170,7 @@ class DataPlane:
         denied = self._access.denial(headers, local is not None)
         origin = headers.get(b"origin")
         allowed = origin if denied is None and origin is not None and self._access.allows_origin(origin) else None
-        if denied is None and place.flaw:
+        if denied is None and place.flaw and scope["raw_path"] != ASTERISK:
             denied = RequestRefused(400, place.flaw)
         direct = local is None and denied is None and allowed is None
         if b"upgrade" in headers or scope["method"] in ("HEAD", "OPTIONS"):
@@ -185,6 +187,8 @@ class DataPlane:
             if local is None:
                 raise head.denied
             await local.deny(head.denied, scope, receive, send)
+        elif scope["raw_path"] == ASTERISK:
+            await ResponseWriter(send).answer(204, [ALLOW], b"")
         elif b"origin" in headers and is_preflight(scope["method"], headers):
             await ResponseWriter(send).answer(204, preflight_headers(headers), b"")
         elif not (self._is_authorized(head.tokens) or (local is not None and local.admits(head.place, headers))):

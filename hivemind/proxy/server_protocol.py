@@ -347,7 +347,7 @@ class ClientProtocol(asyncio.Protocol):
         parser = self._open_parser()
         method, version = parser.get_method(), parser.get_http_version()
         framing = [pair for pair in self.headers if pair[0] in FRAMING]
-        check(method, self.url, version, framing)
+        self.url = check(method, self.url, version, framing)
         if len(self.pipeline) >= MAX_PIPELINED:
             raise _too_far_ahead()
         if parser.should_upgrade():
@@ -374,7 +374,8 @@ class ClientProtocol(asyncio.Protocol):
             keep_alive=version != "1.0" and parser.should_keep_alive(),
             expects_continue=waits,
         )
-        cycle.began_with, self._began_with = self._began_with, b""
+        # An equal head that waits to be told to go on must be seen by the parser, which tells it.
+        cycle.began_with, self._began_with = b"" if waits else self._began_with, b""
         self._awaits_body = not waits and any(map(_is_short, framing))
         if self._serving is None:
             self._serve(cycle)

@@ -17,6 +17,9 @@ from hivemind.scheduler.types import record
 
 Headers = list[tuple[bytes, bytes]]
 
+ALLOW = (b"allow", b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
+"""The methods that upstreams are asked with."""
+
 
 class RequestRefused(Exception):
     """A request that isn't served; the text is for the client.
@@ -32,7 +35,8 @@ class RequestRefused(Exception):
 
     def response(self, path: str) -> tuple[Headers, bytes]:
         """Return headers and body in the shape of the API that the path belongs to."""
-        return dialect_for(path).refusal(self.status, self.reason, f"HiveMind: {self}", self.retry_after_s)
+        headers, body = dialect_for(path).refusal(self.status, self.reason, f"HiveMind: {self}", self.retry_after_s)
+        return [*headers, ALLOW] if self.status == 405 else headers, body
 
 
 # --- The path ---------------------------------------------------------------------------------------------------------
@@ -158,8 +162,9 @@ def size_of(headers: Iterable[tuple[bytes, bytes]]) -> int:
     return sum(map(len, chain.from_iterable(headers)))
 
 
-def check(method: bytes, target: bytes, version: str, framing: Headers) -> None:
-    """Raise RequestRefused unless this is a head that can be understood in one way only.
+def check(method: bytes, target: bytes, version: str, framing: Headers) -> bytes:
+    """Raise RequestRefused unless this is a head that can be understood in one way only. Return its target as a path,
+    or `*` (RFC 9112, 3.2).
 
     `framing` holds the headers named in :data:`FRAMING`, in the order in which they came. A length given twice, a
     length beside a transfer encoding, and one that doesn't end in `chunked` are refused by the parser.
@@ -167,29 +172,40 @@ def check(method: bytes, target: bytes, version: str, framing: Headers) -> None:
     if version != "1.1" and version != "1.0":
         raise RequestRefused(505, "only HTTP/1.1 and HTTP/1.0 are spoken here")
     hosts = 0
+    host = b""
     for name, value in framing:
         if name == b"host":
             hosts += 1
+            host = value
         elif name == b"transfer-encoding":
             if version == "1.0":
                 raise RequestRefused(400, "HTTP/1.0 has no Transfer-Encoding")
             if value.strip().lower() != b"chunked":
                 raise RequestRefused(400, "the only Transfer-Encoding understood here is chunked")
+        elif name == b"expect" and version == "1.1" and value.strip().lower() not in (b"", b"100-continue"):
+            raise RequestRefused(417, "the only expectation met here is 100-continue (Expect)")
     if hosts > 1 or (not hosts and version == "1.1"):
         raise RequestRefused(400, "an HTTP/1.1 request has exactly one Host header")
-    if not target.startswith(b"/"):
-        raise _not_a_path(method, target)
+    if method == b"TRACE" or method == b"CONNECT":
+        text = "this proxy opens no tunnels (CONNECT) and traces nothing (TRACE); set it as the client's base URL"
+        raise RequestRefused(405, text, "method_not_allowed")
+    if not target.startswith(b"/") and (target != b"*" or method != b"OPTIONS"):
+        target = _path_of(target, host)
     if b"#" in target:
         raise RequestRefused(400, "a request target has no fragment (#)")
+    return target
 
 
-def _not_a_path(method: bytes, target: bytes) -> RequestRefused:
-    text = "a request target is a path that begins with /"
-    if method == b"CONNECT":
-        text = "this proxy opens no tunnels (CONNECT); set it as the client's base URL"
-    elif b"://" in target:
-        text = "this is no forward proxy: set it as the client's base URL, not in HTTP_PROXY"
-    return RequestRefused(400, text)
+def _path_of(target: bytes, host: bytes) -> bytes:
+    """Return the path of a target that is a URL of this proxy's, as its `Host` header has it."""
+    scheme, separator, rest = target.partition(b"://")
+    if not separator:
+        raise RequestRefused(400, "a request target is a path that begins with /")
+    path = rest[len(host) :]
+    own = host and rest[: len(host)].lower() == host.lower() and path[:1] in (b"", b"/", b"?")
+    if scheme.lower() != b"http" or not own:
+        raise RequestRefused(400, "this is no forward proxy: set it as the client's base URL, not in HTTP_PROXY")
+    return path if path.startswith(b"/") else b"/" + path
 
 
 # --- Which headers pass the proxy, in both directions -----------------------------------------------------------------

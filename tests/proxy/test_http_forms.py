@@ -76,7 +76,7 @@ async def test_connect() -> None:
     """Nobody is tunnelled anywhere."""
     async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
         await direct.send(b"CONNECT 127.0.0.1:22 HTTP/1.1\r\nhost: x\r\n\r\n")
-        assert (await direct.head())[0] == 400
+        assert (await direct.head())[0] == 405
         assert not upstream.requests
 
 
@@ -90,6 +90,22 @@ async def test_expect_continue() -> None:
         assert (await direct.head())[0] == 200
         seen = Seen.of(upstream.requests[0])
         assert (seen.body, seen.values(b"expect")) == (PLAIN_BODY, [])
+
+
+async def test_expect_continue_again() -> None:
+    """So is the next one of the same head, where the first didn't wait."""
+    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        message = request(MESSAGES, PLAIN_BODY, "expect: 100-continue")
+        await direct.send(message)
+        status, headers = await direct.head()
+        while status == 100:
+            status, headers = await direct.head()
+        await direct.body(headers)
+        await direct.send(message[: -len(PLAIN_BODY)])
+        assert (await direct.head())[0] == 100
+        await direct.send(PLAIN_BODY)
+        assert (await direct.head())[0] == 200
+        assert len(upstream.requests) == 2
 
 
 async def test_chunked_request() -> None:

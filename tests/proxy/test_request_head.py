@@ -60,10 +60,15 @@ REFUSED: dict[str, tuple[bytes, int, str]] = {
     "no name": (post(": b"), 400, "header token"),
     "no colon": (post("novalue"), 400, "header token"),
     "another host's URL": (post(target="http://other/v1/messages"), 400, "base URL"),
-    "its own URL": (post(target="http://x/v1/messages"), 400, "base URL"),
-    "a tunnel": (b"CONNECT x:443 HTTP/1.1\r\nhost: x:443\r\n\r\n", 400, "CONNECT"),
-    "a tunnel with a length": (b"CONNECT x:443 HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\na", 400, "CONNECT"),
-    "an asterisk": (b"OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n", 400, "begins with /"),
+    "a longer host's URL": (post(target="http://xy/v1/messages"), 400, "base URL"),
+    "a user's URL": (post(target="http://u@x/v1/messages"), 400, "base URL"),
+    "another scheme": (post(target="https://x/v1/messages"), 400, "base URL"),
+    "another host's URL without Host": (post(target="http://x/", host=False, version="1.0"), 400, "base URL"),
+    "a tunnel": (b"CONNECT x:443 HTTP/1.1\r\nhost: x:443\r\n\r\n", 405, "CONNECT"),
+    "a tunnel with a length": (b"CONNECT x:443 HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\na", 405, "CONNECT"),
+    "a trace": (b"TRACE / HTTP/1.1\r\nhost: x\r\n\r\n", 405, "TRACE"),
+    "an unknown expectation": (post("expect: 100-continue, tea"), 417, "100-continue"),
+    "an asterisk": (b"GET * HTTP/1.1\r\nhost: x\r\n\r\n", 400, "begins with /"),
     "no slash": (post(target="v1/messages"), 400, "HTTP"),
     "a fragment": (post(target="/v1/messages#a"), 400, "fragment"),
     "a raw byte in the path": (post(target="/v1/\xff"), 400, "url"),
@@ -131,6 +136,25 @@ async def test_refusal_has_the_shape_of_the_api() -> None:
         await direct.send(post("host: y"))
         _, _, body = await one_answer(direct)
         assert json.loads(body)["type"] == "error"
+
+
+@pytest.mark.parametrize(("url", "target"), [("http://X/v1/messages?a", "/v1/messages?a"), ("HTTP://x?a", "/?a")])
+async def test_its_own_url(url: str, target: str) -> None:
+    """The absolute form is read as the path, where it names the host that `Host` does (RFC 9112, 3.2.2)."""
+    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(post(f"content-length: {len(PLAIN_BODY)}", target=url, body=PLAIN_BODY))
+        assert (await direct.head())[0] == 200
+        assert Seen.of(upstream.requests[0]).target == target.encode()
+
+
+async def test_options_of_the_server() -> None:
+    """The proxy answers for itself; a 405 names the methods too."""
+    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        for message, status in ((b"OPTIONS *", 204), (b"TRACE /", 405)):
+            await direct.send(message + b" HTTP/1.1\r\nhost: x\r\n\r\n")
+            got, headers = await direct.head()
+            assert (got, b"POST" in dict(headers)[b"allow"]) == (status, True)
+        assert nothing_went_on(proxy, upstream)
 
 
 async def test_refusal_waits_for_the_answers_before_it() -> None:
