@@ -193,6 +193,8 @@ class KnownNames:
         self._most = most
         self._spellings: dict[str, str] = {}  # by folded name
         self._looks: dict[str, str] = {}  # by skeleton, the first folded name that looks so
+        self.changes = 0
+        """How often names were added or dropped."""
 
     def find(self, name: str) -> str | None:
         """Return the known spelling of a name; None where it isn't known."""
@@ -233,6 +235,7 @@ class KnownNames:
             self._drop_old()
         self._spellings[key] = name
         self._looks.setdefault(skeleton(name), key)
+        self.changes += 1
         return name
 
     def _drop_old(self) -> None:

@@ -34,15 +34,17 @@ _BATCH_SEARCHED = 64 * 1024
 _LONGEST_USER = 4096
 """Characters of a user id that are looked at; Claude Code's has some 200."""
 
-_REQUEST = Shape("model stream max_tokens metadata thread requests")
-_METADATA = Shape("user_id")
-_USER_ID = Shape("session_id")
-_THREAD = Shape("type")
-_EVENT = Shape("type delta message usage")
+_METADATA = Shape("user_id:text")
+_USER_ID = Shape("session_id:text")
+_THREAD = Shape("type:text")
+_REQUEST = Shape("model:text stream:flag max_tokens:count requests", metadata=_METADATA, thread=_THREAD)
 _DELTA = Shape("text thinking partial_json")
-_MESSAGE = Shape("usage")
-_USAGE = Shape("input_tokens cache_creation_input_tokens cache_read_input_tokens output_tokens iterations")
-_ITERATION = Shape("type input_tokens output_tokens")
+_USAGE = Shape(
+    "input_tokens:count cache_creation_input_tokens:count cache_read_input_tokens:count output_tokens:count iterations"
+)
+_MESSAGE = Shape("", usage=_USAGE)
+_EVENT = Shape("type:text delta", message=_MESSAGE, usage=_USAGE)
+_ITERATION = Shape("type:text input_tokens:count output_tokens:count")
 
 
 class AnthropicReader(Reader):
@@ -85,7 +87,7 @@ class AnthropicReader(Reader):
         if not usage:
             return False
         before = self.state.usage or Usage()
-        extra_input, extra_output = _compaction(usage)
+        extra_input, extra_output = _compaction(usage) if "iterations" in usage else (0, 0)
         output = json_fields.count(usage, "output_tokens")
         self.state.usage = Usage(
             input_tokens=max(before.input_tokens, json_fields.total(usage, "input_tokens") + extra_input),

@@ -11,11 +11,11 @@ from itertools import chain
 
 import msgspec
 
-from hivemind.providers.base import Facts, Headers, StreamForm, Tap
+from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
 from hivemind.providers.encoding import decode_body, decoder_for
 from hivemind.providers.errors import ErrorObject, error_object
 from hivemind.providers.outline import SHORT, Outline, is_object
-from hivemind.providers.taps import Reader, tap_for
+from hivemind.providers.taps import Reader, form_of, is_short_json, read_whole, tap_for
 from hivemind.scheduler.types import Failure
 
 LONGEST_RETRY_AFTER_S = 60
@@ -23,6 +23,7 @@ LONGEST_RETRY_AFTER_S = 60
 RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Statuses of our own refusals that the client should retry."""
 
+_DONE = object()
 _STEP_PIECES = 4
 """Decoded pieces per step."""
 
@@ -47,6 +48,11 @@ def encode(value: object) -> bytes:
 def failure_status(failure: Failure) -> int:
     """Return the failure's own status, or 502 if the upstream gave none."""
     return failure.status if failure.status is not None else 502
+
+
+def _is_done(steps: Steps | None) -> bool:
+    """Return whether work is done, or is by its first step, which takes about a millisecond at most."""
+    return steps is None or next(steps, _DONE) is _DONE
 
 
 class Dialect(ABC):
@@ -95,6 +101,22 @@ class Dialect(ABC):
     def tap(self, headers: Headers, facts: Facts) -> Tap:
         """Return a tap for one reply, by its content type and content encoding (identity, gzip, deflate, br, zstd)."""
         return tap_for(self.reader(), headers, facts)
+
+    def read_reply(self, headers: Headers, facts: Facts, body: bytes) -> TapState | None:
+        """Return what a whole reply says, as a tap does; `headers` are those about its body. None where it comes in
+        pieces or takes several steps to read."""
+        if facts.form is not StreamForm.WHOLE:
+            return None
+        if is_short_json(headers, body):
+            reader = self.reader()
+            reader.state.content_started = reader.state.complete = True
+            if body:
+                read_whole(reader, body)
+            return reader.state
+        if form_of(headers, facts.form) is not StreamForm.WHOLE:
+            return None
+        tap = self.tap(headers, facts)
+        return tap.state if _is_done(tap.feed(body)) and _is_done(tap.end()) else None
 
     @abstractmethod
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:

@@ -1,19 +1,20 @@
 """Tolerant reading of JSON from outside: only the members needed, each validated separately, without exceptions.
 
-A :class:`Shape` names the members of an object. They stay undecoded (:class:`msgspec.Raw`) until one of the functions
-here reads them, so one of an unexpected type invalidates only itself.
+A :class:`Shape` names the members of an object and the usual types of some of them. An object that keeps to these is
+decoded at once. In any other, members stay undecoded (:class:`msgspec.Raw`) until one of the functions here reads them,
+so one of an unexpected type invalidates only itself.
 """
 
 from __future__ import annotations
 
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 T = TypeVar("T")
-Members = dict[str, Raw]
-"""The members that are present, undecoded."""
+Members = dict[str, Any]
+"""The members that are present: undecoded, or of the type that their shape says is usual."""
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 MOST = 10**12
@@ -29,33 +30,48 @@ _ABSENT = Raw()
 _text = msgspec.json.Decoder(str)
 _flag = msgspec.json.Decoder(bool)
 _number = msgspec.json.Decoder(float, strict=False)
-_objects: msgspec.json.Decoder[list[Members]] = msgspec.json.Decoder(list[Members])
+_objects: msgspec.json.Decoder[list[Members]] = msgspec.json.Decoder(list[dict[str, Raw]])
 _anything = msgspec.json.Decoder()
 
 
+_USUAL = {"text": str | None, "flag": bool | None, "count": int | None}
+
+
 class Shape:
-    """The members to read of an object, their names separated by spaces; all others are skipped."""
+    """The members to read of an object, their names separated by spaces; all others are skipped.
 
-    __slots__ = ("_array", "_object")
+    A name may be followed by its usual type, as in `model:text stream:flag max_tokens:count`; `nested` members usually
+    are objects of a shape of their own.
+    """
 
-    def __init__(self, names: str) -> None:
+    __slots__ = ("_array", "_object", "_usual", "usual_type")
+
+    def __init__(self, names: str, **nested: Shape) -> None:
+        types: dict[str, Any] = {}
+        for each in names.split():
+            name, _, usual = each.partition(":")
+            types[name] = _USUAL[usual] if usual else Raw
+        types |= {name: shape.usual_type | None for name, shape in nested.items()}
         # As fast as a struct, and unlike dict[str, Raw] it keeps nothing of a body with a hundred thousand members.
-        members = TypedDict("members", dict.fromkeys(names.split(), Raw), total=False)  # type: ignore[misc]
+        self.usual_type: Any = TypedDict("usual", types, total=False)  # type: ignore[misc]
+        members = TypedDict("members", dict.fromkeys(types, Raw), total=False)  # type: ignore[misc]
+        self._usual: msgspec.json.Decoder[Members] = msgspec.json.Decoder(self.usual_type)
         self._object: msgspec.json.Decoder[Members] = msgspec.json.Decoder(members)
         self._array: msgspec.json.Decoder[list[Members]] = msgspec.json.Decoder(list[members])
 
     def read(self, data: bytes | Raw) -> Members:
         """Return the members of an object; none if it isn't one."""
-        if data:
-            try:
-                return self._object.decode(data)
-            except _UNREADABLE:
-                pass
-        return {}
+        if not data:
+            return {}
+        try:
+            return self._usual.decode(data)
+        except _UNREADABLE:
+            return _decode(self._object, data) or {}
 
     def within(self, members: Members, name: str) -> Members:
         """Return the members of the object that is this member of another one."""
-        return self.read(members[name]) if name in members else {}
+        value = members.get(name)
+        return value if type(value) is dict else self.read(value or b"")
 
     def items(self, members: Members, name: str) -> list[Members]:
         """Return the members of each object of the array that is this member; none if it isn't one or is too long."""
@@ -79,23 +95,28 @@ def _decode(decoder: msgspec.json.Decoder[T], data: bytes | Raw) -> T | None:
 
 def raw(members: Members, name: str) -> Raw:
     """Return an undecoded member; empty if absent."""
-    return members.get(name, _ABSENT)
+    found: Raw = members.get(name, _ABSENT)
+    return found
 
 
 def objects(members: Members, name: str) -> list[Members]:
     """Return all members of each object of an array, which has unknown names; bounded as :meth:`Shape.items`."""
-    value = members.get(name, _ABSENT)
+    value = raw(members, name)
     return [] if len(value) > _LONGEST_ARRAY else (_decode(_objects, value) or [])[:MOST_ITEMS]
 
 
 def text(members: Members, name: str) -> str:
     """Return a string; empty if absent or of another type."""
-    return (_decode(_text, members[name]) or "") if name in members else ""
+    value = members.get(name)
+    if type(value) is Raw:
+        value = _decode(_text, value)
+    return value or ""
 
 
 def flag(members: Members, name: str) -> bool | None:
     """Return a boolean; None if absent or of another type."""
-    return _decode(_flag, members[name]) if name in members else None
+    value = members.get(name)
+    return _decode(_flag, value) if type(value) is Raw else value
 
 
 def number(members: Members, name: str) -> float | None:
@@ -106,7 +127,7 @@ def number(members: Members, name: str) -> float | None:
 def count(members: Members, *names: str) -> int | None:
     """Return the first of these members that is a non-negative integer (a negative one means "no limit")."""
     for name in names:
-        if name in members and (value := _as_count(members[name])) is not None:
+        if (value := _as_count(members.get(name))) is not None:
             return value
     return None
 
@@ -115,8 +136,7 @@ def total(members: Members, *names: str) -> int:
     """Return the sum of the counts of these members."""
     found = 0
     for name in names:
-        if name in members:
-            found += _as_count(members[name]) or 0
+        found += _as_count(members.get(name)) or 0
     return found
 
 
@@ -125,7 +145,12 @@ def _as_number(value: Raw) -> float | None:
     return found if found is not None and -MOST < found < MOST else None
 
 
-def _as_count(value: Raw) -> int | None:
+def _as_count(value: Raw | int | None) -> int | None:
+    if value is None:
+        return None
+    if type(value) is int:
+        return value if 0 <= value < MOST else None
+    assert isinstance(value, Raw), "of a shape that says count, or nothing"
     data = bytes(value)
     if data.isdigit() and len(data) <= 12:
         return int(data)  # the usual spelling
@@ -135,7 +160,8 @@ def _as_count(value: Raw) -> int | None:
 
 def filled(members: Members, name: str) -> bool:
     """Return whether a member is present and neither null nor empty."""
-    return name in members and bytes(members[name]) not in _EMPTY
+    value = members.get(name)
+    return bytes(value) not in _EMPTY if type(value) is Raw else bool(value)
 
 
 def length(members: Members, *names: str) -> int:

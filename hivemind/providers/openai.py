@@ -30,17 +30,24 @@ _RESPONSE_CONTENT = frozenset({"response.output_item.done", "response.content_pa
 """The end of a piece without deltas; its start is still empty."""
 _RESPONSE_END = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 
-_CHAT_REQUEST = Shape("model stream max_tokens max_completion_tokens store prompt_cache_key")
+_CHAT_REQUEST = Shape(
+    "model:text stream:flag max_tokens:count max_completion_tokens:count store:flag prompt_cache_key:text"
+)
 _CHUNK = Shape("choices usage error")
 _CHOICE = Shape("delta text finish_reason")
 _DELTA = Shape("content tool_calls function_call refusal reasoning reasoning_content audio")
 _RESPONSES_REQUEST = Shape(
-    "model stream max_output_tokens previous_response_id conversation store background prompt_cache_key"
+    "model:text stream:flag max_output_tokens:count previous_response_id conversation store:flag background:flag"
+    " prompt_cache_key:text"
 )
-_EVENT = Shape("type delta response")
-_REPLY = Shape("usage")
-_USAGE = Shape("prompt_tokens completion_tokens prompt_tokens_details input_tokens output_tokens input_tokens_details")
-_DETAILS = Shape("cached_tokens cache_write_tokens")
+_EVENT = Shape("type:text delta response")
+_DETAILS = Shape("cached_tokens:count cache_write_tokens:count")
+_USAGE = Shape(
+    "prompt_tokens:count completion_tokens:count input_tokens:count output_tokens:count",
+    prompt_tokens_details=_DETAILS,
+    input_tokens_details=_DETAILS,
+)
+_REPLY = Shape("", usage=_USAGE)
 
 
 def openai_usage(reply: Members) -> Usage | None:

@@ -290,7 +290,10 @@ def size_chars(body: bytes) -> int:
     """
     if len(body) > SHORT and not is_object(body):
         return len(body)
-    if not any(hint in body for hint in _BASE64_HINTS):
+    for hint in _BASE64_HINTS:
+        if hint in body:
+            break
+    else:
         return len(body)
     payloads = _after_data_urls(body)
     for key in _QUOTED_KEYS:

@@ -34,6 +34,11 @@ _SPLITTING = 256
 
 _NDJSON_TYPES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 
+_JSON = frozenset(
+    (b"content-type", value)
+    for value in (b"application/json", b"application/json; charset=utf-8", b"application/json; charset=UTF-8")
+)
+"""Headers about a body of JSON as it is, in the usual spellings."""
 _VAGUE_TYPES = ("", "text/plain", "application/octet-stream", "application/stream+json")
 """Media types of streams that servers don't describe."""
 
@@ -255,13 +260,22 @@ class WholeTap:
         yield from self._outline.look_at(parts)
 
     def _read(self, body: bytes) -> None:
-        if not body:
-            return
-        if carries_error(body):
-            self.state.error = classify_event(body)
-        else:
-            self._reader.whole(body)
-            self.state.usage_final = self.state.usage is not None
+        if body:
+            read_whole(self._reader, body)
+
+
+def is_short_json(headers: Headers, body: bytes) -> bool:
+    """Return whether a whole reply is read by :func:`read_whole`; `headers` are those about the body."""
+    return len(headers) == 1 and headers[0] in _JSON and len(body) <= SHORT_WHOLE
+
+
+def read_whole(reader: Reader, body: bytes) -> None:
+    """Read a whole reply in JSON, decoded."""
+    if carries_error(body):
+        reader.state.error = classify_event(body)
+    else:
+        reader.whole(body)
+        reader.state.usage_final = reader.state.usage is not None
 
 
 def feed_through(tap: Tap, data: bytes) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from hivemind import agent_names
 from hivemind.providers.base import Facts
@@ -17,7 +18,15 @@ from hivemind.proxy.routing import Routes
 from hivemind.redaction.text import redact
 from hivemind.redaction.values import credentials_in
 from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, sanitized_facts
-from hivemind.wire.identity import PRIORITY_HEADER, Claims, claimed_name, fingerprint, identify, lane_credential
+from hivemind.wire.identity import (
+    PRIORITY_HEADER,
+    Claims,
+    Identity,
+    claimed_name,
+    fingerprint,
+    identify,
+    lane_credential,
+)
 from hivemind.wire.request_head import RequestPath, RequestRefused, about_body, for_upstream
 
 _log = logging.getLogger(__name__)
@@ -88,11 +97,28 @@ class CallReader:
         return self._call(head, head.dialect.facts(head.path, head.query, head.about_body, body), body, tokens)
 
     def _call(self, head: CallHead, facts: Facts, body: bytes, tokens: tuple[bytes, ...]) -> Call:
-        facts = sanitized_facts(facts, head.secrets)
+        key = (facts.model, facts.session, tokens, self._claims.changes)
+        last = head.last
+        if last.key == key and last.identity is not None:
+            identity = last.identity
+            if (facts.model, facts.session) != (last.model, last.session):
+                facts = replace(facts, model=last.model, session=last.session)
+        else:
+            facts = sanitized_facts(facts, head.secrets)
+            identity = self._identify(head, facts.session, tokens)
+            last.key, last.identity, last.model, last.session = key, identity, facts.model, facts.session
+        call = Call(head, body, facts, identity)
+        if head.dialect.name == "plain" and not call.free:
+            self._unknown_paths.report(head.method.decode(), head.path)
+        if facts.unread:
+            _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)
+        return call
+
+    def _identify(self, head: CallHead, session: str, tokens: tuple[bytes, ...]) -> Identity:
         identity = identify(
             self._claims,
             head.client,
-            facts.session,
+            session,
             name=head.name,
             credential=head.credential,
             priority=head.priority,
@@ -100,12 +126,7 @@ class CallReader:
         )
         if any(each in identity.agent for each in head.secrets):
             raise RequestRefused(400, agent_names.LOOKS_LIKE_A_KEY)
-        call = Call(head, body, facts, identity)
-        if head.dialect.name == "plain" and not call.free:
-            self._unknown_paths.report(head.method.decode(), head.path)
-        if facts.unread:
-            _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)
-        return call
+        return identity
 
 
 def is_short(head: CallHead, body: bytes | bytearray) -> bool:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from hivemind.providers.base import Steps
 from hivemind.providers.limits import read_limits
 from hivemind.proxy.cycle import Cycle
 from hivemind.proxy.exchange import Shared, log_estimate, notice
-from hivemind.proxy.reply import in_pieces, mismatch_of
+from hivemind.proxy.reply import in_pieces
 from hivemind.proxy.streaming import usage_so_far
 from hivemind.scheduler.ticket import Ticket
 from hivemind.upstream.base import StartedResponse
 from hivemind.wire.call import Call
 from hivemind.wire.recent_heads import Heads
 from hivemind.wire.request_head import about_body, for_client
-
-_DONE = object()
 
 
 class DirectExchange:
@@ -76,15 +73,15 @@ class DirectExchange:
         if response.status != 200:
             return False
         described = about_body(response.headers)
-        if in_pieces(described, call.facts) or mismatch_of(200, described, call.facts):
+        state = None
+        if not in_pieces(described, call.facts):
+            state = call.head.dialect.read_reply(described, call.facts, body)
+        if state is None or state.error is not None:
             return False
-        tap = call.head.dialect.tap(described, call.facts)
-        if not (_is_done(tap.feed(body)) and _is_done(tap.end())) or tap.state.error is not None:
-            return False
-        log_estimate(ticket, tap.state)
+        log_estimate(ticket, state)
         self.heads.set_response(response.headers)
         shared.engine.headers(ticket, read_limits(response.headers, shared.wall()))
-        shared.engine.succeed(ticket, 200, usage_so_far(ticket, tap.state, unmetered=call.facts.unmetered))
+        shared.engine.succeed(ticket, 200, usage_so_far(ticket, state, unmetered=call.facts.unmetered))
         ticket.tag = None
         self.cycle.answer(200, for_client(response.headers) + notice(ticket), body)
         return True
@@ -121,8 +118,3 @@ class Plane(Protocol):
 
     def over(self, call: Call) -> None:
         """Note that the request is over."""
-
-
-def _is_done(steps: Steps | None) -> bool:
-    """Return whether work is done, or is by its first step, which takes about a millisecond at most."""
-    return steps is None or next(steps, _DONE) is _DONE

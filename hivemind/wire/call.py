@@ -45,6 +45,17 @@ class Route:
     """Credentials for the outbound proxy, which may repeat them in its errors."""
 
 
+@dataclass(slots=True)
+class Recognition:
+    """Who sent a request, and how its model and session are called where they are shown; kept for equal requests."""
+
+    key: object = None
+    """What that follows from."""
+    identity: Identity | None = None
+    model: str = ""
+    session: str = ""
+
+
 @record
 class CallHead:
     """What the head of a request says, whatever its body holds. Clients repeat their heads, so it is read once."""
@@ -78,6 +89,8 @@ class CallHead:
     shown_path: str = ""
     encoded_head: EncodedHead = field(default_factory=EncodedHead)
     """The head as it goes upstream."""
+    last: Recognition = field(default_factory=Recognition)
+    """The newest request with this head."""
 
 
 @record

@@ -196,6 +196,12 @@ class Claims:
         """Tokens of the settings, by folded name."""
         self._agents = {_digest(self._fixed[fold(name)].encode()): names.add(name) for name in settings.credentials}
         """Agents by the digest of their token, so that the time of a lookup reveals nothing about the token."""
+        self._changes = 0
+
+    @property
+    def changes(self) -> int:
+        """A number that changes whenever equal requests might be identified differently."""
+        return self._changes + self._names.changes
 
     # --- Tokens ---------------------------------------------------------------------------------------------------
 
@@ -224,11 +230,13 @@ class Claims:
         if self._run_key is None:
             return ""
         self._running.add(key)
+        self._changes += 1
         return self._run_token(agent).decode()
 
     def run_ended(self, agent: str) -> None:
         """Unbind the name of an agent whose process has ended."""
         self._running.discard(fold(agent))
+        self._changes += 1
 
     def _run_token(self, agent: str) -> bytes:
         """Return `run.NAME.MAC`: it names its agent, so that no token has to be stored."""
