@@ -12,7 +12,7 @@ from itertools import chain
 import msgspec
 
 from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
-from hivemind.providers.encoding import decode_body, decoder_for
+from hivemind.providers.encoding import decode_body, decoder_for, is_encoded
 from hivemind.providers.errors import ErrorObject, error_object
 from hivemind.providers.outline import SHORT, Outline, is_object
 from hivemind.providers.taps import Reader, form_of, is_short_json, read_whole, tap_for
@@ -67,7 +67,7 @@ class Dialect(ABC):
     def facts(self, path: str, query: str, headers: Headers, body: bytes) -> Facts:
         """Read a request. `path` has no prefixes of ours; `body` is as sent, a compressed one is decoded in a copy.
         Never raises; unreadable fields keep their default."""
-        return self.request_facts(path, query, decode_body(headers, body))
+        return self.request_facts(path, query, decode_body(headers, body) if is_encoded(headers) else body)
 
     def facts_in_steps(self, path: str, query: str, headers: Headers, body: bytes) -> Generator[None, None, Facts]:
         """Return :meth:`facts` of a long or encoded body, in bounded memory and in steps; other work can run between

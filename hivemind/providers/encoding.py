@@ -232,6 +232,11 @@ def header(headers: Headers, name: bytes) -> str:
     return ",".join([value.decode("latin-1") for key, value in headers if key == name]).strip()
 
 
+def is_encoded(headers: Headers) -> bool:
+    """Return whether these are the headers of an encoded body."""
+    return b"content-encoding" in [name for name, _ in headers]
+
+
 def decoder_for(headers: Headers, limit: int = MAX_DECODED) -> Decoder | None:
     """Return a decoder for a body with these headers, or None if it isn't encoded."""
     stated = header(headers, b"content-encoding")

@@ -62,6 +62,7 @@ class CallReader:
         profile = route.origin.profile
         method, dialect = scope["method"], dialect_for(place.path)
         secrets = (*self._secrets, *credentials_in(pairs, scope["raw_path"] + b"?" + query))
+        name = claimed_name(headers, place.agent)
         free = is_free(method, place.raw_path, b"") and headers.keys().isdisjoint(METHOD_OVERRIDES)
         return CallHead(
             method=method.encode(),
@@ -74,11 +75,11 @@ class CallReader:
             dialect=dialect,
             client=sanitized_client(client_of(pairs), secrets),
             lane=f"{route.origin.name}:{lane_credential(pairs, query, profile)}",
-            name=claimed_name(headers, place.agent),
+            name=name,
             credential=fingerprint(headers, query, profile.auth_headers),
             priority=headers.get(PRIORITY_HEADER),
             secrets=secrets,
-            encoded=b"content-encoding" in headers,
+            reads_short=b"content-encoding" not in headers and name.isascii(),
             free=free,
             shown_path=path_to_show(place.raw_path, secrets),
         )
@@ -131,7 +132,7 @@ class CallReader:
 
 def is_short(head: CallHead, body: bytes | bytearray) -> bool:
     """Return whether a request is read at once, by :meth:`CallReader.read_short`."""
-    return len(body) <= SHORT and not head.encoded and not agent_names.tables_wanted(head.name)
+    return head.reads_short and len(body) <= SHORT
 
 
 def shown_tokens(headers: Mapping[bytes, bytes], place: RequestPath) -> tuple[bytes, ...]:

@@ -93,6 +93,7 @@ class Cycle:
         "flow",
         "keep_alive",
         "more_body",
+        "on_disconnect",
         "remembered",
         "response_complete",
         "response_started",
@@ -125,16 +126,13 @@ class Cycle:
         """What has come of the body and wasn't received by the application."""
         self.more_body = body is None
         self.disconnected = False
+        self.on_disconnect: Callable[[], None] | None = None
+        """Called when the client leaves before the response is complete."""
         self.response_started = self.response_complete = False
         self._bodiless = self._chunked = False
         self._expected = 0
         self._has_news = body is not None
         self._event: asyncio.Event | None = None
-
-    @property
-    def client_gone(self) -> DisconnectNotifier:
-        """The notifier of the connection."""
-        return self._connection.disconnect
 
     # --- The request ----------------------------------------------------------------------------------------------
 
@@ -148,6 +146,8 @@ class Cycle:
         """Note that the client has left."""
         self.disconnected = True
         self.notify()
+        if self.on_disconnect is not None:
+            self.on_disconnect()
 
     def take_body(self) -> bytes:
         """Return the body of a request that has come whole."""
@@ -284,7 +284,8 @@ class Cycle:
 
     def _complete(self) -> None:
         self.response_complete = True
-        self.notify()
+        if self._event is not None:
+            self._event.set()
         self._connection.on_response_complete()
 
 

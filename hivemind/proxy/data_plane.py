@@ -277,7 +277,7 @@ class DataPlane:
             if not is_short(head.call, body):
                 return False
             call = self._calls.read_short(head.call, body, head.tokens)
-            if call.free or self._retries.original(call, self._engine.now()) is not None:
+            if call.free or (self._retries.waiting and self._retries.original(call, self._engine.now()) is not None):
                 return False
             self._body_budget.take(body)
         except RequestRefused:
@@ -348,27 +348,28 @@ class ClientRetries:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, list[Exchange]] = {}
+        self.waiting: dict[str, list[Exchange]] = {}
+        """By agent."""
 
     def add(self, exchange: Exchange) -> None:
         """Add an exchange that waits."""
-        self._waiting.setdefault(exchange.call.identity.agent, []).append(exchange)
+        self.waiting.setdefault(exchange.call.identity.agent, []).append(exchange)
 
     def discard(self, exchange: Exchange) -> None:
         """Remove an exchange that is over."""
         agent = exchange.call.identity.agent
-        waiting = self._waiting.get(agent, [])
+        waiting = self.waiting.get(agent, [])
         if exchange in waiting:
             waiting.remove(exchange)
         if not waiting:
-            self._waiting.pop(agent, None)
+            self.waiting.pop(agent, None)
 
     def original(self, call: Call, now: float) -> Exchange | None:
         """Return the waiting exchange that this call retries."""
         counted = call.head.client.retry_count
         if counted == 0 or (counted is None and not call.identity.named):
             return None  # the common case, decided before thousands of waiting exchanges are compared
-        alike = [each for each in self._waiting.get(call.identity.agent, ()) if _same(each.call, call)]
+        alike = [each for each in self.waiting.get(call.identity.agent, ()) if _same(each.call, call)]
         if not counted and alike and max(each.ticket.arrived_at for each in alike) > now - PARALLEL_WITHIN_S:
             return None  # one more parallel request
         return next((each for each in alike if each.ticket.waiting), None)

@@ -44,7 +44,7 @@ class DirectExchange:
         self._response = response
         ticket.tag = self._end_attempt
         response.watch(self._progressed)
-        self.cycle.client_gone.watch(self._leave)
+        self.cycle.on_disconnect = self._leave
 
     def _progressed(self) -> None:
         """Pass the answer on if it is whole; have a task read it unless it soon will be."""
@@ -107,7 +107,7 @@ class DirectExchange:
     def _unwatch(self) -> None:
         if self._response is not None:
             self._response.watch(None)
-        self.cycle.client_gone.forget(self._leave)
+        self.cycle.on_disconnect = None
 
 
 class Plane(Protocol):

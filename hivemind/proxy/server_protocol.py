@@ -442,7 +442,8 @@ class ClientProtocol(asyncio.Protocol):
         if not done.keep_alive:
             self._close(sending=done.more_body or self._state != _IDLE)
             return
-        self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.resume_reading()
         if self.pipeline:
             self._serve(self.pipeline.popleft())
             self._start_if_ready()

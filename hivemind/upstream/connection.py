@@ -84,10 +84,11 @@ class Connection(asyncio.Protocol):
         transport = self._open_transport()
         if len(body) <= SLICE:
             transport.write(head + body if body else head)
+            self._deadline.start(self._timeouts.headers_s)
         else:
             transport.write(head)
             self._unsent = memoryview(body)
-        self._pump()
+            self._pump()
         return response
 
     def pause(self) -> None:

@@ -82,8 +82,8 @@ class CallHead:
     """The priority asked for, as it came."""
     secrets: tuple[str, ...] = ()
     """The credentials that the request came with, the longest first: masked in whatever is shown or written of it."""
-    encoded: bool = False
-    """The body is compressed."""
+    reads_short: bool = False
+    """A short body is read at once: it isn't compressed, and the name needs no tables of Unicode's."""
     free: bool = False
     """It costs nothing, unless it has a body that its method should not have."""
     shown_path: str = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from hivemind.redaction.values import credentials_in, longest_first, masked_headers, masked_method, masked_path
@@ -32,17 +33,21 @@ class Heads:
     request: Headers
     response: Headers = field(default_factory=list)
     size: int = 0
-    """Approximate bytes."""
+    """Approximate bytes, without the response's."""
     kept_by: RecentHeads | None = None
     """Where its bytes count, until it is dropped there."""
+    response_size: int = 0
 
     def set_response(self, headers: Headers) -> None:
         """Keep the headers that an attempt got from upstream."""
-        grown = _size(headers) - (_size(self.response) if self.response else 0)
+        size = sum(map(len, chain.from_iterable(headers))) + _PER_HEADER * len(headers)
+        grown, self.response_size = size - self.response_size, size
         self.response = headers
-        self.size += grown
-        if self.kept_by is not None:
-            self.kept_by.add_size(grown)
+        keeper = self.kept_by
+        if keeper is not None:
+            keeper.size += grown
+            if keeper.size > keeper.bytes_kept:
+                keeper.drop_oldest()
 
     def secrets(self, known: Iterable[str] = ()) -> tuple[str, ...]:
         """Return the credentials in these heads that may be repeated elsewhere, and those `known`; the longest
@@ -74,7 +79,8 @@ class RecentHeads:
     def __init__(self, kept: int = REQUESTS_KEPT, bytes_kept: int = BYTES_KEPT) -> None:
         self._by_ticket: OrderedDict[int, Heads] = OrderedDict()
         self._kept = kept
-        self._bytes_kept = bytes_kept
+        self.bytes_kept = bytes_kept
+        """Most bytes of all heads."""
         self.size = 0
         """Approximate bytes of all heads."""
 
@@ -83,15 +89,16 @@ class RecentHeads:
         method, raw_path, query = scope["method"], scope["raw_path"], scope["query_string"]
         heads = Heads(ticket, method, raw_path, query, scope["headers"], [], size, self)
         self._by_ticket[ticket] = heads
-        self.add_size(heads.size)
+        self.size += size
+        if self.size > self.bytes_kept or len(self._by_ticket) > self._kept:
+            self.drop_oldest()
         return heads
 
-    def add_size(self, size: int) -> None:
-        """Count more bytes, and drop the oldest heads beyond the limits."""
-        self.size += size
-        while self._by_ticket and (self.size > self._bytes_kept or len(self._by_ticket) > self._kept):
+    def drop_oldest(self) -> None:
+        """Drop heads until the rest is within the limits."""
+        while self._by_ticket and (self.size > self.bytes_kept or len(self._by_ticket) > self._kept):
             _, oldest = self._by_ticket.popitem(last=False)
-            self.size -= oldest.size
+            self.size -= oldest.size + oldest.response_size
             oldest.kept_by = None
 
     def find(self, ticket: int) -> Heads | None:

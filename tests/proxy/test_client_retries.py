@@ -40,9 +40,7 @@ async def queued(proxy: Running, client: Raw, body: bytes, *headers: str, depth:
 
 def listeners(proxy: Running) -> int:
     """All who wait for an answer, whether it is theirs or one that they joined."""
-    return sum(
-        len(found.writer._clients) for waiting in proxy.proxy.app._retries._waiting.values() for found in waiting
-    )
+    return sum(len(found.writer._clients) for waiting in proxy.proxy.app._retries.waiting.values() for found in waiting)
 
 
 async def joined(proxy: Running, client: Raw, body: bytes, *headers: str) -> None:
@@ -114,7 +112,7 @@ async def test_a_slow_burst_is_a_burst(monkeypatch: pytest.MonkeyPatch) -> None:
         clients = [await stack.enter_async_context(raw(proxy.port)) for _ in range(3)]
         for depth, one in enumerate(clients, 1):
             await queued(proxy, one, PLAIN_BODY, depth=depth)
-            (waiting,) = proxy.proxy.app._retries._waiting.values()
+            (waiting,) = proxy.proxy.app._retries.waiting.values()
             for each in waiting:
                 each.ticket.arrived_at -= 40.0
         gate.set()

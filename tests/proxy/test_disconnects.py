@@ -188,7 +188,7 @@ async def test_hundreds_of_clients() -> None:
         world = proxy.snapshot()
         ended = world.totals.finished + world.totals.abandoned + world.totals.failed + world.totals.refused
         assert world.totals.requests == ended > MANY / 2
-        assert not proxy.proxy.app._retries._waiting
+        assert not proxy.proxy.app._retries.waiting
         await upstream.until(lambda: not upstream.open)
     ending = asyncio.all_tasks() - {asyncio.current_task()}  # one that was just cancelled needs a turn of the loop
     if ending:

@@ -200,7 +200,7 @@ async def test_refused_until_it_is_let_go() -> None:
 
 def listening(proxy: Running) -> int:
     """How many wait for the answer of alice's."""
-    return sum(len(each.writer._clients) for each in proxy.proxy.app._retries._waiting.get("alice", ()))
+    return sum(len(each.writer._clients) for each in proxy.proxy.app._retries.waiting.get("alice", ()))
 
 
 async def test_all_who_wait_for_the_same_answer() -> None:
