@@ -337,7 +337,11 @@ class ClientProtocol(asyncio.Protocol):
             raise RequestRefused(414, text, "target_too_long")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name.lower(), value))
+        name = name.lower()
+        if self._state == _BODY and name in FRAMING:
+            # The parser would take it for one of the head's, and end the connection by it, or the body.
+            raise RequestRefused(400, "a trailer says nothing of the message's length, host or connection")
+        self.headers.append((name, value))
         if len(self.headers) > MAX_LINES:
             raise RequestRefused(431, f"the request has more than {MAX_LINES} header lines", "head_too_large")
 

@@ -24,9 +24,10 @@ def host_in(text: str) -> str | None:
     """
     if len(text) > _LONGEST_HOST:
         return None
-    host, colon, port = text.strip().lower().rpartition(":")
+    text = text.strip(" \t").lower()
+    host, colon, port = text.rpartition(":")
     if not colon or port.endswith("]"):
-        host, port = text.strip().lower(), ""
+        host, port = text, ""
     elif port and not (port.isascii() and port.isdecimal() and len(port) <= 5):
         return None
     if host.startswith("[") and host.endswith("]"):

@@ -133,6 +133,12 @@ MAX_TARGET = 16 << 10
 FRAMING = frozenset({b"host", b"connection", b"content-length", b"transfer-encoding", b"expect"})
 """Headers that decide where a message ends, which host it is for and whether the connection persists."""
 
+_NOT_SERVED = frozenset(
+    b"CONNECT TRACE SOURCE ANNOUNCE DESCRIBE FLUSH GET_PARAMETER PAUSE PLAY RECORD REDIRECT SET_PARAMETER SETUP"
+    b" TEARDOWN".split()
+)
+"""Methods that would open a tunnel or give away a request's headers, and those of RTSP and ICE, which the parser takes
+for HTTP."""
 _LONGEST_SHOWN = 2 << 10
 """A longer target belongs to no known API, so its error needs no API's form."""
 _BY_PARSER = {
@@ -186,8 +192,8 @@ def check(method: bytes, target: bytes, version: str, framing: Headers) -> bytes
             raise RequestRefused(417, "the only expectation met here is 100-continue (Expect)")
     if hosts > 1 or (not hosts and version == "1.1"):
         raise RequestRefused(400, "an HTTP/1.1 request has exactly one Host header")
-    if method == b"TRACE" or method == b"CONNECT":
-        text = "this proxy opens no tunnels (CONNECT) and traces nothing (TRACE); set it as the client's base URL"
+    if method in _NOT_SERVED:
+        text = f"{method.decode()} isn't served here; set this proxy as the client's base URL, not in HTTP_PROXY"
         raise RequestRefused(405, text, "method_not_allowed")
     if not target.startswith(b"/") and (target != b"*" or method != b"OPTIONS"):
         target = _path_of(target, host)

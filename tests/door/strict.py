@@ -12,15 +12,19 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-# Several spaces after the method change nothing (RFC 9112, 3), and the proxy writes one.
-_REQUEST_LINE = re.compile(rb"(%b) +([\x21-\x7e]+) HTTP/(1\.[01])" % TOKEN)
+# Several spaces instead of one change nothing (RFC 9112, 3), nor do line ends of any kind before a request (2.2), nor
+# does a chunk's extension without a name or value (7.1.1): the proxy passes none of them on.
+_REQUEST_LINE = re.compile(rb"(%b) +([\x21-\x7e]+) +HTTP/(1\.[01])" % TOKEN)
+_BEFORE = re.compile(rb"[\r\n]*")
 _FIELD_LINE = re.compile(
     rb"(%b):[ \t]*((?:[\x21-\x7e\x80-\xff](?:[ \t\x21-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)[ \t]*" % TOKEN
 )
 _QUOTED = rb'"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t \x21-\x7e\x80-\xff])*"'
 _CHUNK_LINE = re.compile(
-    rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[ \t]*%b(?:[ \t]*=[ \t]*(?:%b|%b))?)*" % (TOKEN, TOKEN, _QUOTED)
+    rb"([0-9A-Fa-f]+)(?:[ \t]*;[ \t]*(?:%b)?(?:[ \t]*=[ \t]*(?:%b|%b)?)?)*" % (TOKEN, TOKEN, _QUOTED)
 )
+_NO_TRAILERS = (b"content-length", b"transfer-encoding", b"host", b"connection", b"expect")
+"""Headers that would say something else of a message than its head did (RFC 9110, 6.5.1)."""
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?")
 
 
@@ -42,11 +46,15 @@ class Meant:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Names in lower case."""
     closes: bool = False
+    has_host: bool = True
+    """Its one `Host` is a host."""
 
     @property
     def what(self) -> tuple[bytes, bytes, bytes]:
-        """What a proxy that changes nothing keeps."""
-        return self.method, self.target, self.body
+        """What a proxy keeps that changes nothing but empty segments of paths and empty queries."""
+        path, _, query = self.target.partition(b"?")
+        path = re.sub(b"//+", b"/", path)
+        return self.method, path + b"?" + query if query else path, self.body
 
     def value(self, name: bytes) -> bytes | None:
         """The first value of a header."""
@@ -62,17 +70,22 @@ def requests_in(data: bytes) -> tuple[list[Meant], str]:
     at = 0
     while at < len(data):
         try:
-            request, at = _request(data, at)
+            request, at = _request(data, _end(_BEFORE, data, at))
         except Malformed:
             return found, "malformed"
         except Incomplete:
             return found, "incomplete"
         if request is None:
-            continue
+            break
         found.append(request)
         if request.closes:
             break
     return found, ""
+
+
+def _end(pattern: re.Pattern[bytes], data: bytes, at: int) -> int:
+    found = pattern.match(data, at)
+    return at if found is None else found.end()
 
 
 def _line(data: bytes, at: int) -> tuple[bytes, int]:
@@ -99,9 +112,9 @@ def _fields(data: bytes, at: int) -> tuple[list[tuple[bytes, bytes]], int]:
 
 
 def _request(data: bytes, at: int) -> tuple[Meant | None, int]:
+    if at == len(data):
+        return None, at
     line, at = _line(data, at)
-    if not line:
-        return None, at  # a server should ignore an empty line before a request (RFC 9112, 2.2)
     found = _REQUEST_LINE.fullmatch(line)
     if found is None:
         raise Malformed
@@ -111,14 +124,14 @@ def _request(data: bytes, at: int) -> tuple[Meant | None, int]:
         [value for name, value in fields if name == wanted]
         for wanted in (b"host", b"content-length", b"transfer-encoding")
     )
-    if len(hosts) > 1 or (not hosts and version == b"1.1") or not all(map(_HOST.fullmatch, hosts)):
+    if len(hosts) > 1 or (not hosts and version == b"1.1"):
         raise Malformed
     if codings:
         if lengths or version == b"1.0" or len(codings) > 1 or codings[0].lower() != b"chunked":
             raise Malformed
         body, at = _chunks(data, at)
     elif lengths:
-        if len(lengths) > 1 or not re.fullmatch(rb"[0-9]{1,18}", lengths[0]):
+        if len(lengths) > 1 or not re.fullmatch(rb"[0-9]+", lengths[0]) or int(lengths[0]) >= 1 << 64:
             raise Malformed
         body, at = _exactly(data, at, int(lengths[0]))
     else:
@@ -126,7 +139,9 @@ def _request(data: bytes, at: int) -> tuple[Meant | None, int]:
     options = [
         option.strip().lower() for name, value in fields if name == b"connection" for option in value.split(b",")
     ]
-    return Meant(method, _origin_form(target, hosts), body, tuple(fields), b"close" in options or version == b"1.0"), at
+    closes = b"close" in options or version == b"1.0"
+    is_host = len(hosts) == 1 and _HOST.fullmatch(hosts[0]) is not None
+    return Meant(method, _origin_form(target, hosts), body, tuple(fields), closes, is_host), at
 
 
 def _origin_form(target: bytes, hosts: list[bytes]) -> bytes:
@@ -149,11 +164,13 @@ def _chunks(data: bytes, at: int) -> tuple[bytes, int]:
     while True:
         line, at = _line(data, at)
         found = _CHUNK_LINE.fullmatch(line)
-        if found is None:
+        if found is None or int(found[1], 16) >= 1 << 64:
             raise Malformed
         size = int(found[1], 16)
         if not size:
-            _, at = _fields(data, at)
+            trailers, at = _fields(data, at)
+            if any(name in _NO_TRAILERS for name, _ in trailers):
+                raise Malformed
             return b"".join(parts), at
         part, at = _exactly(data, at, size)
         parts.append(part)
