@@ -46,6 +46,10 @@ bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead,
 	  PYTHONPATH=mock $(BIN)/python -m benchmarks.$$name --json $$name.json || exit; \
 	done
 
+performance: $(VENV)/.ready ## measure the data plane beside other gateways; writes the manual's plot and tables
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --json perf.json
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.plot perf.json docs
+
 docs: $(VENV)/.ready ## build the manual into docs/_build/html
 	$(DOCS)
 
@@ -78,4 +82,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all bench screenshots clean
+.PHONY: help setup run check docs test test-all bench performance screenshots clean

@@ -1,8 +1,8 @@
 """Compare agents on the official Anthropic SDK direct, through LiteLLM and through HiveMind, over real sockets.
 
 Every agent works through its turns with the SDK's default retries and dies at the first error that the SDK raises.
-LiteLLM runs if its program is found (`--litellm PROGRAM`, else `litellm` on PATH), with the same rate limit that the
-provider has and five retries.
+LiteLLM runs if its program is found (`--litellm PROGRAM`, else the one that `LITELLM` names, else `litellm` on PATH),
+with the same rate limit that the provider has and five retries.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import shutil
 import sys
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import anthropic
 import httpx
 
-from benchmarks.paths import environment
+from benchmarks.perf import servers
 from hivemind.errors import HiveMindError
 from hivemind.host.server import run_loop
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
@@ -34,21 +31,16 @@ from hivemind_mock.provider.serve import serving
 _SCENARIOS = ("micro-10", "replay-11")
 _MODEL = "claude-sonnet-5"
 _THINK_S = 0.05
-_START_S = 120.0
 _LITELLM = """\
 model_list:
   - model_name: {model}
     litellm_params: {{model: anthropic/{model}, api_base: {url}, api_key: sk-mock, rpm: {rpm}}}
 router_settings: {{num_retries: 5, enable_pre_call_checks: true}}
-general_settings: {{master_key: sk-mock}}
+general_settings: {{master_key: sk-mock, dangerously_permit_weak_or_unset_master_key: true}}
 """
 
 BaseUrl = Callable[[str], str]
 """From an agent's name to its base URL."""
-
-
-class GatewayError(HiveMindError):
-    """A gateway couldn't be started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +64,7 @@ class Result:
 async def measure(names: Sequence[str], litellm: str | None, seed: int) -> list[Result]:
     """Run each scenario through each gateway, one after another.
 
-    Raises: GatewayError.
+    Raises: PerfError: one couldn't be started.
     """
     results = []
     for name in names:
@@ -143,51 +135,9 @@ async def _hivemind(url: str, seed: int) -> AsyncIterator[BaseUrl]:
 
 @asynccontextmanager
 async def _litellm(program: str, url: str, scenario: Scenario) -> AsyncIterator[BaseUrl]:
-    with tempfile.TemporaryDirectory(prefix="hivemind-gateways-") as folder:
-        config = _written(folder, _LITELLM.format(model=_MODEL, url=url, rpm=scenario.rpm))
-        port = await _free_port()
-        process = await asyncio.create_subprocess_exec(
-            *(program, "--config", config, "--host", "127.0.0.1", "--port", str(port)),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=environment(),
-            cwd=folder,
-        )
-        try:
-            await _until_ready(process, f"http://127.0.0.1:{port}/health/liveliness")
-            yield lambda name: f"http://127.0.0.1:{port}"
-        finally:
-            if process.returncode is None:
-                process.terminate()
-            await process.wait()
-
-
-def _written(folder: str, config: str) -> str:
-    path = Path(folder, "config.yaml")
-    path.write_text(config, "utf-8")
-    return str(path)
-
-
-async def _free_port() -> int:
-    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
-    async with server:
-        port: int = server.sockets[0].getsockname()[1]
-        return port
-
-
-async def _until_ready(process: asyncio.subprocess.Process, url: str) -> None:
-    async with httpx.AsyncClient() as client:
-        for _ in range(int(_START_S / 0.25)):
-            if process.returncode is not None:
-                raise GatewayError(f"LiteLLM ended at once with exit code {process.returncode}")
-            try:
-                if (await client.get(url)).is_success:
-                    return
-            except httpx.HTTPError:
-                pass  # it isn't listening yet
-            await asyncio.sleep(0.25)
-    raise GatewayError(f"LiteLLM wasn't ready within {_START_S:g} s")
+    config = _LITELLM.format(model=_MODEL, url=url, rpm=scenario.rpm)
+    async with servers.litellm_with(program, config) as target:
+        yield lambda name: target.url
 
 
 def _table(results: Sequence[Result]) -> str:
@@ -208,9 +158,7 @@ def main() -> int:
     parser.add_argument(
         "scenarios", nargs="*", default=_SCENARIOS, metavar="SCENARIO", help=f"of {', '.join(SCENARIOS)}"
     )
-    parser.add_argument(
-        "--litellm", metavar="PROGRAM", default=shutil.which("litellm"), help="its command-line program"
-    )
+    parser.add_argument("--litellm", metavar="PROGRAM", default=servers.find_litellm(), help="its command-line program")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", metavar="FILE", help="write the results to a file; - for standard output")
     namespace = parser.parse_args()

@@ -21,15 +21,18 @@ TINY = rounds.Sizes(
     warm_s=0.05,
     measure_s=0.05,
     stream_rounds=1,
-    streams=2,
     pace=Pace(4, 0.005),
     skip=1,
     screen=ScreenSizes(
-        streams=2, pace=Pace(4, 0.005), skip=1, rounds=1, warm_s=0.05, measure_s=0.05, agents=2, starts=1
+        *(2, Pace(4, 0.005), 1), unread=2, stream_rounds=1, rounds=1, warm_s=0.05, measure_s=0.05, agents=2, starts=1
     ),
     fleet=FleetSizes(agents=30, requests=60, lessons=1, times=1),
     recording=RecordingSizes(pairs=1, rounds=1, warm_s=0.05, measure_s=0.05),
     seeking=SeekingSizes(megabytes=1, seeks=3, openings=2),
+    streams=(2,),
+    crowd=3,
+    crowd_pace=Pace(3, 0.005),
+    other_rounds=0,
     clients=(1, 2),
 )
 
@@ -53,18 +56,20 @@ def test_perf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert shown.err == ""
     found = msgspec.json.decode(path.read_bytes())
     targets = {"direct", "hivemind"} | ({"nginx"} if servers.find_nginx() else set())
-    measured, recording, behind_a_screen, beside, steps, start, fleet, seeking = found["rounds"]
+    measured, crowd, recording, streams_beside, unread, beside, steps, start, fleet, seeking = found["rounds"]
     assert {(one["load"], one["target"]) for one in measured} == {
         *((load, target) for load in ("1 client", "2 clients") for target in targets),
-        *(("2 streams", target) for target in ("direct", "hivemind")),
+        *(("2 streams", target) for target in targets),
     }
+    assert [(one["target"], one["complete"]) for one in crowd] == [("direct", 3), ("hivemind", 3)]
+    assert set(found["programs"]) >= {"hivemind"}
     assert [(one["load"], one["target"]) for one in recording] == [
         ("16 clients", "recording"),
         ("16 clients", "not recording"),
     ]
-    assert [one["target"] for one in behind_a_screen] == ["no screen", "screen", "unread"]
+    assert [one["target"] for one in (*streams_beside, *unread)] == ["no screen", "screen", "unread"]
     assert {(one["load"], one["target"]) for one in beside} == {
-        (load, target) for load in ("1 client", "16 clients") for target in ("screen", "no screen")
+        (load, target) for load in ("1 client", "16 clients", "128 clients") for target in ("screen", "no screen")
     }
     assert steps[0]["steps"] > 0
     assert start[0]["first_frame_s"] > 0
@@ -72,9 +77,9 @@ def test_perf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert all(0 < one["p50_ms"] <= one["p95_ms"] <= one["worst_ms"] for one in fleet[:3])
     assert {"first sight", "by index", "index"} <= {one["load"] for one in seeking}
     assert seeking[-1]["events"] > 0
-    judged = {one["what"] for one in found["goals"] if one["verdict"] in {"ok", "missed"}}
+    judged = {one["what"] for one in found["goals"] if one["verdict"] in {"held", "missed"}}
     assert {"first frame", "added p99 beside a screen, 1 client", "screen's longest step, on a processor"} < judged
-    assert [one["verdict"] for one in found["goals"] if one["what"] == "events lost"] == ["ok"]
+    assert [one["verdict"] for one in found["goals"] if one["what"] == "events lost"] == ["held"]
 
 
 def test_json_unwritable(tmp_path: Path) -> None:

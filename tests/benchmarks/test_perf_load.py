@@ -139,10 +139,12 @@ def test_percentile(share: float, value: float) -> None:
 
 def test_wire() -> None:
     """A request says how large it is, a stream's stamps can be read back, and its pace survives the query."""
-    head, _, body = wire.request("127.0.0.1:1", "/agent/a", wire.Pace(60, 0.05)).partition(b"\r\n\r\n")
-    assert b"content-length: %d" % len(body) in head
-    assert wire.Pace.of(head.split()[1]) == wire.Pace(60, 0.05)
-    assert wire.Pace.of(b"/v1/messages") is None
+    target = Target("proxy", "http://127.0.0.1:1", "/agent/{}", headers="x-one: 1\r\n")
+    head, _, body = wire.request(target, 7, wire.Pace(60, 0.05)).partition(b"\r\n\r\n")
+    assert head.startswith(b"POST /agent/7/v1/messages HTTP/1.1\r\nhost: 127.0.0.1:1\r\n")
+    assert b"x-one: 1\r\ncontent-length: %d" % len(body) in head
+    assert wire.Pace.of(body) == wire.Pace(60, 0.05)
+    assert wire.Pace.of(wire.request(target, 7)) is None
     assert wire.stamps(wire.stamped(7, 11) + wire.stamped(8, 12)) == [(7, 11), (8, 12)]
 
 

@@ -75,7 +75,7 @@ async def connected(
     opened: list[C] = []
     try:
         for number in range(count):
-            request = wire.request(target.authority, target.prefix.format(number), pace)
+            request = wire.request(target, number, pace)
             _, client = await loop.create_connection(partial(make, target.name, request), *target.address)
             opened.append(client)
         yield opened

@@ -1,8 +1,13 @@
-"""Measure what the proxy and its screen add to a request and an event, beside nginx: `python -m benchmarks.perf`."""
+"""Measure what the proxy and its screen add to a request and an event: `python -m benchmarks.perf`.
+
+Beside them nginx, LiteLLM and Portkey, where they are installed: `LITELLM` names LiteLLM's program if it isn't on the
+path, `PORTKEY` the `build/start-server.js` of `@portkey-ai/gateway` if that isn't in `node_modules` here.
+"""
 
 from __future__ import annotations
 
 import argparse
+import resource
 import sys
 
 from benchmarks.perf import report, rounds, servers
@@ -14,7 +19,9 @@ from hivemind_mock.bench.main import JsonOutput, show_progress
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
-    parser.add_argument("--quick", action="store_true", help="a minute and a half rather than four, and less exact")
+    parser.add_argument(
+        "--quick", action="store_true", help="two minutes rather than six, less exact, and without LiteLLM and Portkey"
+    )
     parser.add_argument("--json", metavar="FILE", help="write every measurement to a file; - for standard output")
 
 
@@ -25,10 +32,12 @@ def execute(namespace: argparse.Namespace) -> int:
     """
     target = JsonOutput(namespace.json)
     sizes = rounds.QUICK if namespace.quick else rounds.FULL
-    measured = run_loop(rounds.measure(sizes, nginx=servers.find_nginx(), progress=show_progress))
+    others = rounds.Others(servers.find_nginx(), servers.find_litellm(), servers.find_portkey())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    measured = run_loop(rounds.measure(sizes, others, progress=show_progress))
     show_progress("")
     judged = verdicts(measured)
-    target.write(report.as_json(measured, judged))
+    target.write(report.as_json(measured, judged, servers.versions(others.nginx, others.litellm, others.portkey)))
     if not target.replaces_tables:
         tables = (report.loads_table, report.screen_table, report.journal_table)
         print(report.goals_table(judged), *(table(measured) for table in tables), sep="\n\n")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.perf.clients import Client, connected, finished
+from benchmarks.perf.metering import Meter, scraping
 from benchmarks.perf.target import Target
 
 
@@ -22,6 +23,8 @@ class Load:
     p50_ms: float
     p90_ms: float
     p99_ms: float
+    cpu_us: float | None = None
+    """Processor time of all the target's processes for each request; None where it isn't measured."""
 
 
 async def put_load(target: Target, clients: int, *, warm_s: float, measure_s: float) -> Load:
@@ -29,15 +32,17 @@ async def put_load(target: Target, clients: int, *, warm_s: float, measure_s: fl
 
     Raises: PerfError: it can't be reached, or answered anything but 200.
     """
-    async with connected(target, clients, _Looping) as opened:
+    async with connected(target, clients, _Looping) as opened, scraping(target):
+        meter = Meter(target, lambda: sum(client.answered for client in opened), warm_s, warm_s + measure_s)
         begin = time.monotonic() + warm_s
         span = _Span(begin, begin + measure_s)
         for client in opened:
             client.start(span)
         await finished(target, opened, warm_s + measure_s)
+        cpu_us = meter.each_us()
     taken = sorted(seconds for client in opened for seconds in client.taken_s)
     p50, p90, p99 = (percentile(taken, share) * 1e3 for share in (0.5, 0.9, 0.99))
-    return Load(target.name, clients, len(taken), len(taken) / measure_s, p50, p90, p99)
+    return Load(target.name, clients, len(taken), len(taken) / measure_s, p50, p90, p99, cpu_us)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -58,6 +63,8 @@ class _Looping(Client):
         super().__init__(name, request)
         self.taken_s = array("d")
         """Of each request that was answered while measuring."""
+        self.answered = 0
+        """Requests in all."""
         self._span = _Span(0.0, 0.0)
         self._sent_at = 0.0
 
@@ -67,6 +74,7 @@ class _Looping(Client):
 
     def on_message_complete(self) -> None:
         now = time.monotonic()
+        self.answered += 1
         if not self.parser.should_keep_alive():
             self.fail("doesn't keep connections")
             return

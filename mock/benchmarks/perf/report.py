@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import median
 
@@ -12,7 +12,7 @@ import msgspec
 
 from benchmarks.perf.fleet import Answered
 from benchmarks.perf.load import Load
-from benchmarks.perf.rounds import Measured, Round
+from benchmarks.perf.rounds import Measured, Round, Unmeasured
 from benchmarks.perf.screen import Started
 from benchmarks.perf.seeking import Indexed, Sought
 from benchmarks.perf.streams import Streamed
@@ -21,7 +21,8 @@ from benchmarks.perf.verdicts import Verdict
 from hivemind.text.humanise import plural
 from hivemind_mock.bench.main import format_table
 
-_TARGETS = ("direct", "hivemind", "nginx", "not recording", "recording", "no screen", "screen", "unread")
+_OTHERS = ("nginx", "portkey", "litellm")
+_TARGETS = ("direct", "hivemind", *_OTHERS, "not recording", "recording", "no screen", "screen", "unread")
 
 
 def goals_table(verdicts: Sequence[Verdict]) -> str:
@@ -38,7 +39,10 @@ def loads_table(rounds: Sequence[Round]) -> str:
             if isinstance(seen, Load | Streamed):
                 groups.setdefault((_kind(seen), seen.target), []).append(seen)
     rows = [(kind, target, *_medians(groups[kind, target])) for kind, target in sorted(groups, key=_in_order)]
-    return format_table([("load", "", "p50 ms", "p90 ms", "p99 ms", "worst ms", "per s"), *rows], left=2)
+    unmeasured = sorted({seen for one in rounds for seen in one.measured if isinstance(seen, Unmeasured)}, key=repr)
+    words = "".join(f"\n{each.target}, {each.load}: {each.why}" for each in unmeasured)
+    head = ("load", "", "p50 ms", "p90 ms", "p99 ms", "worst ms", "per s", "CPU us")
+    return format_table([head, *rows], left=2) + words
 
 
 def screen_table(rounds: Sequence[Round]) -> str:
@@ -81,12 +85,13 @@ def journal_table(rounds: Sequence[Round]) -> str:
     return "\n\n".join(parts)
 
 
-def as_json(rounds: Sequence[Round], verdicts: Sequence[Verdict]) -> bytes:
+def as_json(rounds: Sequence[Round], verdicts: Sequence[Verdict], versions: Mapping[str, str]) -> bytes:
     """The goals, every single measurement, and what they were made with."""
     found = {
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
         "processors": os.cpu_count(),
+        "programs": versions,
         "goals": [asdict(one) for one in verdicts],
         "rounds": [[{"load": _kind(seen), **asdict(seen)} for seen in one.measured] for one in rounds],
     }
@@ -107,22 +112,26 @@ def _kind(seen: Measured) -> str:
             return seen.kind
         case Indexed():
             return "index"
+        case Unmeasured():
+            return seen.load
 
 
 def _in_order(group: tuple[str, str]) -> tuple[bool, int, int]:
     """Streams last; within a kind of load the target that was direct first."""
     number, noun = group[0].split()
-    return noun.startswith("stream"), int(number), _TARGETS.index(group[1])
+    return noun.startswith("stream"), int(number.replace(",", "")), _TARGETS.index(group[1])
 
 
 def _medians(group: Sequence[Load | Streamed]) -> tuple[str, ...]:
     shares = [median(values) for values in zip(*((one.p50_ms, one.p90_ms, one.p99_ms) for one in group), strict=True)]
     worst = [one.worst_ms for one in group if isinstance(one, Streamed)]
     per_s = [one.per_s for one in group if isinstance(one, Load)]
+    cpu_us = [one.cpu_us for one in group if one.cpu_us is not None]
     return (
         *(f"{share:.2f}" for share in shares),
         f"{max(worst):.2f}" if worst else "-",
         f"{median(per_s):,.0f}" if per_s else "-",
+        f"{median(cpu_us):,.1f}" if cpu_us else "-",
     )
 
 

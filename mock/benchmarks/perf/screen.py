@@ -18,7 +18,7 @@ from benchmarks.perf.target import PerfError, Target
 from benchmarks.perf.terminal import PROGRAM, Held, hivemind_tui, in_terminal
 from benchmarks.perf.wire import Pace
 
-CLIENTS = (1, 16)
+CLIENTS = (1, 16, 128)
 _COMPLETE = re.compile(rb"HiveMind.*quit", re.DOTALL)
 """The header and the footer, which is painted last."""
 
@@ -31,8 +31,11 @@ class ScreenSizes:
     pace: Pace
     skip: int
     """Events at the start of each stream that don't count, while other streams are still being opened."""
+    unread: int
+    """Streams while nobody reads the terminal."""
+    stream_rounds: int
+    """With and without a screen, in turns, as are the others."""
     rounds: int
-    """With and without a screen, in turns."""
     warm_s: float
     measure_s: float
     agents: int
@@ -49,24 +52,27 @@ class Started:
     """From starting the process to the whole frame's being read."""
 
 
-async def measure_unread(behind: Target, proxied: Target, sizes: ScreenSizes) -> list[Streamed]:
-    """The same streams through the proxy alone (`no screen`), with a control room whose terminal reads (`screen`), and
-    with one whose terminal takes nothing from the first event to the last (`unread`).
+async def measure_unread(behind: Target, proxied: Target, sizes: ScreenSizes) -> list[list[Streamed]]:
+    """The same streams through the proxy alone (`no screen`) and with a control room whose terminal reads (`screen`),
+    in turns: a list for each round. At last with one whose terminal takes nothing from the first event to the last
+    (`unread`).
 
     Raises: PerfError.
     """
-    alone = Target("no screen", proxied.url, proxied.prefix)
-    found = [await read_streams(alone, sizes.streams, sizes.pace, skip=sizes.skip)]
+    rounds = []
     async with hivemind_tui(behind) as (screen, terminal):
-        found.append(await read_streams(screen, sizes.streams, sizes.pace, skip=sizes.skip))
+        both = [replace(proxied, name="no screen"), screen]
+        for number in range(sizes.stream_rounds):
+            turn = both if number % 2 == 0 else both[::-1]
+            rounds.append([await read_streams(each, sizes.streams, sizes.pace, skip=sizes.skip) for each in turn])
         terminal.pause()
-        unread = Target("unread", screen.url, screen.prefix)
-        found.append(await read_streams(unread, sizes.streams, sizes.pace, skip=sizes.skip))
+        unread = replace(screen, name="unread")
+        rounds.append([await read_streams(unread, sizes.unread, sizes.pace, skip=sizes.skip)])
         terminal.resume()
         terminal.process.terminate()
         if code := await terminal.ended():
             raise PerfError(f"hivemind-tui ended with {code}")
-    return found
+    return rounds
 
 
 async def measure_beside(

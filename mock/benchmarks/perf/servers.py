@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -16,12 +18,23 @@ from typing import IO
 from benchmarks.paths import environment
 from benchmarks.perf.target import PerfError, Target
 from benchmarks.perf.upstream import READY
+from benchmarks.perf.wire import KEY, MODEL
+from hivemind import __version__
 
 _START_S = 30.0
+_LITELLM_START_S = 120.0
 _STOP_S = 5.0
 _PROXY_READY = "hivemind: ready on "
 _PROXY = "import sys; from hivemind.cli.main import main; sys.exit(main())"
-_UNLIMITED = ("--max-concurrency", "0", "--rpm", "0", "--tpm", "0")
+UNLIMITED = ("--max-concurrency", "0", "--rpm", "0", "--tpm", "0", "--budget.tokens", "1000000000000")
+"""No limits that hold anything up, but a budget of each agent's that is counted."""
+_LITELLM = f"""\
+model_list:
+  - model_name: {MODEL}
+    litellm_params: {{{{model: anthropic/{MODEL}, api_base: "{{url}}", api_key: {KEY}}}}}
+general_settings: {{{{master_key: {KEY}, dangerously_permit_weak_or_unset_master_key: true}}}}
+"""
+_PORTKEY_HEADERS = "x-portkey-provider: anthropic\r\nx-portkey-custom-host: {url}/v1\r\n"
 _NGINX_CONF = """\
 daemon off;
 master_process off;
@@ -61,20 +74,21 @@ async def upstream() -> AsyncIterator[Target]:
     Raises: PerfError.
     """
     argv = (sys.executable, "-m", "benchmarks.perf.upstream")
-    async with _told(argv, READY) as url:
+    async with _told(argv, READY) as (url, _):
         yield Target("direct", url)
 
 
 @asynccontextmanager
 async def hivemind(behind: Target, name: str = "hivemind", *flags: str) -> AsyncIterator[Target]:
-    """`hivemind proxy` with no limits of its own; each client is an agent. What it keeps goes with it.
+    """`hivemind proxy` as it is by default, with a journal, and with a budget of each agent's; each client is an agent.
+    What it keeps goes with it.
 
     Raises: PerfError.
     """
     place = ("--upstream", behind.url, "--port", "0", "--state-dir", "state")
-    argv = (sys.executable, "-c", _PROXY, "proxy", *place, *_UNLIMITED, *flags)
-    async with _told(argv, _PROXY_READY) as url:
-        yield Target(name, url, "/agent/perf-{}")
+    argv = (sys.executable, "-c", _PROXY, "proxy", *place, *UNLIMITED, *flags)
+    async with _told(argv, _PROXY_READY) as (url, pid):
+        yield Target(name, url, "/agent/perf-{}", pid=pid, has_metrics=True)
 
 
 def find_nginx() -> str | None:
@@ -90,14 +104,76 @@ async def nginx(program: str, behind: Target) -> AsyncIterator[Target]:
     """
     with tempfile.TemporaryDirectory(prefix="hivemind-perf-") as folder:
         port = _free_port()
-        conf = _written(folder, _NGINX_CONF.format(folder=folder, upstream=behind.authority, port=port))
+        conf = _written(folder, "nginx.conf", _NGINX_CONF.format(folder=folder, upstream=behind.authority, port=port))
         async with _running((program, "-p", folder, "-e", "stderr", "-c", conf), folder) as (process, errors):
-            await _until_open(process, port, errors)
-            yield Target("nginx", f"http://127.0.0.1:{port}")
+            await _until_open("nginx", process, port, errors)
+            yield Target("nginx", f"http://127.0.0.1:{port}", pid=process.pid)
 
 
 @asynccontextmanager
-async def _told(argv: Sequence[str], ready: str) -> AsyncIterator[str]:
+async def litellm(program: str, behind: Target) -> AsyncIterator[Target]:
+    """LiteLLM's proxy as its documentation starts it. Raises: PerfError."""
+    async with litellm_with(program, _LITELLM.format(url=behind.url)) as target:
+        yield target
+
+
+@asynccontextmanager
+async def litellm_with(program: str, config: str) -> AsyncIterator[Target]:
+    """LiteLLM's proxy with a configuration. Raises: PerfError."""
+    with tempfile.TemporaryDirectory(prefix="hivemind-perf-") as folder:
+        port = _free_port()
+        path = _written(folder, "config.yaml", config)
+        argv = (program, "--config", path, "--host", "127.0.0.1", "--port", str(port))
+        async with _running(argv, folder, stdout=asyncio.subprocess.DEVNULL) as (process, errors):
+            await _until_open("LiteLLM", process, port, errors, _LITELLM_START_S)
+            yield Target("litellm", f"http://127.0.0.1:{port}", pid=process.pid)
+
+
+@asynccontextmanager
+async def portkey(program: str, behind: Target) -> AsyncIterator[Target]:
+    """Portkey's gateway; `program` is the script in its package. Raises: PerfError."""
+    with tempfile.TemporaryDirectory(prefix="hivemind-perf-") as folder:
+        port = _free_port()
+        argv = ("node", program, f"--port={port}", "--headless")
+        async with _running(argv, folder, stdout=asyncio.subprocess.DEVNULL) as (process, errors):
+            await _until_open("Portkey", process, port, errors)
+            headers = _PORTKEY_HEADERS.format(url=behind.url)
+            yield Target("portkey", f"http://127.0.0.1:{port}", headers=headers, pid=process.pid)
+
+
+def versions(nginx: str | None, litellm: str | None, portkey: str | None) -> dict[str, str]:
+    """Return the version of each program that there is."""
+    found = {"hivemind": __version__}
+    if nginx is not None:
+        found["nginx"] = _version(subprocess.run((nginx, "-v"), capture_output=True, check=False).stderr)
+    if litellm is not None:
+        found["litellm"] = _version(subprocess.run((litellm, "--version"), capture_output=True, check=False).stdout)
+    if portkey is not None:
+        package = (Path(portkey).parents[1] / "package.json").read_bytes()
+        found["portkey"] = _version(package.partition(b'"version"')[2])
+    return found
+
+
+def _version(text: bytes) -> str:
+    number = re.search(rb"\d+(\.\d+)+", text)
+    return number[0].decode() if number else "?"
+
+
+def find_litellm() -> str | None:
+    """The program that `LITELLM` names, or that is on the path."""
+    return os.environ.get("LITELLM") or shutil.which("litellm")
+
+
+def find_portkey() -> str | None:
+    """The script of `@portkey-ai/gateway` that `PORTKEY` names, or of the package in this folder's `node_modules`."""
+    if shutil.which("node") is None:
+        return None
+    installed = Path("node_modules/@portkey-ai/gateway/build/start-server.js")
+    return os.environ.get("PORTKEY") or (str(installed.absolute()) if installed.exists() else None)
+
+
+@asynccontextmanager
+async def _told(argv: Sequence[str], ready: str) -> AsyncIterator[tuple[str, int]]:
     """A program that says on a line where it serves."""
     with tempfile.TemporaryDirectory(prefix="hivemind-perf-") as folder:
         async with _running(argv, folder) as (process, errors):
@@ -109,18 +185,20 @@ async def _told(argv: Sequence[str], ready: str) -> AsyncIterator[str]:
             text = line.decode()
             if not text.startswith(ready):
                 raise PerfError(f"a server to measure didn't start{_last_words(errors)}")
-            yield text.removeprefix(ready).split()[0]
+            yield text.removeprefix(ready).split()[0], process.pid
 
 
 @asynccontextmanager
-async def _running(argv: Sequence[str], folder: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, IO[bytes]]]:
+async def _running(
+    argv: Sequence[str], folder: str, stdout: int = asyncio.subprocess.PIPE
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, IO[bytes]]]:
     """A child without the user's settings, and what it says on standard error."""
     environ = {name: value for name, value in environment().items() if not name.startswith("HIVEMIND_")}
     with tempfile.TemporaryFile() as errors:
         process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=stdout,
             stderr=errors,
             cwd=folder,
             env=environ,
@@ -142,19 +220,21 @@ async def _stopped(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-async def _until_open(process: asyncio.subprocess.Process, port: int, errors: IO[bytes]) -> None:
+async def _until_open(
+    name: str, process: asyncio.subprocess.Process, port: int, errors: IO[bytes], within_s: float = _START_S
+) -> None:
     loop = asyncio.get_running_loop()
-    latest = loop.time() + _START_S
+    latest = loop.time() + within_s
     while process.returncode is None and loop.time() < latest:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.02)
             continue
         writer.close()
         await writer.wait_closed()
         return
-    raise PerfError(f"nginx didn't start{_last_words(errors)}")
+    raise PerfError(f"{name} didn't start{_last_words(errors)}")
 
 
 def _last_words(errors: IO[bytes]) -> str:
@@ -164,8 +244,8 @@ def _last_words(errors: IO[bytes]) -> str:
     return f": {said[-1]}" if said else ""
 
 
-def _written(folder: str, conf: str) -> str:
-    path = Path(folder, "nginx.conf")
+def _written(folder: str, name: str, conf: str) -> str:
+    path = Path(folder, name)
     path.write_text(conf)
     return str(path)
 

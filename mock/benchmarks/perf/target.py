@@ -21,6 +21,12 @@ class Target:
     """Scheme, host and port."""
     prefix: str = ""
     """Goes before a request's path; `{}` is the client's number."""
+    headers: str = ""
+    """Header lines of its own, each with its end."""
+    pid: int | None = None
+    """Of the process whose use of processors is measured, with its descendants; None: it isn't."""
+    has_metrics: bool = False
+    """At `/metrics`, which are read meanwhile."""
 
     @property
     def address(self) -> tuple[str, int]:

@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.perf.clients import PATIENCE_S
+from benchmarks.perf.servers import UNLIMITED
 from benchmarks.perf.target import PerfError, Target
 
 PROGRAM = "import sys; from hivemind_tui.program.main import main; sys.exit(main())"
-_UNLIMITED = ("--max-concurrency", "0", "--rpm", "0", "--tpm", "0")
 _ROWS, _COLUMNS = 45, 160
 _ADDRESS = re.compile(rb"(http://127\.0\.0\.1:\d+)/agent/")
 _KEPT = 1 << 20
@@ -162,13 +162,14 @@ async def in_terminal(program: str, flags: Sequence[str]) -> AsyncIterator[Termi
 
 @asynccontextmanager
 async def hivemind_tui(behind: Target, program: str = PROGRAM) -> AsyncIterator[tuple[Target, Terminal]]:
-    """The proxy with its control room, and no limits of its own; each client is an agent. `program` is Python.
+    """As :func:`.servers.hivemind`, with the control room in the proxy's process. `program` is Python.
 
     Raises: PerfError.
     """
-    async with in_terminal(program, ("--upstream", behind.url, "--port", "0", *_UNLIMITED)) as terminal:
+    async with in_terminal(program, ("--upstream", behind.url, "--port", "0", *UNLIMITED)) as terminal:
         address = (await terminal.until(_ADDRESS))[1]
-        yield Target("screen", address.decode(), "/agent/perf-{}"), terminal
+        pid = terminal.process.pid
+        yield Target("screen", address.decode(), "/agent/perf-{}", pid=pid, has_metrics=True), terminal
 
 
 def _held(target: str, report: bytes) -> Held:

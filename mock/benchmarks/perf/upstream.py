@@ -1,7 +1,7 @@
 """The server behind what is measured: it does nearly nothing, so that it is never what is slow.
 
 A program of its own: `python -m benchmarks.perf.upstream` serves on a free port until it is killed, and says where
-on standard output. Every request gets the same small reply, or the stream that its query asks for.
+on standard output. Every request gets the same small reply, or the stream that its prompt asks for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Answering(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._parser = httptools.HttpRequestParser(self)
-        self._target = b""
+        self._body = b""
         self._stream: _Stream | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -41,12 +41,12 @@ class Answering(asyncio.Protocol):
         if self._stream is not None:
             self._stream.stop()
 
-    def on_url(self, url: bytes) -> None:
-        self._target += url
+    def on_body(self, body: bytes) -> None:
+        self._body += body
 
     def on_message_complete(self) -> None:
-        target, self._target = self._target, b""
-        pace = wire.Pace.of(target)
+        body, self._body = self._body, b""
+        pace = wire.Pace.of(body)
         if pace is None:
             self._transport.write(_REPLY)
         else:

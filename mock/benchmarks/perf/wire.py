@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from benchmarks.perf.target import Target
+
 PATH = "/v1/messages"
+MODEL = "perf"
+KEY = "sk-perf"
 _PROMPT = (
     "Say in one paragraph what a reverse proxy does, and when a program would want to have one in front of it. " * 2
 )
@@ -17,54 +20,53 @@ _MESSAGE: dict[str, object] = {
     "id": "msg_01PerfPerfPerfPerfPerfPe",
     "type": "message",
     "role": "assistant",
-    "model": "perf",
+    "model": MODEL,
     "content": [],
     "stop_reason": None,
     "stop_sequence": None,
     "usage": {"input_tokens": 40, "output_tokens": 1},
 }
-_STAMP = re.compile(rb'"text":"(\d+) (\d+)"')
+_STAMP = re.compile(rb'"text": ?"(\d+) (\d+)"')
+_PACE = re.compile(rb"events=(\d+) every_us=(\d+) ")
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """A stream: how many events, and the time between two of them. It travels in the query."""
+    """A stream: how many events, and the time between two of them. It travels in the prompt, which every gateway passes
+    on as it is."""
 
     events: int
     every_s: float
 
     @property
-    def query(self) -> str:
-        return f"?events={self.events}&every_us={round(self.every_s * 1e6)}"
+    def asked(self) -> str:
+        return f"events={self.events} every_us={round(self.every_s * 1e6)} "
 
     @classmethod
-    def of(cls, target: bytes) -> Pace | None:
-        """What a request's target asks for; None: a whole reply."""
-        if b"?" not in target:
-            return None
-        query = parse_qs(urlsplit(target).query)
-        if b"events" not in query:
-            return None
-        return cls(int(query[b"events"][0]), int(query[b"every_us"][0]) / 1e6)
+    def of(cls, body: bytes) -> Pace | None:
+        """What a request's body asks for; None: a whole reply."""
+        found = _PACE.search(body)
+        return None if found is None else cls(int(found[1]), int(found[2]) / 1e6)
 
 
-def request(host: str, prefix: str, pace: Pace | None = None) -> bytes:
-    """A request of about 300 bytes of JSON, with the headers that matter to a proxy, for a path behind `prefix`."""
+def request(target: Target, number: int, pace: Pace | None = None) -> bytes:
+    """A request of about 300 bytes of JSON, with the headers that matter to a proxy, by the client of that number."""
     asked = {
-        "model": "perf",
+        "model": MODEL,
         "max_tokens": 256,
         "stream": pace is not None,
-        "messages": [{"role": "user", "content": _PROMPT}],
+        "messages": [{"role": "user", "content": (pace.asked if pace else "") + _PROMPT}],
     }
     body = msgspec.json.encode(asked)
     head = (
-        f"POST {prefix}{PATH}{pace.query if pace else ''} HTTP/1.1\r\n"
-        f"host: {host}\r\n"
+        f"POST {target.prefix.format(number)}{PATH} HTTP/1.1\r\n"
+        f"host: {target.authority}\r\n"
         "user-agent: hivemind-perf\r\n"
         "accept: application/json\r\n"
         "content-type: application/json\r\n"
         "anthropic-version: 2023-06-01\r\n"
-        "x-api-key: perf\r\n"
+        f"x-api-key: {KEY}\r\n"
+        f"{target.headers}"
         f"content-length: {len(body)}\r\n\r\n"
     )
     return head.encode() + body
