@@ -79,11 +79,7 @@ class Checkpointer:
             ev.Commanded: self._commanded,
             ev.AgentBegan: self._began,
             ev.AgentEnded: self._ended,
-            ev.Granted: lambda event: self._stops.pop(event.agent, None),
             ev.Refused: self._refused,
-            ev.Finished: self._released,
-            ev.Abandoned: self._released,
-            ev.AttemptFailed: self._released,
         }
 
     def remember(self, call: Call) -> None:
@@ -188,6 +184,13 @@ class Checkpointer:
             # Later by a millisecond at least, so that no two checkpoints have the same name.
             self._latest = at = max(self._wall(), self._latest + 0.001)
             self._stops[agent] = _Stop(agent, checkpoint_name(agent, at), reason, why, at)
+            # Not earlier, because these events come with every request.
+            self._engine.watched |= {
+                ev.Granted: lambda event: self._stops.pop(event.agent, None),
+                ev.Finished: self._released,
+                ev.Abandoned: self._released,
+                ev.AttemptFailed: self._released,
+            }
             if len(self._stops) > STOPS_KNOWN:
                 del self._stops[next(iter(self._stops))]
         self._schedule(self._stops[agent])

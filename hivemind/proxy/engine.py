@@ -270,17 +270,19 @@ class Engine:
                 if watcher is not None:
                     watcher(event)
             events.clear()
-        for ticket in scheduler.decisions:
-            tag = ticket.tag
-            if isinstance(tag, asyncio.Future):
-                if not tag.done():
-                    tag.set_result(None)
-            elif ticket.refusal is not None and ticket.state is TicketState.IN_FLIGHT and callable(tag):
-                tag()
-        scheduler.decisions.clear()
-        if self.ledger is not None:
-            self.ledger.look()
-        at = scheduler.wake_at()
+        if scheduler.decisions:
+            for ticket in scheduler.decisions:
+                tag = ticket.tag
+                if isinstance(tag, asyncio.Future):
+                    if not tag.done():
+                        tag.set_result(None)
+                elif ticket.refusal is not None and ticket.state is TicketState.IN_FLIGHT and callable(tag):
+                    tag()
+            scheduler.decisions.clear()
+        ledger = self.ledger
+        if ledger is not None and ledger.timer is None:
+            ledger.look()
+        at = scheduler.timers.next_at
         if at != self._wake_at:
             self._set_wake(at)
 

@@ -40,17 +40,14 @@ class Timers:
     """
 
     def __init__(self) -> None:
+        self.next_at: float | None = None
+        """When the earliest timer is due; None: there is none."""
         self._heap: list[tuple[float, int, Subject]] = []
         self._many = FEW
         self._numbers = 0
 
     def __len__(self) -> int:
         return len(self._heap)
-
-    @property
-    def next_at(self) -> float | None:
-        """When the earliest timer is due; None: there is none."""
-        return self._heap[0][0] if self._heap else None
 
     def set(self, at: float, subject: Subject) -> None:
         """Wake at this moment; infinity is never."""
@@ -59,12 +56,17 @@ class Timers:
             heappush(self._heap, (at, self._numbers, subject))
             if len(self._heap) > self._many:
                 self._tidy()
+            self._look()
 
     def due(self, now: float) -> Iterator[tuple[float, Subject]]:
         """Yield the timers that are due, including ones set meanwhile."""
         while self._heap and self._heap[0][0] <= now:
             at, _, subject = heappop(self._heap)
+            self._look()
             yield at, subject
+
+    def _look(self) -> None:
+        self.next_at = self._heap[0][0] if self._heap else None
 
     def _tidy(self) -> None:
         self._heap = [timer for timer in self._heap if _matters(timer[0], timer[2])]
@@ -332,8 +334,10 @@ class Dispatcher:
     @property
     def queue_full(self) -> bool:
         """Whether as many tickets wait as may."""
-        waiting = sum(lane.queue.waiting + len(lane.backing_off) for lane in self.lanes.values())
-        return waiting >= self.config.queue.max_depth
+        left = self.config.queue.max_depth
+        for lane in self.lanes.values():
+            left -= lane.queue.waiting + len(lane.backing_off)
+        return left <= 0
 
     def refuse(self, ticket: Ticket, refusal: Refusal, now: float) -> None:
         """Refuse a ticket that waits or has just come."""

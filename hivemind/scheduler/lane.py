@@ -27,6 +27,7 @@ UNPROVEN_KEPT = 32
 """Of these, lanes whose credential no provider has accepted so far. Made-up ones come as fast as they can be refused,
 and mustn't displace what was learned of real ones."""
 
+_CLOSED, _OPEN = CircuitState.CLOSED, CircuitState.OPEN
 _INNOCENT = frozenset({FailureKind.QUOTA, FailureKind.CLIENT_ERROR})
 """Failures that say nothing about congestion."""
 _REFUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.QUOTA})
@@ -112,14 +113,16 @@ class Lane:
         """Return how long the rate windows hold the ticket, 0 for not at all."""
         if not self.settings.rate_windows:
             return 0.0
-        return self.allowance(ticket.request.family).delay_s(now, ticket)
+        allowance = self.allowance(ticket.request.family)
+        return allowance.delay_s(now, ticket) if allowance.windows else 0.0
 
     def closed_until(self, now: float) -> float | None:
         """Return None if the lane admits a ticket, else when to check again (inf: when something happens)."""
         if now < self.paused_until:
             return self.paused_until
-        if self.settings.backpressure and not self.circuit.admits():
-            return self.circuit.reopens_at or math.inf
+        circuit = self.circuit
+        if circuit.state is not _CLOSED and self.settings.backpressure and not circuit.admits():
+            return circuit.reopens_at or math.inf
         if not self.gate.free:
             self.aimd.gate_full()
             return math.inf
@@ -130,7 +133,7 @@ class Lane:
     def circuit_refusal(self, ticket: Ticket, now: float) -> Refusal | None:
         """Return why an open circuit refuses the ticket; None: it may wait until the circuit is tried again."""
         circuit = self.circuit
-        if circuit.state is not CircuitState.OPEN or not self.settings.backpressure:
+        if circuit.state is not _OPEN or not self.settings.backpressure:
             return None
         reopens_at = circuit.reopens_at
         refuses = circuit.forced == "open" or circuit.config.when_open == "refuse"
@@ -141,14 +144,15 @@ class Lane:
 
     def enter(self, ticket: Ticket, now: float) -> None:
         """Take a slot and the rate windows' reservations for the ticket."""
-        self.gate.enter()
+        gate, circuit = self.gate, self.circuit
+        gate.enter()
         if self.total is not None:
             self.total.enter()
-        if not self.gate.free:
+        if gate.active + 1 > gate.limit:
             self.aimd.gate_full()
-        if self.settings.backpressure:
-            self.circuit.lease(ticket.id)
-        ticket.epoch = self.circuit.epoch
+        if circuit.state is not _CLOSED and self.settings.backpressure:
+            circuit.lease(ticket.id)
+        ticket.epoch = circuit.epoch
         ticket.reservation = self.allowance(ticket.request.family).take(now, ticket)
         if self._staggered:
             self._staggered -= 1
@@ -159,7 +163,8 @@ class Lane:
         self.gate.leave()
         if self.total is not None:
             self.total.leave()
-        self.circuit.return_lease(ticket.id)
+        if self.circuit.state is not _CLOSED:
+            self.circuit.return_lease(ticket.id)
         held_s = now - ticket.granted_at
         self.hold_s = held_s if self.hold_s is None else self.hold_s + LATEST_WEIGHT * (held_s - self.hold_s)
 
@@ -187,8 +192,9 @@ class Lane:
             self._doubted.add((reading.kind, absurd))
             self._emit(ev.ResetDoubted(now, self.key, family, reading.kind, reset_in_s, absurd))
 
-    def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> None:
-        """Count a first content: a latency sample for AIMD, a success for the circuit."""
+    def succeeded(self, now: float, ticket: Ticket, ttft_s: float) -> bool:
+        """Count a first content: a latency sample for AIMD, a success for the circuit. Return whether that may have
+        made room."""
         self.proven = True
         if self.allowances[ticket.request.family].doubtful:
             for window, charge in ticket.reservation or ():
@@ -196,12 +202,15 @@ class Lane:
                     window.stated.probe_answered()
         self.retries.note(ok=True)
         if not self.settings.backpressure:
-            return
+            return False
         before = self.aimd.level
-        if self.aimd.sample(now, ttft_s, ticket.granted_at):
+        changed = self.aimd.sample(now, ttft_s, ticket.granted_at)
+        if changed:
             self.push_level(now, "grow" if self.aimd.level > before else "latency")
         if self.circuit.report(now, ticket.id, ticket.epoch, ok=True):
             self.report_circuit(now, "probe succeeded")
+            changed = True
+        return changed
 
     def failed(self, now: float, ticket: Ticket, failure: Failure) -> bool:
         """Count a failed attempt. Return whether that opened the circuit."""

@@ -89,7 +89,8 @@ class Ledger:
         for account in agent.accounts:
             account.in_flight += 1
             account.reserved_tokens += tokens
-            account.reserved_dollars += dollars
+            if dollars:
+                account.reserved_dollars += dollars
         held: list[Agent] = []
         for account in agent.limits:
             if account.full and not account.shut:
@@ -104,7 +105,8 @@ class Ledger:
         for account in agent.accounts:
             account.in_flight -= 1
             account.reserved_tokens -= tokens
-            account.reserved_dollars -= dollars
+            if dollars:
+                account.reserved_dollars -= dollars
         ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
         self.unsaved.add(agent.name)
         if usage is None:
@@ -291,11 +293,13 @@ def check_budget(command: SetBudget) -> None:
 
 
 def _add(agent: Agent, amount: Spent) -> None:
+    tokens, dollars, unpriced = amount.tokens, amount.dollars, amount.unpriced
     for account in agent.accounts:
         ever = account.ever
-        ever.tokens += amount.tokens
-        ever.dollars += amount.dollars
-        ever.unpriced += amount.unpriced
+        ever.tokens += tokens
+        ever.dollars += dollars
+        if unpriced:
+            ever.unpriced += unpriced
 
 
 def _used_up(account: Account) -> Refusal:

@@ -19,6 +19,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler import persistence
 from hivemind.scheduler.accounts import POOL, Account, Period
 from hivemind.scheduler.admission.aimd import Gate
+from hivemind.scheduler.admission.circuit import CircuitState
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, Dispatcher
@@ -63,12 +64,17 @@ class Scheduler(Dispatcher):
         """Take a request. Its ticket may be in flight already, wait, or be refused (see its state and refusal)."""
         lane = self.lanes[request.lane]
         lane.used_at = now
-        crowded = self.agents.too_many_with(request.agent, request.parent, now)
-        for idle in self.agents.reap(now):
+        agents, name, parent = self.agents, request.agent, request.parent
+        crowded = self.config.max_agents > 0 and agents.too_many_with(name, parent, now)
+        for idle in agents.reap(now):
             self.ledger.set_aside(idle)
             for each in self.lanes.values():
                 each.forget(idle.name)
-        agent = Agent(request.agent, now) if crowded else self.meet(request.agent, now, request.parent)
+        agent = agents.get(name)
+        if crowded:
+            agent = Agent(name, now)
+        elif agent is None or (parent is not None and agent.parent is None):
+            agent = self.meet(name, now, parent)
         wait_s = self.config.queue.max_wait_s
         if request.patience_s is not None:
             wait_s = min(wait_s, request.patience_s)
@@ -81,7 +87,8 @@ class Scheduler(Dispatcher):
         agent.ended = False
         lane.retries.earn()
         self.events.append(ticket.arrived(now))
-        lane.poll_circuit(now)
+        if lane.circuit.state is not CircuitState.CLOSED:
+            lane.poll_circuit(now)
         refusal = TOO_MANY_AGENTS if crowded else self.refusal_on_arrival(lane, ticket, now)
         if refusal is None:
             if self.tasks:
@@ -116,8 +123,8 @@ class Scheduler(Dispatcher):
         began, headed_at = ticket.granted_at, ticket.headed_at
         ttft_s, headed_s = now - began, None if headed_at is None else headed_at - began
         self.events.append(ev.FirstContent(now, ticket.id, ticket.agent.name, lane.key, ttft_s, headed_s))
-        lane.succeeded(now, ticket, ttft_s)
-        self.pump(lane, now)
+        if lane.succeeded(now, ticket, ttft_s):
+            self.pump(lane, now)
 
     def progress(self, now: float, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
         """Take a stream's progress; `so_far` is its known usage, which counts should the proxy die."""

@@ -78,7 +78,7 @@ class Usage:
     @property
     def total(self) -> int:
         """Input and output tokens."""
-        return self.total_input + self.output_tokens
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens + self.output_tokens
 
     @property
     def weighted(self) -> float:

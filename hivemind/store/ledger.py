@@ -27,7 +27,8 @@ class LedgerStore:
         self._scheduler = scheduler
         self._store = store
         self._wall = wall
-        self._timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        """Set while something waits to be written, which needs no further :meth:`look`."""
         kept, now = store.take(), self._loop.time()
         self._last = {run.agent: run for run in kept.runs}
         self._next_run = kept.next_run
@@ -40,8 +41,8 @@ class LedgerStore:
 
     def look(self) -> None:
         """Have what changed written soon, if anything did."""
-        if self._timer is None and (self._scheduler.has_unsaved or self._runs):
-            self._timer = self._loop.call_later(EVERY_S, self.flush)
+        if self.timer is None and (self._scheduler.has_unsaved or self._runs):
+            self.timer = self._loop.call_later(EVERY_S, self.flush)
 
     async def settled(self) -> None:
         """Wait until all that happened so far would survive a crash."""
@@ -79,9 +80,9 @@ class LedgerStore:
 
     def flush(self) -> None:
         """Hand what changed to the store now."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
         batch = self._take()
         if batch:
             self._store.put(batch)

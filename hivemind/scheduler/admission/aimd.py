@@ -78,19 +78,20 @@ class Aimd:
         """Take a latency sample (time to first token, for streams). Return whether the level changed."""
         if started_at < self._cut_at:
             return False
-        if len(self._samples) == self.config.window:
-            self._sum -= self._samples[0]
-        self._samples.append(latency_s)
+        samples, config = self._samples, self.config
+        if len(samples) == config.window:
+            self._sum -= samples[0]
+        samples.append(latency_s)
         self._sum += latency_s
-        mean = self._sum / len(self._samples)
-        if self.pinned or now - self._changed_at < max(self.config.update_interval_s, mean):
+        mean, since_s = self._sum / len(samples), now - self._changed_at
+        if since_s < config.update_interval_s or since_s < mean or self.pinned:
             return False
-        if mean > self.config.latency_target_s:
+        if mean > config.latency_target_s:
             # Latency alone doesn't impose a limit where none is configured.
             return not math.isinf(self.level) and self._cut(now, self.level)
         if not self._saturated or self.level >= self.ceiling:
             return False
-        self.level = min(self.ceiling, self.level + self.config.alpha)
+        self.level = min(self.ceiling, self.level + config.alpha)
         self._changed_at = now
         self._saturated = False
         return True

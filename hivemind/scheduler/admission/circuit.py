@@ -17,6 +17,9 @@ class CircuitState(Enum):
     HALF_OPEN = "half_open"
 
 
+_CLOSED = CircuitState.CLOSED
+
+
 class Circuit:
     """Closed, open, or half-open with a single leased probe.
 
@@ -72,22 +75,24 @@ class Circuit:
         """Take the result of an attempt granted in `epoch`. Return whether the state changed."""
         if epoch != self.epoch or self.forced is not None:
             return False
-        if self.state is CircuitState.HALF_OPEN:
-            if self._probe != ticket:
-                return False
-            self._enter(CircuitState.CLOSED if ok else CircuitState.OPEN)
-            self._opened_at = now
-            return True
-        if self.state is CircuitState.OPEN:
-            return False
+        if self.state is not _CLOSED:
+            return self._report_probe(now, ticket, ok)
         results, window = self._results, self.config.window
-        if len(results) == window:
-            self.errors -= not results[0]
+        if len(results) == window and not results[0]:
+            self.errors -= 1
         results.append(ok)
-        self.errors += not ok
-        if len(results) < window or self.errors / window < self.config.threshold:
+        if not ok:
+            self.errors += 1
+        if not self.errors or len(results) < window or self.errors / window < self.config.threshold:
             return False
         self._enter(CircuitState.OPEN)
+        self._opened_at = now
+        return True
+
+    def _report_probe(self, now: float, ticket: int, ok: bool) -> bool:
+        if self.state is not CircuitState.HALF_OPEN or self._probe != ticket:
+            return False
+        self._enter(CircuitState.CLOSED if ok else CircuitState.OPEN)
         self._opened_at = now
         return True
 

@@ -17,6 +17,7 @@ CHARS_PER_TOKEN = 4.0
 FIRST_OUTPUT = 256  # output tokens assumed of a model without a reply yet
 LEARNING_RATE = 0.2
 """Weight of each reply. The first few count for more in the length of answers: they are averaged with the prior."""
+_FIRST_FEW = round(1 / LEARNING_RATE) - 2
 _RATIO_RANGE = (0.5, 40.0)
 """Plausible characters per token; others are of requests whose text isn't in the body (threads, files by id)."""
 
@@ -31,7 +32,7 @@ class Estimator:
 
     def input_tokens(self, size_chars: int) -> int:
         """Return the tokens of a prompt of so many characters, at least one."""
-        return max(1, round(size_chars / self.chars_per_token))
+        return round(size_chars / self.chars_per_token) or 1
 
     def answer_tokens(self, max_output_tokens: int | None) -> int:
         """Return the tokens the answer will likely have; never more than the request allows."""
@@ -50,7 +51,7 @@ class Estimator:
     def learn_answer(self, output_tokens: int) -> None:
         """Learn from the length of one reply."""
         if output_tokens > 0:
-            rate = max(LEARNING_RATE, 1 / (self.learned + 2))
+            rate = LEARNING_RATE if self.learned >= _FIRST_FEW else 1 / (self.learned + 2)
             self.learned += 1
             self.output_tokens += rate * (output_tokens - self.output_tokens)
 
@@ -74,7 +75,9 @@ class Estimators:
     def learn(self, request: Request, usage: Usage) -> None:
         """Learn from a request's real usage."""
         general = self.models[request.model]
-        own = self._agents.setdefault(request.agent, {})
+        own = self._agents.get(request.agent)
+        if own is None:
+            own = self._agents[request.agent] = {}
         mine = own.get(request.model)
         if mine is None:
             mine = own[request.model] = Estimator(output_tokens=general.output_tokens)

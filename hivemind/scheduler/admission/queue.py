@@ -53,46 +53,48 @@ class LaneQueue:
 
     def push(self, ticket: Ticket, now: float) -> None:
         """Add a ticket (in state QUEUED)."""
-        share = self._join(ticket, now)
-        tally = share.tallies[ticket.priority]
+        share, tally = self._join(ticket, now)
+        priority, weight = ticket.priority, ticket.weight
         if not share.waiting:
             share.since, share.overdue = now, False
         if not tally.waiting:
-            tally.catch_up(self._levels[ticket.priority] - ticket.weight)
-        share.away = max(0, share.away - 1)
+            tally.catch_up(self._levels[priority] - weight)
+        if share.away:
+            share.away -= 1
         share.waiting += 1
         tally.waiting += 1
-        place = (ticket.request.family, ticket.priority)
+        place = (ticket.request.family, priority)
         if (band := self._bands.get(place)) is None:
             band = self._bands[place] = Band(*place)
-        if not self._counts[ticket.priority]:
-            self._unserved_since[ticket.priority] = now
-            self._passes[ticket.priority] = 0
+        if not self._counts[priority]:
+            self._unserved_since[priority] = now
+            self._passes[priority] = 0
         if (backlog := share.backlogs.get(place)) is None:
             backlog = share.backlogs[place] = Backlog(share)
         self._entries += 1
         if share.due_at == math.inf:
             self._look_at(share, share.since + OVERDUE_S)
         ticket.entry = self._entries
-        key = (not ticket.front, ticket.weight + ticket.arrived_at * TOKENS_PER_S, ticket.entry)
+        key = (not ticket.front, weight + ticket.arrived_at * TOKENS_PER_S, ticket.entry)
         heappush(backlog.heap, (key, ticket))
         backlog.waiting += 1
         band.waiting += 1
-        self._counts[ticket.priority] += 1
+        self._counts[priority] += 1
         self.waiting += 1
         if backlog.heap[0][1] is ticket:
             band.offer(backlog)
 
     def drop(self, ticket: Ticket) -> None:
         """Remove a ticket whose state is no longer QUEUED; its entries are skipped when they come up."""
-        place = (ticket.request.family, ticket.priority)
+        priority = ticket.priority
+        place = (ticket.request.family, priority)
         band = self._bands[place]
         band.waiting -= 1
-        self._counts[ticket.priority] -= 1
+        self._counts[priority] -= 1
         self.waiting -= 1
         share = self._shares[ticket.agent.name]
         share.waiting -= 1
-        share.tallies[ticket.priority].waiting -= 1
+        share.tallies[priority].waiting -= 1
         share.backlogs[place].leave()
         if not band.waiting:
             band.clear()
@@ -116,13 +118,15 @@ class LaneQueue:
         `delay_s` returns how long a ticket's rate windows hold it; `free` is the number of free slots. A family whose
         best ticket is held waits as a whole, so that small requests don't pass a large one by for ever.
         """
-        self._find_overdue(now)
+        if self._due and self._due[0][0] <= now:
+            self._find_overdue(now)
         held: set[str] = set()
         soonest = math.inf
-        for priority in self._classes(now):
+        bands = [band for band in self._bands.values() if band.waiting]
+        for priority in self._classes(bands, now):
             best: tuple[float, Key, Ticket] | None = None
-            for band in self._bands.values():
-                if band.priority is not priority or not band.waiting or band.family in held:
+            for band in bands:
+                if band.priority is not priority or band.family in held:
                     continue
                 head = band.head()
                 if head is None:
@@ -142,15 +146,13 @@ class LaneQueue:
         """Charge a ticket that was granted by its estimate, and note whose turn it was."""
         priority = ticket.served_as = ticket.priority
         ticket.shared = ticket.weight
-        share = self._join(ticket, now)
-        tally = share.tallies[priority]
+        share, tally = self._join(ticket, now)
         contended = self._counts[priority] > tally.waiting
         if contended and not share.overdue and tally.served > self._levels[priority]:
             self._levels[priority] = tally.served
         share.since, share.overdue = now, False
         if self.waiting:
-            for other in Priority:
-                self._passes[other] += 1
+            self._passes = [passes + 1 for passes in self._passes]
             self._passes[priority] = 0
             self._unserved_since[priority] = now
         tally.take(ticket.shared, now, contended=contended)
@@ -171,9 +173,8 @@ class LaneQueue:
         """Replace the estimate by what the ended attempt really used."""
         priority = ticket.served_as
         share = self._shares.get(ticket.agent.name)
-        if share is None or priority not in share.tallies:
+        if share is None or (tally := share.tallies.get(priority)) is None:
             return  # forgotten meanwhile
-        tally = share.tallies[priority]
         contended = self._counts[priority] > tally.waiting
         tally.settle(ticket.shared, weighted_tokens, self._levels[priority], now, contended=contended)
         if weighted_tokens:  # else it failed, or its client left
@@ -198,8 +199,9 @@ class LaneQueue:
     def upcoming(self, now: float, count: int) -> Iterator[Ticket]:
         """Yield the next tickets in the order in which they would be sent if no others came and every estimate were
         right, for people."""
-        for priority in self._classes(now):
-            bands = [band for band in self._bands.values() if band.priority is priority and band.waiting]
+        waiting = [band for band in self._bands.values() if band.waiting]
+        for priority in self._classes(waiting, now):
+            bands = [band for band in waiting if band.priority is priority]
             for ticket in islice(in_turn(bands), count):
                 count -= 1
                 yield ticket
@@ -210,15 +212,17 @@ class LaneQueue:
             for backlog in share.backlogs.values() if share.paused else ():
                 yield from (ticket for _, ticket in backlog.ascending())
 
-    def _join(self, ticket: Ticket, now: float) -> Share:
-        """Return the agent's share; a newcomer to the class begins at its level."""
+    def _join(self, ticket: Ticket, now: float) -> tuple[Share, Tally]:
+        """Return the agent's share, and its tally in the ticket's class; a newcomer to the class begins at its
+        level."""
         name, priority = ticket.agent.name, ticket.priority
         share = self._shares.get(name)
         if share is None:
             share = self._shares[name] = Share(now, paused=ticket.agent.held)
-        if priority not in share.tallies:
-            share.tallies[priority] = Tally(self._levels[priority])
-        return share
+        tally = share.tallies.get(priority)
+        if tally is None:
+            tally = share.tallies[priority] = Tally(self._levels[priority])
+        return share, tally
 
     def _awaited_s(self, best: tuple[float, Key, Ticket], free: float, now: float) -> float:
         """Return how long the best ticket waits for agents whose turn it would be, had they sent again already.
@@ -230,12 +234,16 @@ class LaneQueue:
         while answered and answered[0][0] <= now - AWAITED_S:
             answered.popleft()
         standing, _, ticket = best
-        rank = self._rank(ticket.priority, now)[0] if answered else 0
+        if standing < OVERDUE:
+            return 0.0
+        rank: int | None = None
         first = math.inf
         for at, share, priority, used in answered:
-            if share.waiting or not share.away or standing < OVERDUE:
+            if share.waiting or not share.away:
                 continue
-            if priority < rank or (priority == ticket.priority and share.tallies[priority].served + used < standing):
+            if rank is None:
+                rank = self._rank(ticket.priority, now)[0]
+            if priority < rank or (priority is ticket.priority and share.tallies[priority].served + used < standing):
                 first, free = min(first, at), free - 1
         return first + AWAITED_S - now if free < 1 and first < math.inf else 0.0
 
@@ -262,10 +270,11 @@ class LaneQueue:
             if backlog.heap:
                 self._bands[place].offer(backlog)
 
-    def _classes(self, now: float) -> list[Priority]:
-        """Return the classes in which tickets wait, most urgent now first."""
-        waiting = {band.priority for band in self._bands.values() if band.waiting}
-        return list(waiting) if len(waiting) < 2 else sorted(waiting, key=lambda priority: self._rank(priority, now))
+    def _classes(self, waiting: list[Band], now: float) -> list[Priority]:
+        """Return the classes of these bands, in which tickets wait, most urgent now first."""
+        if len(waiting) == 1:
+            return [waiting[0].priority]
+        return sorted({band.priority for band in waiting}, key=lambda priority: self._rank(priority, now))
 
     def _rank(self, priority: Priority, now: float) -> tuple[int, float]:
         if self._passes[priority] >= self._config.max_passes:

@@ -48,7 +48,8 @@ class Retries:
 
     def earn(self) -> None:
         """Credit an arrived request."""
-        self._balance = min(self.config.budget_reserve, self._balance + self.config.budget_ratio)
+        if self._balance < self.config.budget_reserve:
+            self._balance = min(self.config.budget_reserve, self._balance + self.config.budget_ratio)
 
     def spend(self, now: float) -> float:
         """Take one retry. Return the seconds to put it off for: 0 if the budget covers it, inf if it never will."""
