@@ -76,6 +76,7 @@ async def test_tasks(tmp_path: Path, golden: Golden) -> None:
 async def test_nobody_yet(tmp_path: Path) -> None:
     """A proxy that has seen nobody says so."""
     async with desk(tmp_path) as at:
+        at.proxy.proxy.snapshot()
         at.proxy.proxy.engine.world._agents.clear()
         assert await at.does("agents") == "no agent was seen yet\n"
         assert await at.does("agents --json") == "[]\n"
