@@ -32,6 +32,9 @@ STOPS_KNOWN = 4096
 TOTAL_LIMIT = 256 << 20
 """Bytes of all bodies together; beyond it the bodies of the least recently active agents are dropped."""
 AGENTS_LIMIT = 4096
+_FRESH_MOST = 64
+_FRESH_BYTES = 1 << 20
+"""Newest requests, and bytes of their bodies, that are entered at once."""
 _END = 64 << 10
 ANSWER_WITHIN_S = 4.0
 """Longest wait of a runner that reports the end of a process, for its checkpoint."""
@@ -306,9 +309,23 @@ class Conversations:
         self._newest: OrderedDict[str, Conversation] = OrderedDict()
         self._bodies: OrderedDict[str, int] = OrderedDict()
         """Lengths of the bodies that are kept."""
+        self._fresh: list[tuple[Call, float]] = []
+        """Requests that are still to be entered, and when they came."""
+        self._fresh_bytes = 0
 
     def keep(self, call: Call, at: float) -> None:
         """Keep an agent's newest request."""
+        self._fresh.append((call, at))
+        self._fresh_bytes += len(call.body)
+        if self._fresh_bytes > _FRESH_BYTES or len(self._fresh) >= _FRESH_MOST:
+            self._enter_fresh()
+
+    def _enter_fresh(self) -> None:
+        fresh, self._fresh, self._fresh_bytes = self._fresh, [], 0
+        for call, at in fresh:
+            self._enter(call, at)
+
+    def _enter(self, call: Call, at: float) -> None:
         agent, size = call.identity.agent, len(call.body)
         self._held -= self._bodies.pop(agent, 0)
         if size > self._limit:
@@ -326,13 +343,18 @@ class Conversations:
                 held.left_out = "others sent so much since that it wasn't held in memory any longer"
         self._newest.move_to_end(agent)
         if len(self._newest) > self._agents:
-            self.forget(next(iter(self._newest)))
+            self._drop(next(iter(self._newest)))
 
     def find(self, agent: str) -> Conversation | None:
         """Return an agent's newest request; None where it sent none, or long ago."""
+        self._enter_fresh()
         return self._newest.get(agent)
 
     def forget(self, agent: str) -> None:
         """Drop an agent's request."""
+        self._enter_fresh()
+        self._drop(agent)
+
+    def _drop(self, agent: str) -> None:
         self._newest.pop(agent, None)
         self._held -= self._bodies.pop(agent, 0)
