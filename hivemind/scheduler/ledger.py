@@ -21,6 +21,7 @@ from hivemind.scheduler.types import Price, Usage
 WARN_SHARE = 0.85
 MOST_TOKENS = 10**15  # a ceiling that every reader of a snapshot can represent exactly
 MOST_DOLLARS = 1e9
+_FREE = (0, 0.0, 0)
 DEEPEST = 16  # generations that a request is charged to; deeper ones are taken to be made up
 
 
@@ -100,34 +101,39 @@ class Ledger:
 
     def settle(self, ticket: Ticket, usage: Usage | None, now: float) -> None:
         """Free what was set aside for an attempt that has ended, and charge what it used."""
-        agent = ticket.agent
-        tokens, dollars = ticket.reserved_tokens, ticket.reserved_dollars
+        agent, model = ticket.agent, ticket.request.model
+        reserved_tokens, reserved_dollars = ticket.reserved_tokens, ticket.reserved_dollars
+        tokens, dollars, unpriced = _FREE if usage is None else self._cost(ticket.provider, model, usage)
         for account in agent.accounts:
             account.in_flight -= 1
-            account.reserved_tokens -= tokens
-            if dollars:
-                account.reserved_dollars -= dollars
+            account.reserved_tokens -= reserved_tokens
+            if reserved_dollars:
+                account.reserved_dollars -= reserved_dollars
+            ever = account.ever
+            ever.tokens += tokens
+            ever.dollars += dollars
+            if unpriced:
+                ever.unpriced += unpriced
         ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
         self.unsaved.add(agent.name)
-        if usage is None:
-            return
-        model = ticket.request.model
-        if self._price is None:
+        if usage is not None and self._price is None:
             self._unpriced.append((agent.name, ticket.provider, model, usage))
-        amount = self.cost(ticket.provider, model, usage)
-        _add(agent, amount)
-        if amount.unpriced and model not in agent.unpriced_models:
+        if unpriced and model not in agent.unpriced_models:
             agent.unpriced_models.add(model)
             if any(account.budget.dollars is not None for account in agent.limits):
                 self._emit(PriceUnknown(now, agent.name, model))
 
     def cost(self, provider: str, model: str, usage: Usage) -> Spent:
         """Return a usage in tokens and dollars; in tokens alone while prices aren't known."""
+        return Spent(*self._cost(provider, model, usage))
+
+    def _cost(self, provider: str, model: str, usage: Usage) -> tuple[int, float, int]:
+        """Return the tokens, the dollars and the tokens without a price."""
         tokens = usage.total
         if self._price is None:
-            return Spent(tokens)
+            return tokens, 0.0, 0
         dollars = self._price(provider, model, usage)
-        return Spent(tokens, 0.0, tokens) if dollars is None else Spent(tokens, dollars)
+        return (tokens, 0.0, tokens) if dollars is None else (tokens, dollars, 0)
 
     def price_by(self, price: Price) -> None:
         """Use these prices from now on, for what was used before too."""
@@ -135,7 +141,10 @@ class Ledger:
         waiting, self._unpriced = self._unpriced, []
         for name, provider, model, usage in waiting:
             if (agent := self._agents.get(name)) is not None:
-                _add(agent, self.cost(provider, model, usage).minus(Spent(usage.total)))
+                _, dollars, unpriced = self._cost(provider, model, usage)
+                for account in agent.accounts:  # the tokens are counted already
+                    account.ever.dollars += dollars
+                    account.ever.unpriced += unpriced
                 self.unsaved.add(name)
 
     def _estimate(self, ticket: Ticket) -> float:
@@ -290,16 +299,6 @@ def check_budget(command: SetBudget) -> None:
         raise Rejected("covers: the pool covers all agents")
     if command.agent == "":
         raise Rejected("an agent needs a name")
-
-
-def _add(agent: Agent, amount: Spent) -> None:
-    tokens, dollars, unpriced = amount.tokens, amount.dollars, amount.unpriced
-    for account in agent.accounts:
-        ever = account.ever
-        ever.tokens += tokens
-        ever.dollars += dollars
-        if unpriced:
-            ever.unpriced += unpriced
 
 
 def _used_up(account: Account) -> Refusal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal
+from typing import Any, Literal
 
 from hivemind.scheduler.accounts import Account, Budget
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState
@@ -173,6 +173,8 @@ class Ticket:
     """Set when the scheduler refused the ticket, or wants its attempt ended."""
     shared: float = 0.0  # weighted tokens charged to the agent's share for the present attempt
     served_as: Priority = Priority.NORMAL  # the class in which they are charged
+    charged: Any = None
+    """What the queue charges for the present attempt: an agent's share, and its tally in that class."""
     tag: object = None  # the driver's own; the scheduler ignores it
 
     def arrived(self, now: float) -> Arrived:

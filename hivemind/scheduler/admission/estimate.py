@@ -66,9 +66,10 @@ class Estimators:
     def guess(self, ticket: Ticket) -> None:
         """Set the ticket's estimates."""
         request = ticket.request
-        general = self.models[request.model]
+        model = request.model
+        general = self.models[model]
         own = self._agents.get(request.agent)
-        mine = general if own is None else own.get(request.model, general)
+        mine = general if own is None else own.get(model, general)
         ticket.estimated_input = general.input_tokens(request.size_chars)
         ticket.estimated_output = mine.answer_tokens(request.max_output_tokens)
 

@@ -146,7 +146,7 @@ class LaneQueue:
         """Charge a ticket that was granted by its estimate, and note whose turn it was."""
         priority = ticket.served_as = ticket.priority
         ticket.shared = ticket.weight
-        share, tally = self._join(ticket, now)
+        share, tally = ticket.charged = self._join(ticket, now)
         contended = self._counts[priority] > tally.waiting
         if contended and not share.overdue and tally.served > self._levels[priority]:
             self._levels[priority] = tally.served
@@ -161,20 +161,23 @@ class LaneQueue:
 
     def grow(self, ticket: Ticket, weighted_tokens: float) -> None:
         """Charge what a request in flight has used beyond its estimate at once, rather than at its end."""
-        share = self._shares.get(ticket.agent.name)
-        if share is not None and ticket.served_as in share.tallies:
-            tally, more = share.tallies[ticket.served_as], weighted_tokens - ticket.shared
-            tally.served += more
-            tally.in_flight += more
-            ticket.shared = weighted_tokens
-            self._offer_again(share)
+        charged: tuple[Share, Tally] | None = ticket.charged
+        if charged is None:
+            return
+        share, tally = charged
+        more = weighted_tokens - ticket.shared
+        tally.served += more
+        tally.in_flight += more
+        ticket.shared = weighted_tokens
+        self._offer_again(share)
 
     def charge(self, ticket: Ticket, weighted_tokens: float, now: float) -> None:
         """Replace the estimate by what the ended attempt really used."""
+        charged: tuple[Share, Tally] | None = ticket.charged
+        if charged is None:
+            return  # it wasn't sent
+        share, tally = charged
         priority = ticket.served_as
-        share = self._shares.get(ticket.agent.name)
-        if share is None or (tally := share.tallies.get(priority)) is None:
-            return  # forgotten meanwhile
         contended = self._counts[priority] > tally.waiting
         tally.settle(ticket.shared, weighted_tokens, self._levels[priority], now, contended=contended)
         if weighted_tokens:  # else it failed, or its client left
