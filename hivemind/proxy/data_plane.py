@@ -20,6 +20,7 @@ from hivemind.proxy.cycle import Cycle
 from hivemind.proxy.direct import DirectExchange
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange, Shared
+from hivemind.proxy.file_limit import ConnectionLimit
 from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.streaming import KeepaliveTiming
@@ -126,6 +127,7 @@ class DataPlane:
         self._bodies = bodies
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._access = AccessPolicy.of(settings)
+        self.connection_limit = ConnectionLimit(settings.max_connections, settings.max_unfinished)
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
         self._shared = Shared(engine, keepalive, StepRunner(), wall)

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+from typing import Protocol
 
 _log = logging.getLogger(__name__)
 
 WANTED = 65_536
 """The soft limit is raised to the hard one, but no further than this, since child processes inherit it."""
+MOST_UNFINISHED = 4_096
+"""Connections without a complete request, unless a setting says otherwise: what came of each is kept in memory."""
 LOG_EVERY_S = 60.0
 _REFUSED_BY_ASYNCIO = "socket.accept() out of system resource"
 
@@ -41,10 +44,25 @@ def reserve(limit: int) -> int:
     return max(8, min(64, limit // 8))
 
 
-class ConnectionLimit:
-    """Decides whether one more client connection can be served, and logs once a minute when not."""
+class Unfinished(Protocol):
+    """A connection without a complete request."""
 
-    def __init__(self) -> None:
+    def give_up(self) -> None:
+        """End it."""
+
+
+class ConnectionLimit:
+    """Decides whether one more client connection can be served, and which is given up; logs once a minute when not.
+
+    `most` is the setting `max_connections`, `most_unfinished` is `max_unfinished`; 0 derives them from the limit of
+    open files.
+    """
+
+    def __init__(self, most: int = 0, most_unfinished: int = 0) -> None:
+        self._most = most
+        self._most_unfinished = most_unfinished
+        self._unfinished: dict[Unfinished, None] = {}
+        """In the order in which their requests began."""
         self._logged_at = -LOG_EVERY_S
 
     def is_full(self, clients: int, transport: asyncio.BaseTransport) -> bool:
@@ -53,12 +71,33 @@ class ConnectionLimit:
         A new file gets the lowest free number, so the number shows how many are open at least.
         """
         limit = open_file_limit()
-        return limit is not None and (clients > limit * 3 // 4 or _number(transport) >= limit - reserve(limit))
+        most = self._most or (limit and limit * 3 // 4)
+        return bool(most and clients > most) or (limit is not None and _number(transport) >= limit - reserve(limit))
 
     def is_exhausted(self, transport: asyncio.BaseTransport) -> bool:
         """Return whether there isn't even room for answering the newest."""
         limit = open_file_limit()
         return limit is not None and _number(transport) >= limit - reserve(limit) // 2
+
+    def begin(self, connection: Unfinished) -> None:
+        """Count a connection that begins a request. Where that is one too many, the one that waits longest is given up:
+        those of honest clients finish soon."""
+        waiting = self._unfinished
+        waiting[connection] = None
+        if len(waiting) > self._unfinished_limit():
+            oldest = next(iter(waiting))
+            del waiting[oldest]
+            oldest.give_up()
+
+    def end(self, connection: Unfinished) -> None:
+        """Count a connection no longer, because its request is complete or given up."""
+        self._unfinished.pop(connection, None)
+
+    def _unfinished_limit(self) -> int:
+        if self._most_unfinished:
+            return self._most_unfinished
+        most = self._most or (open_file_limit() or WANTED) * 3 // 4
+        return min(MOST_UNFINISHED, most)
 
     def log_full(self, clients: int, now: float) -> None:
         """Log that connections are refused at `now`, in seconds."""
@@ -66,8 +105,8 @@ class ConnectionLimit:
             return
         self._logged_at = now
         _log.warning(
-            "%d client connections are open, as many as the limit of open files (%s) allows; new ones are answered"
-            " 503. Raise it with `ulimit -n`",
+            "%d client connections are open, as many as max_connections or the limit of open files (%s) allows; new"
+            " ones are answered 503. Raise the latter with `ulimit -n`",
             clients,
             open_file_limit(),
         )

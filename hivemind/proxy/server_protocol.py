@@ -85,7 +85,7 @@ class ClientProtocol(asyncio.Protocol):
     head, progress of a body, the next request, the end of a connection after its last answer.
     """
 
-    _connection_limit = ConnectionLimit()  # shared by the process, as its limit of open files is
+    _shared_limit = ConnectionLimit()  # for applications without one of their own
 
     def __init__(
         self,
@@ -116,6 +116,7 @@ class ClientProtocol(asyncio.Protocol):
         self.disconnect = DisconnectNotifier(self._resume_reading, self._start_linger_timeout)
         self._deadline = Deadline(self.loop, self._expired)
         self._write_deadline = Deadline(self.loop, self._write_stalled)
+        self._limit: ConnectionLimit = getattr(self.app, "connection_limit", self._shared_limit)
         self._serve_whole: Callable[[Cycle], bool] | None = getattr(self.app, "serve_whole", None)
         """Serves a request that has come whole without a task, if it can."""
         self._serving: Cycle | None = None
@@ -162,9 +163,10 @@ class ClientProtocol(asyncio.Protocol):
             "root_path": "",
             "extensions": {EXTENSION: self.disconnect},
         }
-        if self._connection_limit.is_full(len(self.connections), transport):
+        if self._limit.is_full(len(self.connections), transport):
             self._reject_connection(transport)
         else:
+            self._limit.begin(self)
             self._await_request()
 
     def data_received(self, data: bytes) -> None:
@@ -213,7 +215,16 @@ class ClientProtocol(asyncio.Protocol):
         self.flow.resume_writing()
         self._write_deadline.stop()
 
+    def give_up(self) -> None:
+        """End the connection, because too many are without a complete request, and none for as long."""
+        if self._state == _IDLE:
+            self.transport.close()
+        else:
+            text = "too many connections are without a complete request, and this one's came the slowest"
+            self._refuse(RequestRefused(408, text, "request_timeout"))
+
     def connection_lost(self, exc: Exception | None) -> None:
+        self._limit.end(self)
         self._deadline.close()
         self._write_deadline.close()
         serving, self._serving = self._serving, None
@@ -312,12 +323,14 @@ class ClientProtocol(asyncio.Protocol):
             if self._head_size - self._head_slack > MAX_HEAD:
                 return head_too_large()
             if self._timed != _HEAD:
+                self._limit.begin(self)
                 self._time(_HEAD, HEAD_S)
             return None
         self._excess = max(0, self._excess + size - _OVERHEAD_PER_BYTE * grown)
         if self._excess > MAX_HEAD:
             return RequestRefused(400, "the body's chunk extensions or trailers are too long")
         if self._timed != _BODY:
+            self._limit.begin(self)
             self._time_body()
         return None
 
@@ -409,6 +422,7 @@ class ClientProtocol(asyncio.Protocol):
         if self._open_parser().should_upgrade():
             return
         self._state = _IDLE
+        self._limit.end(self)
         if self._timed != _UNTIMED:
             self._timed = _UNTIMED
             self._deadline.stop()
@@ -473,6 +487,7 @@ class ClientProtocol(asyncio.Protocol):
         headers, body = refusal.response(api_path(self.url))
         answer = _whole(refusal.status, headers, body)
         self._state, self._timed = _DISCARD, _UNTIMED
+        self._limit.end(self)
         self._deadline.stop()
         serving, newest = self._serving, self.cycle
         if serving is None:
@@ -492,11 +507,11 @@ class ClientProtocol(asyncio.Protocol):
             self._left = 0
 
     def _reject_connection(self, transport: asyncio.Transport) -> None:
-        self._connection_limit.log_full(len(self.connections), self.loop.time())
-        if self._connection_limit.is_exhausted(transport):
+        self._limit.log_full(len(self.connections), self.loop.time())
+        if self._limit.is_exhausted(transport):
             transport.abort()
             return
-        text = "too many connections are open; as many as the limit of open files allows"
+        text = "too many connections are open; as many as max_connections, or the limit of open files, allows"
         self._refuse(RequestRefused(503, text, "too_many_connections", retry_after_s=5.0))
 
     def _write_last(self, answer: bytes) -> None:

@@ -14,10 +14,19 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from proxy.kit import HANGS_S, between, raw, request
+from proxy.kit import HANGS_S, Hang, Raw, between, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY
 
-from hivemind.proxy.file_limit import WANTED, AcceptFilter, ConnectionLimit, open_file_limit, raise_limit, reserve
+from hivemind.proxy import file_limit
+from hivemind.proxy.file_limit import (
+    MOST_UNFINISHED,
+    WANTED,
+    AcceptFilter,
+    ConnectionLimit,
+    open_file_limit,
+    raise_limit,
+    reserve,
+)
 
 FILES = 64
 PROGRAM = f"""
@@ -111,6 +120,73 @@ async def test_one_connection_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ConnectionLimit, "is_exhausted", lambda *_: True)
         async with raw(proxy.port) as direct:
             assert await direct.rest() == b""
+
+
+async def test_most_connections() -> None:
+    """One more than the setting allows gets a 503; once another is gone, the next is served."""
+    async with between([ANSWER], max_connections=2) as (proxy, _), raw(proxy.port) as one:
+        async with raw(proxy.port) as two:
+            for direct in (one, two):
+                await direct.send(request("/_health", b"", method="GET"))
+                assert (await direct.head())[0] == 200
+            async with raw(proxy.port) as three:
+                status, headers = await three.head()
+                assert (status, b"max_connections" in await three.body(headers)) == (503, True)
+                assert await three.rest() == b""
+        status = 503
+        while status == 503:
+            async with raw(proxy.port) as four:
+                await four.send(request("/_health", b"", method="GET"))
+                status, _ = await four.head()
+        assert status == 200
+
+
+@pytest.mark.parametrize("begun", [b"POST / HT", request("/v1/messages", PLAIN_BODY)[:-1], b""])
+async def test_most_without_a_complete_request(begun: bytes) -> None:
+    """The one that waits longest makes room; one whose request is being answered isn't counted."""
+    async with contextlib.AsyncExitStack() as stack:
+        proxy, upstream = await stack.enter_async_context(between([Hang()], max_unfinished=2))
+
+        async def connected(data: bytes) -> Raw:
+            direct = await stack.enter_async_context(raw(proxy.port))
+            await direct.send(data)
+            await asyncio.sleep(0.01)
+            return direct
+
+        served = await connected(request("/v1/messages", PLAIN_BODY))
+        await upstream.until(lambda: bool(upstream.requests))
+        first, second = await connected(begun), await connected(begun)
+        await connected(b"")
+        assert (await first.rest()).startswith(b"HTTP/1.1 408 " if begun else b"")
+        for direct in (served, second):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(direct.reader.read(1), 0.02)
+
+
+def test_how_many_may_be_without_a_complete_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as there may be connections, at most some thousands, unless a setting says otherwise."""
+    for files, most, most_unfinished, expected in (
+        (400, 0, 0, 300),
+        (WANTED, 0, 0, MOST_UNFINISHED),
+        (None, 0, 0, MOST_UNFINISHED),
+        (400, 10, 0, 10),
+        (400, 10, 7, 7),
+    ):
+        monkeypatch.setattr(file_limit, "open_file_limit", lambda files=files: files)
+        limit = ConnectionLimit(most, most_unfinished)
+        ends = [End() for _ in range(expected + 1)]
+        for each in ends:
+            limit.begin(each)
+        assert [each.given_up for each in ends] == [True] + [False] * expected
+
+
+class End:
+    """A connection without a complete request."""
+
+    given_up = False
+
+    def give_up(self) -> None:
+        self.given_up = True
 
 
 async def test_no_file_left_for_the_upstream() -> None:
