@@ -110,20 +110,38 @@ class Account:
         """Whether all of the budget may be used, requests in flight included."""
         return self._reached(self.reserved_tokens, self.reserved_dollars)
 
+    @property
+    def share(self) -> float:
+        """The used share of the budget, as of :attr:`BudgetState.share`."""
+        budget = self.budget
+        tokens, dollars = self._counted()
+        used = 0.0 if budget.tokens is None else tokens / budget.tokens
+        return used if budget.dollars is None else max(used, dollars / budget.dollars)
+
+    def _counted(self) -> tuple[int, float]:
+        """Return the tokens and dollars of :attr:`spent`."""
+        ever, per = self.ever, self.budget.per
+        if per == "ever":
+            return ever.tokens, ever.dollars
+        since = self.at_day if per == "day" else self.at_run
+        return ever.tokens - since.tokens, ever.dollars - since.dollars
+
     def _reached(self, tokens: int, dollars: float) -> bool:
-        budget, spent = self.budget, self.spent
-        if budget.tokens is not None and spent.tokens + tokens >= budget.tokens:
+        budget = self.budget
+        used_tokens, used_dollars = self._counted()
+        if budget.tokens is not None and used_tokens + tokens >= budget.tokens:
             return True
-        return budget.dollars is not None and spent.dollars + dollars >= budget.dollars
+        return budget.dollars is not None and used_dollars + dollars >= budget.dollars
 
     def has_room(self, tokens: int, dollars: float) -> bool:
         """Whether a request of this estimate fits into what is left. A request that is alone always does."""
         if not self.in_flight:
             return True
-        budget, spent = self.budget, self.spent
-        if budget.tokens is not None and spent.tokens + self.reserved_tokens + tokens > budget.tokens:
+        budget = self.budget
+        used_tokens, used_dollars = self._counted()
+        if budget.tokens is not None and used_tokens + self.reserved_tokens + tokens > budget.tokens:
             return False
-        return budget.dollars is None or spent.dollars + self.reserved_dollars + dollars <= budget.dollars
+        return budget.dollars is None or used_dollars + self.reserved_dollars + dollars <= budget.dollars
 
     def absorb(self, part: Account, factor: int) -> None:
         """Count another account's use here too (`factor` 1), or no longer (-1)."""

@@ -153,7 +153,9 @@ class Dispatcher:
     def review_budgets(self, agent: Agent, now: float) -> None:
         """Review the agent's budgets after one of them, or what was used, has changed."""
         for account in agent.limits:
-            self.carry_out(self.ledger.review(account, agent, now), now)
+            review = self.ledger.review(account, agent, now)
+            if review is not None:
+                self.carry_out(review, now)
 
     def tasks_moved(self, moved: list[Task], now: float) -> None:
         """Hold, refuse and release the agents that work on these tasks."""

@@ -94,7 +94,7 @@ class Ledger:
                 account.reserved_dollars += dollars
         held: list[Agent] = []
         for account in agent.limits:
-            if account.full and not account.shut:
+            if not account.shut and account.full:
                 account.shut = True
                 held += self._members(account)
         return held
@@ -149,17 +149,24 @@ class Ledger:
 
     def _estimate(self, ticket: Ticket) -> float:
         """Return the ticket's estimate in dollars, if a budget counts them."""
-        limits = ticket.agent.limits
-        if self._price is None or all(account.budget.dollars is None for account in limits):
+        if self._price is None:
+            return 0.0
+        for account in ticket.agent.limits:
+            if account.budget.dollars is not None:
+                break
+        else:
             return 0.0
         usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output)
         return self._price(ticket.provider, ticket.request.model, usage) or 0.0
 
     # --- Reviews ---------------------------------------------------------------------------------------------------
 
-    def review(self, account: Account, agent: Agent, now: float) -> Review:
-        """Compare the account with its budget after the agent's use of it changed: warn, shut or open it."""
+    def review(self, account: Account, agent: Agent, now: float) -> Review | None:
+        """Compare the account with its budget after the agent's use of it changed: warn, shut or open it. Return what
+        follows; None: nothing."""
         self._warn(account, agent, now)
+        if not (account.short or account.shut or account.full):
+            return None
         review = Review([self._agents[name] for name in account.short if name in self._agents])
         account.short.clear()
         shut = account.full
@@ -175,11 +182,12 @@ class Ledger:
         """Report the mark that was crossed, the higher one if both were; each once a budget."""
         if not account.budget:
             return
-        state = account.state()
-        mark = 2 if account.exhausted else 1 if state.share >= WARN_SHARE else 0
+        if account.share < WARN_SHARE:
+            return
+        mark = 2 if account.exhausted else 1
         if mark > account.warned:
             account.warned = mark
-            self._emit(BudgetWarned(now, account.owner or agent.name, state, exhausted=mark == 2))
+            self._emit(BudgetWarned(now, account.owner or agent.name, account.state(), exhausted=mark == 2))
 
     def relimit(self, accounts: Iterable[Account], now: float) -> Review:
         """Begin with other budgets, or none, or with counts from another moment."""
@@ -197,7 +205,8 @@ class Ledger:
             together.agents += charged
             if account.budget and charged:
                 owner = self._agents.get(account.owner or "", charged[0])
-                together.refused += self.review(account, owner, now).refused
+                review = self.review(account, owner, now)
+                together.refused += [] if review is None else review.refused
         return together
 
     def set_budget(self, agent: Agent | None, command: SetBudget, now: float) -> Review:
@@ -283,8 +292,8 @@ class Ledger:
 
 def warning_of(agent: Agent) -> BudgetState | None:
     """Return the agent's most used budget, if so much is used that the agent should know."""
-    most = max((account.state() for account in agent.limits), key=lambda state: state.share, default=None)
-    return most if most is not None and most.share >= WARN_SHARE else None
+    most = max(agent.limits, key=lambda account: account.share, default=None)
+    return most.state() if most is not None and most.share >= WARN_SHARE else None
 
 
 def check_budget(command: SetBudget) -> None:
