@@ -42,6 +42,8 @@ class WindowKind(Enum):
     OUTPUT = "output"  # output tokens really produced
     TOKENS = "tokens"  # input and output together (OpenAI's TPM, the paper's TPM)
 
+    __hash__ = object.__hash__  # Enum's own is a Python function, called two dozen times a request
+
 
 class FailureKind(Enum):
     """How an attempt failed, which decides what it says about the upstream and whether it may be tried again."""
