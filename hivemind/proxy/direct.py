@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from hivemind.providers.limits import read_limits
+from hivemind.providers.taps import is_short_json
 from hivemind.proxy.cycle import Cycle
 from hivemind.proxy.exchange import Shared, log_estimate, notice
 from hivemind.proxy.reply import in_pieces
@@ -73,9 +74,9 @@ class DirectExchange:
         if response.status != 200:
             return False
         described = about_body(response.headers)
-        state = None
-        if not in_pieces(described, call.facts):
-            state = call.head.dialect.read_reply(described, call.facts, body)
+        if not is_short_json(described, body) and in_pieces(described, call.facts):
+            return False
+        state = call.head.dialect.read_reply(described, call.facts, body)
         if state is None or state.error is not None:
             return False
         log_estimate(ticket, state)

@@ -167,7 +167,7 @@ class ClientProtocol(asyncio.Protocol):
             self._reject_connection(transport)
         else:
             self._limit.begin(self)
-            self._await_request()
+            self._time(_IDLE, self.timeout_keep_alive)
 
     def data_received(self, data: bytes) -> None:
         if self._state == _IDLE:
@@ -468,7 +468,8 @@ class ClientProtocol(asyncio.Protocol):
         elif self._refusal is not None:
             self._write_last(self._refusal)
         elif self._state == _IDLE:
-            self._await_request()
+            self._timed = _IDLE
+            self._deadline.start(self.timeout_keep_alive)
 
     def _resume_reading(self) -> None:
         """Read on: a large body leaves reading paused, which would hide the end of the connection."""
@@ -538,9 +539,6 @@ class ClientProtocol(asyncio.Protocol):
             self.flow.pause_reading()
 
     # --- Time -----------------------------------------------------------------------------------------------------
-
-    def _await_request(self) -> None:
-        self._time(_IDLE, self.timeout_keep_alive)
 
     def _time(self, what: int, seconds: float) -> None:
         self._timed = what
