@@ -259,6 +259,7 @@ class ClientProtocol(asyncio.Protocol):
         digits, start, size = found
         if len(data) == start and 0 < size <= AWAITED_BODY:
             self._held, self._state = data, _HELD
+            self._limit.begin(self)
             self._time(_HELD, BODY_WINDOW_S)
             return True
         if len(data) - start != size:
@@ -278,6 +279,7 @@ class ClientProtocol(asyncio.Protocol):
         """Return the head that was held, to be read with what follows."""
         data, self._held = self._held, b""
         self._state = _IDLE
+        self._limit.end(self)
         return data
 
     def _learn(self, cycle: Cycle) -> None:

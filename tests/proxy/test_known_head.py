@@ -131,6 +131,17 @@ def test_a_held_head_times_out(side: Side) -> None:
     assert side.wire.ended
 
 
+def test_a_held_head_counts_as_incomplete(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Like a request whose head was parsed."""
+    counted: list[str] = []
+    monkeypatch.setattr(side.it._limit, "begin", lambda _: counted.append("begin"))
+    monkeypatch.setattr(side.it._limit, "end", lambda _: counted.append("end"))
+    side.it.data_received(post(b"abc")[:-3])
+    assert counted == ["begin"]
+    side.it.data_received(b"abc")
+    assert counted == ["begin", "end"]
+
+
 def test_a_held_head_at_the_end_of_the_server(side: Side) -> None:
     """Its request is served before the connection is closed."""
     side.it.data_received(post(b"abc")[:-3])
