@@ -47,7 +47,7 @@ bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead,
 	done
 
 performance: $(VENV)/.ready ## measure the data plane beside other gateways; writes the manual's plot and tables
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --json perf.json
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --data-plane --json perf.json
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.plot perf.json docs
 
 docs: $(VENV)/.ready ## build the manual into docs/_build/html

@@ -160,7 +160,9 @@ def tables(rows: Mapping[str, Row], found: Mapping[str, Any]) -> str:
         lines.append(f"| {row.what} |" + "|".join(f" {row.shown(target)} " for target in targets) + "|")
     lines += ["", "| goal | bound | median | lowest | highest | |", "|---|---|---:|---:|---:|---|"]
     for goal in found["goals"]:
-        figures = ("–" if goal[key] is None else f"{goal[key]:,.4g}" for key in ("measured", "low", "high"))
+        if goal["measured"] is None:
+            continue
+        figures = (f"{goal[key]:,.4g}" for key in ("measured", "low", "high"))
         lines.append(f"| {goal['what']} | {goal['goal']} | {' | '.join(figures)} | {goal['verdict']} |")
     unmeasured = {
         (seen["target"], seen["load"], seen["why"]) for one in found["rounds"] for seen in one if "why" in seen

@@ -22,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="two minutes rather than six, less exact, and without LiteLLM and Portkey"
     )
+    parser.add_argument("--data-plane", action="store_true", help="only requests and streams, also beside a screen")
     parser.add_argument("--json", metavar="FILE", help="write every measurement to a file; - for standard output")
 
 
@@ -32,6 +33,8 @@ def execute(namespace: argparse.Namespace) -> int:
     """
     target = JsonOutput(namespace.json)
     sizes = rounds.QUICK if namespace.quick else rounds.FULL
+    if namespace.data_plane:
+        sizes = rounds.data_plane(sizes)
     others = rounds.Others(servers.find_nginx(), servers.find_litellm(), servers.find_portkey())
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     measured = run_loop(rounds.measure(sizes, others, progress=show_progress))
@@ -40,7 +43,7 @@ def execute(namespace: argparse.Namespace) -> int:
     target.write(report.as_json(measured, judged, servers.versions(others.nginx, others.litellm, others.portkey)))
     if not target.replaces_tables:
         tables = (report.loads_table, report.screen_table, report.journal_table)
-        print(report.goals_table(judged), *(table(measured) for table in tables), sep="\n\n")
+        print(report.goals_table(judged), *filter(None, (table(measured) for table in tables)), sep="\n\n")
     return 0
 
 

@@ -58,11 +58,10 @@ def screen_table(rounds: Sequence[Round]) -> str:
         for seen in measured
         if isinstance(seen, Answered)
     ]
-    parts = [
-        format_table([("the screen's steps", "p99 ms", "longest, CPU", "longest, wall", "step"), *steps], left=1),
-        format_table([("key to frame", "p50 ms", "p95 ms", "worst ms"), *answers], left=1),
-    ]
-    return "\n\n".join(parts)
+    return _tables(
+        (("the screen's steps", "p99 ms", "longest, CPU", "longest, wall", "step"), steps),
+        (("key to frame", "p50 ms", "p95 ms", "worst ms"), answers),
+    )
 
 
 def journal_table(rounds: Sequence[Round]) -> str:
@@ -78,11 +77,15 @@ def journal_table(rounds: Sequence[Round]) -> str:
         for seen in measured
         if isinstance(seen, Indexed)
     ]
-    parts = [
-        format_table([("moment of a journal", "seeks", "p50 ms", "worst ms", "worst, CPU"), *sought], left=1),
-        format_table([("journal", "events", "read through s", "index"), *indexed], left=1),
-    ]
-    return "\n\n".join(parts)
+    return _tables(
+        (("moment of a journal", "seeks", "p50 ms", "worst ms", "worst, CPU"), sought),
+        (("journal", "events", "read through s", "index"), indexed),
+    )
+
+
+def _tables(*tables: tuple[tuple[str, ...], Sequence[tuple[str, ...]]]) -> str:
+    """Those that have rows, by their heads."""
+    return "\n\n".join(format_table([head, *rows], left=1) for head, rows in tables if rows)
 
 
 def as_json(rounds: Sequence[Round], verdicts: Sequence[Verdict], versions: Mapping[str, str]) -> bytes:

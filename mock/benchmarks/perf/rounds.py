@@ -39,15 +39,17 @@ class Sizes:
     skip: int
     """Events at the start of each stream that don't count, while other streams are still being opened."""
     screen: ScreenSizes
-    fleet: FleetSizes
-    recording: RecordingSizes
-    seeking: SeekingSizes
+    fleet: FleetSizes | None
+    """None: not measured, as with the next two."""
+    recording: RecordingSizes | None
+    seeking: SeekingSizes | None
     streams: tuple[int, ...] = STREAMS
     crowd: int = CROWD
     """Streams that must come whole, however late."""
     crowd_pace: Pace = Pace(60, 0.05)  # noqa: RUF009  # it is immutable
     other_rounds: int = 2
-    """With the other gateways, which are slower: fewer rounds, longer ones, and in the first one fewer streams."""
+    """With the other gateways, which are slower: fewer rounds, longer ones, and in the first one few streams and many
+    clients."""
     other_measure_s: float = 1.5
     other_streams: int = 20
     clients: tuple[int, ...] = CLIENTS
@@ -65,8 +67,8 @@ _SCREEN = ScreenSizes(
 )
 _QUICK_SCREEN = replace(_SCREEN, stream_rounds=1, rounds=3, measure_s=0.5, starts=3)
 _FLEET = FleetSizes(agents=200, requests=2_000, lessons=2, times=4)
-_SEEKING = SeekingSizes(megabytes=1000, seeks=100, openings=10)
-_RECORDING = RecordingSizes(pairs=3, rounds=13, warm_s=0.03, measure_s=0.25)
+_SEEKING = SeekingSizes(megabytes=700, seeks=100, openings=10)
+_RECORDING = RecordingSizes(pairs=3, rounds=9, warm_s=0.03, measure_s=0.25)
 FULL = Sizes(
     *(5, 0.2, 1.0),
     stream_rounds=3,
@@ -84,7 +86,7 @@ QUICK = Sizes(
     skip=20,
     screen=_QUICK_SCREEN,
     fleet=replace(_FLEET, times=2),
-    recording=replace(_RECORDING, rounds=9, measure_s=0.15),
+    recording=replace(_RECORDING, measure_s=0.15),
     seeking=SeekingSizes(megabytes=200, seeks=40, openings=5),
     other_rounds=0,
 )
@@ -97,6 +99,11 @@ class Unmeasured:
     target: str
     load: str
     why: str
+
+
+def data_plane(sizes: Sizes) -> Sizes:
+    """Only what requests and streams cost, and what they cost beside a control room."""
+    return replace(sizes, screen=replace(sizes.screen, starts=0), fleet=None, recording=None, seeking=None)
 
 
 Measured = Load | Streamed | Unmeasured | Held | Started | Answered | Seeking
@@ -174,9 +181,12 @@ async def measure(sizes: Sizes, others: Others, *, progress: Callable[[str], Non
             for target in (direct, proxied)
         ]
         rounds.append(Round(tuple(crowd)))
-        rounds += [Round(both) for both in await measure_recording(direct, sizes.recording, progress)]
+        if sizes.recording is not None:
+            rounds += [Round(both) for both in await measure_recording(direct, sizes.recording, progress)]
         rounds += await _screen_rounds(direct, proxied, sizes, progress)
-    return [*rounds, Round(tuple(await measure_seeking(sizes.seeking, progress)))]
+    if sizes.seeking is not None:
+        rounds.append(Round(tuple(await measure_seeking(sizes.seeking, progress))))
+    return rounds
 
 
 async def _round(sizes: Sizes, number: int, targets: Sequence[Target], slower: Sequence[Target]) -> list[Measured]:
@@ -184,7 +194,7 @@ async def _round(sizes: Sizes, number: int, targets: Sequence[Target], slower: S
     for clients in sizes.clients if number < sizes.rounds else ():
         for target in targets:
             measured.append(await put_load(target, clients, warm_s=sizes.warm_s, measure_s=sizes.measure_s))
-        for target in slower if number < sizes.other_rounds else ():
+        for target in slower if number < (sizes.other_rounds if clients <= _WARM_CLIENTS else 1) else ():
             warm_s = sizes.warm_s + clients * _SLOW_S
             measured.append(await put_load(target, clients, warm_s=warm_s, measure_s=sizes.other_measure_s))
     for streams in sizes.streams if number < sizes.stream_rounds else ():
@@ -209,5 +219,6 @@ async def _screen_rounds(direct: Target, proxied: Target, sizes: Sizes, progress
     for number in range(sizes.screen.starts):
         progress(f"start {number + 1} of {sizes.screen.starts}")
         rounds.append(Round((await measure_start(),)))
-    rounds.append(Round(tuple(await measure_fleet(direct, sizes.fleet, progress))))
+    if sizes.fleet is not None:
+        rounds.append(Round(tuple(await measure_fleet(direct, sizes.fleet, progress))))
     return rounds
