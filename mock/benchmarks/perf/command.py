@@ -20,7 +20,9 @@ from hivemind_mock.bench.main import JsonOutput, show_progress
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments."""
     parser.add_argument(
-        "--quick", action="store_true", help="two minutes rather than six, less exact, and without LiteLLM and Portkey"
+        "--quick",
+        action="store_true",
+        help="three minutes rather than six, less exact, and without LiteLLM and Portkey",
     )
     parser.add_argument("--data-plane", action="store_true", help="only requests and streams, also beside a screen")
     parser.add_argument("--json", metavar="FILE", help="write every measurement to a file; - for standard output")
