@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
     from hivemind.settings import Settings
 
+_UNSENT = 128 << 10
+"""Bytes that the system takes for a client before earlier ones are sent; it would take megabytes otherwise."""
 _BACKLOG = 2048
 _GC_THRESHOLDS = (20_000, 10, 10)
 """Traffic creates few cycles and many objects that live for a request; a full collection delays every stream."""
@@ -104,6 +106,9 @@ def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
             option = getattr(socket, name, None)
             if option is not None:
                 sock.setsockopt(socket.IPPROTO_TCP, option, _PROBE_AFTER_S)
+        # Where the system knows it: what a client doesn't read stays with the upstream, not in this machine's memory.
+        if (option := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT)
         if family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind(address)

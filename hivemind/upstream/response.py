@@ -8,7 +8,7 @@ from typing import Protocol
 
 from hivemind.upstream.base import Headers, Truncated, UpstreamError, raisable
 
-HIGH_WATER = 256 * 1024
+HIGH_WATER = 64 * 1024
 """Bytes kept for a slow reader before reading from the socket pauses."""
 
 

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.attacks import upstream
 from benchmarks.attacks.__main__ import measure
 from benchmarks.attacks.clients import ATTACKS
+from benchmarks.attacks.slow import CONNECTIONS, is_installed, measure_slow
 
 
 def test_names_are_unique() -> None:
@@ -31,3 +32,11 @@ async def test_an_attack_on_a_real_proxy() -> None:
     (result,) = await measure("two hosts", at_least_s=0.1)
     assert set(result.answers) == {"400"}
     assert result.health_asked > 0
+
+
+@pytest.mark.e2e
+@pytest.mark.skipif(not is_installed(), reason="slowhttptest isn't installed")
+async def test_slow_clients_of_a_real_proxy() -> None:
+    """All of them are connected while others are served; how fast is for `make bench` to say."""
+    result = await measure_slow("slow heads", measure_s=0.2)
+    assert (result.connections, result.p99_ms > 0) == (CONNECTIONS, True)

@@ -15,6 +15,7 @@ import msgspec
 
 from benchmarks.attacks import upstream
 from benchmarks.attacks.clients import ATTACKS, Aim, Attack
+from benchmarks.attacks.slow import CONNECTIONS, MODES, PROGRAM, SlowResult, is_installed, measure_slow
 from benchmarks.paths import environment
 from benchmarks.perf import servers
 from benchmarks.perf.load import percentile
@@ -83,6 +84,35 @@ async def _measured(attack: Attack, host: str, port: int, at_least_s: float) -> 
     return Result(attack.name, dict(+aim.answers), len(taken), p50, p99, taken[-1], verdict)
 
 
+async def measure_all(only: str) -> tuple[list[Result], list[SlowResult]]:
+    """Run the attacks, and the slow clients where their program is installed, whose name contains `only`."""
+    results = await measure(only)
+    slow = []
+    for name in MODES if is_installed() else ():
+        if only in name:
+            show_progress(f"{CONNECTIONS:,} {name}")
+            slow.append(await measure_slow(name))
+    return results, slow
+
+
+def _slow_table(results: Sequence[SlowResult]) -> str:
+    rows = [
+        (
+            f"{one.connections:,} {one.attack}",
+            one.verdict,
+            f"{one.alone_p50_ms:.1f}",
+            f"{one.p50_ms:.1f}",
+            f"{one.alone_p99_ms:.1f}",
+            f"{one.connecting_p99_ms:.1f}",
+            f"{one.p99_ms:.1f}",
+            f"{one.times:.1f}",
+        )
+        for one in results
+    ]
+    head = ("others beside", "verdict", "p50 alone", "p50 ms", "p99 alone", "connecting", "p99 ms", "times")
+    return format_table([head, *rows], left=2)
+
+
 def _table(results: Sequence[Result]) -> str:
     rows = [
         (
@@ -107,14 +137,20 @@ def main() -> int:
     namespace = parser.parse_args()
     try:
         target = JsonOutput(namespace.json)
-        results = run_loop(measure(namespace.only))
+        results, slow = run_loop(measure_all(namespace.only))
     except HiveMindError as error:
         print(f"benchmarks.attacks: {error}", file=sys.stderr)
         return 2
     show_progress("")
-    target.write(msgspec.json.format(msgspec.json.encode([asdict(one) for one in results]), indent=2) + b"\n")
+    found = {"attacks": [asdict(one) for one in results], "slow_clients": [asdict(one) for one in slow]}
+    target.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
     if not target.replaces_tables:
-        print(_table(results))
+        if results:
+            print(_table(results))
+        if slow:
+            print(_slow_table(slow))
+        elif not is_installed():
+            print(f"{CONNECTIONS:,} slow clients: not measured, because {PROGRAM} isn't installed")
     return 0
 
 

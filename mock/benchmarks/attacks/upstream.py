@@ -1,4 +1,4 @@
-"""An upstream that answers with what a proxy in front of it shouldn't trust.
+"""An upstream that answers with what a proxy in front of it shouldn't trust; `python -m` serves it until it is ended.
 
 What it answers goes by the last part of the path of a request: `/answer/NAME/v1/messages` gets the answer of that name.
 """
@@ -11,7 +11,9 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import cache
 
+from benchmarks.perf.upstream import READY
 from benchmarks.perf.wire import chunk, reply
+from hivemind.host.server import run_loop
 
 _PIECE = 64 * 1024
 _SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
@@ -139,3 +141,13 @@ async def _skip_body(reader: asyncio.StreamReader, head: bytes) -> None:
         if not data:
             raise asyncio.IncompleteReadError(b"", left)
         left -= len(data)
+
+
+async def _serve() -> None:
+    async with serving() as url:
+        print(f"{READY}{url}", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    run_loop(_serve())

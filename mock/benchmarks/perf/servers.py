@@ -73,9 +73,15 @@ async def upstream() -> AsyncIterator[Target]:
 
     Raises: PerfError.
     """
-    argv = (sys.executable, "-m", "benchmarks.perf.upstream")
-    async with _told(argv, READY) as (url, _):
+    async with module("benchmarks.perf.upstream") as url:
         yield Target("direct", url)
+
+
+@asynccontextmanager
+async def module(name: str) -> AsyncIterator[str]:
+    """A server of this package in a process of its own; yields its URL. Raises: PerfError."""
+    async with _told((sys.executable, "-m", name), READY) as (url, _):
+        yield url
 
 
 @asynccontextmanager
