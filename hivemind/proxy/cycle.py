@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -86,6 +88,7 @@ class Cycle:
         "_event",
         "_expected",
         "_has_news",
+        "_until_end",
         "began_with",
         "body",
         "disconnected",
@@ -130,6 +133,8 @@ class Cycle:
         """Called when the client leaves before the response is complete."""
         self.response_started = self.response_complete = False
         self._bodiless = self._chunked = False
+        self._until_end = False
+        """The body ends with the connection, since the client doesn't know chunks."""
         self._expected = 0
         self._has_news = body is not None
         self._event: asyncio.Event | None = None
@@ -253,7 +258,10 @@ class Cycle:
                     closes, self.keep_alive = True, False
         lines = [status_line(status), *[b"%b: %b\r\n" % pair for pair in headers]]
         if not (framed or bodiless):
-            if size is None:
+            if size is None and self.scope["http_version"] == "1.0":
+                self._until_end = True
+                _reset_on_close(self.transport, True)  # until it is complete, lest a part be taken for the whole
+            elif size is None:
                 self._chunked = True
                 lines.append(b"transfer-encoding: chunked\r\n")
             else:
@@ -277,12 +285,15 @@ class Cycle:
             chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             self.transport.write(chunk if more else chunk + b"0\r\n\r\n")
             return
-        self._expected -= len(body)
-        if self._expected < 0 or (self._expected and not more):
-            raise RuntimeError("the response's body isn't as long as its content-length says")
+        if not self._until_end:
+            self._expected -= len(body)
+            if self._expected < 0 or (self._expected and not more):
+                raise RuntimeError("the response's body isn't as long as its content-length says")
         self.transport.write(body)
 
     def _complete(self) -> None:
+        if self._until_end:
+            _reset_on_close(self.transport, False)
         self.response_complete = True
         if self._event is not None:
             self._event.set()
@@ -298,6 +309,16 @@ def disconnect_notifier(scope: Mapping[str, Any]) -> DisconnectNotifier | None:
     """Return the notifier of the connection, where our own protocol serves it."""
     extensions = scope.get("extensions")
     return extensions.get(EXTENSION) if extensions else None
+
+
+def _reset_on_close(transport: asyncio.Transport, reset: bool) -> None:
+    """Have the client see a reset when the connection is closed, or its end."""
+    held = transport.get_extra_info("socket")
+    if held is None or transport.is_closing():
+        return
+    # A second descriptor of the same socket, because uvloop's stand-in for it can't set options.
+    with socket.fromfd(held.fileno(), held.family, socket.SOCK_STREAM) as twin:
+        twin.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", reset, 0))
 
 
 def _nothing() -> None:

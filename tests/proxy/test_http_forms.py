@@ -167,6 +167,22 @@ async def test_old_client(body: bytes) -> None:
         assert await direct.rest() == PAYLOAD
 
 
+@pytest.mark.parametrize("whole", [True, False])
+async def test_stream_for_an_old_client(whole: bool) -> None:
+    """An HTTP/1.0 client knows no chunks: its stream ends with the connection, by a reset where it was cut."""
+    sent = chunked(MESSAGE, SSE)
+    play: Play = [sent] if whole else [sent[: -len(END)], Close()]
+    async with between(play) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        status, headers = await direct.head()
+        assert (status, b"transfer-encoding" in dict(headers)) == (200, False)
+        if whole:
+            assert await direct.reader.read() == b"".join(MESSAGE)
+        else:
+            with pytest.raises(ConnectionError):
+                await direct.reader.read()
+
+
 async def test_pipelined_requests() -> None:
     """Requests sent without waiting are answered one by one, in order."""
     plays: list[Play] = [[http(200, {"n": number})] for number in range(5)]
