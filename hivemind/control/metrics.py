@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -33,17 +32,25 @@ _AGENT_STATES = ("queued", "retry", "waiting", "streaming", "idle", "paused", "s
 Rows = Iterable[tuple[Sequence[str], float]]
 
 
-def render(snapshot: Snapshot, tasks: Iterable[str], accept: str) -> tuple[bytes, str]:
-    """Return the metrics in the format of `accept` (text or OpenMetrics), and its content type.
+Encoder = Callable[[Any], bytes]
 
-    `tasks` are the states of all tasks.
-    """
-    # Imported on demand, because it is slow.
+
+def encoder_for(accept: str) -> tuple[Encoder, str]:
+    """Return the encoder for the format of `accept` (text or OpenMetrics), and its content type. The first call imports
+    a library, which is slow."""
     from prometheus_client.exposition import choose_encoder
 
     encode, content_type = choose_encoder(accept)
-    registry = SimpleNamespace(collect=partial(_metrics, snapshot, tasks))
-    return encode(registry), content_type
+    return encode, content_type
+
+
+def rendered(snapshot: Snapshot, tasks: Iterable[str], encode: Encoder) -> Iterator[bytes]:
+    """Yield the metrics in pieces, each of which takes about a millisecond to make. `tasks` are the states of all
+    tasks."""
+    end = encode(SimpleNamespace(collect=tuple))
+    for metric in _metrics(snapshot, tasks):
+        yield encode(SimpleNamespace(collect=lambda metric=metric: (metric,))).removesuffix(end)
+    yield end
 
 
 def _metrics(snapshot: Snapshot, tasks: Iterable[str]) -> Iterator[Metric]:

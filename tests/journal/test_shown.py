@@ -11,7 +11,7 @@ from hivemind.api_types import SnapshotPart
 from hivemind.cli.operator.status import as_facts, shown
 from hivemind.control.app import as_json
 from hivemind.control.codec import decode_snapshot, snapshot_part
-from hivemind.control.metrics import render
+from hivemind.control.metrics import encoder_for, rendered
 from hivemind.scheduler.events import RecordingChanged
 from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind.world.world import World
@@ -44,19 +44,25 @@ def test_status(recording: RecordingView, said: str) -> None:
     assert as_facts(part(recording))["recording"] == recording
 
 
+def metrics(recording: RecordingView | None) -> bytes:
+    """All of them, as text."""
+    encode, _ = encoder_for("")
+    return b"".join(rendered(snapshot(recording), (), encode))
+
+
 def test_no_journal() -> None:
     """Nothing is said of it."""
     assert [line for line in shown(part(None), None) if "journal" in line] == []
-    assert b"journal" not in render(snapshot(None), (), "")[0]
+    assert b"journal" not in metrics(None)
 
 
 def test_metrics() -> None:
     """Bytes, what is missing, and whether it fails."""
-    text = render(snapshot(FAILING), (), "")[0].decode()
+    text = metrics(FAILING).decode()
     assert "hivemind_journal_bytes_total 1.82e+07" in text
     assert "hivemind_journal_events_lost_total 1234.0" in text
     assert "hivemind_journal_failing 1.0" in text
-    assert "hivemind_journal_failing 0.0" in render(snapshot(LOST), (), "")[0].decode()
+    assert "hivemind_journal_failing 0.0" in metrics(LOST).decode()
 
 
 @pytest.mark.parametrize("recording", [None, WELL, FAILING])
