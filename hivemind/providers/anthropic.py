@@ -31,6 +31,8 @@ _OLD_SESSION = re.compile(r"_session_([0-9A-Za-z-]{1,64})$")
 _MODEL = re.compile(rb'"model"\s{0,8}:\s{0,8}"([\w.:@/-]{1,200})"', re.ASCII)
 _BATCH_SEARCHED = 64 * 1024
 """Bytes of a batch in which its first request's model is looked for: a batch may have 100,000 requests."""
+_CONTENT = b"event: content_block_delta\ndata: {"
+_AFTER_CONTENT = b'"}}'
 _LONGEST_USER = 4096
 """Characters of a user id that are looked at; Claude Code's has some 200."""
 
@@ -50,7 +52,12 @@ _ITERATION = Shape("type:text input_tokens:count output_tokens:count")
 class AnthropicReader(Reader):
     """Reader of one Messages reply."""
 
-    __slots__ = ()
+    __slots__ = ("_head",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._head = b"\n"
+        """The last event of content, up to the content."""
 
     def record(self, record: bytes) -> None:
         name, data = fields(record)
@@ -62,7 +69,10 @@ class AnthropicReader(Reader):
         if kind == "content_block_delta":
             state.content_started = True
             delta = _DELTA.within(event, "delta")
-            state.output_chars += json_fields.length(delta, "text", "thinking", "partial_json")
+            chars = json_fields.length(delta, "text", "thinking", "partial_json")
+            state.output_chars += chars
+            if record.startswith(_CONTENT):
+                self._head = record[: len(record) - chars - len(_AFTER_CONTENT)]
         elif kind == "content_block_stop":
             state.content_started = True  # a block that was complete in its start
         elif kind == "message_start":
@@ -74,6 +84,11 @@ class AnthropicReader(Reader):
             state.complete = state.content_started = True
         elif kind == "error":
             state.error = classify_event(data)
+
+    def content_size(self, record: bytes) -> int:
+        if record.startswith(self._head) and record.count(b"\n") == 1 and b"\r" not in record:
+            return len(record)
+        return 0
 
     def whole(self, body: bytes) -> None:
         self._count(_MESSAGE.read(body))

@@ -45,6 +45,14 @@ class OllamaReader(Reader):
             self._count(found)
             state.usage_final = state.usage is not None
 
+    def content_size(self, record: bytes) -> int:
+        # A member's name may be written in escapes too, of which those with \u00 are letters.
+        if not record.startswith(b"{") or b"\n" in record or b'"error"' in record or b"\\u00" in record:
+            return 0
+        if record.count(b'"done"') != record.count(b'"done":false') + record.count(b'"done": false'):
+            return 0
+        return len(record)
+
     def whole(self, body: bytes) -> None:
         self._count(_OBJECT.read(body))
 

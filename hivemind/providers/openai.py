@@ -26,6 +26,10 @@ _ERROR_TYPES = {
     429: "rate_limit_error",
 }
 _DEPLOYMENT = re.compile(r"/openai/deployments/([^/]+)/")
+_MARKS = tuple((name, name + b":null", name + b": null") for name in (b'"usage"', b'"finish_reason"'))
+"""Members that tell more than content unless they are null, which many servers send in every chunk."""
+_PADDING = b'"obfuscation":"'
+"""Random characters that OpenAI adds to events, so that an event's size doesn't tell its content's."""
 _RESPONSE_CONTENT = frozenset({"response.output_item.done", "response.content_part.done"})
 """The end of a piece without deltas; its start is still empty."""
 _RESPONSE_END = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
@@ -91,11 +95,13 @@ class OpenAI(Dialect):
 class ChatReader(Reader):
     """Reader of one reply of chat completions or completions."""
 
-    __slots__ = ("_finished",)
+    __slots__ = ("_finished", "_head")
 
     def __init__(self) -> None:
         super().__init__()
         self._finished = False
+        self._head = b"\n"
+        """The last chunk's beginning, which is the same in all of a reply."""
 
     def record(self, record: bytes) -> None:
         name, data = fields(record)
@@ -109,9 +115,23 @@ class ChatReader(Reader):
         choices = _CHOICE.items(chunk, "choices")
         for choice in choices:
             self._choice(choice)
+        if choices and record.startswith(b"data: {"):
+            self._head = record[: max(7, record.find(b'"choices"'))]
         if json_fields.filled(chunk, "usage") and (usage := openai_usage(chunk)):
             self.state.usage = usage
             self.state.usage_final = not choices
+
+    def content_size(self, record: bytes) -> int:
+        # A member's name may be written in escapes too, of which those with \u00 are letters.
+        if not record.startswith(self._head):
+            return 0
+        rest = record[len(self._head) :]
+        if b"\n" in rest or b"\r" in rest or b'"error"' in rest or b"\\u00" in rest:
+            return 0
+        for name, null, spaced in _MARKS:
+            if name in rest and rest.count(name) != rest.count(null) + rest.count(spaced):
+                return 0
+        return _without_padding(record)
 
     def _choice(self, choice: Members) -> None:
         delta = _DELTA.within(choice, "delta")
@@ -178,6 +198,11 @@ class ResponsesReader(Reader):
         elif kind == "error":
             state.error = classify_event(data)
 
+    def content_size(self, record: bytes) -> int:
+        end = record.find(b"\n")
+        is_delta = end > 6 and record.startswith(b".delta\ndata: {", end - 6) and record.startswith(b"event: ")
+        return _without_padding(record) if is_delta and record.count(b"\n") == 1 and b"\r" not in record else 0
+
     def _close(self, kind: str, response: bytes) -> None:
         state = self.state
         self.whole(response)
@@ -231,6 +256,16 @@ class OpenAIResponses(OpenAI):
     def keepalive(self, client: str) -> bytes:
         """Return a newline; only Codex counts just parsed events as activity."""
         return b'event: ping\ndata: {"type":"ping"}\n\n' if client == "codex" else b"\n"
+
+
+def _without_padding(record: bytes) -> int:
+    """Return the length of a record without its padding."""
+    size = len(record)
+    start = record.find(_PADDING)
+    if start < 0:
+        return size
+    start += len(_PADDING)
+    return size - max(0, record.find(b'"', start) - start)
 
 
 def _failed(error: ErrorObject) -> bytes:

@@ -29,6 +29,12 @@ class Splitter(Protocol):
 
     slice_bytes: int
     """Most bytes per call; all separators take about a millisecond."""
+    separator: bytes
+    """The usual end of a record."""
+
+    @property
+    def is_between(self) -> bool:
+        """Whether what comes next begins a record."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the records that these bytes complete."""
@@ -45,6 +51,11 @@ class _Buffer:
     _data: bytearray = field(default_factory=bytearray)
     _seen: int = 0
     _dropping: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing of the next record has come."""
+        return not (self._data or self._dropping)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return records ended by the separator, without it."""
@@ -88,10 +99,15 @@ class SseSplitter:
 
     slice_bytes: int = 16 * 1024
 
+    separator: bytes = b"\n\n"
     _buffer: _Buffer = field(default_factory=partial(_Buffer, b"\n\n"))
     _head: bytes = b""
     _started: bool = False
     _cr: bool = False
+
+    @property
+    def is_between(self) -> bool:
+        return self._started and not self._cr and self._buffer.is_empty
 
     def feed(self, data: bytes) -> list[bytes]:
         if not self._started:
@@ -144,7 +160,12 @@ class LineSplitter:
 
     slice_bytes: int = 16 * 1024
 
+    separator: bytes = b"\n"
     _buffer: _Buffer = field(default_factory=partial(_Buffer, b"\n"))
+
+    @property
+    def is_between(self) -> bool:
+        return self._buffer.is_empty
 
     def feed(self, data: bytes) -> list[bytes]:
         return [line for record in self._buffer.feed(data) if (line := record.strip())]
@@ -160,11 +181,16 @@ class ArraySplitter:
 
     slice_bytes: int = 4 * 1024
 
+    separator: bytes = b","
     _object: bytearray = field(default_factory=bytearray)
     _depth: int = 0
     _in_string: bool = False
     _escaped: bool = False
     _dropping: bool = False
+
+    @property
+    def is_between(self) -> bool:
+        return False  # a comma doesn't end an object
 
     def feed(self, data: bytes) -> list[bytes]:
         records: list[bytes] = []

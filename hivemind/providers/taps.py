@@ -25,6 +25,8 @@ STEP_RECORDS = 256
 """Records per step, which takes about a millisecond."""
 MOST_RECORDS = 1_000_000
 """Most records of a stream that are read from large pieces, in which no provider sends tokens."""
+UNPARSED = 32
+"""Events of content that are counted by their length, as the one before them, until one is parsed again."""
 _RECORD_BYTES = 2 * 1024
 """A record counts once more per this many bytes."""
 _DECODING = 16
@@ -44,16 +46,50 @@ _VAGUE_TYPES = ("", "text/plain", "application/octet-stream", "application/strea
 
 
 class Reader(ABC):
-    """Reader of one dialect's events, with the state of one reply."""
+    """Reader of one dialect's events, with the state of one reply.
 
-    __slots__ = ("state",)
+    Of several like events in a row, one is parsed, and of the others the length is enough.
+    """
+
+    __slots__ = ("_rest", "state", "unparsed")
 
     def __init__(self) -> None:
         self.state = TapState()
+        self.unparsed = 0
+        """Events that :meth:`skim` may still take until one is parsed again."""
+        self._rest = 0
+        """Bytes of the event parsed last that aren't content."""
+
+    def skim(self, record: bytes) -> bool:
+        """Take a record by its length. Return whether that was enough; else nothing is done."""
+        size = self.content_size(record)
+        if not size:
+            return False
+        self.unparsed -= 1
+        if size > self._rest:
+            self.state.output_chars += size - self._rest
+        return True
+
+    def read(self, record: bytes) -> None:
+        """Read one SSE block, or one JSON object of the other forms. Never raises."""
+        if self.unparsed and self.skim(record):
+            return
+        state = self.state
+        before = state.output_chars
+        self.record(record)
+        chars = state.output_chars - before
+        size = self.content_size(record) if chars and state.content_started else 0
+        self._rest = size - chars
+        self.unparsed = UNPARSED if size else 0
 
     @abstractmethod
     def record(self, record: bytes) -> None:
-        """Read one SSE block, or one JSON object of the other forms. Never raises."""
+        """Parse one SSE block, or one JSON object of the other forms. Never raises."""
+
+    def content_size(self, record: bytes) -> int:
+        """Return the length, without random padding, of a record like the one parsed last that can't tell more than how
+        much content came, once some has; 0 for any other, and for more than one."""
+        return 0
 
     @abstractmethod
     def whole(self, body: bytes) -> None:
@@ -66,7 +102,19 @@ class Reader(ABC):
 class StreamTap:
     """A tap that reads a stream record by record."""
 
-    __slots__ = ("_blind", "_decoder", "_direct", "_many", "_passed", "_reader", "_slice", "_splitter", "state")
+    __slots__ = (
+        "_between",
+        "_blind",
+        "_decoder",
+        "_direct",
+        "_end",
+        "_many",
+        "_passed",
+        "_reader",
+        "_slice",
+        "_splitter",
+        "state",
+    )
 
     def __init__(self, reader: Reader, splitter: Splitter, decoder: Decoder | None) -> None:
         self.state = reader.state
@@ -76,31 +124,40 @@ class StreamTap:
         self._direct = -1 if decoder is not None else self._slice
         """Largest piece in bytes that is read directly."""
         self._decoder = decoder
+        self._end = splitter.separator
+        self._between = False
+        """The next piece begins with a record."""
         self._passed = 0
         self._many = 0
         self._blind = False
 
     def feed(self, data: bytes) -> Steps | None:
-        if len(data) > self._direct:
+        size = len(data)
+        if size > self._direct:
             return self._indirectly(data)
-        return self._plain(data, len(data))
+        reader = self._reader
+        if self._between and reader.unparsed and data.endswith(self._end) and reader.skim(data[: -len(self._end)]):
+            return None
+        return self._plain(data, size)
 
     def end(self) -> Steps | None:
         records = self._splitter.end()
         if records and len(records[0]) > LONG_RECORD:
             return self._last(records)
         for record in records:
-            self._reader.record(record)
+            self._reader.read(record)
         self._close()
         return None
 
     def _plain(self, data: bytes, size: int) -> Steps | None:
         """Read a short decoded piece; `size` is what it adds to the bytes that have passed."""
         records = self._splitter.feed(data)
+        self._between = self._splitter.is_between
         if records and (len(records) > STEP_RECORDS or len(records[0]) > LONG_RECORD):
             return self._rest(records, size)
+        read = self._reader.read
         for record in records:
-            self._reader.record(record)
+            read(record)
         if not self.state.content_started:
             self._pass(size)
         return None
@@ -118,6 +175,7 @@ class StreamTap:
 
     def _in_steps(self, pieces: Iterable[bytes], size: int) -> Steps:
         """Read plain pieces; `size` is their encoded size, if they were encoded."""
+        self._between = False
         work = 0
         for piece in pieces:
             size += len(piece)
@@ -155,9 +213,9 @@ class StreamTap:
             self._give_up("the stream has too many events")
             return work
         for record in records:
-            if len(record) > LONG_RECORD:
-                record = yield from shortened(record)
-            if record:
+            if len(record) <= LONG_RECORD:
+                self._reader.read(record)
+            elif record := (yield from shortened(record)):
                 self._reader.record(record)
             work += 1 + len(record) // _RECORD_BYTES
             if work >= STEP_RECORDS:
