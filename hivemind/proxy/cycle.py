@@ -218,6 +218,11 @@ class Cycle:
         self.transport.write(head if self._bodiless else head + body)
         self._complete()
 
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the response that has begun goes out in chunks, so that one from upstream can be written as it is."""
+        return self._chunked and not self._bodiless
+
     def pass_on(self, data: bytes) -> None:
         """Write a part of the body of a response that has begun."""
         if not self.disconnected:

@@ -23,7 +23,7 @@ from hivemind.proxy.exchange import Exchange, Shared
 from hivemind.proxy.file_limit import ConnectionLimit
 from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
-from hivemind.proxy.streaming import KeepaliveTiming
+from hivemind.proxy.streaming import KeepaliveTiming, ProgressReporter
 from hivemind.scheduler.ticket import Ticket
 from hivemind.settings import Settings
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
@@ -130,7 +130,7 @@ class DataPlane:
         self.connection_limit = ConnectionLimit(settings.max_connections, settings.max_unfinished)
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
-        self._shared = Shared(engine, keepalive, StepRunner(), wall)
+        self._shared = Shared(engine, keepalive, StepRunner(), wall, ProgressReporter(engine.progress))
         self._calls = CallReader(routes, claims, settings.own_credentials(), self._shared.steps)
         self._retries = ClientRetries()
         self._heads = HeadCache()

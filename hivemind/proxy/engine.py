@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -145,9 +145,11 @@ class Engine:
         self._scheduler.first_content(self._time(), ticket, so_far)
         self._settle()
 
-    def progress(self, ticket: Ticket, output_tokens: int, so_far: Usage | None = None) -> None:
-        """Note a stream's output tokens so far, and its usage as far as it is known."""
-        self._scheduler.progress(self._time(), ticket, output_tokens, so_far)
+    def progress(self, streams: Iterable[tuple[Ticket, int, Usage | None]]) -> None:
+        """Note the output tokens of streams so far, and their usage as far as it is known."""
+        now = self._time()
+        for ticket, output_tokens, so_far in streams:
+            self._scheduler.progress(now, ticket, output_tokens, so_far)
         self._settle()
 
     def succeed(self, ticket: Ticket, status: int, usage: Usage | None) -> None:

@@ -25,7 +25,7 @@ from hivemind.proxy.streaming import (
     KeepaliveTiming,
     ProgressReporter,
     Splice,
-    output_tokens,
+    StreamProgress,
     usage_so_far,
 )
 from hivemind.scheduler.ledger import warning_of
@@ -67,6 +67,7 @@ class Shared:
     steps: StepRunner
     wall: Callable[[], float]
     """Seconds since the epoch."""
+    progress: ProgressReporter
 
 
 class Exchange:
@@ -96,6 +97,7 @@ class Exchange:
         self._keepalive = shared.keepalive
         self._heads = heads
         self._steps = shared.steps
+        self._progress = shared.progress
         self._heard = heard
         self._keepalive_sender: KeepaliveSender | None = None
         self._over: asyncio.Future[None] | None = None
@@ -317,7 +319,8 @@ class Exchange:
     async def _stream(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
         """Stream content to the client as it comes, to the upstream's end."""
         state = tap.state
-        progress = ProgressReporter(lambda: self._engine.progress(self.ticket, output_tokens(state), self._usage()))
+        progress = StreamProgress(self.ticket, state, self.call.facts.unmetered)
+        self._progress.add(progress)
         try:
             while data:
                 await write(self.writer, decoder, data, self._steps)
@@ -330,11 +333,11 @@ class Exchange:
                 data = await response.read()
                 if (rest := tap.feed(data)) is not None:
                     await self._steps.run(rest)
-                progress.content()
+                progress.has_news = True
         except UpstreamError as error:
             return self._cut_off(self.call.failure_of(error))
         finally:
-            progress.stop()
+            self._progress.discard(progress)
         await self._ended(tap)
         if state.error is not None:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())

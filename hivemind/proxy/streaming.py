@@ -13,8 +13,11 @@ from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Usage
 from hivemind.upstream.response import NativeResponse
 
-EVERY_S = 0.5
-"""Between two reports of progress."""
+TURNS = 10
+TURN_S = 0.1
+"""Between two reports of progress, each on another part of the streams."""
+ProgressReport = tuple[Ticket, int, Usage | None]
+"""A ticket, its output tokens so far, and its usage as far as it is known."""
 _CHARS_PER_TOKEN = 4
 
 
@@ -25,7 +28,7 @@ class Splice:
     response: NativeResponse
     cycle: Cycle
     tap: Tap
-    progress: ProgressReporter
+    progress: StreamProgress
     _stopped: asyncio.Future[Steps | None] = field(init=False)
 
     async def run(self) -> Steps | None:
@@ -33,11 +36,13 @@ class Splice:
         long work of the tap, which is returned."""
         self._stopped = asyncio.get_running_loop().create_future()
         self.response.watch(self._passed)
+        if self.cycle.is_chunked:
+            self.response.relay = self._relay
         try:
             self._passed()  # what has come meanwhile, or the end
             return await self._stopped
         finally:
-            self.response.watch(None)
+            self._detach()
 
     def _passed(self) -> None:
         response, cycle, stopped = self.response, self.cycle, self._stopped
@@ -45,36 +50,76 @@ class Splice:
         if data := response.take():
             cycle.pass_on(data)
             steps = self.tap.feed(data)
-            self.progress.content()
+            self.progress.has_news = True
         if (steps is not None or cycle.flow.write_paused or not response.growing) and not stopped.done():
             stopped.set_result(steps)
-            response.watch(None)
+            self._detach()
+
+    def _relay(self, chunk: bytes, body: bytes) -> None:
+        """Pass on one chunk as it came."""
+        cycle = self.cycle
+        if not cycle.disconnected:
+            cycle.transport.write(chunk)
+        steps = self.tap.feed(body)
+        self.progress.has_news = True
+        if (steps is not None or cycle.flow.write_paused) and not self._stopped.done():
+            self._stopped.set_result(steps)
+            self._detach()
+
+    def _detach(self) -> None:
+        self.response.watch(None)
+        self.response.relay = None
+
+
+@dataclass(slots=True, eq=False)
+class StreamProgress:
+    """What one stream has brought so far."""
+
+    ticket: Ticket
+    state: TapState
+    unmetered: bool
+    has_news: bool = False
+    """Content has come since the last report."""
+
+    def report(self) -> ProgressReport:
+        """Return what is to be reported now."""
+        self.has_news = False
+        return self.ticket, output_tokens(self.state), usage_so_far(self.ticket, self.state, unmetered=self.unmetered)
 
 
 class ProgressReporter:
-    """Calls `report` within half a second of new content, and no more often than that.
+    """Reports on every stream with new content once a second, so that the scheduler soon knows what an agent got, even
+    if a long silence follows.
 
-    So the scheduler soon knows what an agent got, even if a long silence follows.
+    A tenth of the streams are reported on at a time: one timer for all is cheaper than one each, and all at once would
+    delay the others' events.
     """
 
-    def __init__(self, report: Callable[[], None]) -> None:
+    def __init__(self, report: Callable[[list[ProgressReport]], None]) -> None:
         self._report = report
+        self._turns: list[set[StreamProgress]] = [set() for _ in range(TURNS)]
+        self._turn = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def content(self) -> None:
-        """Note that content came."""
+    def add(self, stream: StreamProgress) -> None:
+        """Report on a stream, until :meth:`discard`."""
+        min(self._turns, key=len).add(stream)
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._expired)
+            self._timer = asyncio.get_running_loop().call_later(TURN_S, self._next)
 
-    def stop(self) -> None:
-        """Report nothing more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    def discard(self, stream: StreamProgress) -> None:
+        """Report on a stream no more."""
+        for turn in self._turns:
+            turn.discard(stream)
 
-    def _expired(self) -> None:
+    def _next(self) -> None:
         self._timer = None
-        self._report()
+        if not any(self._turns):
+            return
+        self._timer = asyncio.get_running_loop().call_later(TURN_S, self._next)
+        self._turn = (self._turn + 1) % TURNS
+        if reports := [stream.report() for stream in self._turns[self._turn] if stream.has_news]:
+            self._report(reports)
 
 
 def output_tokens(state: TapState | None) -> int:

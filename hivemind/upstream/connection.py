@@ -57,6 +57,7 @@ class Connection(asyncio.Protocol):
         self._head_only = False
         self._in_head = False
         self._complete = False
+        self._between_chunks = False
         self._keep = False
         self._received = 0
         self._unwanted = ""
@@ -79,7 +80,7 @@ class Connection(asyncio.Protocol):
             self._parser = _parser(self)
         self._head_only = method == b"HEAD"
         self._in_head = self._sending = True
-        self._complete = self._keep = False
+        self._complete = self._keep = self._between_chunks = False
         self._received = 0
         transport = self._open_transport()
         if len(body) <= SLICE:
@@ -137,6 +138,10 @@ class Connection(asyncio.Protocol):
         if response is None:
             self.abort()
             return
+        if self._between_chunks and response.relay is not None and (body := one_chunk(data)):
+            self._deadline.start(self._timeouts.idle_s)
+            response.relay(data, body)
+            return
         if self._in_head:
             self._received += len(data)
         try:
@@ -148,6 +153,8 @@ class Connection(asyncio.Protocol):
         elif self._unwanted:
             self.cut(f"malformed response: {self._unwanted}")
         elif not self._in_head:
+            if not data.endswith(b"\r\n"):
+                self._between_chunks = False  # the size of the next one has begun
             if not response.paused:
                 self._deadline.start(self._timeouts.idle_s)
             response.progressed()
@@ -212,6 +219,12 @@ class Connection(asyncio.Protocol):
             response.set_status(status)
             if self._head_only:
                 self._finished()
+
+    def on_chunk_header(self) -> None:
+        self._between_chunks = False
+
+    def on_chunk_complete(self) -> None:
+        self._between_chunks = True
 
     def on_body(self, data: bytes) -> None:
         if self._response is not None and not self._complete:
@@ -333,6 +346,19 @@ class Pool:
         for connection in list(self._open):
             connection.cut(CLOSED)
         await self._empty.wait()
+
+
+def one_chunk(data: bytes) -> bytes:
+    """Return the body of data that is exactly one chunk, not the last one, in the usual spelling; else nothing.
+
+    Events of a stream usually come so. The parser takes no part in it, which leaves it between chunks, as it was.
+    """
+    size = len(data)
+    digits = 1 if size <= 20 else 2 if size <= 261 else 3
+    body = size - digits - 4
+    if body > 0 and data.startswith(b"%x\r\n" % body) and data.endswith(b"\r\n"):
+        return data[digits + 2 : -2]
+    return b""
 
 
 def _ends_with_connection(response: NativeResponse) -> bool:

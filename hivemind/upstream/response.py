@@ -31,7 +31,18 @@ class NativeResponse:
     It outlives its exchange: the connection serves others as soon as the last byte has come, read or not.
     """
 
-    __slots__ = ("_chunks", "_connection", "_error", "_loop", "_size", "_waiter", "_watcher", "headers", "status")
+    __slots__ = (
+        "_chunks",
+        "_connection",
+        "_error",
+        "_loop",
+        "_size",
+        "_waiter",
+        "_watcher",
+        "headers",
+        "relay",
+        "status",
+    )
 
     def __init__(self, connection: ResponseSource, loop: asyncio.AbstractEventLoop) -> None:
         self.status = 0
@@ -44,6 +55,8 @@ class NativeResponse:
         self._error: UpstreamError | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._watcher: Callable[[], None] | None = None
+        self.relay: Callable[[bytes, bytes], None] | None = None
+        """Takes a chunk and its body in place of the buffer, while that is empty, wherever one comes by itself."""
 
     @property
     def whole(self) -> bytes | None:

@@ -3,47 +3,91 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
+from typing import cast
 
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind.proxy.streaming import ProgressReporter
+from hivemind.providers.base import TapState
+from hivemind.proxy.streaming import TURNS, ProgressReport, ProgressReporter, StreamProgress
+from hivemind.scheduler.ticket import Ticket
 
 
-def told(*gaps_s: float) -> list[float]:
-    """When it is told, in seconds, of content that comes with these gaps between."""
-
-    async def main() -> list[float]:
-        loop = asyncio.get_running_loop()
-        began, moments = loop.time(), list[float]()
-        telling = ProgressReporter(lambda: moments.append(round(loop.time() - began, 3)))
-        for gap_s in gaps_s:
-            await asyncio.sleep(gap_s)
-            telling.content()
-        await asyncio.sleep(10)
-        return moments
-
-    return run_virtual(main())
+def stream() -> StreamProgress:
+    """Of a request that nothing but its identity is asked of."""
+    return StreamProgress(cast(Ticket, object()), TapState(), unmetered=False)
 
 
-def test_twice_a_second_at_most() -> None:
-    """However much comes."""
-    assert told(*[0.3] * 6) == [0.8, 1.4, 2.0]
+class Heard:
+    """What was reported, and when, in seconds."""
+
+    def __init__(self) -> None:
+        self._began = asyncio.get_running_loop().time()
+        self.reports: list[tuple[float, list[Ticket]]] = []
+
+    def __call__(self, reports: list[ProgressReport]) -> None:
+        at = round(asyncio.get_running_loop().time() - self._began, 1)
+        self.reports.append((at, [ticket for ticket, _, _ in reports]))
+
+    def times_of(self, stream: StreamProgress) -> list[float]:
+        return [at for at, tickets in self.reports if stream.ticket in tickets]
 
 
-def test_content_before_a_silence() -> None:
-    """It is told within half a second, and once, however long nothing more comes."""
-    assert told(0.0, 0.2, 5.0) == [0.5, 5.7]
+def test_once_a_second_at_most() -> None:
+    """However much comes; nothing while nothing comes, and what came before a silence within a second."""
+
+    async def main() -> None:
+        heard = Heard()
+        reporter, one = ProgressReporter(heard), stream()
+        reporter.add(one)
+        for gap_s, times in ((0.1, 30), (5.0, 1), (0.1, 5)):
+            for _ in range(times):
+                await asyncio.sleep(gap_s)
+                one.has_news = True
+        await asyncio.sleep(5)
+        times_s = heard.times_of(one)
+        gaps_s = [round(after - before, 1) for before, after in pairwise(times_s)]
+        assert gaps_s == [1.0, 1.0, 1.0, 5.0]
+        reporter.discard(one)
+
+    run_virtual(main())
 
 
 def test_after_the_end() -> None:
-    """Nothing is."""
+    """Nothing is, and no timer runs once all streams have ended."""
 
     async def main() -> None:
-        telling = ProgressReporter(lambda: moments.append("told"))
-        telling.content()
-        telling.stop()
-        telling.stop()
+        heard = Heard()
+        reporter, one = ProgressReporter(heard), stream()
+        reporter.add(one)
+        one.has_news = True
+        reporter.discard(one)
+        reporter.discard(one)
         await asyncio.sleep(10)
+        assert not heard.reports
+        assert len(asyncio.all_tasks()) == 1
+        reporter.add(one)
+        await asyncio.sleep(1.5)
+        assert len(heard.times_of(one)) == 1, "it goes on with the next stream"
+        reporter.discard(one)
 
-    moments: list[str] = []
     run_virtual(main())
-    assert moments == []
+
+
+def test_streams_are_spread() -> None:
+    """Of a hundred streams, each is reported on once a second, and a tenth at a time."""
+
+    async def main() -> None:
+        heard = Heard()
+        reporter, streams = ProgressReporter(heard), [stream() for _ in range(100)]
+        for each in streams:
+            reporter.add(each)
+        for _ in range(5 * TURNS):
+            for each in streams:
+                each.has_news = True
+            await asyncio.sleep(0.1)
+        assert {len(heard.times_of(each)) for each in streams} <= {4, 5}
+        assert {len(tickets) for _, tickets in heard.reports} == {10}
+        for each in streams:
+            reporter.discard(each)
+
+    run_virtual(main())

@@ -157,7 +157,7 @@ async def test_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         use(proxy, "a", 10)
         stream = proxy.engine.arrive(request("a"))
         proxy.engine.first_content(stream, Usage(3, 0, 0, 0))
-        proxy.engine.progress(stream, 1, Usage(3, 0, 0, 1))
+        proxy.engine.progress([(stream, 1, Usage(3, 0, 0, 1))])
         assert proxy.store is not None
         found: dict[str, tuple[int, int]] = {}
         while found.get("a", (0, 0)) != (10, 4):
