@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import is_dataclass
 from typing import Any, get_args, get_type_hints
 
+from msgspec import Struct
+
 
 class Infinities:
     """Where in a dataclass's JSON a null stands for a number without a limit."""
@@ -16,9 +18,8 @@ class Infinities:
         self._numbers = [name for name, hint in hints.items() if hint is float]
         self._mappings = [name for name, hint in hints.items() if hint == Mapping[str, float]]
         inner = {name: (get_args(hint) or (hint,))[0] for name, hint in hints.items()}
-        parts = [
-            (name, Infinities(hint)) for name, hint in inner.items() if isinstance(hint, type) and is_dataclass(hint)
-        ]
+        made = [(name, hint) for name, hint in inner.items() if isinstance(hint, type)]
+        parts = [(name, Infinities(hint)) for name, hint in made if is_dataclass(hint) or issubclass(hint, Struct)]
         self._parts = [(name, part) for name, part in parts if part.any]
 
     @property

@@ -7,12 +7,12 @@ by their names. JSON has no infinity, so a number without a limit is null (:mod:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import chain, repeat
 from typing import Any, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from hivemind.infinity import Infinities
 from hivemind.journal.records import VERSION, Recorded, RequestBody, ResponseBody
@@ -38,7 +38,7 @@ KINDS: Mapping[str, type[ev.Event]] = {
 """Every event that a journal may hold, by name."""
 
 _PREFIXES = {made: _HEAD + name.encode() + b'",' for name, made in KINDS.items()}
-_UNBOUNDED = frozenset({ev.Sampled, ev.LevelChanged, Carried})
+_UNBOUNDED: frozenset[type[ev.Event]] = frozenset({ev.Sampled, ev.LevelChanged, Carried})
 """Events with a number in them that may be infinite."""
 _CHECKED = frozenset({ev.Commanded, ev.Nudged, ev.BudgetWarned})
 """Rare events of which words and folds need more than the right types."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from functools import lru_cache
 
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
@@ -65,7 +64,7 @@ def _name(event: ev.Event) -> str:
 
 
 def _fields(event: ev.Event) -> str:
-    pairs = ((each.name, getattr(event, each.name)) for each in fields(event) if each.name not in ("at", "agent"))
+    pairs = ((name, getattr(event, name)) for name in event.__struct_fields__ if name not in ("at", "agent"))
     text = ", ".join(f"{name} {value}" for name, value in pairs if value not in (None, "", ()))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 

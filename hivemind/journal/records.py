@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import field
+
+from msgspec import field
 
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Event
-from hivemind.scheduler.types import record
 from hivemind.world.state import Carried
 
 VERSION = 1
 """Of the lines. A reader takes what it knows of a newer one, and says so."""
 
 
-@record
-class JournalBegan(Event):
+class JournalBegan(Event, frozen=True):
     """The first line of every part."""
 
     wall: float
@@ -42,8 +41,7 @@ class JournalBegan(Event):
         return self.source in ("har", "mitmproxy")
 
 
-@record
-class Gap(Event):
+class Gap(Event, frozen=True):
     """Lines were lost: the disk was full or too slow."""
 
     since: float
@@ -52,13 +50,11 @@ class Gap(Event):
     why: str
 
 
-@record
-class JournalEnded(Event):
+class JournalEnded(Event, frozen=True):
     """The proxy ended in good order. A journal that doesn't end with it was cut off."""
 
 
-@record
-class RequestBody(Event):
+class RequestBody(Event, frozen=True):
     """What a client sent, without credentials."""
 
     ticket: int
@@ -73,8 +69,7 @@ class RequestBody(Event):
     """Why there is no body, where there is none."""
 
 
-@record
-class ResponseBody(Event):
+class ResponseBody(Event, frozen=True):
     """What an attempt was answered, without credentials."""
 
     ticket: int

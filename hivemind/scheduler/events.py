@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import FailureKind, Priority, Usage, Utilisation, WindowKind, WindowReading, record
 
 
-@record
-class Event:
+class Event(Struct, frozen=True):
     """Root of all events."""
 
     at: float
 
 
-@record
-class TicketEvent(Event):
+class TicketEvent(Event, frozen=True):
     """Something that happened to one request."""
 
     ticket: int
@@ -30,8 +30,7 @@ class TicketEvent(Event):
     lane: str
 
 
-@record
-class Arrived(TicketEvent):
+class Arrived(TicketEvent, frozen=True):
     """A request arrived and has a ticket now."""
 
     model: str
@@ -49,16 +48,14 @@ class Arrived(TicketEvent):
     path: str = ""  # the URL's path, without its query; see `path`
 
 
-@record
-class Granted(TicketEvent):
+class Granted(TicketEvent, frozen=True):
     """The ticket got a slot; attempt number `attempt` (from 1) starts."""
 
     attempt: int
     waited_s: float  # since the ticket last joined the queue
 
 
-@record
-class FirstContent(TicketEvent):
+class FirstContent(TicketEvent, frozen=True):
     """The first content of the reply came; from now on the request can't be retried transparently."""
 
     ttft_s: float  # since the attempt began
@@ -66,15 +63,13 @@ class FirstContent(TicketEvent):
     """From the attempt's beginning to a response head with rate limits; None: it had none."""
 
 
-@record
-class Progress(TicketEvent):
+class Progress(TicketEvent, frozen=True):
     """Output tokens of a stream so far (an estimate until the provider states them)."""
 
     output_tokens: int
 
 
-@record
-class AttemptFailed(TicketEvent):
+class AttemptFailed(TicketEvent, frozen=True):
     """An attempt failed. `retry_in_s`: until the next one may start; None: the failure went to the client."""
 
     attempt: int
@@ -87,8 +82,7 @@ class AttemptFailed(TicketEvent):
     delay_s: float | None = None  # Retry-After, as the provider stated it
 
 
-@record
-class Finished(TicketEvent):
+class Finished(TicketEvent, frozen=True):
     """The reply is complete; the slot is free again."""
 
     model: str
@@ -98,16 +92,14 @@ class Finished(TicketEvent):
     duration_s: float  # from arrival to the last byte
 
 
-@record
-class Abandoned(TicketEvent):
+class Abandoned(TicketEvent, frozen=True):
     """The client left before the end; all that the request held is free again."""
 
     flying: bool
     usage: Usage | None = None
 
 
-@record
-class Refused(Event):
+class Refused(Event, frozen=True):
     """HiveMind refused the request with an error of its own."""
 
     ticket: int | None
@@ -117,8 +109,7 @@ class Refused(Event):
     status: int
 
 
-@record
-class LevelChanged(Event):
+class LevelChanged(Event, frozen=True):
     """AIMD (or the operator) changed the concurrency level."""
 
     lane: str
@@ -126,8 +117,7 @@ class LevelChanged(Event):
     cause: str  # `grow`, `latency`, `circuit`, `operator`, or the failure kind that cut it
 
 
-@record
-class CircuitChanged(Event):
+class CircuitChanged(Event, frozen=True):
     """The circuit breaker changed its state."""
 
     lane: str
@@ -136,8 +126,7 @@ class CircuitChanged(Event):
     reopens_in_s: float | None = None
 
 
-@record
-class LaneParked(Event):
+class LaneParked(Event, frozen=True):
     """The provider asked for a pause (Retry-After); the lane sends nothing until it is over."""
 
     lane: str
@@ -145,15 +134,13 @@ class LaneParked(Event):
     cause: str
 
 
-@record
-class LaneReleased(Event):
+class LaneReleased(Event, frozen=True):
     """The pause is over (or the operator ended it)."""
 
     lane: str
 
 
-@record
-class Commanded(Event):
+class Commanded(Event, frozen=True):
     """A command was carried out."""
 
     who: str
@@ -161,15 +148,13 @@ class Commanded(Event):
     arguments: dict[str, Any]
 
 
-@record
-class BoostEnded(Event):
+class BoostEnded(Event, frozen=True):
     """A boost is over: the agent has its own priority again."""
 
     agent: str
 
 
-@record
-class Nudged(Event):
+class Nudged(Event, frozen=True):
     """Dynamic priority moved an agent to another class."""
 
     agent: str
@@ -204,8 +189,7 @@ class BudgetState:
         return max(tokens, 0.0 if self.dollars is None else self.used_dollars / self.dollars)
 
 
-@record
-class BudgetWarned(Event):
+class BudgetWarned(Event, frozen=True):
     """A budget crossed a mark."""
 
     agent: str  # the agent whose request crossed it: the owner, unless the budget covers several agents
@@ -213,8 +197,7 @@ class BudgetWarned(Event):
     exhausted: bool  # nothing is left; else 85 % are used
 
 
-@record
-class PriceUnknown(Event):
+class PriceUnknown(Event, frozen=True):
     """A model without a known price was used, which can't be counted against a budget in dollars; emitted once per
     model and agent."""
 
@@ -222,8 +205,7 @@ class PriceUnknown(Event):
     model: str
 
 
-@record
-class AgentBegan(Event):
+class AgentBegan(Event, frozen=True):
     """An agent's process was started by the runner."""
 
     agent: str
@@ -232,8 +214,7 @@ class AgentBegan(Event):
     resumed: bool  # it continues where it was stopped, and so does its run
 
 
-@record
-class AgentRecalled(Event):
+class AgentRecalled(Event, frozen=True):
     """Decisions about an agent from before a restart hold again."""
 
     agent: str
@@ -243,8 +224,7 @@ class AgentRecalled(Event):
     stopped: bool
 
 
-@record
-class AgentEnded(Event):
+class AgentEnded(Event, frozen=True):
     """An agent's process has ended."""
 
     agent: str
@@ -252,8 +232,7 @@ class AgentEnded(Event):
     """Negative: the number of the signal that ended it; None: unknown, its runner is gone."""
 
 
-@record
-class TaskAdded(Event):
+class TaskAdded(Event, frozen=True):
     """A task was submitted."""
 
     task: str
@@ -264,8 +243,7 @@ class TaskAdded(Event):
     after: tuple[str, ...]
 
 
-@record
-class TaskChanged(Event):
+class TaskChanged(Event, frozen=True):
     """A task changed its state or its priority."""
 
     task: str
@@ -275,15 +253,13 @@ class TaskChanged(Event):
     note: str  # why, for people: `exit code 1`, `lint failed` …
 
 
-@record
-class TaskForgotten(Event):
+class TaskForgotten(Event, frozen=True):
     """A task was forgotten."""
 
     task: str
 
 
-@record
-class LaneOpened(Event):
+class LaneOpened(Event, frozen=True):
     """A lane was seen for the first time."""
 
     lane: str
@@ -292,8 +268,7 @@ class LaneOpened(Event):
     config: LaneConfig | None = None  # its first configuration
 
 
-@record
-class LimitsRead(Event):
+class LimitsRead(Event, frozen=True):
     """What a reply stated of the rate windows; emitted once a second and family at most."""
 
     lane: str
@@ -301,8 +276,7 @@ class LimitsRead(Event):
     readings: tuple[WindowReading, ...]
 
 
-@record
-class ResetDoubted(Event):
+class ResetDoubted(Event, frozen=True):
     """A reply stated a reset that its rate window can't have, or said that nothing is left until such a reset.
 
     One request at a time goes through to check (:mod:`~hivemind.scheduler.limits`). Emitted once per lane, kind
@@ -399,16 +373,14 @@ class LaneState:
     """Most of them; 0: no limit."""
 
 
-@record
-class Sampled(Event):
+class Sampled(Event, frozen=True):
     """Gauges of every lane, about once a second while anything changes, so that a replay can show them."""
 
     lanes: tuple[LaneState, ...]
     budgets: tuple[BudgetState, ...] = ()  # every budget there is, the pool's first
 
 
-@record
-class RecordingChanged(Event):
+class RecordingChanged(Event, frozen=True):
     """The journal can't be written, or can be again."""
 
     why: str  # why it can't; empty: it can be again

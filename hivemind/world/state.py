@@ -8,7 +8,7 @@ from itertools import starmap
 from typing import Any
 
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
-from hivemind.scheduler.types import Priority, Usage, record
+from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.snapshot import AgentState, CurvePoint, Line
 
 
@@ -129,8 +129,7 @@ class WorldState:
     counts: Counts
 
 
-@record
-class Carried(Event):
+class Carried(Event, frozen=True):
     """The state at this moment, so that what follows can be read without what was before."""
 
     state: WorldState

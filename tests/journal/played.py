@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from msgspec.structs import replace
 from world.histories import History, randomly
 
 from hivemind.journal.codec import line_of

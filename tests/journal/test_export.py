@@ -7,13 +7,13 @@ import io
 import json
 import stat
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 from journal.lines import LANE, NAME, PATH, answered, arrived, began, opened, run, written
+from msgspec.structs import replace
 
 from hivemind.cli.main import main
 from hivemind.journal.export.requests import requests

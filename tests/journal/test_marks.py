@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from world.kit import LANE, abandoned, arrived, budget, commanded, failed, finished, granted, refused, sampled, state
 
 from hivemind.journal.index.activity import COUNTED, MARKED, ROWS_KEPT, Column, Mark, Marker, Overview, Seconds

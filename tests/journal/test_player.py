@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
 
 import pytest
 from journal.played import BEGAN, NAME, folded, indexed, journal, moments, opened, snapshots, some
+from msgspec.structs import replace
 from world.histories import price
 
 from hivemind.errors import UsageError

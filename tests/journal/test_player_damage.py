@@ -6,7 +6,6 @@ import shutil
 import tempfile
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal.played import BEGAN, NAME, folded, indexed, journal, moments, opened, some
+from msgspec.structs import replace
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of

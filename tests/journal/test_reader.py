@@ -365,6 +365,6 @@ def test_some_kinds_are_left_out(tmp_path: Path) -> None:
     lines = [line_of(event) for event in run()]
     at(tmp_path).write_bytes(b"".join([*lines[:6], b"rubbish\n", *lines[6:]]))
     journal = open_journal(at(tmp_path))
-    without = frozenset({ev.Granted, ev.FirstContent})
+    without: frozenset[type[ev.Event]] = frozenset({ev.Granted, ev.FirstContent})
     assert list(journal.events(without)) == [event for event in run() if type(event) not in without]
     assert f"line 7 of {NAME}.jsonl" in journal.damage.messages()[0]

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from journal.lines import NAME, WALL, answered, arrived, began, opened, run, written
+from msgspec.structs import fields
 
 from hivemind.cli.main import main
 from hivemind.errors import UsageError
@@ -181,7 +181,7 @@ def _filled(kind: type[Any]) -> dict[str, Any]:
         "retry_in_s": None,
         "exit_code": None,
     }
-    return {each.name: odd.get(each.name, "x") for each in fields(kind) if each.default is MISSING}
+    return {each.name: odd.get(each.name, "x") for each in fields(kind) if each.required}
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)

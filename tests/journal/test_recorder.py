@@ -14,6 +14,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from journal.disks import Disk, granted, numbers, until, wide
+from msgspec import structs
 
 from hivemind.journal.codec import line_of
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
@@ -292,7 +293,7 @@ async def test_an_event_that_cannot_be_written(caplog: pytest.LogCaptureFixture)
     run = Run()
     run.recorder.record([granted(1)])
     for _ in range(3):
-        run.recorder.record([replace(granted(2), agent="\ud800")])
+        run.recorder.record([structs.replace(granted(2), agent="\ud800")])
     run.recorder.record([granted(3)])
     assert numbers(await run.end()) == [1, 3]
     assert run.recorder.view().lost == 3
@@ -317,7 +318,7 @@ async def test_lines_among_events_that_cannot_be_written() -> None:
     run = Run()
     run.recorder.record([granted(1)])
     run.recorder.later(0.0, DeferredLines(line(2), 100))
-    run.recorder.record([replace(granted(3), agent="\ud800"), granted(4)])
+    run.recorder.record([structs.replace(granted(3), agent="\ud800"), granted(4)])
     run.recorder.later(0.0, DeferredLines(lambda: bytes(1 // 0), 100))
     run.recorder.later(0.0, DeferredLines(line(5), 100))
     assert numbers(await run.end()) == [1, 2, 4, 5]

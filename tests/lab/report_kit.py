@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from hivemind.journal.codec import line_of
 from hivemind.journal.figures import FiguresFold
 from hivemind.journal.records import JournalBegan, JournalEnded
@@ -29,9 +31,7 @@ def began(**more: object) -> JournalBegan:
     config = SchedulerConfig(retry=RetryConfig(max_attempts=6))
     upstreams = (("api", "https://api.anthropic.com"),)
     first = JournalBegan(START, WALL, "night", 1, "hivemind 0.1.0", upstreams=upstreams, config=config)
-    for name, value in more.items():
-        setattr(first, name, value)
-    return first
+    return replace(first, **more)
 
 
 def opened(lane: str = LANE, upstream: str = "api") -> ev.LaneOpened:

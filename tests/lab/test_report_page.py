@@ -6,12 +6,13 @@ import base64
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 from lab.report_kit import EVIL, LANE, START, a_night, arrived, began, failed, finished, granted, opened, run_of
+from msgspec import structs
 
 from hivemind.lab.report import page, plots
 from hivemind.lab.report.run import RecordedRun
@@ -81,7 +82,7 @@ def hostile() -> RecordedRun:
     for number, name in enumerate(
         [EVIL, '"><img src=x onerror=alert(1)>', "</script><b>", "%{y} <a href='javascript:x'>"]
     ):
-        come = replace(arrived(number, number, name, model=f"{EVIL}{name}"), lane=lane, client=name)
+        come = structs.replace(arrived(number, number, name, model=f"{EVIL}{name}"), lane=lane, client=name)
         events += [come, granted(number, number, name), failed(number + 0.1, number, name, 0.1)]
         events += [granted(number + 0.3, number, name, 2), finished(number + 0.5, number, name, 2)]
     events += [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from lab.kit import LANE, failed, recorded, request, served
+from msgspec.structs import replace
 
 from benchmarks.prediction import World, record
 from hivemind.journal.codec import line_of

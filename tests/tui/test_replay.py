@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec import structs
 from tui.decks import AT, LANE, LENGTH_S, Deck, recording
 from tui.worlds import world
 
@@ -319,7 +320,7 @@ async def test_headers_are_those_of_the_moment() -> None:
     """With bodies recorded, a request shows what was sent, and what was answered once it was."""
     events = recording()
     assert isinstance(events[0], JournalBegan)
-    events[0] = replace(events[0], bodies=True)
+    events[0] = structs.replace(events[0], bodies=True)
     recorded, _, _ = source(Deck(events))
     first = next(event for event in events if isinstance(event, ev.Arrived))
     recorded.go(first.at)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import Hold, LaneState
 from hivemind.scheduler.types import FailureKind, Price, Priority, Usage
@@ -28,7 +30,7 @@ def arrived(
 ) -> ev.Arrived:
     """A streaming request of normal priority."""
     event = ev.Arrived(at, ticket, agent, lane, "model", "family", Priority.NORMAL, True, 100, 256)
-    return replace(event, **about)  # type: ignore[arg-type]
+    return structs.replace(event, **about)
 
 
 def granted(ticket: int = 1, agent: str = "ann", at: float = 1.0, attempt: int = 1) -> ev.Granted:

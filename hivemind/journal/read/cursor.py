@@ -155,7 +155,7 @@ def read_events(
             moved = order.moved
         if moved or not 0.0 <= event.at - latest < LONGEST_S:
             order.at = latest
-            order.put(event, f"line {number:,} of {name}")
+            event = order.put(event, f"line {number:,} of {name}")
             latest, moved = order.at, order.moved
         else:
             latest = event.at

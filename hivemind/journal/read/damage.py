@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from hivemind.console import printable
 from hivemind.journal.records import VERSION, JournalBegan
 from hivemind.scheduler.events import Event
@@ -106,7 +108,7 @@ OrderState = tuple[float, float, int]
 
 
 class EventOrder:
-    """The state of reading. Events are corrected in place, as nothing else refers to them yet."""
+    """The state of reading."""
 
     def __init__(self, began: JournalBegan | None, damage: Damage, standing: OrderState | None = None) -> None:
         self._began = began
@@ -134,10 +136,10 @@ class EventOrder:
         # Where its times of day don't follow, it goes on from here.
         self._shift_s = (at if 0.0 <= at - self.at < LONGEST_S else self._latest(at)) - event.at
 
-    def put(self, event: Event, where: str) -> None:
-        """Correct an event whose clock or ticket may not follow from those before."""
+    def put(self, event: Event, where: str) -> Event:
+        """Return an event whose clock or ticket may not follow from those before, corrected."""
         if self._journals and (ticket := getattr(event, "ticket", None)) is not None:
-            event.ticket = ticket + self._journals * _TICKETS_APART  # type: ignore[attr-defined]  # it has one
+            event = replace(event, ticket=ticket + self._journals * _TICKETS_APART)
         at = event.at + self._shift_s
         if at - self.at < -_DISORDER_S or at - self.at >= LONGEST_S:
             self._damage.backwards += 1
@@ -145,8 +147,9 @@ class EventOrder:
             self._shift_s, at = self.at - event.at, self.at
             self.moved = True
         if at != event.at:
-            event.at = at  # type: ignore[misc]  # see above
+            event = replace(event, at=at)
         self.at = self._latest(at)
+        return event
 
     def _latest(self, at: float) -> float:
         return at if math.isnan(self.at) else max(self.at, at)

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
 from hivemind.journal.codec import encoded, line_of
 from hivemind.journal.files import part_path

@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from msgspec import structs
+
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import gc_paused, open_journal
@@ -18,12 +20,12 @@ from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.events import LevelChanged, Progress, Sampled
+from hivemind.scheduler.events import Event, LevelChanged, Progress, Sampled
 from hivemind.scheduler.operator.knobs import KNOBS, turned
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import plural
 
-_UNUSED = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody})
+_UNUSED: frozenset[type[Event]] = frozenset({Sampled, Progress, LevelChanged, RequestBody, ResponseBody})
 """Events that a simulation produces itself or doesn't need."""
 _FEW = 30
 """With fewer answers, latencies are little more than a guess."""
@@ -117,7 +119,9 @@ def _with_shared_knobs(began: JournalBegan, lanes: Mapping[str, LaneTrace]) -> J
         for name, value in knobs.items()
         if name in KNOBS and KNOBS[name].shared and math.isfinite(value)
     }
-    return replace(began, config=replace(began.config, retry=replace(began.config.retry, **retry))) if retry else began
+    if not retry:
+        return began
+    return structs.replace(began, config=replace(began.config, retry=replace(began.config.retry, **retry)))
 
 
 def _survives_errors(requests: Sequence[RequestStep]) -> bool:

@@ -12,11 +12,13 @@ import heapq
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Literal
+
+from msgspec.structs import replace
 
 from hivemind import __version__
 from hivemind.errors import UsageError

@@ -8,8 +8,10 @@ the next request.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.trace.steps import AgentHistory, CommandStep, RequestStep, TracedAttempt, TraceStep
@@ -132,7 +134,7 @@ class Trace:
 
     def _add(self, traced: _Traced) -> None:
         at = traced.known_from
-        arrived = traced.arrived if at == traced.arrived.at else replace(traced.arrived, at=at)
+        arrived = traced.arrived if at == traced.arrived.at else structs.replace(traced.arrived, at=at)
         request = traced.step = RequestStep(at, number=self._number(), arrived=arrived, request=_request_of(arrived))
         self.requests.append(request)
         parent = self._agents.get(arrived.parent) if arrived.parent else None

@@ -15,6 +15,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from msgspec import structs
+
 from hivemind.journal.codec import line_of
 from hivemind.journal.files import part_path
 from hivemind.journal.records import JournalBegan, JournalEnded
@@ -216,7 +218,7 @@ def hours(events: list[Event], hour_s: float) -> Iterator[Event]:
                 changed["ticket"] = event.ticket + number * tickets  # type: ignore[attr-defined]  # it has one
             if isinstance(event, Sampled):
                 changed["lanes"] = _moved(event, number * tickets)
-            yield replace(event, **changed)
+            yield structs.replace(event, **changed)
         number += 1
 
 
@@ -244,7 +246,7 @@ def write_journal(
                 left, part = written, part + 1
                 file.close()
                 file = part_path(folder, NAME, part).open("wb")
-                file.write(line_of(replace(BEGAN, at=at, wall=BEGAN.wall + at, part=part)))
+                file.write(line_of(structs.replace(BEGAN, at=at, wall=BEGAN.wall + at, part=part)))
                 file.write(line_of(Carried(at, world.keep(at))))
             world.apply(event)
             at = event.at
