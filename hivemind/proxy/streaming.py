@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from hivemind.providers.base import Steps, Tap, TapState
 from hivemind.proxy.cycle import Cycle
@@ -139,7 +139,9 @@ def usage_so_far(ticket: Ticket, state: TapState | None, *, unmetered: bool) -> 
     elif state.usage is not None and (state.usage_final or not guess):
         return state.usage
     if state.usage is not None:
-        return replace(state.usage, output_tokens=max(state.usage.output_tokens, guess))
+        told = state.usage
+        output = max(told.output_tokens, guess)
+        return Usage(told.input_tokens, told.cache_read_tokens, told.cache_write_tokens, output)
     return Usage(input_tokens=ticket.estimated_input, output_tokens=guess) if guess else None
 
 

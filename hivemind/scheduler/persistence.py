@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import field, replace
+from dataclasses import field
 
 from hivemind.scheduler.accounts import POOL, Account, Budget, Spent
 from hivemind.scheduler.dispatcher import Dispatcher
@@ -187,4 +187,4 @@ def _saved(agent: Agent, in_flight: dict[Account, Spent]) -> SavedAgent:
 
 
 def _counts(account: Account, in_flight: dict[Account, Spent]) -> AccountCounts:
-    return AccountCounts(replace(account.ever), account.at_day, account.at_run, in_flight.get(account, _NOTHING))
+    return AccountCounts(account.ever.plus(_NOTHING), account.at_day, account.at_run, in_flight.get(account, _NOTHING))
