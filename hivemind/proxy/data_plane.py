@@ -39,6 +39,9 @@ PARALLEL_WITHIN_S = 1.0
 program on a busy machine needs some time to send parallel requests."""
 ASTERISK = b"*"
 """The target of an OPTIONS request for the server as a whole (RFC 9110, 9.3.7)."""
+_BATCHED_FROM = 4
+"""So many requests without a task make it likely that several are served in one turn of the event loop. A stream's
+events rarely come together, and shouldn't wait."""
 MAX_CACHED_HEADS = 512
 MAX_CACHED_HEAD = 16 << 10
 """Bytes in memory of the largest head that is cached."""
@@ -136,6 +139,9 @@ class DataPlane:
         self._heads = HeadCache()
         self.recent_heads = RecentHeads()
         self._active = 0
+        self._direct = 0
+        """Requests that are served without a task."""
+        self.outbox = routes.outbox
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -288,11 +294,18 @@ class DataPlane:
         cycle.remembered = head
         self._count()
         ticket, heads = self._arrive(call, head, cycle.scope)
+        self._direct += 1
+        self.outbox.batches = self._direct >= _BATCHED_FROM
         DirectExchange(call, ticket, cycle, heads, self._shared, self).begin()
         return True
 
+    def _leave_direct(self) -> None:
+        self._direct -= 1
+        self.outbox.batches = self._direct >= _BATCHED_FROM
+
     def go_on(self, direct: DirectExchange, started: StartedResponse | None) -> None:
         """Serve a request in a task, with the attempt that has begun, if any."""
+        self._leave_direct()
         call, ticket, cycle = direct.call, direct.ticket, direct.cycle
         exchange = Exchange(
             call,
@@ -308,12 +321,16 @@ class DataPlane:
             try:
                 await self._run(exchange, scope, receive)
             finally:
-                self.over(call)
+                self._release(call)
 
         cycle.run_in_task(serve)
 
     def over(self, call: Call) -> None:
-        """Note that a request without a task of its own is over."""
+        """Note that a request without a task is over."""
+        self._leave_direct()
+        self._release(call)
+
+    def _release(self, call: Call) -> None:
         self._body_budget.release(call.body)
         self._discount()
 

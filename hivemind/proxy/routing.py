@@ -9,6 +9,7 @@ from hivemind.providers.paths import provider_for_path
 from hivemind.redaction.values import credentials_of_url
 from hivemind.settings import Settings
 from hivemind.upstream.connect import open_upstream
+from hivemind.upstream.outbox import Outbox
 from hivemind.wire.call import Route
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 class Routes:
     """The open upstreams. A single one gets every path; several are chosen by path, or named by `/to/<name>/`."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
+    def __init__(self, routes: Sequence[Route], outbox: Outbox | None = None) -> None:
+        self.outbox = outbox or Outbox()
+        """The writes of a turn of the event loop, to upstreams and clients."""
         self._by_name = {route.origin.name: route for route in routes}
         self._by_provider: dict[str, Route] = {}
         for route in routes:
@@ -61,6 +64,7 @@ def open_routes(settings: Settings, transports: Mapping[str, httpx.AsyncBaseTran
     via = settings.via.get_secret_value() if settings.via else None
     secrets = credentials_of_url(via) if via else ()
     ca_file = str(settings.ca_file) if settings.ca_file else None
+    outbox = Outbox()
     return Routes(
         [
             Route(
@@ -71,10 +75,12 @@ def open_routes(settings: Settings, transports: Mapping[str, httpx.AsyncBaseTran
                     ca_file=ca_file,
                     timeouts=settings.timeouts(),
                     transport=(transports or {}).get(origin.name),
+                    outbox=outbox,
                 ),
                 settings.lane_config(origin),
                 secrets,
             )
             for origin in settings.origins()
-        ]
+        ],
+        outbox,
     )

@@ -34,6 +34,7 @@ from hivemind.proxy.cycle import EXTENSION, Cycle, DisconnectNotifier, status_li
 from hivemind.proxy.file_limit import ConnectionLimit
 from hivemind.proxy.known_head import KnownHead
 from hivemind.upstream.deadline import Deadline
+from hivemind.upstream.outbox import Outbox, OutboxTransport
 from hivemind.wire.request_head import (
     FRAMING,
     MAX_HEAD,
@@ -151,7 +152,9 @@ class ClientProtocol(asyncio.Protocol):
     # --- Transport callbacks --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport = cast(asyncio.Transport, transport)
+        transport = cast(asyncio.Transport, transport)
+        outbox: Outbox | None = getattr(self.app, "outbox", None)
+        self.transport = transport if outbox is None else OutboxTransport(transport, outbox)
         self.connections.add(self)
         self.flow = FlowControl(transport)
         self._base_scope = {

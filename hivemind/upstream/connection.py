@@ -21,6 +21,7 @@ from hivemind.upstream.base import (
     one_line,
 )
 from hivemind.upstream.deadline import Deadline
+from hivemind.upstream.outbox import Outbox, OutboxTransport
 from hivemind.upstream.response import NativeResponse
 
 CLOSED = "the upstream client was closed"
@@ -40,10 +41,13 @@ class Connection(asyncio.Protocol):
     httptools' parser calls the `on_…` methods from within :meth:`data_received`.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool, timeouts: Timeouts) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, pool: Pool, timeouts: Timeouts, outbox: Outbox | None = None
+    ) -> None:
         self._loop = loop
         self._pool = pool
         self._timeouts = timeouts
+        self._outbox = outbox
         self._deadline = Deadline(loop, self._expired)
         self._parser: httptools.HttpResponseParser | None = None
         self._poll = select.poll()
@@ -127,7 +131,8 @@ class Connection(asyncio.Protocol):
     # --- Transport callbacks --------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        opened = cast(asyncio.Transport, transport)
+        self._transport = opened if self._outbox is None else OutboxTransport(opened, self._outbox)
         if self.closed:
             self._transport.abort()
         else:

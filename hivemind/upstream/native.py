@@ -27,6 +27,7 @@ from hivemind.upstream.base import (
 )
 from hivemind.upstream.connection import CLOSED, Connection, Pool
 from hivemind.upstream.origin import Origin
+from hivemind.upstream.outbox import Outbox
 from hivemind.upstream.response import NativeResponse
 
 SURELY_OPEN_S = 2.0
@@ -41,12 +42,20 @@ class NativeUpstream:
     """One origin over TCP or TLS, with kept-alive connections."""
 
     def __init__(
-        self, origin: Origin, *, context: ssl.SSLContext | None, timeouts: Timeouts, max_idle: int = 256
+        self,
+        origin: Origin,
+        *,
+        context: ssl.SSLContext | None,
+        timeouts: Timeouts,
+        max_idle: int = 256,
+        outbox: Outbox | None = None,
     ) -> None:
+        """`outbox` gathers the writes of a turn, where there is one."""
         self._origin = origin
         self._context = context if origin.tls else None
         self._timeouts = timeouts
         self._pool = Pool(max_idle)
+        self._outbox = outbox
 
     def start(self, request: UpstreamRequest) -> NativeResponse | None:
         head = self._head(request)
@@ -87,7 +96,7 @@ class NativeUpstream:
         await self._pool.aclose()
 
     async def _connect(self) -> Connection:
-        connection = Connection(asyncio.get_running_loop(), self._pool, self._timeouts)
+        connection = Connection(asyncio.get_running_loop(), self._pool, self._timeouts, self._outbox)
         limit = asyncio.timeout(self._timeouts.connect_s)
         try:
             async with limit:

@@ -1,0 +1,88 @@
+"""Writes that wait for the end of a turn of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from proxy.by_hand import Wire
+
+from hivemind.upstream.outbox import Outbox, OutboxTransport
+
+
+class Counting(Wire):
+    """Counts its writes."""
+
+    writes = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes += 1
+        super().write(data)
+
+
+def opened(outbox: Outbox) -> tuple[Counting, OutboxTransport]:
+    """A transport, and the one that writes through the outbox."""
+    wire = Counting()
+    return wire, OutboxTransport(wire, outbox)
+
+
+async def test_written_together_at_the_end_of_the_turn() -> None:
+    """In order, and with one write for each connection."""
+    outbox = Outbox()
+    outbox.batches = True
+    (one, to_one), (two, to_two) = opened(outbox), opened(outbox)
+    to_one.write(b"a")
+    to_two.write(b"x")
+    outbox.batches = False
+    to_one.write(b"b")
+    assert (one.sent, two.sent) == (b"", b"")
+    await asyncio.sleep(0)
+    assert (one.sent, one.writes, two.sent) == (b"ab", 1, b"x")
+
+
+async def test_at_once_where_there_is_nothing_to_gather() -> None:
+    """A single request isn't delayed."""
+    wire, transport = opened(Outbox())
+    transport.write(b"a")
+    assert wire.sent == b"a"
+
+
+@pytest.mark.parametrize("end", ["close", "write_eof"])
+async def test_what_is_held_is_written_before_the_end(end: str) -> None:
+    """Closing loses nothing."""
+    outbox = Outbox()
+    outbox.batches = True
+    wire, transport = opened(outbox)
+    transport.write(b"last words")
+    getattr(transport, end)()
+    assert (wire.sent, wire.closed or wire.ended) == (b"last words", True)
+    await asyncio.sleep(0)
+    assert wire.sent == b"last words"
+
+
+async def test_aborting_drops_what_is_held() -> None:
+    """As it drops what a transport buffers."""
+    outbox = Outbox()
+    outbox.batches = True
+    wire, transport = opened(outbox)
+    transport.write(b"never")
+    transport.abort()
+    await asyncio.sleep(0)
+    assert (wire.sent, wire.closed) == (b"", True)
+
+
+async def test_a_write_that_fails_keeps_nothing_else_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is reported, and the next connection gets its data."""
+    outbox = Outbox()
+    outbox.batches = True
+    (broken, to_broken), (wire, transport) = opened(outbox), opened(outbox)
+    reported: list[str] = []
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(broken, "write", lambda data: 1 / 0)
+    loop.set_exception_handler(lambda _, context: reported.append(context["message"]))
+    to_broken.write(b"a")
+    transport.write(b"b")
+    await asyncio.sleep(0)
+    loop.set_exception_handler(None)
+    assert wire.sent == b"b"
+    assert len(reported) == 1
