@@ -12,7 +12,7 @@ from hivemind.store.schema import Batch, Run
 from hivemind.store.store import Store
 
 EVERY_S = 0.3
-"""Between two batches. With the half second between two reports of a stream, a kill loses less than a second."""
+"""Between two batches. With the time between two reports of a stream, a kill loses less than a second."""
 
 
 class LedgerStore:
