@@ -173,13 +173,10 @@ class ClientProtocol(asyncio.Protocol):
             self._time(_IDLE, self.timeout_keep_alive)
 
     def data_received(self, data: bytes) -> None:
+        if self._state == _HELD:
+            data = self._unheld() + data
         if self._state == _IDLE:
             if self._known is not None and self._serving is None and self._serve_known(data, self._known):
-                return
-            self._began_with = data
-        elif self._state == _HELD:
-            data = self._unheld() + data
-            if self._known is not None and self._serve_known(data, self._known):
                 return
             self._began_with = data
         self._read(data)
