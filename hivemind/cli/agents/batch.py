@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,8 @@ async def _served(
     from hivemind.control.client import ControlError
 
     screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
-    runner = f"{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}"
+    # To the microsecond: a container that is started again within a second may give its program the same process id.
+    runner = f"{datetime.now():%Y%m%dT%H%M%S%f}-{os.getpid()}"
     try:
         async with open_session(
             settings,
