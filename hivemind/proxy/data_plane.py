@@ -24,11 +24,12 @@ from hivemind.proxy.file_limit import ConnectionLimit
 from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disconnect
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.streaming import KeepaliveTiming, ProgressReporter
+from hivemind.redaction.values import is_secret
 from hivemind.scheduler.ticket import Ticket
 from hivemind.settings import Settings
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
-from hivemind.wire.identity import CREDENTIAL_HEADERS, Claims
+from hivemind.wire.identity import Claims
 from hivemind.wire.recent_heads import Heads, RecentHeads, size_of_head
 from hivemind.wire.request_head import ALLOW, RequestPath, RequestRefused, fields, for_client, parse_path, value
 
@@ -402,4 +403,4 @@ def _same(one: Call, other: Call) -> bool:
 
 
 def _credentials(call: Call) -> list[tuple[bytes, bytes]]:
-    return [pair for pair in call.head.headers if pair[0] in CREDENTIAL_HEADERS]
+    return [pair for pair in call.head.headers if is_secret(pair[0].decode("latin-1"))]
