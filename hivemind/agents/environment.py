@@ -17,7 +17,7 @@ from hivemind.setup.clients import (
     INLINE_TOKEN,
     SUFFIXES,
     Target,
-    codex_setting,
+    codex_settings,
     opencode_providers,
 )
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
@@ -82,11 +82,12 @@ def environment_for(
 
 
 def command_for(way: ProxyRoute, agent: str, command: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the command to start: Codex reads no variable for its base URL, so it gets a flag."""
+    """Return the command to start: Codex reads no variable for its base URL, so it gets flags."""
     if PurePath(command[0]).name != "codex":
         return command
     # Before the user's flags, because the last one holds.
-    return (command[0], "-c", codex_setting(way.base(agent)), *command[1:])
+    flags = (each for setting in codex_settings(way.target(agent)) for each in ("-c", setting))
+    return (command[0], *flags, *command[1:])
 
 
 def _opencode(way: ProxyRoute, agent: str, given: str) -> str:

@@ -366,12 +366,20 @@ def claude_code(target: Target) -> Steps:
 
 def codex_line(target: Target) -> str:
     """One session, with nothing in a file."""
-    return "codex -c " + shells.filled(target.shell, codex_setting(target.base))
+    return "codex " + " ".join(f"-c {shells.word(target.shell, each)}" for each in codex_settings(target))
 
 
-def codex_setting(base: str) -> str:
-    """What follows codex's flag -c."""
-    return f"openai_base_url={base}/v1"
+def codex_settings(target: Target) -> tuple[str, ...]:
+    """What follows Codex's flags -c. The token is read from its variable, because other users see command lines."""
+    if not target.token:
+        return (f"openai_base_url={target.named}/v1",)
+    fields = (
+        "name=HiveMind",
+        f"base_url={target.named}/v1",
+        "requires_openai_auth=true",
+        f"env_http_headers.x-hivemind-token={TOKEN_VARIABLE}",
+    )
+    return "model_provider=hivemind", *(f"model_providers.hivemind.{field}" for field in fields)
 
 
 @client(

@@ -94,6 +94,15 @@ def test_codex() -> None:
     assert command_for(ProxyRoute(URL), "alice", ("claude", "codex")) == ("claude", "codex")
 
 
+def test_no_token_on_a_command_line() -> None:
+    """Codex reads the token from its variable, because every user of the machine can read command lines."""
+    command = command_for(ProxyRoute(URL, token="secret-token"), "alice", ("codex", "exec", "hello"))
+    assert (command[:3], command[-2:]) == (("codex", "-c", "model_provider=hivemind"), ("exec", "hello"))
+    assert f"model_providers.hivemind.base_url={BASE}/v1" in command
+    assert "model_providers.hivemind.env_http_headers.x-hivemind-token=HIVEMIND_TOKEN" in command
+    assert [word for word in command if "secret" in word] == []
+
+
 def test_opencode() -> None:
     """The user's configuration stays, but for the address; what isn't an object is left for opencode to refuse."""
     given = {"theme": "x", "provider": {"openai": {"options": {"baseURL": "https://elsewhere", "timeout": 5}}}}
