@@ -111,6 +111,14 @@ def test_it_reads_no_process_of_the_proxy() -> None:
         process.communicate(b"\n")
 
 
+def test_it_reads_command_lines() -> None:
+    """What is given as a flag is seen by everybody."""
+    with subprocess.Popen([sys.executable, "-c", "input()", "--token", AGENTS], stdin=subprocess.PIPE) as process:
+        seen = as_nobody("cat", f"/proc/{process.pid}/cmdline").stdout
+        process.communicate(b"\n")
+    assert AGENTS in seen
+
+
 async def test_it_is_let_in_without_a_token(folder: Path) -> None:
     """Loopback is everybody's: where no token is set, another user's requests go upstream."""
     async with used(folder) as (port, _):
