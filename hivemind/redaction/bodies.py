@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from hivemind.redaction.forms import bytes_finder
 from hivemind.redaction.text import MASK
-from hivemind.redaction.values import SHORTEST
+from hivemind.redaction.values import SCHEME, SHORTEST, longest_first
 
 _WINDOW = 16 << 10
 """Bytes that are searched for keys at once, some milliseconds' work at worst, in which other threads can't run."""
@@ -39,16 +39,17 @@ def redact_body(body: bytes, secrets: Iterable[str]) -> tuple[bytes, int]:
 
     `secrets` are those of the request itself. JSON stays JSON: no mask replaces a quotation mark.
     """
-    masked = 0
+    spans = sorted(_lent(body))
+    lent_values = lent_in(body, spans)
+    body, masked = _mask_spans(body, spans)
     # Digits alone may also be a number in the conversation, which a mask would make invalid JSON.
-    found = {each.encode() for each in secrets if len(each) >= SHORTEST and not each.isdigit()}
+    found = {each.encode() for each in (*secrets, *lent_values) if len(each) >= SHORTEST and not each.isdigit()}
     for secret in sorted(found, key=len, reverse=True):
         if any(True for _ in _places(body, secret)):
             masked += 1
             body = body.replace(secret, MASK.encode())
-    body, lent = _mask_spans(body, sorted(_lent(body)))
     body, known = _mask_spans(body, _keys(body))
-    return body, masked + lent + known
+    return body, masked + known
 
 
 def _mask_spans(body: bytes, spans: Iterable[tuple[int, int]]) -> tuple[bytes, int]:
@@ -85,6 +86,14 @@ def _matches(pattern: re.Pattern[bytes], body: bytes, at: int, within: int, beyo
         whole = pattern.match(body, match.start()) or match
         yield whole
         at = whole.end()
+
+
+def lent_in(body: bytes, spans: Iterable[tuple[int, int]] | None = None) -> tuple[str, ...]:
+    """Return the credentials that a request with this body lends the provider, which answers may repeat; `spans`: where
+    they stand, if that is known."""
+    found = _lent(body) if spans is None else spans
+    values = (SCHEME.sub("", body[start:end].decode("utf-8", "replace"), count=1) for start, end in found)
+    return longest_first(values)
 
 
 def _lent(body: bytes) -> set[tuple[int, int]]:

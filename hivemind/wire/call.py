@@ -10,7 +10,7 @@ from hivemind.providers.clients import Client
 from hivemind.providers.dialect import Dialect
 from hivemind.providers.encoding import decode_body
 from hivemind.providers.profiles import family
-from hivemind.redaction.bodies import redact_body
+from hivemind.redaction.bodies import lent_in, redact_body
 from hivemind.redaction.text import identifier, label, mask_any_length, mask_values
 from hivemind.redaction.values import is_secret, longest_first, masked_path, query_fields
 from hivemind.scheduler.config import LaneConfig
@@ -30,6 +30,8 @@ from hivemind.upstream.base import (
 from hivemind.wire.identity import Identity
 from hivemind.wire.request_head import Headers, without
 
+_MOST_SEARCHED = 1 << 20
+"""Bytes of a request's body in which credentials that it lends are looked for at once."""
 _LONGEST_PATH = 200
 """Characters of the longest path of any known API."""
 
@@ -138,8 +140,11 @@ class Call:
         """Return the failure as it may be shown: its message is the upstream's, which may quote what it was sent."""
         if not failure.message:
             return failure
-        head = self.head
-        return replace(failure, message=mask_any_length(mask_values(failure.message, head.secrets), head.route.secrets))
+        head, body = self.head, self.body
+        if len(body) > _MOST_SEARCHED:  # what lends a credential is beside the conversation, which is in the middle
+            body = body[: _MOST_SEARCHED // 2] + b"\n" + body[-_MOST_SEARCHED // 2 :]
+        message = mask_values(failure.message, longest_first((*head.secrets, *lent_in(body))))
+        return replace(failure, message=mask_any_length(message, head.route.secrets))
 
 
 def sanitized_facts(facts: Facts, secrets: tuple[str, ...]) -> Facts:

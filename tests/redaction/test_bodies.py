@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemind.redaction import bodies
-from hivemind.redaction.bodies import redact_body
+from hivemind.redaction.bodies import lent_in, redact_body
 
 REST = "A1b2C3d4E5f6G7h8I9j0K"
 KEYS = [
@@ -51,6 +51,13 @@ def test_how_many() -> None:
     body, masked = redact_body(text.encode(), ("my-own-secret",))
     assert masked == 4
     assert json.loads(body) == {"authorization_token": "***", "a": "*** ***", "b": "***"}
+
+
+def test_what_is_lent_is_masked_wherever_it_stands() -> None:
+    """In the same body, and among the secrets that an answer may repeat; the scheme isn't part of it."""
+    body = b'{"authorization": "Bearer lent-to-a-server", "text": "it is lent-to-a-server"}'
+    assert lent_in(body) == ("lent-to-a-server",)
+    assert b"lent-to" not in redact_body(body, ())[0]
 
 
 PIECES = st.sampled_from(

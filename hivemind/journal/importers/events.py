@@ -10,7 +10,8 @@ from hivemind.journal.importers.parsed import ParsedAttempt
 from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.journal.write.bodies import body_text
 from hivemind.providers.profiles import PROFILES, assumed_lane, family
-from hivemind.redaction.values import masked_headers
+from hivemind.redaction.bodies import lent_in
+from hivemind.redaction.values import longest_first, masked_headers
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.estimate import Estimator
 from hivemind.scheduler.config import LaneConfig
@@ -209,7 +210,7 @@ def _bodies(
     entry = tried.entry
     raw_path = tried.address.raw_path
     heads = Heads(ticket, entry.method, raw_path, entry.query, entry.headers, entry.answer_headers)
-    secrets = heads.secrets()
+    secrets = longest_first((*heads.secrets(), *lent_in(entry.body)))
     if attempt == 1:
         method, path = heads.masked_target(secrets)
         shown = masked_headers(entry.headers, secrets)

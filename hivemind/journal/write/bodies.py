@@ -15,7 +15,7 @@ from hivemind.journal.records import RequestBody, ResponseBody
 from hivemind.journal.write.recorder import Recorder
 from hivemind.journal.write.writer import DeferredLines
 from hivemind.providers.encoding import decode_body
-from hivemind.redaction.bodies import redact_body
+from hivemind.redaction.bodies import lent_in, redact_body
 from hivemind.redaction.values import credentials_in, longest_first, masked_headers
 from hivemind.upstream.base import Headers, UpstreamResponse
 from hivemind.wire.call import Call
@@ -70,6 +70,7 @@ class BodyRecorder:
     def __init__(self, bodies: Bodies, heads: Heads) -> None:
         self._bodies = bodies
         self._heads = heads
+        self._lent: tuple[str, ...] = ()
 
     def answer(self, attempt: int, response: UpstreamResponse) -> UpstreamResponse:
         """An attempt is answered. Returns what is to be read in its place: what is read of it until it is closed is
@@ -91,13 +92,14 @@ class BodyRecorder:
         heads = self._heads
         method, path = heads.masked_target(self._secrets)
         headers = masked_headers(heads.request, self._secrets)
+        self._lent = lent_in(_unpacked(heads.request, body))
         text = body_text(heads.request, body, left_out, self._secrets)
         return line_of(RequestBody(at, heads.ticket, method, path, headers, *text))
 
     def _response_line(
         self, at: float, attempt: int, status: int, headers: Headers, body: bytes, left_out: str
     ) -> bytes:
-        secrets = longest_first({*self._secrets, *credentials_in(headers, b"")})
+        secrets = longest_first({*self._secrets, *self._lent, *credentials_in(headers, b"")})
         text = body_text(headers, body, left_out, secrets)
         shown = masked_headers(headers, secrets)
         return line_of(ResponseBody(at, self._heads.ticket, attempt, status, shown, *text))
@@ -138,11 +140,15 @@ class _RecordedResponse:
         self._parts, self._size = [], 0
 
 
+def _unpacked(headers: Headers, body: bytes) -> bytes:
+    return decode_body([(name.lower(), value) for name, value in headers], body, LONGEST)
+
+
 def body_text(headers: Headers, body: bytes, left_out: str, secrets: tuple[str, ...]) -> tuple[str, str, str]:
     """The body as text without credentials, how that is encoded, and why there is none. Takes long."""
     if left_out or not body:
         return "", "", left_out
-    plain = decode_body([(name.lower(), value) for name, value in headers], body, LONGEST)
+    plain = _unpacked(headers, body)
     if not plain:
         return "", "", _UNREADABLE
     plain, _ = redact_body(plain, secrets)
