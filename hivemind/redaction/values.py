@@ -103,6 +103,8 @@ _LONGEST_DECODED = 512
 """Longest credential that is searched for percent-decoded too."""
 _HARMLESS = frozenset(name.encode() for name in SHOWN)
 SCHEME = re.compile(r"(bearer|basic|token|key)\s++", re.IGNORECASE)
+_PARAMETER = re.compile(r"""=\s*+"?([^\s,;"]{16,})""")
+"""Of a credential of several parts, as a signature of AWS or an answer to a digest."""
 _BEARER = re.compile(r"\bbearer\s++([^\s'\",;)]+)", re.IGNORECASE)
 TOKEN_IN_PATH = re.compile(r"(/token/)([^/?]+)", re.IGNORECASE)
 
@@ -156,6 +158,8 @@ def _in_header(name: bytes, value: bytes) -> frozenset[str]:
     if is_secret(name_):
         bare = SCHEME.sub("", text, count=1)
         found |= {bare if len(bare) >= SHORTEST else text, *_cookies(name_, text)}
+        if name_.endswith("authorization"):
+            found.update(_PARAMETER.findall(bare))
         if text[:6].lower() == "basic ":
             found.update(_basic(bare))
     return _spelled(found)
@@ -188,6 +192,8 @@ def _cookies(name: str, value: str) -> Iterator[str]:
 
 _LONGEST_CACHED = 300
 """Most bytes of a header that is cached."""
+_ODD_NAME = re.compile(r"%[0-9a-f]{2}|(?<![a-z0-9_])(?=[a-z_]{0,64}[0-9])[a-z0-9_]{20}")
+"""A header's name that may be a key: in lower case few forms of keys can be recognised, and no word is that long."""
 _LONGEST_VALUE = 4096
 """Most characters of a header's value that are shown."""
 _LONGEST_PATH = 8192
@@ -226,6 +232,8 @@ def _by_name(name: bytes, value: bytes) -> tuple[str, str]:
     """Return the header, masked by its name and by the forms of keys, but not by the request's own secrets."""
     ((name_, text),) = texts([(name, value)])
     shown = printable(redact(shortened(name_, _LONGEST_CACHED)))
+    if _ODD_NAME.search(name_) and not is_shown(name_):
+        shown = MASK
     if is_secret(name_):
         scheme = SCHEME.match(text)
         return shown, f"{scheme[1]} {MASK}" if scheme else MASK
