@@ -89,7 +89,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             finally:
                 sys.stdout.flush()  # here rather than at exit, so that a closed pipe is noticed below
         except HiveMindError as error:
-            print_note(str(error))
+            from hivemind.redaction.text import mask_keys  # needed only here: what was wrong may be a key
+
+            print_note(mask_keys(str(error)))
             return error.exit_code
         except KeyboardInterrupt:
             return 130

@@ -86,8 +86,8 @@ def allowed(hint: Any) -> str:
 
 
 def shown(text: str) -> str:
-    """Return input for an error message, if it is short and printable."""
-    return text if text.isprintable() and len(text) <= 40 else "of that name"
+    """Return input for an error message, if it is short and printable, and doesn't look like a key."""
+    return text if text.isprintable() and len(text) <= 40 and not holds_key(text) else "of that name"
 
 
 def listed(names: list[str]) -> str:

@@ -14,6 +14,7 @@ import platform
 from collections.abc import Iterable, Mapping
 
 from hivemind.proxy.asgi import Message, Send
+from hivemind.redaction.text import holds_key
 from hivemind.settings import Settings
 from hivemind.settings.hosts import ANY, LONGEST_SHOWN, NULL, checked_origin, host_in
 from hivemind.wire.request_head import Headers, RequestRefused
@@ -82,6 +83,8 @@ class AccessPolicy:
         if name is None:
             return RequestRefused(400, "the Host header is no host, with or without a port")
         if not self._is_ours(name):
+            if holds_key(name):
+                return RequestRefused(421, "the Host header names another host than this proxy", "foreign_host")
             text = f"the Host header says {name}, which this proxy doesn't know as a name of its own; if it is one,"
             text += f" start the proxy with --allowed-hosts {name} (HIVEMIND_ALLOWED_HOSTS); if it is a provider's, set"
             text += " this proxy as the client's base URL, not in HTTP_PROXY"
@@ -108,7 +111,7 @@ class AccessPolicy:
             shown = checked_origin(origin.decode("latin-1"))
         except ValueError:
             shown = NULL
-        if shown == NULL or len(shown) > LONGEST_SHOWN:
+        if shown == NULL or len(shown) > LONGEST_SHOWN or holds_key(shown):
             return _foreign_page()
         return _foreign_page(
             f"; if {shown} is yours, start the proxy with --allowed-origins {shown} (HIVEMIND_ALLOWED_ORIGINS)"

@@ -52,6 +52,11 @@ def redact(text: str, longest: int | None = LONGEST_TEXT) -> str:
         text = shortened(text, longest)
     for pattern in _ANNOUNCED:
         text = pattern.sub(rf"\1\2{MASK}", text)
+    return mask_keys(text)
+
+
+def mask_keys(text: str) -> str:
+    """Return the text with keys of known forms masked, and nothing else: for text of ours that speaks of tokens."""
     finder = text_finder()
     parts: list[str] = []
     done = 0

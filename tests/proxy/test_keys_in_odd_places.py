@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from program import called
 from proxy.kit import Running, between, client, proxying
 from proxy.wire import ANSWER, anthropic_error, http
 from upstream.scripted import Handler, Scripted, serving
@@ -18,6 +19,7 @@ from hivemind.cli.main import main
 from hivemind.control import parsing
 from hivemind.redaction.text import LABEL_LENGTH
 from hivemind.scheduler.commands import Rejected, StopAgent
+from hivemind.store.token_file import ControlKey
 
 KNOWN = "sk-ant-api03-THISISSECRET0123456789"
 """A key that is known by its form."""
@@ -113,6 +115,71 @@ async def test_no_output_has_it(
     assert OWN.encode() in sent
     everything = f"{shown}\n{written(tmp_path, capsys)}\n{caplog.text}"
     assert [secret for secret in SECRETS if secret in everything] == []
+
+
+async def test_what_a_request_lends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A key for a tool's server, which an error repeats: neither log nor journal has it."""
+    caplog.set_level(logging.DEBUG, "hivemind")
+    lent = "lent.to.a.server.of.tools"
+    servers = [{"type": "url", "url": "https://x", "authorization_token": lent}]
+    content = json.dumps({"model": "m", "max_tokens": 9, "messages": [], "mcp_servers": servers}).encode()
+    failing = http(400, anthropic_error("invalid_request_error", f"no server for {lent}"))
+    async with (
+        between([failing], record_in=tmp_path, journal={"bodies": True}) as (proxy, upstream),
+        client() as web,
+    ):
+        await web.post(f"{proxy.url}/v1/messages", content=content, headers={"x-api-key": OWN})
+        shown = await outputs(proxy)
+    assert upstream.requests[0].endswith(content)
+    assert "no server for ***" in recorded_in(tmp_path)
+    assert lent not in shown + recorded_in(tmp_path) + caplog.text
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        f"authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature={OWN}",
+        f'authorization: Digest username="ann", response="{OWN}"',
+        f"x-{KNOWN.lower().replace('-', '_')}: 1",
+        f"x-{spelled(KNOWN)}: 1",
+    ],
+)
+async def test_odd_headers(header: str, tmp_path: Path) -> None:
+    """A signature that an error repeats, and a key as the name of a header, whose letters are small by then."""
+    failing = http(400, anthropic_error("invalid_request_error", f"not {OWN}"))
+    async with between([failing], record_in=tmp_path, journal={"bodies": True}) as (proxy, _), client() as web:
+        name, _, value = header.partition(": ")
+        await web.post(f"{proxy.url}/v1/messages", content=body(), headers={name: value})
+        shown = await outputs(proxy)
+    everything = (shown + recorded_in(tmp_path)).lower()
+    wrong = (OWN if OWN in header else "", "thisissecret", spelled("THISISSECRET").lower())
+    assert [each for each in wrong if each and each in everything] == []
+
+
+async def test_refusals_repeat_no_key() -> None:
+    """As a host, as a page's origin, and in what is asked of the control API."""
+    async with between([ANSWER]) as (proxy, _), client() as web:
+        proxy.proxy.control_key = ControlKey("run-1", "control-token")
+        for headers in ({"host": FOREIGN}, {"origin": f"https://{FOREIGN}"}):
+            answer = await web.get(f"{proxy.url}/v1/models", headers=headers)
+            assert (answer.status_code in (403, 421), FOREIGN in answer.text) == (True, False)
+        bearer = {"authorization": "Bearer control-token"}
+        for target in (f"checkpoints/{FOREIGN}", f"snapshot?{FOREIGN}=1"):
+            answer = await web.get(f"{proxy.url}/_control/{target}", headers=bearer)
+            assert (answer.status_code in (404, 422), FOREIGN in answer.text) == (True, False)
+
+
+def test_errors_of_commands_repeat_no_key(tmp_path: Path) -> None:
+    """What was wrong may be a key: as a command, a flag, a setting's value or a key of a plan."""
+    (tmp_path / "plan.yaml").write_text(f"tasks: {{a: {{command: [x], {FOREIGN}: 1}}}}")
+    for args in (
+        (FOREIGN,),
+        ("proxy", "--config", FOREIGN),
+        ("proxy", "--port", FOREIGN),
+        ("batch", "plan.yaml", "--check"),
+    ):
+        done = called(tmp_path, args, {})
+        assert (done.code, FOREIGN in done.err) == (2, False), done
 
 
 @pytest.mark.parametrize("name", [KNOWN, FOREIGN, OWN, f"a-{OWN}", spelled(KNOWN), "a-" * 4000])

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note
 from hivemind.errors import HiveMindError, UsageError
+from hivemind.redaction.text import mask_keys
 from hivemind.settings import add_flags, from_flags, settings_file
 from hivemind.settings.options import given_flags
 from hivemind.text.humanise import plural
@@ -68,7 +69,7 @@ def _run(namespace: argparse.Namespace) -> int:
         return _started(namespace, plan, settings)
     except PlanError as error:
         for line in error.lines:
-            print_note(line)
+            print_note(mask_keys(line))
         return error.exit_code
 
 

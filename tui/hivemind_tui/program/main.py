@@ -33,7 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with quiet() as collector:
             return _run(parse(sys.argv[1:] if argv is None else argv, os.environ, Path.cwd()), collector)
     except HiveMindError as error:
-        print(f"hivemind-tui: {printable(str(error))}", file=sys.stderr)
+        from hivemind.redaction.text import mask_keys  # needed only here: what was wrong may be a key
+
+        print(f"hivemind-tui: {printable(mask_keys(str(error)))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
