@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from security.canaries import places
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text("utf-8")
@@ -56,6 +57,11 @@ def test_every_row_is_shown_by_a_test(row: list[str]) -> None:
     assert what
     assert named(shown)
     assert [f"{file}::{name}" for file, name in named(shown) if name not in _tests_in(file)] == []
+
+
+def test_where_a_key_may_be() -> None:
+    """The table is what the search for keys goes by."""
+    assert rows("What is masked, and its limits") == [[row.where, row.what] for row in places.ALLOWED]
 
 
 def test_everybody_has_a_row() -> None:
