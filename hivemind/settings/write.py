@@ -7,7 +7,6 @@ import os
 import re
 import stat
 import tomllib
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -23,6 +22,7 @@ from hivemind.scheduler.commands import Conflict, Rejected
 from hivemind.scheduler.operator.knobs import KNOBS, check_range
 from hivemind.settings.load import from_file_alone, from_text
 from hivemind.settings.options import Option, options
+from hivemind.store.atomic import written_whole
 from hivemind.text.humanise import did_you_mean
 
 _HIDDEN = "***"
@@ -112,19 +112,12 @@ def _replace(target: Path, content: bytes) -> None:
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
     if mode is not None and not os.access(target, os.W_OK):
         raise PermissionError(0, "it is read-only")
-    beside = target.with_name(f".hivemind-{uuid.uuid4().hex}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _NEW_FILE if mode is None else 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(descriptor)
+    with written_whole(target, _NEW_FILE if mode is None else 0o600) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
         if mode is not None:
-            beside.chmod(mode)
-        beside.replace(target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
+            os.fchmod(file.fileno(), mode)
 
 
 def _number(name: str, value: float) -> int | float:

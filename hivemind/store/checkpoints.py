@@ -23,7 +23,7 @@ import msgspec
 from hivemind.agent_names import same
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.events import BudgetState
-from hivemind.store.atomic import DRAFT_SUFFIX, written_whole
+from hivemind.store.atomic import DRAFT_SUFFIX, remove_if_old, written_whole
 
 FORMAT = 1
 FOLDER = "checkpoints"
@@ -32,8 +32,6 @@ SUFFIX = ".json"
 FOLDER_LIMIT = 1 << 30
 """Bytes of all checkpoints together, beyond which the oldest go."""
 FILES_LIMIT = 5_000
-DRAFT_OLD_S = 3600.0
-"""What is left of a write that was cut short is removed after so long."""
 
 Reason = Literal["budget", "operator", "crash"]
 
@@ -181,9 +179,7 @@ def _files(folder: Path) -> Iterator[tuple[re.Match[str], os.DirEntry[str]]]:
             if match and entry.name.endswith(SUFFIX):
                 yield match, entry
             elif entry.name.startswith(".") and entry.name.endswith(DRAFT_SUFFIX):
-                with contextlib.suppress(OSError):  # gone already
-                    if time.time() - entry.stat().st_mtime > DRAFT_OLD_S:
-                        os.unlink(entry.path)
+                remove_if_old(entry)
 
 
 def listed(folder: Path) -> tuple[list[Found], list[str]]:

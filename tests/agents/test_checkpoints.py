@@ -13,7 +13,7 @@ from agents.kept import AT, BODY, checkpoint, keep
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hivemind.store import checkpoints
+from hivemind.store import atomic, checkpoints
 from hivemind.store.checkpoints import (
     checkpoint_name,
     conversation,
@@ -140,7 +140,7 @@ def test_what_a_crash_left_is_removed(tmp_path: Path) -> None:
     old, new = folder / ".a.1.draft", folder / ".b.2.draft"
     for draft in (old, new):
         draft.write_text("half")
-    os.utime(old, (time.time() - checkpoints.DRAFT_OLD_S - 60,) * 2)
+    os.utime(old, (time.time() - atomic.DRAFT_OLD_S - 60,) * 2)
     prune(folder, "x", 5)
     assert (old.exists(), new.exists()) == (False, True)
     assert len(listed(folder)[0]) == 1
