@@ -50,6 +50,11 @@ performance: $(VENV)/.ready ## measure the data plane beside other gateways; wri
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --data-plane --json perf.json
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.plot perf.json docs
 
+KILLS = 50
+SEED =
+crash: $(VENV)/.ready ## kill proxies, control rooms and runners KILLS=50 times, and check what they promise (SEED=)
+	@PYTHONPATH=mock:tests $(BIN)/python -m benchmarks.crash --kills $(KILLS) $(SEED:%=--seed %) --json crash.json
+
 docs: $(VENV)/.ready ## build the manual into docs/_build/html
 	$(DOCS)
 
@@ -82,4 +87,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all bench performance screenshots clean
+.PHONY: help setup run check docs test test-all bench performance crash screenshots clean

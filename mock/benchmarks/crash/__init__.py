@@ -1,0 +1,1 @@
+"""Programs killed at random moments (SIGKILL), started again, and held to what they promise."""

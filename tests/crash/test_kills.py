@@ -1,0 +1,76 @@
+"""A few kills as `make crash` does many, and what it holds against them."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from benchmarks.crash.__main__ import broken, measure, schedule, table
+from benchmarks.crash.result import Kill, drafts_in, running_in
+from benchmarks.crash.runner import kill_batch, kill_run
+from benchmarks.crash.serving import serving_in
+
+
+@pytest.mark.e2e
+async def test_programs_that_serve(tmp_path: Path) -> None:
+    """Killed at the moments that are hardest on their files, they keep every promise that isn't one of time."""
+    async with serving_in(tmp_path / "served", random.Random(7)) as served:
+        kills = [
+            await served.kill("proxy", "settings are saved"),
+            await served.kill("room", "a journal's part begins"),
+        ]
+    assert broken(kills, math.inf) == []
+
+
+@pytest.mark.e2e
+async def test_runners(tmp_path: Path) -> None:
+    """Each task of a batch runs once or is reported; the command of a run goes on, and its name is free."""
+    kills = [
+        await kill_batch(tmp_path / "batch", "a task is claimed", random.Random(7)),
+        await kill_run(tmp_path / "run", random.Random(7)),
+    ]
+    assert broken(kills, math.inf) == []
+
+
+def test_schedule() -> None:
+    """The same seed gives the same kills, and fifty have every moment of every victim."""
+    first, again, other = (schedule(50, seed) for seed in (3, 3, 4))
+    assert [each[:2] for each in first] == [each[:2] for each in again] != [each[:2] for each in other]
+    assert {victim for victim, _, _ in first} == {"proxy", "room", "batch", "run"}
+    assert len({each[:2] for each in first}) == 23
+
+
+async def test_nothing_to_kill(tmp_path: Path) -> None:
+    """Kills are left out by the name of their victim and moment."""
+    assert await measure(3, 1, tmp_path, only="no such victim") == []
+
+
+def test_what_is_broken() -> None:
+    """Every broken promise is a line, too much lost usage and too many drafts are too, and all are counted."""
+    kill = Kill("proxy", "draining", lost_s=1.5, drafts=40)
+    kill.holds(True, "arithmetic")
+    kill.holds(False, "more arithmetic")
+    assert broken([kill]) == [
+        "proxy, draining: more arithmetic",
+        "proxy, draining: 1.5 s of usage are lost",
+        "proxy, draining: 40 drafts are left",
+    ]
+    assert table([kill, kill]).split()[-5:] == ["2", "1.50", "0", "40", "2"]
+
+
+async def test_what_is_left(tmp_path: Path) -> None:
+    """Processes are found by their folder, and files of writes by their names."""
+    (tmp_path / ".a.draft").touch()
+    (tmp_path / "a").touch()
+    process = await asyncio.create_subprocess_exec("sleep", "60", cwd=tmp_path)
+    try:
+        assert list(running_in(tmp_path)) == [process.pid]
+        assert drafts_in(tmp_path) == [tmp_path / ".a.draft"]
+    finally:
+        process.kill()
+        await process.wait()
+    assert running_in(tmp_path) == {}
