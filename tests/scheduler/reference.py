@@ -1,0 +1,351 @@
+"""What the scheduler must do, restated with dictionaries and sums: told of what happened, it checks every grant.
+
+It knows the rules (the paper and ARCHITECTURE.md), not how the scheduler keeps them. Where they leave a choice, such as
+which of two agents is next, any choice is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.ticket import Ticket
+from hivemind.scheduler.types import Failure, FailureKind, Usage
+
+SPAN_S = 60.0
+AWAITED_S = 0.01
+LONGEST_PAUSE_S = 300.0
+SLACK_S = 0.003
+"""Timers fire up to a millisecond after what they wait for."""
+LARGE = 0.9  # a request larger than this share of a window needs this share of it
+PAUSING = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.SERVER_ERROR})
+
+
+@dataclass(eq=False)
+class Entry:
+    """A request, as its client and the upstream see it."""
+
+    ticket: Ticket
+    expires_at: float
+    tokens: int = 0
+    state: str = "waits"  # or `backs off`, `in flight`, `done`
+    attempts: int = 0
+    not_before: float = -math.inf
+    content: bool = False
+    cut: bool = False
+    """The operator has stopped its agent."""
+
+    @property
+    def agent(self) -> str:
+        return self.ticket.request.agent
+
+    @property
+    def lane(self) -> str:
+        return self.ticket.request.lane
+
+
+@dataclass(eq=False)
+class Road:
+    """A lane."""
+
+    config: LaneConfig
+    level: float
+    rpm: tuple[int, bool]  # our own limit, and whether it binds
+    tpm: tuple[int, bool]
+    circuit: str = "closed"
+    probe: int | None = None
+    paused_until: float = -math.inf
+    was_paused: bool = False
+    changed_at: float = -math.inf
+    """When something last was granted or ended."""
+    stated: set[str] = field(default_factory=set)  # families of whose limits replies have told
+    charges: dict[tuple[str, str], list[Charge]] = field(default_factory=lambda: defaultdict(list))
+    since: dict[int, float] = field(default_factory=dict)  # by class that waits: since it came, or was last served
+    passes: dict[int, int] = field(default_factory=dict)  # and the grants in a row that passed it
+
+
+@dataclass(eq=False)
+class Charge:
+    """What one attempt takes of a window."""
+
+    ticket: int
+    at: float
+    amount: float
+    limited: bool  # there was a limit when it was taken
+
+
+class Reference:
+    """The books of all that happened."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        self.config = config
+        self.entries: dict[int, Entry] = {}
+        self.roads: dict[str, Road] = {}
+        self.leads: dict[str, str] = {}  # agents that are a part of another, and of which
+        self.held: set[str] = set()  # agents that the operator paused
+        self.stopped: set[str] = set()
+        self.tasks: dict[str, tuple[str, tuple[str, ...]]] = {}  # agent and predecessors
+        self.task_states: dict[str, str] = {}
+        self.paused = self.draining = False
+        self.failing: Failure | None = None  # why the attempt failed that is reported next
+        self.usage_sent = True
+
+    # --- Questions ------------------------------------------------------------------------------------------------
+
+    def of(self, state: str, lane: str | None = None) -> list[Entry]:
+        return [e for e in self.entries.values() if e.state == state and lane in (None, e.lane)]
+
+    def line(self, agent: str) -> list[str]:
+        """The agent, and those that it is a part of."""
+        found = [agent]
+        while (lead := self.leads.get(found[-1])) is not None:
+            found.append(lead)
+        return found
+
+    def is_held(self, agent: str) -> bool:
+        """Whether the operator or a task keeps its requests."""
+        line = self.line(agent)
+        return any(each in self.held or each in self.stopped for each in line) or any(map(self.task_waits, line))
+
+    def task_waits(self, agent: str) -> bool:
+        """Whether all of the agent's tasks that haven't ended wait for others."""
+        mine = [name for name, (who, _) in self.tasks.items() if who == agent]
+        live = [name for name in mine if self.task_states[name] in ("waiting", "ready", "running", "blocked")]
+        undone = [any(self.task_states.get(dep, "done") != "done" for dep in self.tasks[name][1]) for name in live]
+        return bool(live) and all(undone)
+
+    def slots(self, lane: str) -> float:
+        """Of the level the whole ones, one at least."""
+        level = self.roads[lane].level
+        return level if math.isinf(level) else max(1, math.floor(level))
+
+    def together(self, lane: str) -> list[str]:
+        upstream = self.roads[lane].config.upstream
+        return [key for key, road in self.roads.items() if road.config.upstream == upstream]
+
+    def has_slot(self, lane: str) -> bool:
+        """Whether one more may be in flight here, and in all lanes of the upstream."""
+        most = self.roads[lane].config.max_concurrency_per_upstream
+        here = len(self.of("in flight", lane))
+        return here < self.slots(lane) and (
+            not most or sum(len(self.of("in flight", each)) for each in self.together(lane)) < most
+        )
+
+    def fits(self, entry: Entry, now: float, *, surely: bool) -> bool:
+        """Whether our own windows have room; if not `surely`, what was taken while there was no limit is left out."""
+        road, request = self.roads[entry.lane], entry.ticket.request
+        for kind, (limit, binding), amount in (("r", road.rpm, 1), ("t", road.tpm, entry.tokens)):
+            if not limit or (not surely and not binding and request.family in road.stated):
+                continue
+            cut = now - SPAN_S + (-SLACK_S if surely else SLACK_S)
+            found = road.charges[request.family, kind]
+            taken = sum(each.amount for each in found if each.at > cut and (surely or each.limited))
+            if taken + min(amount, LARGE * limit) > limit + 1e-6:
+                return False
+        return True
+
+    def may_go(self, lane: str, now: float) -> bool:
+        """Whether the lane lets one more through, certainly."""
+        road = self.roads[lane]
+        probing = road.circuit == "half_open" and road.probe is None
+        if road.was_paused and now - road.changed_at <= self.config.retry.stagger_s + SLACK_S:
+            return False  # one by one after a pause
+        return (
+            not (self.paused or self.draining)
+            and now >= road.paused_until + SLACK_S
+            and (road.circuit == "closed" or probing)
+            and now - road.changed_at > AWAITED_S + SLACK_S
+            and self.has_slot(lane)
+        )
+
+    def rank(self, road: Road, priority: int, now: float) -> tuple[int, float]:
+        """The class in which this one competes: higher by one for each `ageing_s`, first after `max_passes`."""
+        if road.passes[priority] >= self.config.queue.max_passes:
+            return -1, road.since[priority]
+        aged = int((now - road.since[priority]) / self.config.queue.ageing_s + 1e-9)
+        return max(0, priority - aged), road.since[priority] if aged else math.inf
+
+    # --- What happened --------------------------------------------------------------------------------------------
+
+    def come(self, entry: Entry, now: float) -> None:
+        """It joins its lane's queue."""
+        entry.state = "waits"
+        self.count(self.roads[entry.lane], entry.lane, now)
+
+    def count(self, road: Road, lane: str, now: float) -> None:
+        """Note which classes have begun to wait, or wait no more."""
+        waiting = {int(e.ticket.priority) for e in self.of("waits", lane)}
+        for priority in list(road.since):
+            if priority not in waiting:
+                del road.since[priority], road.passes[priority]
+        for priority in waiting - set(road.since):
+            road.since[priority], road.passes[priority] = now, 0
+
+    def pass_time(self, now: float) -> None:
+        """Delays that are over are over."""
+        for entry in self.of("backs off"):
+            if entry.not_before <= now:
+                self.come(entry, entry.not_before)
+        for key, road in self.roads.items():
+            self.count(road, key, now)  # the operator may have moved some to other classes
+
+    def see(self, events: list[ev.Event], *, reclassed: bool = False) -> None:
+        """Take in what the scheduler reports, in its order."""
+        fresh = any(isinstance(each, ev.BoostEnded | ev.Nudged) for each in events) or reclassed
+        for event in events:
+            match event:
+                case ev.LaneOpened(_, lane, _, _, config):
+                    assert config is not None
+                    level = float(config.max_concurrency) or math.inf
+                    rpm, tpm = (config.rpm, config.rpm_binding), (config.tpm, config.tpm_binding)
+                    self.roads[lane] = Road(config, level, rpm, tpm)
+                case ev.LevelChanged(_, lane, level, _):
+                    self.roads[lane].level = level
+                case ev.CircuitChanged(_, lane, state, _, _):
+                    self.roads[lane].circuit, self.roads[lane].probe = state, None
+                case ev.TaskAdded(_, task, _, agent, _, _, after):
+                    self.tasks[task] = agent, after
+                    self.task_states.setdefault(task, "waiting")
+                case ev.TaskChanged(_, task, state):
+                    deps = [self.task_states.get(dep, "done") for dep in self.tasks[task][1]]
+                    assert state not in ("ready", "running", "done") or all(dep == "done" for dep in deps), task
+                    self.task_states[task] = state
+                case ev.Arrived():
+                    entry = self.entries[event.ticket]
+                    entry.tokens = event.estimated_input + event.estimated_output
+                    self.come(entry, event.at)
+                case ev.Granted():
+                    self.granted(event, ranked=not fresh)
+                case ev.FirstContent():
+                    self.entries[event.ticket].content = True
+                case ev.AttemptFailed():
+                    self.failed(event)
+                case ev.Finished() | ev.Abandoned() | ev.Refused() if event.ticket is not None:
+                    entry = self.entries[event.ticket]
+                    if isinstance(event, ev.Refused):
+                        self.refused(entry, event)
+                    else:
+                        self.ended(entry, event.at, event.usage)
+                    entry.state = "done"
+                case _:
+                    pass
+
+    def granted(self, event: ev.Granted, *, ranked: bool) -> None:
+        """Check one grant against every rule."""
+        entry, lane, at = self.entries[event.ticket], event.lane, event.at
+        road = self.roads[lane]
+        assert entry.state == "waits", f"granted though it {entry.state}"
+        assert entry.attempts + 1 == event.attempt <= self.config.retry.max_attempts
+        assert at <= entry.expires_at
+        assert not self.paused, "granted while nothing may be"
+        assert not self.draining, "granted while nothing may be"
+        assert not self.is_held(entry.agent), "its agent is held"
+        assert at >= road.paused_until, "the provider had asked for a pause"
+        assert road.circuit == "closed" or (road.circuit == "half_open" and road.probe is None), road.circuit
+        assert self.has_slot(lane), "more in flight than the level allows"
+        assert self.fits(entry, at, surely=False), "a window is exceeded"
+        mine = int(entry.ticket.priority)
+        if ranked and not road.stated:
+            self.check_rank(road, entry, mine, at)
+        entry.state = "in flight"
+        entry.attempts = event.attempt
+        if road.circuit == "half_open":
+            road.probe = event.ticket
+        for priority in road.passes:
+            road.passes[priority] += 1
+        if mine in road.passes:
+            road.since[mine], road.passes[mine] = at, 0
+        self.count(road, lane, at)
+        road.changed_at = at
+        for kind, (limit, _), amount in (("r", road.rpm, 1), ("t", road.tpm, entry.tokens)):
+            family = entry.ticket.request.family
+            road.charges[family, kind].append(Charge(event.ticket, at, amount, bool(limit)))
+
+    def check_rank(self, road: Road, entry: Entry, mine: int, at: float) -> None:
+        """No other class may have come first, unless its requests are held, or one of them by a window."""
+        others = [e for e in self.of("waits", entry.lane) if e.not_before < at and int(e.ticket.priority) != mine]
+        for priority in {int(e.ticket.priority) for e in others}:
+            of_class = [e for e in others if int(e.ticket.priority) == priority]
+            free = [e for e in of_class if not (self.is_held(e.agent) or e.ticket.agent.out_of_budget)]
+            if not free or not all(self.fits(e, at, surely=True) for e in of_class):
+                continue
+            if abs(road.passes[priority] - self.config.queue.max_passes) < 2 or self.rank(road, mine, at)[0] < 0:
+                continue
+            assert self.rank(road, mine, at) <= self.rank(road, priority, at), f"passed class {priority}"
+
+    def ended(self, entry: Entry, at: float, usage: Usage | None) -> None:
+        """An attempt's slot is free, and its charges are what was used."""
+        road = self.roads[entry.lane]
+        assert entry.state != "done", "ended twice"
+        if entry.state != "in flight":
+            return
+        entry.state = "done"
+        road.changed_at = at
+        if road.probe == entry.ticket.id:
+            road.probe = None
+        for (_, kind), found in road.charges.items():
+            for charge in found[-40:]:
+                if charge.ticket == entry.ticket.id and charge.at == entry.ticket.granted_at:
+                    if not self.usage_sent:
+                        charge.amount = 0
+                    elif usage is not None and kind == "t":
+                        charge.amount = usage.total
+
+    def failed(self, event: ev.AttemptFailed) -> None:
+        """Check what becomes of a failed attempt."""
+        entry, failure, at = self.entries[event.ticket], self.failing, event.at
+        assert failure is not None
+        assert entry.state == "in flight"
+        assert event.attempt == entry.attempts
+        self.ended(entry, at, event.usage)
+        delay_s, retry_in_s, road = failure.delay_s or 0.0, event.retry_in_s, self.roads[entry.lane]
+        if failure.retryable and failure.kind in PAUSING and delay_s <= LONGEST_PAUSE_S and delay_s:
+            road.paused_until = max(road.paused_until, at + delay_s)
+            road.was_paused = True
+        if retry_in_s is None:
+            return
+        assert failure.retryable
+        assert not (entry.content)
+        assert not (entry.cut)
+        assert not (self.draining)
+        assert entry.attempts < self.config.retry.max_attempts
+        assert delay_s <= LONGEST_PAUSE_S
+        assert retry_in_s >= delay_s - 1e-9
+        entry.not_before = at + retry_in_s
+        entry.state = "backs off"
+        if entry.not_before <= max(at, road.paused_until):
+            entry.not_before = at
+            self.come(entry, at)
+
+    def refused(self, entry: Entry, event: ev.Refused) -> None:
+        """Check that there was a reason."""
+        assert entry.state in ("waits", "backs off"), "refused, but not waiting"
+        road, waiting = self.roads[entry.lane], len(self.of("waits")) + len(self.of("backs off"))
+        line, reason = self.line(entry.agent), event.reason
+        assert {
+            "draining": self.draining,
+            "agent_stopped": any(each in self.stopped for each in line),
+            "queue_full": waiting > self.config.queue.max_depth,
+            "wait_too_long": event.at >= entry.expires_at,
+            "circuit_open": road.circuit == "open",
+            "task_blocked": any(who in line for who, _ in self.tasks.values()),
+        }.get(reason, reason in ("budget", "price_unknown", "too_many_agents")), reason
+
+    # --- Between two steps ----------------------------------------------------------------------------------------
+
+    def check(self, now: float) -> None:
+        """Nothing waits while something is free and allowed, and the scheduler's own books tell the same."""
+        states = {"waits": "queued", "backs off": "backing_off", "in flight": "in_flight", "done": "done"}
+        for entry in self.entries.values():
+            assert states[entry.state] == entry.ticket.state.value
+        for lane, road in self.roads.items():
+            if road.stated or not self.may_go(lane, now):
+                continue
+            waiting = [e for e in self.of("waits", lane) if not self.is_held(e.agent)]
+            waiting = [e for e in waiting if not e.ticket.agent.out_of_budget]
+            assert not waiting or not all(self.fits(e, now, surely=True) for e in self.of("waits", lane)), (
+                f"{len(waiting)} wait for nothing in {lane}"
+            )
