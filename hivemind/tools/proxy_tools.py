@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from hivemind.agent_names import BadName, normalised, same
 from hivemind.api_types import About
 from hivemind.control.discovery import is_loopback
+from hivemind.redaction.text import label
 from hivemind.scheduler.commands import (
     Command,
     PauseAdmissions,
@@ -216,7 +217,9 @@ async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budge
     found = _budgets(world, known_as(world, agent), pool=args.pool)
     shown, left_out = cut(found, args.limit)
     return Budgets(
-        said=said or _summary(found, agent), budgets=[budget_row(state) for state in shown], budgets_left_out=left_out
+        said=said or _summary(found, agent and label(agent)),
+        budgets=[budget_row(state) for state in shown],
+        budgets_left_out=left_out,
     )
 
 

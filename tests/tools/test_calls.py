@@ -36,6 +36,13 @@ def proxy(**about: Any) -> FakeProxy:
     return FakeProxy(world(state(4.0, knobs=KNOBS), agents=(ANN, BOB), pool=budget(None, tokens=9_000)), **about)
 
 
+async def test_no_answer_repeats_a_key() -> None:
+    """An agent whose name looks like one has no budget, which is said without it."""
+    key = "ghp_THISISSECRET0123456789abcdefghijklmn"
+    answer = await call(proxy(), "hm.budget", agent=key)
+    assert "THISISSECRET" not in repr(answer)
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "command"),
     [
