@@ -27,7 +27,8 @@ ALLOWED = (
     Place(
         "`proxy-PORT.db`, checkpoints, and for the operator the lists of both (`/_control`, `--json`)",
         "commands of runs and tasks, as they were given",
-        r"file state/(proxy-\d+\.db|checkpoints/)|(GET /_control/|hivemind )(tasks|checkpoints)",
+        r"file state/(proxy-\d+\.db|checkpoints/)|GET /_control/(tasks|checkpoints)"
+        r"|hivemind (tasks|checkpoints) --json",
         r"task: (argument|output)",
     ),
     Place(
@@ -35,6 +36,12 @@ ALLOWED = (
         "what an agent's process writes itself",
         r"file state/batches/.*\.log|hivemind run, standard output",
         r"task: (argument|output|variable)",
+    ),
+    Place(
+        "variables and command lines of an agent's process and its runner",
+        "what the runner was given",
+        r"file (environ|cmdline)\.txt",
+        r"task: (variable|argument|output)$",
     ),
     Place(
         "a request's page, `/_control/requests`, and journals with bodies with what is exported from them",

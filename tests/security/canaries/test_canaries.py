@@ -10,20 +10,27 @@ import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import httpx
+import httpx2
 import pytest
 from agents.running import PLAIN
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from program import called
 from security.canaries import places
 from security.canaries.answers import Upstream
 from security.canaries.client import requests
 from security.canaries.keys import MARK, Keys, found
+from tui.kit import TERMINAL, piloted, press, whole_screen
 
 from hivemind.control.api import ENDPOINTS
 from hivemind.errors import UsageError
 from hivemind.settings.load import load
 from hivemind.settings.options import options
+from hivemind_tui.app import ControlRoom
+from hivemind_tui.sources.remote import attached
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e]
 HANGS_S = 300
@@ -65,8 +72,8 @@ class Stage:
         environ = {**PLAIN, **self.environ, "HIVEMIND_URL": self.url, "HIVEMIND_STATE_DIR": str(self.folder / "state")}
         done = await asyncio.to_thread(called, self.folder, args, environ)
         assert done.code in ((0, 1) if code is None else (1, code)), done
-        name = f"hivemind {' '.join(args[:2])}" if code is None else f"refused command {len(self.outputs)}"
-        self.outputs[name] = (done.out + done.err).encode()
+        name = f"hivemind {' '.join(args[:2])}" if code is None else "refused command"
+        self.outputs[f"{name}, output {len(self.outputs)}"] = (done.out + done.err).encode()
 
     def check(self) -> set[str]:
         """Look for keys in everything that came out. Return the rows of the table by which some may be there."""
@@ -127,14 +134,14 @@ async def staged(folder: Path, *flags: str) -> AsyncIterator[Stage]:
                 await stage.process.wait()
 
 
-async def _send(stage: Stage, prefix: bytes = b"") -> None:
+async def _send(stage: Stage) -> None:
     """Send every request, some at a time. An answer that no upstream took part in is an output."""
     port, gate = int(stage.url.rpartition(":")[2]), asyncio.Semaphore(1)
 
     async def one(number: int, place: str, raw: bytes) -> None:
         async with gate:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(raw.replace(b" /v1", b" " + prefix + b"/v1", 1))
+            writer.write(raw)
             if place == "client: cut off":
                 writer.write_eof()
             answer = await reader.read()
@@ -169,6 +176,53 @@ async def _look(stage: Stage, least: int = 200) -> None:
         await stage.hivemind(command, "--json")
 
 
+async def _stop(stage: Stage) -> None:
+    """Stop every agent, so that its conversation is kept."""
+    headers = {"authorization": f"Bearer {stage.token}"}
+    async with httpx.AsyncClient(trust_env=False, base_url=stage.url, headers=headers, timeout=60) as web:
+        agents = [each["name"] for each in (await web.get("/_stats")).json()["agents"]]
+        for agent in agents:
+            order = {"name": "StopAgent", "arguments": {"agent": agent, "stopped": True}, "who": "test"}
+            assert (await web.post("/_control/commands", json=order)).status_code == 200
+        while not (await web.get("/_control/checkpoints")).json()["checkpoints"]:  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.01)
+
+
+async def _tools(stage: Stage) -> None:
+    """What each tool answers, to a good call and to one that holds keys."""
+    key = stage.keys.known("task: argument of a tool")
+    calls: list[tuple[str, dict[str, Any]]] = [
+        *((f"hm.{name}", {}) for name in ("status", "metrics", "batch", "budget", "config", "setup")),
+        *(("hm.status", {"agent": key}), ("hm.budget", {"agent": key}), ("hm.config", {"knob": key, "value": 1})),
+        *(("hm.setup", {"client": key}), ("hm.batch", {"batch": key}), ("hm.submit", {"task": key}), (key, {})),
+        *(("hm.priority", {"agent": key, "priority": "low"}), ("hm.priority", {"agent": "x", "priority": key})),
+        ("hm.status", {key: 1}),
+    ]
+    async with (
+        httpx2.AsyncClient(headers={"authorization": f"Bearer {stage.token}"}, trust_env=False) as web,
+        Client(streamable_http_client(f"{stage.url}/agent/ann/mcp", http_client=web), mode="auto") as client,
+    ):
+        for number, (name, arguments) in enumerate(calls):
+            try:
+                said = repr(await client.call_tool(name, arguments))
+            except Exception as error:
+                said = repr(error)
+            stage.outputs[f"tool {number}"] = said.encode()
+
+
+async def _screens(stage: Stage) -> None:
+    """Each page of an attached control room, as text and as a picture, and the closest look at some rows."""
+    async with (
+        attached(stage.url, {"HIVEMIND_CONTROL_TOKEN": stage.token}) as source,
+        piloted(ControlRoom(source, environment=TERMINAL), (200, 60)) as pilot,
+    ):
+        for page in "1234560":
+            for keys in (page, "enter", "down enter", "escape"):
+                await press(pilot, keys)
+                stage.outputs[f"screen {page}, {keys}"] = whole_screen(pilot).encode()
+            stage.outputs[f"picture {page}"] = pilot.app.export_screenshot().encode()
+
+
 async def _recorded(stage: Stage, *more: tuple[str, ...]) -> None:
     """What is made of the journal afterwards."""
     (journal,) = map(str, (stage.folder / "state" / "journals").glob("*.jsonl"))
@@ -191,12 +245,15 @@ async def test_what_a_request_and_an_answer_hold(bodies: bool, tmp_path: Path) -
     """Every place of a request, and of an answer, with a journal of heads and one of bodies."""
     async with staged(tmp_path, *(["--record-bodies"] if bodies else [])) as stage:
         await _send(stage)
-        await _look(stage)
+        if bodies:
+            await _stop(stage)
+            await _look(stage)
+            await _screens(stage)
         first, second = stage.upstreams
         assert len(first.requests) > 250
         assert second.requests == []
     await _recorded(stage, ("journal", "import", "out.har", "--bodies"))
-    assert len(stage.check()) >= 2
+    assert len(stage.check()) == (2 if bodies else 1)
 
 
 PLAN = """\
@@ -224,8 +281,10 @@ async def test_what_a_task_holds(tmp_path: Path) -> None:
     """Commands, their output, variables and notes, of runs, batches and tasks that are submitted."""
     async with staged(tmp_path) as stage:
         known, unknown = stage.keys.known, stage.keys.unknown
-        shell = f"echo {known('task: output')}; echo $MY_API_KEY; exit 3"
-        environ = {**PLAIN, **stage.environ, "HIVEMIND_URL": stage.url, "MY_API_KEY": unknown("task: variable")}
+        assert stage.process is not None
+        shell = f"echo {known('task: output')}; echo $MY_API_KEY; cat /proc/self/environ > environ.txt;"
+        shell += f" cat /proc/$PPID/cmdline /proc/{stage.process.pid}/cmdline /proc/self/cmdline > cmdline.txt; exit 3"
+        environ = {**PLAIN, "HIVEMIND_URL": stage.url, "MY_API_KEY": unknown("task: variable")}
         environ["HIVEMIND_STATE_DIR"] = str(tmp_path / "state")
         argument = unknown("task: argument")
         plan = PLAN.format(
@@ -288,11 +347,12 @@ async def test_what_a_task_holds(tmp_path: Path) -> None:
         ):
             await stage.hivemind(*args, code=2)
         (tmp_path / "plan.yaml").unlink()
+        await _tools(stage)
         await _look(stage, least=0)
         for path in (tmp_path / "state").glob("control-*.json"):
             stage.outputs[f"running: {path.name}"] = path.read_bytes()
     await _recorded(stage)
-    assert len(stage.check()) == 4
+    assert len(stage.check()) == 5
 
 
 def test_what_settings_hold(tmp_path: Path) -> None:
