@@ -49,6 +49,7 @@ MOMENTS = (
     "settings are saved",
     "a command was answered",
 )
+_QUIET = ("at random", "draining", "the database is written")
 _CONTROL = "control-token-of-the-crashes"
 _PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
 _SETTINGS = """\
@@ -228,7 +229,10 @@ class Serving:
 
         async with fleet.at_work(), _background(watch()):
             await fleet.until(8)
-            async with self._until(moment, fleet) as come, _background(self._decide_on()):
+            await self._decide()
+            # Each command has all that is known written, which would hide what a kill loses.
+            also = contextlib.nullcontext() if moment in _QUIET else _background(self._decide_on())
+            async with self._until(moment) as come, also:
                 async with asyncio.timeout(HANGS_S):
                     while not come():  # noqa: ASYNC110 - another process
                         await asyncio.sleep(SLOW_S)
@@ -259,7 +263,7 @@ class Serving:
         self._tasks.add(task)
 
     @contextlib.asynccontextmanager
-    async def _until(self, moment: str, fleet: Fleet) -> AsyncIterator[Callable[[], bool]]:
+    async def _until(self, moment: str) -> AsyncIterator[Callable[[], bool]]:
         """What tells that the moment has come, and what brings it about."""
         served, rng = self.served, self.rng
         until = time.monotonic() + rng.uniform(0, 1.5)
