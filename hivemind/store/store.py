@@ -47,6 +47,7 @@ class Store(BackgroundWriter[Batch]):
             self.was_empty = schema.prepare(self._connection)
             """The file held no tables, as a new one does."""
             self._saved = schema.load(self._connection, wall)
+            self._identity = _identity(path)
         except BaseException:
             self._connection.close()
             raise
@@ -69,8 +70,7 @@ class Store(BackgroundWriter[Batch]):
         """Write the batch, all or nothing, and log when that begins to fail and when it succeeds again."""
         try:
             schema.write(self._connection, item)
-            if not self.path.exists():  # SQLite would go on writing to what no next start finds
-                raise FileNotFoundError("the file was removed")
+            self._check_place()
         except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
             if self.error is None:
                 _log.warning(
@@ -85,6 +85,18 @@ class Store(BackgroundWriter[Batch]):
         if self.error is not None:
             _log.warning("usage and tasks are written to %s again", self.path)
         return None, None
+
+    def _check_place(self) -> None:
+        """Check that the next start finds what was written: SQLite goes on with a file that has another place, or none.
+
+        Raises: FileNotFoundError; OSError.
+        """
+        try:
+            found = _identity(self.path)
+        except FileNotFoundError:
+            raise FileNotFoundError("the file was removed") from None
+        if found != self._identity:
+            raise FileNotFoundError("another file is in its place")
 
     def _shrink(self) -> None:
         try:
@@ -103,7 +115,9 @@ class Store(BackgroundWriter[Batch]):
             _log.warning("the last changes couldn't be written to %s", self.path)
 
 
-_log = logging.getLogger(__name__)
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
 
 
 @contextlib.contextmanager

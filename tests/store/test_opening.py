@@ -180,16 +180,20 @@ def test_no_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "--state-dir" in caplog.text
 
 
-def test_a_file_that_is_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing that is written to it would be found again, which is told, once."""
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_is_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture, replaced: bool) -> None:
+    """Nothing that is written to it would be found again, also where another is in its place, which is told, once."""
     with opened(tmp_path, 1, 0.0) as store:
         assert store is not None
         store.put(batch(agent()))
         store.start()
-        store.path.unlink()
+        store.path.rename(tmp_path / "moved")
+        if replaced:
+            store.path.touch()
         store.put(batch(agent("b")))
     told = [record.getMessage() for record in caplog.records]
-    assert [("the file was removed" in line, "couldn't be written" in line) for line in told] == [
+    why = "another file is in its place" if replaced else "the file was removed"
+    assert [(why in line, "couldn't be written" in line) for line in told] == [
         (True, False),
         (False, True),
     ]
