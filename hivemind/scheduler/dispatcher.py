@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
 
 from hivemind.scheduler import events as ev
@@ -57,6 +58,11 @@ class Timers:
             if len(self._heap) > self._many:
                 self._tidy()
             self._look()
+
+    @property
+    def subjects(self) -> AbstractSet[Subject]:
+        """What some timer is for."""
+        return {subject for _, _, subject in self._heap}
 
     def due(self, now: float) -> Iterator[tuple[float, Subject]]:
         """Yield the timers that are due, including ones set meanwhile."""

@@ -74,13 +74,16 @@ class Ledger:
     def has_room(self, ticket: Ticket) -> bool:
         """Whether the next ticket fits into what its agent's budgets have left; if not, the agent is to be held until
         one of the requests in flight has ended."""
-        agent = ticket.agent
+        account = self.short_of(ticket)
+        if account is None:
+            return True
+        account.short[ticket.agent.name] = None
+        return False
+
+    def short_of(self, ticket: Ticket) -> Account | None:
+        """Return the account that has too little left for the ticket; None: it fits."""
         tokens, dollars = ticket.estimated_input + ticket.estimated_output, self._estimate(ticket)
-        for account in agent.limits:
-            if not account.has_room(tokens, dollars):
-                account.short[agent.name] = None
-                return False
-        return True
+        return next((each for each in ticket.agent.limits if not each.has_room(tokens, dollars)), None)
 
     def reserve(self, ticket: Ticket) -> list[Agent]:
         """Set aside what a granted ticket will likely use. Return the agents to hold because of that."""

@@ -109,6 +109,11 @@ class HeaderWindow:
         return math.inf if self.limit is None else self._level
 
     @property
+    def pending(self) -> float:
+        """Sent without a reply that has counted it."""
+        return self._pending
+
+    @property
     def left(self) -> float:
         """What may be taken (inf: the headers stated nothing); negative where more was promised already."""
         return math.inf if self.limit is None else self._level - self._margin

@@ -8,12 +8,16 @@ from typing import TypeVar
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import CircuitConfig, LaneConfig, QueueConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Event
+from hivemind.scheduler.invariants import violations
 from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, Usage
 
 LANE = "up/1"
+CHECKED_EACH = 300
+"""Calls after which each the invariants are checked."""
+CHECKED_EVERY = 50  # later calls, as of tests that count thousands of grants
 E = TypeVar("E", bound=Event)
 
 __all__ = ["LANE", "Hands", "circuit_lane", "failure", "lane_config", "request"]
@@ -81,8 +85,11 @@ class Hands:
         retry: RetryConfig | None = None,
         config: SchedulerConfig | None = None,
         draw: Callable[[], float] = lambda: 0.0,
+        checked: bool = True,
     ) -> None:
         self.now = 0.0
+        self._checked = checked
+        self._calls = 0
         self.log: list[Event] = []
         self.granted: list[Ticket] = []
         self.ending: list[Ticket] = []
@@ -132,13 +139,16 @@ class Hands:
         self.now = max(self.now, at)
 
     def gather(self) -> None:
-        """Keep what happened."""
+        """Keep what happened, and check that every invariant holds."""
         self.log += self.scheduler.events
         self.scheduler.events.clear()
         flying = [ticket for ticket in self.scheduler.decisions if ticket.state is TicketState.IN_FLIGHT]
         self.granted += [ticket for ticket in flying if ticket.refusal is None]
         self.ending += [ticket for ticket in flying if ticket.refusal is not None]
         self.scheduler.decisions.clear()
+        self._calls += 1
+        if self._checked and (self._calls <= CHECKED_EACH or not self._calls % CHECKED_EVERY):
+            assert not (broken := violations(self.scheduler, self.now)), broken
 
     def seen(self, kind: type[E]) -> list[E]:
         """Every event of this kind so far."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from scheduler.driving import Hands, failure, lane_config
 
-from hivemind.scheduler.config import RetryConfig
+from hivemind.scheduler.config import RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import (
     AttemptFailed,
     Granted,
@@ -44,7 +44,7 @@ def test_backoff_escalates_while_no_request_succeeds() -> None:
 
 def test_failures_among_others_successes_do_not_escalate() -> None:
     """Bad luck isn't an upstream that needs ever more room."""
-    hands = Hands(lane_config(slots=0))
+    hands = Hands(lane_config(slots=0), config=SchedulerConfig(backpressure=False))
     ticket = hands.arrive("a")
     delays = []
     for _ in range(4):
@@ -197,7 +197,8 @@ def test_no_retry_beyond_the_clients_patience() -> None:
 
 def test_retries_are_a_share_of_the_traffic() -> None:
     """An outage isn't amplified: beyond the reserve they are put off to one a second."""
-    hands = Hands(lane_config(slots=0), retry=RetryConfig(budget_reserve=5, budget_ratio=0.0, base_s=0.0))
+    retry = RetryConfig(budget_reserve=5, budget_ratio=0.0, base_s=0.0)
+    hands = Hands(lane_config(slots=0), config=SchedulerConfig(retry=retry, backpressure=False))
     due = [hands.fail(hands.arrive(f"a{n}")) for n in range(10)]
     assert due == [0.0] * 5 + [1.0, 2.0, 3.0, 4.0, 5.0]
 

@@ -43,7 +43,9 @@ def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
 
 def steps_a_decision(counter: Counter, waiting: int, agents: int) -> float:
     """Heap steps for each of 200 grants with so many tickets waiting."""
-    hands = Hands(lane_config(slots=1), config=SchedulerConfig(queue=QueueConfig(max_depth=20_000, max_wait_s=1e9)))
+    hands = Hands(
+        lane_config(slots=1), config=SchedulerConfig(queue=QueueConfig(max_depth=20_000, max_wait_s=1e9)), checked=False
+    )
     holder = hands.arrive("holder")
     for n in range(waiting):
         hands.arrive(f"a{n % agents}", size=400 + n % 997)
@@ -68,7 +70,7 @@ def test_a_decision_costs_the_logarithm_of_those_who_wait(counter: Counter, agen
 
 def test_those_who_left_cost_no_more_than_they_would_have_waiting(counter: Counter) -> None:
     """Ten thousand that gave up are skipped once, not at every decision."""
-    hands = Hands(lane_config(slots=1), config=SchedulerConfig(queue=QueueConfig(max_depth=20_000)))
+    hands = Hands(lane_config(slots=1), config=SchedulerConfig(queue=QueueConfig(max_depth=20_000)), checked=False)
     holder = hands.arrive("holder")
     tickets = [hands.arrive(f"a{n % 100}") for n in range(10_000)]
     for ticket in tickets[:-100]:

@@ -49,6 +49,11 @@ class Circuit:
             return self._opened_at + self.config.cooldown_s
         return None
 
+    @property
+    def probe(self) -> int | None:
+        """Number of the ticket that is the probe; None: none is in flight."""
+        return self._probe
+
     def poll(self, now: float) -> bool:
         """Half-open after the cooldown. Return whether the state changed."""
         reopens_at = self.reopens_at

@@ -120,6 +120,29 @@ class LaneQueue:
         """
         if self._due and self._due[0][0] <= now:
             self._find_overdue(now)
+        best, soonest = self._best(now, delay_s)
+        if best is None:
+            return None, soonest
+        back_in_s = self._awaited_s(best, free, now) if self._answered else 0.0
+        return (None, min(soonest, back_in_s)) if back_in_s > 0 else (best[2], 0.0)
+
+    def ready(self, now: float, delay_s: Callable[[Ticket], float]) -> Ticket | None:
+        """Return a ticket that nothing but slots may keep, as :meth:`pick` would find it; changes nothing."""
+        best, _ = self._best(now, delay_s)
+        return None if best is None else best[2]
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a ticket waits of an agent that :meth:`pause` doesn't leave out."""
+        return any(band.waiting and band.head() is not None for band in self._bands.values())
+
+    def agents(self) -> Iterator[tuple[str, bool]]:
+        """Yield the agents of which tickets wait, and whether :meth:`pause` leaves them out of the order."""
+        return ((name, share.paused) for name, share in self._shares.items() if share.waiting)
+
+    def _best(self, now: float, delay_s: Callable[[Ticket], float]) -> tuple[tuple[float, Key, Ticket] | None, float]:
+        """Return the first ticket that no rate window holds with its sort key, and the shortest delay of those before
+        it."""
         held: set[str] = set()
         soonest = math.inf
         bands = [band for band in self._bands.values() if band.waiting]
@@ -138,8 +161,7 @@ class LaneQueue:
                 elif best is None or head < best:
                     best = head
             if best is not None:
-                back_in_s = self._awaited_s(best, free, now) if self._answered else 0.0
-                return (None, min(soonest, back_in_s)) if back_in_s > 0 else (best[2], 0.0)
+                return best, soonest
         return None, soonest
 
     def served(self, ticket: Ticket, now: float) -> None:

@@ -1,0 +1,302 @@
+"""What holds of a scheduler after each call, whatever happened before, in whatever order.
+
+Active places are attempts in flight; what rate windows and budgets hold back is what granted tickets reserved; the
+queues' counters are the tickets that wait; a ticket doesn't wait while a slot is free and nothing forbids it; and
+whatever waits has a cause that ends: an attempt in flight, a timer, or an operator's decision.
+
+Nothing here decides anything, and nothing changes what will be decided. Every step reads the tickets and the counters
+of one moment; together they take a few milliseconds for 20,000 waiting tickets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from hivemind.scheduler.accounts import Account
+from hivemind.scheduler.admission.queue import AWAITED_S
+from hivemind.scheduler.explain import lane_state
+from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.limits import Window
+from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.ticket import Agent, Ticket, TicketState
+
+_QUEUED, _BACKING_OFF, _IN_FLIGHT = TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.IN_FLIGHT
+_ROUNDING = 1e-9
+"""Share by which sums of amounts may differ, because they were added up in another order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An invariant that doesn't hold."""
+
+    rule: str
+    """Its name: `slots`, `upstream`, `queue`, `backoff`, `agent`, `hold`, `budget`, `window`, `probe`, `timer`, `idle`
+    or `stuck`; the data plane has others."""
+    lane: str
+    """The lane that it is about; empty: none in particular."""
+    agent: str
+    """The agent that it is about; empty: none in particular."""
+    text: str
+    """One sentence with the numbers."""
+
+
+def violations(scheduler: Scheduler, now: float) -> list[Violation]:
+    """Return what doesn't hold at this moment; nothing, if the scheduler is sound."""
+    return [each for step in steps(scheduler, lambda: now) for each in step]
+
+
+def steps(scheduler: Scheduler, clock: Callable[[], float]) -> Iterator[list[Violation]]:
+    """Yield what doesn't hold, part by part. Each part is of one moment; between two the scheduler may go on."""
+    yield list(_counts(scheduler))
+    yield list(_timers(scheduler))
+    for lane in list(scheduler.lanes.values()):
+        yield [*_holds(scheduler, lane), *_waits(scheduler, lane, clock())]
+
+
+@dataclass(slots=True)
+class _Tickets:
+    """All tickets that aren't done, as their states tell."""
+
+    in_flight: list[Ticket] = field(default_factory=list)
+    active: Counter[str] = field(default_factory=Counter)
+    """In flight, by lane."""
+    queued: Counter[str] = field(default_factory=Counter)
+    backing_off: Counter[str] = field(default_factory=Counter)
+
+
+def _counts(scheduler: Scheduler) -> Iterator[Violation]:
+    """Compare each counter with the tickets that it counts."""
+    tickets = _Tickets()
+    for agent in scheduler.agents.values():
+        yield from _agent(agent, tickets)
+    for lane in scheduler.lanes.values():
+        yield from _lane(lane, tickets)
+    for ticket in tickets.in_flight:
+        tickets.active[ticket.request.lane] += 1
+    yield from _slots(scheduler, tickets)
+    yield from _accounts(scheduler, tickets)
+    yield from _windows(scheduler, tickets)
+
+
+def _agent(agent: Agent, tickets: _Tickets) -> Iterator[Violation]:
+    in_flight = 0
+    if agent.tickets:
+        queued = tickets.queued
+        for ticket in agent.tickets.values():
+            state = ticket.state
+            if state is _QUEUED:
+                queued[ticket.request.lane] += 1
+            elif state is _IN_FLIGHT:
+                in_flight += 1
+                tickets.in_flight.append(ticket)
+            elif state is _BACKING_OFF:
+                tickets.backing_off[ticket.request.lane] += 1
+            else:
+                yield Violation(
+                    "agent", ticket.request.lane, agent.name, f"Request {ticket.id} is done, but is still kept."
+                )
+    if agent.in_flight != in_flight:
+        yield Violation(
+            "agent", "", agent.name, f"The agent counts {agent.in_flight} in flight, but {in_flight} of its are."
+        )
+    held = agent.on_hold or agent.gate != "open" or agent.out_of_budget
+    if agent.held is not held:
+        yield Violation("hold", "", agent.name, f"The agent is{_not(agent.held)} held, but should{_not(held)} be.")
+
+
+def _lane(lane: Lane, tickets: _Tickets) -> Iterator[Violation]:
+    key, queue = lane.key, lane.queue
+    if queue.waiting != tickets.queued[key]:
+        text = f"The queue counts {queue.waiting} waiting requests, but {tickets.queued[key]} wait in it."
+        yield Violation("queue", key, "", text)
+    if len(lane.backing_off) != tickets.backing_off[key]:
+        text = f"{len(lane.backing_off)} requests are listed between two attempts, but {tickets.backing_off[key]} are."
+        yield Violation("backoff", key, "", text)
+
+
+def _slots(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
+    totals: dict[int, tuple[Lane, int]] = {}
+    for key, lane in scheduler.lanes.items():
+        active = tickets.active[key]
+        if lane.gate.active != active:
+            yield Violation(
+                "slots", key, "", f"{lane.gate.active} slots are taken, but {active} attempts are in flight."
+            )
+        if lane.total is not None:
+            _, others = totals.get(id(lane.total), (lane, 0))
+            totals[id(lane.total)] = lane, others + active
+    for lane, active in totals.values():
+        assert lane.total is not None
+        if lane.total.active != active:
+            taken, name = lane.total.active, lane.config.upstream
+            text = f"{taken} slots of upstream {name} are taken, but {active} attempts are in flight there."
+            yield Violation("upstream", lane.key, "", text)
+    numbers = {ticket.id for ticket in tickets.in_flight}
+    for key, lane in scheduler.lanes.items():
+        if (probe := lane.circuit.probe) is not None and probe not in numbers:
+            yield Violation("probe", key, "", f"The circuit waits for request {probe}, which isn't in flight.")
+
+
+def _accounts(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
+    held: dict[int, list[float]] = {}
+    for ticket in tickets.in_flight:
+        for account in ticket.agent.accounts:
+            sums = held.setdefault(id(account), [0, 0, 0.0])
+            sums[0] += 1
+            sums[1] += ticket.reserved_tokens
+            sums[2] += ticket.reserved_dollars
+    yield from _account(scheduler.pool, held.get(id(scheduler.pool), _NONE))
+    for agent in scheduler.agents.values():
+        for account in (agent.own, agent.tree):
+            sums = held.get(id(account), _NONE)
+            if sums is not _NONE or account.in_flight or account.reserved_tokens or account.budget:
+                yield from _account(account, sums)
+
+
+_NONE: list[float] = [0, 0, 0.0]
+
+
+def _account(account: Account, sums: list[float]) -> Iterator[Violation]:
+    name = account.owner or ""
+    of = "The pool" if account.owner is None else "The agent's account"
+    count, tokens, dollars = sums
+    if account.in_flight != count:
+        yield Violation("budget", "", name, f"{of} counts {account.in_flight} in flight, but {count} are.")
+    if account.reserved_tokens != tokens:
+        text = f"{of} reserves {account.reserved_tokens} tokens, but requests in flight hold {tokens}."
+        yield Violation("budget", "", name, text)
+    if not _near(account.reserved_dollars, dollars):
+        text = f"{of} reserves ${account.reserved_dollars:.6f}, but requests in flight hold ${dollars:.6f}."
+        yield Violation("budget", "", name, text)
+    if account.shut is not (bool(account.budget) and account.full):
+        yield Violation("budget", "", name, f"{of} is{_not(account.shut)} shut, but should{_not(account.full)} be.")
+    if account.short and not count:
+        text = f"{len(account.short)} agents wait for requests of the account to end, but none is in flight."
+        yield Violation("budget", "", name, text)
+
+
+def _windows(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
+    reserved: dict[Window, float] = {}
+    pending: dict[Window, float] = {}
+    for ticket in tickets.in_flight:
+        for window, charge in ticket.reservation or ():
+            if not charge.settled and not charge.expired:
+                reserved[window] = reserved.get(window, 0.0) + charge.amount
+            if not charge.confirmed:
+                pending[window] = pending.get(window, 0.0) + charge.amount
+    for key, lane in scheduler.lanes.items():
+        for family, allowance in lane.allowances.items():
+            for kind, window in allowance.windows.items():
+                name = f"The window of {kind.value} for {family}" if family else f"The window of {kind.value}"
+                for counted, held, what in (
+                    (window.reserved, reserved.get(window, 0.0), "reserves"),
+                    (window.stated.pending, pending.get(window, 0.0), "awaits replies for"),
+                ):
+                    if not _near(counted, held):
+                        text = f"{name} {what} {counted:g}, but requests in flight hold {held:g}."
+                        yield Violation("window", key, "", text)
+
+
+def _timers(scheduler: Scheduler) -> Iterator[Violation]:
+    """Check that each waiting ticket, and each lane that is to be looked at again, has a timer."""
+    subjects = scheduler.timers.subjects
+    for key, lane in scheduler.lanes.items():
+        if not math.isinf(lane.wake_at) and lane not in subjects:
+            yield Violation("timer", key, "", "The lane is to be looked at again, but no timer is set for that.")
+    for agent in scheduler.agents.values():
+        if not agent.tickets:
+            continue
+        for ticket in agent.tickets.values():
+            if ticket.state is _IN_FLIGHT or ticket in subjects:
+                continue
+            if ticket.state is _BACKING_OFF or not math.isinf(ticket.expires_at):
+                text = f"Request {ticket.id} waits, but no timer ends that."
+                yield Violation("timer", ticket.request.lane, agent.name, text)
+
+
+def _holds(scheduler: Scheduler, lane: Lane) -> Iterator[Violation]:
+    """Check that the queue leaves out the agents that are held, and no others."""
+    for name, left_out in lane.queue.agents():
+        agent = scheduler.agents.get(name)
+        if agent is not None and agent.held is not left_out:
+            text = f"The queue {'leaves out' if left_out else 'offers'} the agent, which is{_not(agent.held)} held."
+            yield Violation("hold", lane.key, name, text)
+
+
+def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
+    """Check that nothing waits in the lane while it could be sent, nor for something that never comes."""
+    if not lane.queue.waiting or scheduler.paused or scheduler.draining or lane.wake_at <= now + AWAITED_S:
+        return  # by a timer that is about due, it will be looked at anyway
+    if _is_open(lane, now):
+        ready = lane.queue.ready(now, lambda ticket: lane.window_delay_s(ticket, now))
+        if ready is not None and scheduler.ledger.short_of(ready) is None and not _verdict_is_due(scheduler, lane):
+            text = f"Request {ready.id} waits although {lane.vacant:g} slots are free and nothing else forbids it."
+            yield Violation("idle", lane.key, ready.agent.name, text)
+            return
+    if not (math.isinf(lane.wake_at) and lane.queue.in_order) or lane.circuit.forced == "open":
+        return
+    if not _ends(scheduler, lane) and (oldest := _oldest(scheduler, lane)) is not None:
+        gates = {hold.ticket: hold.gate for hold in lane_state(lane, now, paused=False).upcoming}
+        wait_s = now - oldest.arrived_at
+        text = (
+            f"{lane.queue.waiting} requests wait, but no attempt is in flight and no timer is set; the oldest, number"
+            f" {oldest.id}, has waited for {wait_s:.1f} s (gate: {gates.get(oldest.id, 'next')})."
+        )
+        yield Violation("stuck", lane.key, oldest.agent.name, text)
+
+
+def _is_open(lane: Lane, now: float) -> bool:
+    """Whether the lane admits one more, as :meth:`.lane.Lane.closed_until` tells, which notes that it was asked."""
+    if now < max(lane.paused_until, lane.next_grant_at):
+        return False
+    if lane.settings.backpressure and not lane.circuit.admits():
+        return False
+    return lane.gate.free and (lane.total is None or lane.total.free)
+
+
+def _verdict_is_due(scheduler: Scheduler, lane: Lane) -> bool:
+    """Whether an answer of the lane has stated its rate limits, but not yet whether it is good. What it states holds
+    from then on."""
+    return any(
+        ticket.state is _IN_FLIGHT and ticket.headed_at is not None and not ticket.content_started
+        for agent in scheduler.agents.values()
+        if agent.in_flight
+        for ticket in agent.tickets.values()
+        if ticket.request.lane == lane.key
+    )
+
+
+def _ends(scheduler: Scheduler, lane: Lane) -> bool:
+    """Whether an attempt is in flight whose end makes the lane look again."""
+    return any(
+        ticket.state is _IN_FLIGHT
+        and (ticket.request.lane == lane.key or _shares_slots(lane, scheduler.lanes.get(ticket.request.lane)))
+        for agent in scheduler.agents.values()
+        if agent.in_flight
+        for ticket in agent.tickets.values()
+    )
+
+
+def _shares_slots(lane: Lane, other: Lane | None) -> bool:
+    return lane.total is not None and other is not None and other.total is lane.total
+
+
+def _oldest(scheduler: Scheduler, lane: Lane) -> Ticket | None:
+    waiting = (
+        ticket
+        for agent in scheduler.agents.values()
+        for ticket in agent.tickets.values()
+        if ticket.state is _QUEUED and ticket.request.lane == lane.key
+    )
+    return min(waiting, key=lambda ticket: ticket.arrived_at, default=None)
+
+
+def _near(counted: float, real: float) -> bool:
+    return math.isclose(counted, real, rel_tol=_ROUNDING, abs_tol=1e-6)
+
+
+def _not(yes: bool) -> str:
+    return "" if yes else " not"

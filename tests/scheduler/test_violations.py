@@ -1,0 +1,157 @@
+"""Broken states that are made on purpose are found and named; sound ones aren't."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+from scheduler.driving import LANE, Hands, lane_config
+
+from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, SetBudget, SetCircuit
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.invariants import Violation, steps, violations
+from hivemind.scheduler.ticket import TicketState
+
+
+def busy() -> Hands:
+    """One request in flight, one that waits for its slot, both counted in windows and a budget."""
+    hands = Hands(LaneConfig("up", "generic", max_concurrency=1, rpm=60, tpm=9000, max_concurrency_per_upstream=4))
+    hands.apply(SetBudget(None, tokens=100_000))
+    hands.arrive("ann")
+    hands.arrive("ben")
+    return hands
+
+
+def found(hands: Hands) -> list[Violation]:
+    return violations(hands.scheduler, hands.now)
+
+
+def more_slots(hands: Hands) -> None:
+    hands.lane.gate.active += 1
+
+
+def more_upstream_slots(hands: Hands) -> None:
+    assert hands.lane.total is not None
+    hands.lane.total.active += 1
+
+
+def more_waiting(hands: Hands) -> None:
+    hands.lane.queue.waiting += 1
+
+
+def listed_twice(hands: Hands) -> None:
+    hands.lane.backing_off[99] = next(iter(hands.scheduler.agents["ben"].tickets.values()))
+
+
+def more_of_an_agent(hands: Hands) -> None:
+    hands.scheduler.agents["ann"].in_flight += 1
+
+
+def done_but_kept(hands: Hands) -> None:
+    next(iter(hands.scheduler.agents["ann"].tickets.values())).state = TicketState.DONE
+
+
+def held_for_nothing(hands: Hands) -> None:
+    hands.scheduler.agents["ben"].held = True
+
+
+def left_out_for_nothing(hands: Hands) -> None:
+    hands.lane.queue.pause("ben", True)
+
+
+def reserves_too_much(hands: Hands) -> None:
+    hands.scheduler.pool.reserved_tokens += 5
+
+
+def reserves_dollars(hands: Hands) -> None:
+    hands.scheduler.pool.reserved_dollars += 0.01
+
+
+def shut_for_nothing(hands: Hands) -> None:
+    hands.scheduler.pool.shut = True
+
+
+def window_keeps(hands: Hands) -> None:
+    next(iter(hands.lane.allowance("m").windows.values())).reserved += 1
+
+
+def lost_probe(hands: Hands) -> None:
+    hands.scheduler.apply(hands.now, SetCircuit("probe"), "you")
+    hands.lane.circuit.lease(77)
+
+
+def lost_timers(hands: Hands) -> None:
+    list(hands.scheduler.timers.due(math.inf))
+
+
+def lost_wake(hands: Hands) -> None:
+    hands.lane.wake_at = hands.now + 5.0
+
+
+def free_slot(hands: Hands) -> None:
+    hands.lane.gate.limit = 2
+
+
+BROKEN: list[tuple[Callable[[Hands], None], str, str, str]] = [
+    (more_slots, "slots", LANE, ""),
+    (more_upstream_slots, "upstream", LANE, ""),
+    (more_waiting, "queue", LANE, ""),
+    (listed_twice, "backoff", LANE, ""),
+    (more_of_an_agent, "agent", "", "ann"),
+    (done_but_kept, "agent", LANE, "ann"),
+    (held_for_nothing, "hold", "", "ben"),
+    (left_out_for_nothing, "hold", LANE, "ben"),
+    (reserves_too_much, "budget", "", ""),
+    (reserves_dollars, "budget", "", ""),
+    (shut_for_nothing, "budget", "", ""),
+    (window_keeps, "window", LANE, ""),
+    (lost_probe, "probe", LANE, ""),
+    (lost_timers, "timer", LANE, "ben"),
+    (lost_wake, "timer", LANE, ""),
+    (free_slot, "idle", LANE, "ben"),
+]
+
+
+@pytest.mark.parametrize(("break_it", "rule", "lane", "agent"), BROKEN, ids=[each[0].__name__ for each in BROKEN])
+def test_a_broken_state_is_named(break_it: Callable[[Hands], None], rule: str, lane: str, agent: str) -> None:
+    """Each rule finds what breaks it, with its lane or agent and one sentence."""
+    hands = busy()
+    assert found(hands) == []
+    break_it(hands)
+    hit = [each for each in found(hands) if (each.rule, each.lane, each.agent) == (rule, lane, agent)]
+    assert hit, found(hands)
+    assert all(each.text.endswith(".") for each in hit)
+
+
+def test_a_leaked_slot_stalls_the_lane() -> None:
+    """Where nothing is in flight and no timer is set, the oldest waiting request is named with what it waits for."""
+    hands = Hands(lane_config(slots=1))
+    first = hands.arrive("ann")
+    hands.arrive("ben")
+    hands.now = 7.0
+    hands.lane.gate.active += 1
+    hands.scheduler.succeed(hands.now, first, 200, None)
+    stuck = next(each for each in found(hands) if each.rule == "stuck")
+    assert (stuck.lane, stuck.agent) == (LANE, "ben")
+    assert "has waited for 7.0 s (gate: slot)" in stuck.text
+
+
+def test_an_operators_decision_is_no_stall() -> None:
+    """What an operator holds may wait for ever."""
+    hands = Hands(lane_config(slots=1))
+    hands.apply(PauseAdmissions(True))
+    hands.arrive("ann")
+    hands.apply(PauseAdmissions(False))
+    hands.apply(PauseAgent("ann", True))
+    hands.arrive("ann")
+    hands.apply(SetCircuit("open"))
+    assert found(hands) == []
+
+
+def test_a_check_changes_nothing() -> None:
+    """Nothing is granted, emitted or armed by looking."""
+    hands = busy()
+    before = (hands.lane.wake_at, len(hands.scheduler.timers), list(hands.scheduler.events))
+    assert [part for part in steps(hands.scheduler, lambda: hands.now + 1e6) if part] == []
+    assert (hands.lane.wake_at, len(hands.scheduler.timers), list(hands.scheduler.events)) == before
