@@ -68,9 +68,12 @@ class Agents(dict[str, Agent]):
         if agent.parent is not None or agent in ancestors:
             return []
         agent.parent = parent
-        agent.lead = next((each for each in ancestors if agent.name.startswith(each.name + "/")), None)
         parent.has_children = True
-        return [agent, *self._below(agent)]
+        moved = [agent, *self._below(agent)]
+        for each in moved:
+            if each.lead is None:  # those that it started may be a part of one of the new ancestors
+                each.lead = next((above for above in ancestors if each.name.startswith(above.name + "/")), None)
+        return moved
 
     def parts_of(self, agent: Agent) -> list[Agent]:
         """Return the agent, and those at hand that are a part of it."""

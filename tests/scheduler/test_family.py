@@ -41,6 +41,19 @@ def test_only_those_within_the_name_are_parts() -> None:
     assert (bob.agent.lead, bob.agent.parent) == (None, alice.agent)
 
 
+def test_a_part_is_one_whoever_becomes_known_first() -> None:
+    """Its parent may tell only later who started that one, as after a restart, which reads the oldest first."""
+    hands = Hands(lane_config(slots=9))
+    hands.apply(BeginAgent("alice/sub", "bob"))
+    hands.arrive("bob", parent="alice")
+    sub = hands.arrive("alice/sub", parent="bob")
+    assert sub.agent.lead is hands.scheduler.agents["alice"]
+    hands.succeed(sub, Usage(100, 0, 0, 0))
+    assert hands.scheduler.agents["alice"].own.ever.tokens == 100
+    hands.apply(PauseAgent("alice", True))
+    assert hands.arrive("alice/sub", parent="bob").state is TicketState.QUEUED
+
+
 def test_parts_count_as_the_agents_own() -> None:
     """A budget of the agent holds for them; one of a part holds for that part alone."""
     hands = Hands(lane_config(slots=9))
