@@ -11,6 +11,9 @@ PYTHONS = $(PYTHON) python3 python3.13 python3.12 python3.14 python3.11
 JOBS = 4
 # Measuring branches takes three times the CPU on Python 3.11, so `make test` does it only where asked, as in .ci/run.
 COVERAGE =
+# How long `make fuzz` takes; and one kept input that it replays instead: `make fuzz INPUT=tests/fuzz/corpus/sse/found-1`.
+MINUTES = 60
+INPUT =
 # Warnings are errors: a link that leads nowhere is one.
 DOCS = $(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 # Containers often forbid bytecode; without it every worker and every program under test compiles the tree anew.
@@ -40,6 +43,9 @@ test: check ## make check, then the quick tests; with COVERAGE=1 also what they 
 test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and property tests with many more examples
 	$(PYTEST) -m "slow or e2e or hypothesis" --hypothesis-profile=large
 
+fuzz: $(VENV)/.ready ## mutated inputs, and property tests with many examples, for an hour or make fuzz MINUTES=5
+	@PYTHONPATH=tests:mock $(BIN)/python -m fuzz $(if $(INPUT),--input $(INPUT),--minutes $(MINUTES))
+
 bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead, and hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
 	@for name in fairness prediction perf gateways attacks; do \
@@ -62,7 +68,7 @@ screenshots: $(VENV)/.ready ## take the README's pictures anew (about two minute
 	@$(BIN)/python screenshots/make.py
 
 clean: ## remove .venv and every cache
-	rm -rf $(VENV) dist build docs/_build docs/reference .coverage* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) dist build docs/_build docs/reference .coverage* .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Touched last, so that a set-up that was interrupted is done again.
@@ -87,4 +93,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all bench performance crash screenshots clean
+.PHONY: help setup run check docs test test-all fuzz bench performance crash screenshots clean

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 _SHARE = 4
 _FEWEST = 10
+_FUZZ_TIMES = 10
+_DATABASE = Path(__file__).parents[1] / ".hypothesis" / "examples"
 
 
 def register_profiles() -> None:
-    """Register `small`, which is loaded, and `large`. Neither has a deadline, because other programs may be busy."""
+    """Register `small`, which is loaded, `large`, and `fuzz`, which goes on from what it found.
+
+    None has a deadline, because other programs may be busy.
+    """
     settings.register_profile("small", max_examples=25, deadline=None)
     settings.register_profile("large", max_examples=200, deadline=None)
+    settings.register_profile(
+        "fuzz", max_examples=2000, deadline=None, derandomize=False, database=DirectoryBasedExampleDatabase(_DATABASE)
+    )
     settings.load_profile("small")
 
 
 def examples(large: int) -> int:
-    """Return a test's own `max_examples`: `large` in the large profile, a quarter of it, but 10 at least, else."""
+    """Return a test's own `max_examples`: `large` in the large profile, ten times that in the fuzz profile, a
+    quarter of it, but 10 at least, else."""
     if settings.get_current_profile_name() == "large":
         return large
+    if settings.get_current_profile_name() == "fuzz":
+        return large * _FUZZ_TIMES
     return min(large, max(_FEWEST, large // _SHARE))

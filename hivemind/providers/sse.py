@@ -131,7 +131,7 @@ class SseSplitter:
         return data.removeprefix(_BOM)
 
     def end(self) -> list[bytes]:
-        block = self._buffer.end().strip(b"\n")
+        block = (self._head + self._buffer.end()).strip(b"\n")
         return [block] if block else []
 
 

@@ -228,7 +228,7 @@ def _special() -> list[_Alternative]:
         _Alternative(
             "-",
             r"(?<=(?<!-)-)----BEGIN[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?-----()"
-            r"(?:[A-Za-z0-9+/=\s:,]++|-(?!----)|\\[nr]){0,4096}+",
+            r"(?!\*{3})(?:[A-Za-z0-9+/=\s:,]++|-(?!----)|\\[nr]){0,4096}+",
         ),
         # A variable in capitals.
         _Alternative("_", rf"(?<=[A-Z0-9]_)(?:KEY|TOKEN|SECRET|PASSWORD){value}"),
