@@ -26,7 +26,7 @@ from hivemind.scheduler.commands import Command, Conflict, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as checkpoint_store
 from hivemind.store.token_file import ControlKey
-from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
+from hivemind.world.snapshot import Alarm, RequestDetail, Requests, Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class ControlledProxy(Protocol):
     settings_file: Path | None
     keep_in: Path | None
 
-    def health(self) -> tuple[str, float]: ...
+    def health(self) -> tuple[str, float, tuple[Alarm, ...]]: ...
     def snapshot(self) -> Snapshot: ...
     def requests(self, since: int) -> Requests: ...
     def detail(self, ticket: int) -> RequestDetail | None: ...

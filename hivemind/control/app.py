@@ -33,8 +33,11 @@ def control_app(proxy: ControlledProxy) -> Starlette:
 
     async def health(_: Request) -> JSONResponse:
         # Public and polled often, so it takes no snapshot.
-        mode, uptime_s = proxy.health()
-        return JSONResponse({"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3)})
+        mode, uptime_s, alarms = proxy.health()
+        # Without lanes and agents, since it needs no token; `hivemind status` names them.
+        broken = [{"rule": each.rule, "text": each.text} for each in alarms]
+        health = {"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3), "alarms": broken}
+        return JSONResponse(health)
 
     async def stats(_: Request) -> Response:
         return Response(msgspec.json.encode(as_json(proxy.snapshot())), media_type="application/json")

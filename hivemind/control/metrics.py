@@ -65,6 +65,8 @@ def _proxy(world: Snapshot) -> Iterator[Metric]:
     yield _gauge("uptime_seconds", "Since the proxy's start.", (), [((), world.uptime_s)])
     yield _gauge("mode", "1 for the proxy's mode.", ("mode",), [((m,), m == world.mode) for m in _MODES])
     yield _gauge("queue_length", "Requests in the queue.", (), [((), world.queued)])
+    broken = Counter(alarm.rule for alarm in world.alarms)
+    yield _gauge("alarms", "Invariants that are broken, by rule.", ("rule",), [((r,), n) for r, n in broken.items()])
     yield _gauge("in_flight", "Requests at an upstream.", (), [((), len(world.slots))])
 
 

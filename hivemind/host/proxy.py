@@ -21,6 +21,7 @@ from hivemind.control.guard import failure, guards_itself, is_own, may_scrape
 from hivemind.errors import UsageError
 from hivemind.host.checkpointing import Checkpointer
 from hivemind.host.processes import Processes
+from hivemind.host.watch import Watch
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.bodies import Bodies
 from hivemind.journal.write.recorder import WAITING_MOST, Recorder, RecorderLimits
@@ -42,7 +43,7 @@ from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
-from hivemind.world.snapshot import Line, RecordingView, RequestDetail, Requests, Snapshot
+from hivemind.world.snapshot import Alarm, Line, RecordingView, RequestDetail, Requests, Snapshot
 from hivemind.world.world import World
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Proxy:
     app: DataPlane
     """The ASGI application, from :meth:`start` on."""
     engine: Engine
+    watch: Watch
     processes: Processes
     """Agents' processes that runners have started."""
 
@@ -141,6 +143,7 @@ class Proxy:
             bodies=bodies,
             wall=self._wall,
         )
+        self.watch = Watch(engine, lambda: self.app.answering)
         if self._prices is not None:
             self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
             if engine.counts_dollars:
@@ -155,6 +158,7 @@ class Proxy:
 
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
+        await self.watch.aclose()
         await self._tools.aclose()
         if self._checkpointer is not None:
             await self._checkpointer.aclose()
@@ -258,8 +262,8 @@ class Proxy:
             return replace(snapshot, recording=RecordingView(str(self.record_in), 0, 0, "its file couldn't be made"))
         return snapshot
 
-    def health(self) -> tuple[str, float]:
-        """Return the mode, as in :attr:`Snapshot.mode`, and the uptime in seconds; cheap."""
+    def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
+        """Return the mode, as in :attr:`Snapshot.mode`, the uptime in seconds, and the alarms; cheap."""
         return self.engine.health()
 
     def requests(self, since: int) -> Requests:

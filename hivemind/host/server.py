@@ -160,6 +160,7 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
                 with contextlib.suppress(OSError):  # logged for the store already
                     proxy.record_in = folder_in(state_dir(settings.state_dir))
             await proxy.start()
+            proxy.watch.watch_loop()
             try:
                 chosen = settings.control_token.get_secret_value() if settings.control_token else None
                 with announced(chosen, settings.state_dir, proxy.address, port) as proxy.control_key:

@@ -146,6 +146,11 @@ class DataPlane:
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def answering(self) -> int:
+        """Number of requests that are being answered."""
+        return self._active
+
     async def idle(self) -> None:
         """Wait until no request is being answered."""
         await self._idle.wait()

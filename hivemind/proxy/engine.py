@@ -6,18 +6,20 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
 from hivemind.redaction.text import redact
+from hivemind.scheduler import invariants
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Command, Conflict, Drain
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
+from hivemind.scheduler.invariants import Violation
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
@@ -25,7 +27,7 @@ from hivemind.scheduler.types import Failure, Price, Request, Usage
 from hivemind.store.ledger import LedgerStore
 from hivemind.store.store import Store
 from hivemind.wire.command_names import fit_to_show, spelled
-from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
+from hivemind.world.snapshot import Alarm, RequestDetail, Requests, Snapshot
 from hivemind.world.world import World
 
 SAMPLE_EVERY_S = 1.0
@@ -211,9 +213,20 @@ class Engine:
         self._sample()
         return self.world.snapshot(self._time())
 
-    def health(self) -> tuple[str, float]:
-        """Return :attr:`World.mode` and the uptime in seconds."""
-        return self.world.mode, self.world.uptime_s(self._time())
+    def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
+        """Return :attr:`World.mode`, the uptime in seconds, and what is broken."""
+        return self.world.mode, self.world.uptime_s(self._time()), self.world.alarms
+
+    def checks(self) -> Iterator[list[Violation]]:
+        """Yield what doesn't hold, part by part (:func:`.invariants.steps`)."""
+        yield from invariants.steps(self._scheduler, self._time)
+        if self._scheduler.timers.next_at is not None and self._wake is None:
+            yield [Violation("timer", "", "", "The scheduler has timers, but the event loop has none for them.")]
+
+    @property
+    def tickets(self) -> int:
+        """Number of tickets that aren't done."""
+        return sum([len(agent.tickets) for agent in self._scheduler.agents.values()])
 
     def requests(self, since: int) -> Requests:
         """Return a page of the requests that changed after that revision."""

@@ -268,6 +268,16 @@ class LaneOpened(Event, frozen=True):
     config: LaneConfig | None = None  # its first configuration
 
 
+class InvariantBroken(Event, frozen=True):
+    """Something holds no longer that always has to hold, or (`over`) holds again. Emitted once each."""
+
+    rule: str  # as of `Violation`, or `loop`: the event loop was held
+    lane: str  # empty: it is about none in particular
+    agent: str  # likewise
+    text: str  # one sentence with the numbers
+    over: bool = False
+
+
 class LimitsRead(Event, frozen=True):
     """What a reply stated of the rate windows; emitted once a second and family at most."""
 

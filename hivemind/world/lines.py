@@ -81,6 +81,9 @@ def _words(event: ev.Event, before: str) -> Words | None:
             level = {"closed": "good", "half_open": "warn"}.get(event.state, "bad")
             again = "" if event.reopens_in_s is None else f", a probe in {duration(event.reopens_in_s)}"
             return level, "circuit", event.lane, f"{words(event.state)} ({event.cause}){again}"
+        case ev.InvariantBroken():
+            level, text = ("good", f"over: {event.text}") if event.over else ("bad", event.text)
+            return level, "alarm", event.agent or event.lane or "proxy", f"{event.rule}: {text}"
         case ev.ResetDoubted():
             return _reset_doubted(event)
         case ev.TaskChanged():

@@ -260,6 +260,22 @@ class RecordingView:
 
 
 @dataclass(frozen=True, slots=True)
+class Alarm:
+    """An invariant that doesn't hold, or what held the event loop a moment ago."""
+
+    rule: str
+    """Its name: see :class:`~hivemind.scheduler.invariants.Violation`."""
+    lane: str
+    """The lane that it is about; empty: none in particular."""
+    agent: str
+    """The agent that it is about; empty: none in particular."""
+    text: str
+    """One sentence with the numbers, as of when it was found."""
+    since: float
+    """When it was found."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything the control room shows at one moment."""
 
@@ -292,6 +308,8 @@ class Snapshot:
     """By state, how many tasks there are, shown or not."""
     recording: RecordingView | None = None
     """None: nothing is recorded."""
+    alarms: tuple[Alarm, ...] = ()
+    """What is broken now, that found first first."""
 
 
 # --- One request from its arrival to its end --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.world.snapshot import AgentState, CurvePoint, Line
+from hivemind.world.snapshot import AgentState, Alarm, CurvePoint, Line
 
 
 @dataclass(slots=True)
@@ -127,6 +127,7 @@ class WorldState:
     """Tasks ever added."""
     lines: tuple[Line, ...]
     counts: Counts
+    alarms: tuple[Alarm, ...] = ()
 
 
 class Carried(Event, frozen=True):

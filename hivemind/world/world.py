@@ -27,6 +27,7 @@ from hivemind.world.snapshot import (
     ATTEMPTS_KEPT,
     QUEUE_SHOWN,
     AgentView,
+    Alarm,
     LaneView,
     Line,
     RequestDetail,
@@ -80,6 +81,7 @@ class World:
         self._queue = Queue()
         self._tasks = TaskBook(self._agent, lambda: self._costs.settle(self._price))
         self._budgets = Budgets()
+        self._alarms: dict[tuple[str, str, str], Alarm] = {}
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._pending: list[ev.Event] = []
         """Events that are still to be applied."""
@@ -107,6 +109,7 @@ class World:
             ev.LaneOpened: self._open.lane_opened,
             ev.AgentBegan: self._agent_changed,
             ev.AgentEnded: self._agent_changed,
+            ev.InvariantBroken: self._alarm,
         }
 
     def apply(self, event: ev.Event) -> None:
@@ -188,6 +191,7 @@ class World:
         self._tasks.restore(state, self._agents)
         self._budgets.restore(state, self._agents)
         self._lines = deque(state.lines, maxlen=LINES_KEPT)
+        self._alarms = {(each.rule, each.lane, each.agent): each for each in state.alarms}
         self._counts = replace(state.counts)
         self._costs = Costs(self._counts)
 
@@ -327,6 +331,18 @@ class World:
         self._queue.sampled(event.at, event.lanes, self._tickets)
         self._costs.settle(self._price)
 
+    def _alarm(self, event: ev.InvariantBroken) -> None:
+        about = event.rule, event.lane, event.agent
+        if event.over:
+            self._alarms.pop(about, None)
+        else:
+            self._alarms[about] = Alarm(*about, event.text, event.at)
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """What is broken now, that found first first."""
+        return tuple(self._alarms.values())
+
     def _catch_up(self, at: float) -> None:
         self._apply_pending()
         for ticket in self._open.requeue_due(at):
@@ -419,6 +435,7 @@ class World:
             numbered=self._tasks.numbered,
             lines=tuple(self._lines),
             counts=replace(self._counts),
+            alarms=tuple(self._alarms.values()),
         )
         return Capture(
             rest, list(chain.from_iterable(map(agent_values, self._agents.values()))), self._tasks.take(self._agents)
@@ -449,6 +466,7 @@ class World:
             pool=self._budgets.pool,
             tasks=self._tasks.views(at),
             task_counts=self._tasks.counts(),
+            alarms=self.alarms,
         )
 
     def _lane_views(self) -> Iterator[LaneView]:

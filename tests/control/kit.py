@@ -25,7 +25,7 @@ from hivemind.control.app import control_app
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import Event
 from hivemind.store.token_file import ControlKey
-from hivemind.world.snapshot import RequestDetail, Requests, Snapshot
+from hivemind.world.snapshot import Alarm, RequestDetail, Requests, Snapshot
 from hivemind_mock.provider.serve import serving
 
 TOKEN = "control-token-of-the-tests"
@@ -51,8 +51,8 @@ class FakeProxy:
         for event in events:
             self.fold.apply(event)
 
-    def health(self) -> tuple[str, float]:
-        return self.fold.mode, self.fold.uptime_s(self.at)
+    def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
+        return self.fold.mode, self.fold.uptime_s(self.at), ()
 
     def snapshot(self) -> Snapshot:
         return self.fold.snapshot(self.at)

@@ -13,7 +13,7 @@ from tui.graph import POOL, processes
 from tui.worlds import world
 
 from hivemind.scheduler.types import Priority
-from hivemind.world.snapshot import Snapshot, TaskView
+from hivemind.world.snapshot import Alarm, Snapshot, TaskView
 from hivemind_tui.commands import dialogs
 from hivemind_tui.panels import header, task_page
 from hivemind_tui.render.glyphs import ASCII
@@ -148,3 +148,11 @@ def test_what_a_cancelled_task_takes_with_it_is_named() -> None:
     assert "a batch ends its process" in rows
     rows = "\n".join("".join(text for text, _ in row) for row in dialogs.cancel_question(View(full), by_name["sweep"]))
     assert "no task waits for it" in rows
+
+
+def test_an_alarm_is_named_at_every_width() -> None:
+    """What is broken is shown first, and how many more there are."""
+    broken = (Alarm("slots", "lab/1", "", "1 slots are taken.", 0.0), Alarm("idle", "lab/1", "ann", "It waits.", 0.0))
+    view = View(replace(world(), alarms=broken))
+    for width in (80, 160):
+        assert "ALARM slots lab/1 (+1)" in text(header.render(view, width, 2, Pen()))

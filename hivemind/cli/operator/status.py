@@ -14,7 +14,7 @@ from hivemind.console import printable
 from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.text.humanise import count, dollars, duration, size
 from hivemind.text.table import Cell, Column, lines, styled, width
-from hivemind.world.snapshot import RecordingView, Snapshot
+from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
 
 _COLUMNS = (
     Column("LANE", cut=True),
@@ -48,6 +48,7 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
         "pool": world.pool,
         "totals": world.totals,
         "recording": world.recording,
+        "alarms": world.alarms,
         "lanes": [lane.state for lane in world.lanes],
     }
 
@@ -60,7 +61,8 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
 
     world, totals = part.snapshot, part.snapshot.totals
     mode = styled(world.mode, _MODES.get(world.mode, ""))
-    text = [f"{mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})", ""]
+    text = [f"{mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})"]
+    text += [styled(_alarm(each), "bad") for each in world.alarms] + [""]
     usage = totals.usage
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     parts = f"{count(usage.input_tokens)} in, {count(cached)} cached, {count(usage.output_tokens)} out"
@@ -81,6 +83,11 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
     if world.lanes:
         text += ["", *lines(_COLUMNS, [_lane(view.state) for view in world.lanes], room)]
     return text
+
+
+def _alarm(alarm: Alarm) -> str:
+    about = " ".join(printable(each) for each in (alarm.lane, alarm.agent) if each)
+    return f"ALARM {alarm.rule}{': ' if about else ''}{about}: {printable(alarm.text)}"
 
 
 def _journal(recording: RecordingView) -> str:

@@ -10,7 +10,7 @@ from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_count, short_dollars, short_duration, short_size
-from hivemind.world.snapshot import RecordingView, Snapshot
+from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
 from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
 from hivemind_tui.render.format import fit, local, uptime
@@ -24,6 +24,7 @@ _WITH_NAMES = 4
 """Totals up to this rank take precedence over the names of the pages that aren't shown."""
 _FILTER = 24
 _NAME = 32
+_ABOUT = 24
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -57,10 +58,12 @@ def _lost(view: View, width: int, pen: Pen) -> list[Chunk]:
 def _health(view: View, pen: Pen) -> list[Chunk]:
     snapshot, lane = view.snapshot, view.lane
     chunks: list[Chunk] = []
+    if snapshot.alarms:
+        chunks = _alarms(snapshot.alarms, pen)
     if view.playback is None:
-        chunks = [(2, [("HiveMind", "title")]), (0, _mode(view, pen)), *_recorded(snapshot.recording, pen)]
+        chunks = [(2, [("HiveMind", "title")]), *chunks, (0, _mode(view, pen)), *_recorded(snapshot.recording, pen)]
     elif snapshot.mode != "serving":
-        chunks = [(1, _mode(view, pen))]
+        chunks = [*chunks, (1, _mode(view, pen))]
     if view.frozen:
         chunks.append((0, [(f"{pen.glyphs.pause} VIEW FROZEN", "accent")]))
     chunks += [*_pool(snapshot), *_tasks(snapshot)]
@@ -96,6 +99,15 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], p
     rest = max(0, width - cell_len(banner))
     chip = pen.row(width - rest, (banner, "accent"), selected=True)
     return Strip.join([chip, pen.row(rest, (" ", "text"), *fitting(rest - 2, begun + chunks))])
+
+
+def _alarms(alarms: tuple[Alarm, ...], pen: Pen) -> list[Chunk]:
+    """Return what is broken; the log has the sentences."""
+    first, *others = alarms
+    more = f" (+{len(others)})" if others else ""
+    about = first.agent or first.lane
+    where = f" {fit(about, min(len(about), _ABOUT)).rstrip()}" if about else ""
+    return [(0, [(f"{pen.glyphs.warn} ALARM {first.rule}{where}{more}", "bad")])]
 
 
 def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:

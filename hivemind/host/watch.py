@@ -1,0 +1,162 @@
+"""Checks the running proxy: every second its invariants, and all the time whether its event loop goes on.
+
+What is found is an event, and with that a line of the log, an alarm on every screen, and a mark in the journal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from hivemind.proxy.engine import Engine
+from hivemind.scheduler.events import InvariantBroken
+from hivemind.scheduler.invariants import Violation
+
+CHECK_EVERY_S = 1.0
+"""Between the end of one check of the invariants and the next."""
+BEAT_S = 0.25
+LATE_S = 1.0
+"""An event loop that made no step for so long was held."""
+SHOWN_S = 60.0
+"""How long a held loop stays an alarm after it went on."""
+_About = tuple[str, str, str]
+_OURS = ("hivemind", "hivemind_tui", "hivemind_mock")
+
+_log = logging.getLogger(__name__)
+
+
+class Watch:
+    """The checks of one proxy, on the running loop from its creation to :meth:`aclose`.
+
+    `answering` returns how many requests the data plane is answering.
+    """
+
+    def __init__(self, engine: Engine, answering: Callable[[], int]) -> None:
+        self._engine = engine
+        self._answering = answering
+        self._broken: dict[_About, str] = {}
+        self._held_until = 0.0
+        """When the alarm for a held loop ends."""
+        self._watchdog: Watchdog | None = None
+        self._checking = asyncio.create_task(self._check_again(), name="check the invariants")
+
+    def watch_loop(self) -> None:
+        """Watch the event loop too."""
+        self._watchdog = Watchdog(self._loop_held)
+
+    async def aclose(self) -> None:
+        """Stop watching."""
+        if self._watchdog is not None:
+            self._watchdog.close()
+        self._checking.cancel()
+        await asyncio.wait((self._checking,))
+
+    async def check(self) -> None:
+        """Check every invariant once, in steps between which traffic is served, and emit what changed."""
+        found: dict[_About, str] = {}
+        for part in self._steps():
+            for each in part:
+                found.setdefault((each.rule, each.lane, each.agent), each.text)
+            await asyncio.sleep(0)
+        if (held := self._broken.get(_LOOP)) is not None and self._engine.now() < self._held_until:
+            found[_LOOP] = held
+        for about, text in found.items():
+            if about not in self._broken:
+                self._emit(about, text)
+        for about, text in self._broken.items():
+            if about not in found:
+                self._emit(about, text, over=True)
+        self._broken = found
+
+    def _steps(self) -> Iterator[list[Violation]]:
+        yield from self._engine.checks()
+        tickets, answering = self._engine.tickets, self._answering()
+        if tickets > answering:
+            yield [
+                Violation("exchange", "", "", f"{tickets} requests have tickets, but {answering} are being answered.")
+            ]
+
+    async def _check_again(self) -> None:
+        while True:
+            await asyncio.sleep(CHECK_EVERY_S)
+            try:
+                await self.check()
+            except Exception:  # a check that fails mustn't end the checks, nor go unseen
+                _log.exception("the invariants couldn't be checked")
+
+    def _loop_held(self, for_s: float, where: str) -> None:
+        text = f"The event loop was held for {for_s:.1f} s by {where}."
+        self._held_until = self._engine.now() + SHOWN_S
+        self._broken[_LOOP] = text
+        self._emit(_LOOP, text)
+
+    def _emit(self, about: _About, text: str, *, over: bool = False) -> None:
+        self._engine.publish(InvariantBroken(self._engine.now(), *about, text, over))
+
+
+_LOOP: _About = ("loop", "", "")
+
+
+class Watchdog:
+    """A thread that looks where the running loop's thread is while that makes no step.
+
+    `held` is called on the loop, once it goes on, with the seconds and the place. A process that was stopped, or a
+    machine that slept, is none: then the thread was late itself, without the process using the processor.
+    """
+
+    def __init__(self, held: Callable[[float, str], object]) -> None:
+        self._held = held
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        self._beaten_at = time.monotonic()
+        self._where = ""
+        """Where the loop's thread was when it was found late; empty: it isn't late."""
+        self._closed = threading.Event()
+        self._timer = self._loop.call_later(BEAT_S, self._beat)
+        threading.Thread(target=self._watch, name="hivemind-watchdog", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop watching; the thread ends by itself."""
+        self._timer.cancel()
+        self._closed.set()
+
+    def _beat(self) -> None:
+        now = time.monotonic()
+        for_s, self._beaten_at = now - self._beaten_at - BEAT_S, now
+        where, self._where = self._where, ""
+        self._timer = self._loop.call_later(BEAT_S, self._beat)
+        if where:
+            self._held(for_s, where)
+
+    def _watch(self) -> None:
+        looked_at, used_s = time.monotonic(), time.process_time()
+        while not self._closed.wait(BEAT_S):
+            now, used_before = time.monotonic(), used_s
+            used_s = time.process_time()
+            late_s, looked_at = now - looked_at - BEAT_S, now
+            if late_s > LATE_S / 2 and used_s - used_before < late_s / 2:
+                self._beaten_at = now  # the whole process stood still
+            elif not self._where and now - self._beaten_at > BEAT_S + LATE_S:
+                self._where = place(sys._current_frames().get(self._thread_id))
+                if self._where:
+                    _log.warning("the event loop is held by %s", self._where)
+
+
+def place(frame: FrameType | None) -> str:
+    """Return where a thread is, as module:function:line: the innermost frame of ours, and the innermost at all."""
+    innermost = named = "" if frame is None else _named(frame)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+            named = _named(frame)
+            break
+        frame = frame.f_back
+    return named if named == innermost else f"{named} (in {innermost})"
+
+
+def _named(frame: FrameType) -> str:
+    return f"{frame.f_globals.get('__name__', '?')}:{frame.f_code.co_qualname}:{frame.f_lineno}"
