@@ -16,6 +16,7 @@ from upstream.scripted import Handler, Scripted, reset, serving
 from hivemind import logs
 from hivemind.host.proxy import Proxy
 from hivemind.proxy.server_protocol import ClientProtocol
+from hivemind.scheduler.invariants import Violation, violations
 from hivemind.settings import Settings
 from hivemind.world.snapshot import Snapshot
 from hivemind_mock.provider.serve import serving as serving_app
@@ -149,10 +150,13 @@ async def proxying(
     keep_in: Path | None = None,
     record_in: Path | None = None,
     hangs_s: float = HANGS_S,
+    checked: bool = True,
     **values: Any,
 ) -> AsyncIterator[Running]:
     """The proxy before these upstreams, with these settings; a test that hangs is ended. Checkpoints are kept in the
     folder `keep_in`, where there is one, and a journal in `record_in`.
+
+    Every invariant of the scheduler is checked after each of its steps, unless the test breaks them on purpose.
 
     Without uvicorn's server around it, which takes a tenth of a second to stop; the tests of the process have that.
     """
@@ -161,12 +165,27 @@ async def proxying(
     proxy.keep_in = keep_in
     proxy.record_in = record_in
     await proxy.start()
+    broken = checking(proxy) if checked else []
     try:
         async with asyncio.timeout(hangs_s), serving_app(proxy.app, protocol=ClientProtocol) as url:
             proxy.address = url
             yield Running(proxy, url, int(url.rpartition(":")[2]))
     finally:
         await proxy.aclose()
+    assert not broken, broken[:10]
+
+
+def checking(proxy: Proxy) -> list[Violation]:
+    """Check every invariant of the scheduler after each of the engine's steps; what is broken comes into the list."""
+    engine, broken = proxy.engine, list[Violation]()
+    settle = engine._settle
+
+    def settled() -> None:
+        settle()
+        broken.extend(violations(engine._scheduler, engine.now()))
+
+    engine._settle = settled  # type: ignore[method-assign]
+    return broken
 
 
 @contextlib.asynccontextmanager
