@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
+from hivemind.redaction.text import printable, redact
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, add_flags, find, given_flags, options, sections
 from hivemind.text.humanise import did_you_mean
@@ -128,7 +129,7 @@ def from_text(text: str, shown: str) -> list[Given]:
 def _flatten(table: dict[str, Any], prefix: tuple[str, ...], file: str) -> Iterator[Given]:
     heading = f"{file} [{'.'.join(prefix)}]" if prefix else file
     for key, value in table.items():
-        path, place = (*prefix, key), f"{heading} {key}"
+        path, place = (*prefix, key), f"{heading} {printable(redact(key))}"
         if not prefix and key in sections():
             if not isinstance(value, dict):
                 raise UsageError(f"{place}: must be a section, [{key}]")
@@ -184,5 +185,5 @@ def _value(given: Given | None) -> str:
     """The value, where it is one short word. Asked for numbers and names only: anything else may hold a secret."""
     if given is None or not isinstance(given.value, str | int | float):
         return ""
-    text = f" {given.value}"
+    text = f" {redact(str(given.value))}"
     return text if len(text) <= 40 and text.isprintable() else ""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fuzz.kit import Target
 
-AREAS = ("streams", "json_text", "replies", "limits", "encodings", "redaction")
+AREAS = ("streams", "json_text", "replies", "limits", "encodings", "redaction", "files")
 """The modules of targets."""
 TIMEOUT_S = 25
 """A single input that takes longer is a finding."""

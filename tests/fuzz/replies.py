@@ -34,6 +34,19 @@ _PATHS = {
 _READERS: tuple[type[Reader], ...] = (
     *(AnthropicReader, ChatReader, ResponsesReader, GoogleReader, OllamaReader, PlainReader),
 )
+
+
+def _parser(make: type[Reader]) -> type[Reader]:
+    class Parser(make):  # type: ignore[misc, valid-type]
+        """Parses every event."""
+
+        def read(self, record: bytes) -> None:
+            self.record(record)
+
+    return Parser
+
+
+_PARSERS = {make: _parser(make) for make in _READERS}
 _FORMS = (
     (StreamForm.SSE, b"text/event-stream"),
     (StreamForm.NDJSON, b"application/x-ndjson"),
@@ -132,12 +145,8 @@ def skimming(data: bytes) -> None:
     if repeats > 8:
         body = (event + b"\n\n") * 3 + rest
 
-    class Parser(make):  # type: ignore[misc, valid-type]
-        def read(self, record: bytes) -> None:
-            self.record(record)
-
     splitter = LineSplitter if make is OllamaReader else SseSplitter
-    skims, parses = StreamTap(make(), splitter(), None), StreamTap(Parser(), splitter(), None)
+    skims, parses = StreamTap(make(), splitter(), None), StreamTap(_PARSERS[make](), splitter(), None)
     for piece in pieces(body, seed):
         feed_through(skims, piece)
         feed_through(parses, piece)
