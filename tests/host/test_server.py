@@ -30,6 +30,10 @@ class FakeProxy:
         self.calls: list[str] = []
         self.address = ""
         self.app = self
+        self.watch = self
+
+    def watch_loop(self) -> None:
+        """The event loop of a test isn't watched."""
 
     async def start(self) -> None:
         self.calls.append("start")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KINDS: dict[str, Sign] = {
     "gap": Sign("lost", "gaps", "bad", "lines of the recording are missing"),
-    "alarm": Sign("cross", "alarms", "bad", "an invariant was broken, or the event loop held"),
+    "alarm": Sign("boost", "alarms", "bad", "an invariant was broken, or the event loop held"),
     "death": Sign("cross", "failures", "bad", "an agent got an error"),
     "circuit": Sign("half", "circuit", "recover", "it opened, probed, or closed again"),
     "budget": Sign("warn", "budgets", "bad", "one runs low or is used up"),
