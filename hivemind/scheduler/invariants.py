@@ -84,20 +84,17 @@ def _counts(scheduler: Scheduler) -> Iterator[Violation]:
 def _agent(agent: Agent, tickets: _Tickets) -> Iterator[Violation]:
     in_flight = 0
     if agent.tickets:
-        queued = tickets.queued
-        for ticket in agent.tickets.values():
-            state = ticket.state
-            if state is _QUEUED:
-                queued[ticket.request.lane] += 1
-            elif state is _IN_FLIGHT:
+        every = agent.tickets.values()
+        tickets.queued.update([ticket.request.lane for ticket in every if ticket.state is _QUEUED])
+        for ticket in [ticket for ticket in every if ticket.state is not _QUEUED]:
+            if ticket.state is _IN_FLIGHT:
                 in_flight += 1
                 tickets.in_flight.append(ticket)
-            elif state is _BACKING_OFF:
+            elif ticket.state is _BACKING_OFF:
                 tickets.backing_off[ticket.request.lane] += 1
             else:
-                yield Violation(
-                    "agent", ticket.request.lane, agent.name, f"Request {ticket.id} is done, but is still kept."
-                )
+                text = f"Request {ticket.id} is done, but is still kept."
+                yield Violation("agent", ticket.request.lane, agent.name, text)
     if agent.in_flight != in_flight:
         yield Violation(
             "agent", "", agent.name, f"The agent counts {agent.in_flight} in flight, but {in_flight} of its are."
@@ -209,8 +206,8 @@ def _timers(scheduler: Scheduler) -> Iterator[Violation]:
     for agent in scheduler.agents.values():
         if not agent.tickets:
             continue
-        for ticket in agent.tickets.values():
-            if ticket.state is _IN_FLIGHT or ticket in subjects:
+        for ticket in set(agent.tickets.values()) - subjects:
+            if ticket.state is _IN_FLIGHT:
                 continue
             if ticket.state is _BACKING_OFF or not math.isinf(ticket.expires_at):
                 text = f"Request {ticket.id} waits, but no timer ends that."
