@@ -17,7 +17,7 @@ from hivemind.cli.agents.run import outcome_text
 from hivemind.proxy.exchange import text_of
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ticket import Refusal
-from hivemind.setup.clients import CLIENTS, Client, instructions
+from hivemind.setup.clients import CLIENTS, Client, Target, codex_settings, instructions
 from hivemind.text.shells import Shell, command_line, curl, exported, filled, removed, shell_of, variable, word
 from hivemind.wire.request_head import parse_path
 
@@ -83,16 +83,18 @@ def test_lines_work(client: Client, token: bool, shell: Shell) -> None:
 
 @pytest.mark.parametrize("token", [False, True])
 def test_codex_arguments(token: bool) -> None:
-    """Codex gets each setting as one argument, with the token in it where there is one."""
+    """Codex gets each setting as one argument, and the token's variable in place of the token."""
     found = instructions(CLIENTS["codex"], URL, "alice", token)
     script = "\n".join(snippet.text for snippet in found.steps.snippets if snippet.language == "shell")
     printed = run("bash", f'codex() {{ printf "%s\\n" "$@"; }}\n{script}').split()
+    session = codex_settings(Target(URL, "alice", token, "bash"))
     assert printed == [
         "-c",
         f"model_providers.hivemind.base_url={URL}/agent/alice-2/v1",
-        "-c",
-        f"openai_base_url={URL}{'/token/t0k' if token else ''}/agent/alice/v1",
+        *(argument for setting in session for argument in ("-c", setting)),
     ]
+    assert any(setting.endswith(f"base_url={URL}/agent/alice/v1") for setting in session)
+    assert ("model_providers.hivemind.env_http_headers.x-hivemind-token=HIVEMIND_TOKEN" in session) == token
 
 
 @settings(max_examples=25, deadline=None)
