@@ -81,7 +81,7 @@ class DirectExchange:
             return False
         log_estimate(ticket, state)
         self.heads.set_response(response.headers)
-        shared.engine.headers(ticket, read_limits(response.headers, shared.wall()))
+        shared.engine.headers(ticket, read_limits(response.headers, shared.wall()), ending=True)
         shared.engine.succeed(ticket, 200, usage_so_far(ticket, state, unmetered=call.facts.unmetered))
         ticket.tag = None
         self.cycle.answer(200, for_client(response.headers) + notice(ticket), body)

@@ -137,10 +137,12 @@ class Engine:
         finally:
             ticket.tag = None
 
-    def headers(self, ticket: Ticket, limits: Limits) -> None:
-        """Note a reply's rate limits; call before the end of the attempt."""
+    def headers(self, ticket: Ticket, limits: Limits, *, ending: bool = False) -> None:
+        """Note a reply's rate limits; call before the end of the attempt. `ending`: that end is reported next."""
         if limits.readings or limits.plan:
-            self._scheduler.headers(self._time(), ticket, limits.readings, limits.plan)
+            looked = self._scheduler.headers(self._time(), ticket, limits.readings, limits.plan, ending=ending)
+            if looked:
+                self._settle()
 
     def first_content(self, ticket: Ticket, so_far: Usage | None = None) -> None:
         """Note the first content of the answer; usage as in :meth:`progress`."""

@@ -203,7 +203,8 @@ class Exchange:
 
     def _note_head(self, response: UpstreamResponse) -> None:
         self._heads.set_response(response.headers)
-        self._engine.headers(self.ticket, read_limits(response.headers, self._wall()))
+        limits = read_limits(response.headers, self._wall())
+        self._engine.headers(self.ticket, limits, ending=response.status >= 400)
 
     async def _answered_error(self, response: UpstreamResponse) -> bool:
         """Handle an error status."""
@@ -217,7 +218,7 @@ class Exchange:
         if failure.status not in self.call.head.route.origin.profile.retryable_statuses:
             asked = value(response.headers, b"x-should-retry") == b"true"
             failure = replace(failure, retryable=failure.retryable and asked)
-        self._engine.headers(self.ticket, Limits(readings=failure.readings))
+        self._engine.headers(self.ticket, Limits(readings=failure.readings), ending=True)
         # The rest of a very long body is passed on as it comes.
         return await self._failed(failure, FailedReply(response, body, stream=not (ended or self.writer.started)))
 

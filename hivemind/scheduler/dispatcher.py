@@ -114,24 +114,44 @@ class Dispatcher:
             self.update_hold(agent)
         if parent is not None and agent.parent is None and parent != name:
             process = process_of(name, parent)
-            self.adopt(agent, self.meet(parent, now, None if process == parent else process))
+            for each in self.adopt(agent, self.meet(parent, now, None if process == parent else process)):
+                if each.tickets:
+                    self._follow_line(each, now)
         return agent
 
-    def adopt(self, agent: Agent, parent: Agent) -> None:
-        """Note that the agent was started by the parent, and charge both for it."""
-        for each in self.agents.adopt(agent, parent):
+    def adopt(self, agent: Agent, parent: Agent) -> list[Agent]:
+        """Note that the agent was started by the parent, and charge both for it. Return the agents with another line
+        of ancestors now."""
+        moved = self.agents.adopt(agent, parent)
+        for each in moved:
             self.ledger.unsaved.add(agent.name)
             self.ledger.join(each)
             self.update_hold(each)
+        return moved
 
-    def reclass(self, agent: Agent, now: float) -> None:
-        """Move the agent's tickets to the class in which they count now."""
+    def _follow_line(self, agent: Agent, now: float) -> None:
+        """Have decisions about agents that it turned out to be a part of hold for its tickets."""
+        reclassed = self.reclass(agent, now)
+        if agent.cut_off:
+            self.stop(agent, now)
+        elif agent.gate == "blocked":
+            self.refuse_waiting(agent, self.tasks.refusal(agent), now)
+        self.review_budgets(agent, now)
+        if reclassed:
+            self.pump_lanes_of(agent, now)
+
+    def reclass(self, agent: Agent, now: float) -> bool:
+        """Move the agent's tickets to the class in which they count now. Return whether one was moved in a queue: of
+        its family another ticket may be first now, and fit."""
+        moved = False
         for ticket in agent.tickets.values():
             priority = agent.priority_of(ticket.request)
             if ticket.in_queue and ticket.entry and ticket.priority is not priority:
                 self.lanes[ticket.request.lane].queue.reclass(ticket, priority, now)
+                moved = True
             else:
                 ticket.priority = priority
+        return moved
 
     def update_hold(self, agent: Agent) -> bool:
         """Hold the agent's tickets out of the queues' order, or release them, as it has to be now. Return whether that
@@ -175,12 +195,11 @@ class Dispatcher:
             waited = agent.task_gate == "waits"
             refusal = self.tasks.review(agent, task)
             parts = self.agents.parts_of(agent)
-            for part in parts:
-                self.reclass(part, now)
-            for part in parts:
+            reclassed = [self.reclass(part, now) for part in parts]
+            for part, moves in zip(parts, reclassed, strict=True):
                 if refusal is not None:
                     self.refuse_waiting(part, refusal, now)
-                if self.update_hold(part):
+                if self.update_hold(part) or moves:
                     self.pump_lanes_of(part, now)
             if waited and any(part.tickets for part in parts):
                 # It sent a request before its task was eligible.
@@ -188,8 +207,9 @@ class Dispatcher:
 
     def review_feedback(self, now: float) -> None:
         """Move agents between classes by what they used lately."""
-        for agent in self.feedback.review(self.agents, self.tasks, now):
-            self.reclass(agent, now)
+        reclassed = [agent for agent in self.feedback.review(self.agents, self.tasks, now) if self.reclass(agent, now)]
+        for agent in reclassed:
+            self.pump_lanes_of(agent, now)
 
     # --- Granting --------------------------------------------------------------------------------------------------
 
@@ -273,10 +293,8 @@ class Dispatcher:
         agent.in_flight -= 1
         agent.last_seen = now
         self.ledger.settle(ticket, usage, now)
-        if self.feedback.enabled:
-            if usage is not None:
-                self.feedback.used(agent, usage, now)
-            self.review_feedback(now)
+        if usage is not None and self.feedback.enabled:
+            self.feedback.used(agent, usage, now)
         if ticket.reservation is not None:
             lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
             ticket.reservation = None
@@ -287,6 +305,8 @@ class Dispatcher:
         """Review budgets and grant what now fits, after an attempt has ended."""
         if ticket.agent.limits:
             self.review_budgets(ticket.agent, now)
+        if self.feedback.enabled:
+            self.review_feedback(now)
         self.pump(lane, now)
 
     # --- Waiting ---------------------------------------------------------------------------------------------------

@@ -229,7 +229,7 @@ def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
         return  # by a timer that is about due, it will be looked at anyway
     if _is_open(lane, now):
         ready = lane.queue.ready(now, lambda ticket: lane.window_delay_s(ticket, now))
-        if ready is not None and scheduler.ledger.short_of(ready) is None and not _verdict_is_due(scheduler, lane):
+        if ready is not None and scheduler.ledger.short_of(ready) is None and not _end_is_due(scheduler, lane):
             text = f"Request {ready.id} waits although {lane.vacant:g} slots are free and nothing else forbids it."
             yield Violation("idle", lane.key, ready.agent.name, text)
             return
@@ -254,11 +254,11 @@ def _is_open(lane: Lane, now: float) -> bool:
     return lane.gate.free and (lane.total is None or lane.total.free)
 
 
-def _verdict_is_due(scheduler: Scheduler, lane: Lane) -> bool:
-    """Whether an answer of the lane has stated its rate limits, but not yet whether it is good. What it states holds
-    from then on."""
+def _end_is_due(scheduler: Scheduler, lane: Lane) -> bool:
+    """Whether an error of the lane has stated its rate limits, and the attempt's end is reported next. What it states
+    holds from then on."""
     return any(
-        ticket.state is _IN_FLIGHT and ticket.headed_at is not None and not ticket.content_started
+        ticket.state is _IN_FLIGHT and ticket.ending
         for agent in scheduler.agents.values()
         if agent.in_flight
         for ticket in agent.tickets.values()

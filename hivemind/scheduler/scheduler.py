@@ -108,10 +108,26 @@ class Scheduler(Dispatcher):
         return ticket
 
     def headers(
-        self, now: float, ticket: Ticket, readings: tuple[WindowReading, ...], plan: tuple[Utilisation, ...] = ()
-    ) -> None:
-        """Take what a reply's headers said of the rate windows; to be called before the attempt's end is reported."""
-        self.lanes[ticket.request.lane].read_headers(now, ticket, readings, plan)
+        self,
+        now: float,
+        ticket: Ticket,
+        readings: tuple[WindowReading, ...],
+        plan: tuple[Utilisation, ...] = (),
+        *,
+        ending: bool = False,
+    ) -> bool:
+        """Take what a reply's headers said of the rate windows; to be called before the attempt's end is reported.
+
+        With `ending` that end is reported next, and what now fits is granted only then: an error may pause the lane.
+        Return whether waiting tickets were looked at.
+        """
+        lane = self.lanes[ticket.request.lane]
+        ticket.ending = ending
+        lane.read_headers(now, ticket, readings, plan)
+        if ending or not (readings and lane.queue.waiting and lane.gate.free):
+            return False
+        self.pump(lane, now)  # the windows may have room now, or an earlier reset
+        return True
 
     def first_content(self, now: float, ticket: Ticket, so_far: Usage | None = None) -> None:
         """Take the first content: a latency sample, and proof that the upstream works; `so_far` as in
@@ -161,6 +177,7 @@ class Scheduler(Dispatcher):
         failure goes to the agent and the ticket is done.
         """
         lane = self.lanes[ticket.request.lane]
+        ticket.ending = False
         opened = lane.failed(now, ticket, failure)
         self.rearm(lane, now)
         if opened:
@@ -168,7 +185,7 @@ class Scheduler(Dispatcher):
         sent = failure.kind is not FailureKind.CONNECT
         self.release_slot(lane, ticket, now, usage, failed=True, sent=sent)
         retry_at = None
-        if not self.draining and ticket.refusal is None:
+        if not self.draining and ticket.refusal is None and lane.circuit_refusal(ticket, now) is None:
             retry_at = lane.retries.next_attempt_at(ticket, failure, now, self._draw)
         self.events.append(ticket.failed(now, failure, None if retry_at is None else retry_at - now, usage))
         if retry_at is None:
@@ -217,7 +234,8 @@ class Scheduler(Dispatcher):
                     self.wake_lane(subject, now)
             elif subject.boosted_until == at:
                 self._operator.end_boost(subject, now)
-                self.pump_lanes_of(subject, now)
+                for part in self.agents.parts_of(subject):
+                    self.pump_lanes_of(part, now)
 
     def wake_at(self) -> float | None:
         """Return when to call :meth:`advance` at the latest; None: when something happens."""

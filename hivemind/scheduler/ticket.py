@@ -156,6 +156,7 @@ class Ticket:
     granted_at: float = 0.0
     retry_at: float = 0.0  # when the next attempt may begin, while it is between two
     headed_at: float | None = None  # when the present attempt's response head stated rate limits
+    ending: bool = False  # the present attempt's response head came, and its end is reported next
     attempts: int = 0
     faults: int = 0  # failed attempts, without those after which the provider asked for a pause
     front: bool = False  # it was tried before and goes ahead of its agent's other requests

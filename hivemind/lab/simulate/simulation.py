@@ -254,7 +254,7 @@ class Simulation:
     def _end(self, now: float, run: _Run) -> None:
         request, ticket, result = run.request, run.ticket, run.result
         if result.headed_s is None:
-            self._read_headers(now, run)
+            self._read_headers(now, run, ending=True)
         self._upstreams[ticket.request.lane].over(now, request, result)
         if result.failure is None:
             self._scheduler.succeed(now, ticket, result.status, result.usage)
@@ -266,11 +266,12 @@ class Simulation:
             self._over(now, request, "failed")
         self._draw = None
 
-    def _read_headers(self, now: float, run: _Run) -> None:
-        ticket = run.ticket
+    def _read_headers(self, now: float, run: _Run, *, ending: bool = False) -> None:
+        ticket, result = run.ticket, run.result
+        ending = ending or (result.failure is not None and result.first_s is None)
         readings = self._upstreams[ticket.request.lane].limiter.readings(now, ticket.request.family)
         if readings:
-            self._scheduler.headers(now, ticket, readings)
+            self._scheduler.headers(now, ticket, readings, ending=ending)
 
     def _recorded_draw(self, request: RequestStep, attempt: int) -> float | None:
         """Return the random number behind the recorded retry delay: equation 4 of the paper, solved for it."""
