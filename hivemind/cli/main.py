@@ -82,16 +82,17 @@ _OWN = {name: row for group in GROUPS.values() for name, row in group.items()}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
     with guarded_output():
         try:
             try:
-                return _run(list(sys.argv[1:] if argv is None else argv))
+                return _run(args)
             finally:
                 sys.stdout.flush()  # here rather than at exit, so that a closed pipe is noticed below
         except HiveMindError as error:
-            from hivemind.redaction.text import mask_keys  # needed only here: what was wrong may be a key
+            from hivemind.redaction.text import mask_arguments  # needed only here: what was wrong may be a key
 
-            print_note(mask_keys(str(error)))
+            print_note(mask_arguments(str(error), args))
             return error.exit_code
         except KeyboardInterrupt:
             return 130

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from hashlib import blake2b
 from urllib.parse import unquote
@@ -25,6 +25,9 @@ _BREAKS = " \t\r\n\"'<>,;&"
 """Characters that no key contains."""
 _ENCODINGS = 3
 """How often a text is percent-decoded in the search for a key."""
+_SHORTEST_PART = 8
+"""Characters of a key that are masked wherever they are repeated; fewer may be a word that stands there anyway."""
+_ALIKE = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", "abcdefghijklmnopqrstuvwxyz-")
 
 # None has an unbounded repetition before a part that can fail, except of characters that end it, so each takes linear
 # time. What is masked already isn't masked again.
@@ -66,6 +69,35 @@ def mask_keys(text: str) -> str:
         parts += [text[done:start], MASK] if start >= done else []
         done = end
     return "".join((*parts, text[done:])) if parts else text
+
+
+def mask_arguments(text: str, arguments: Iterable[str]) -> str:
+    """Return an error about a command line, without any part of a key of a known form that the line holds.
+
+    Errors repeat words as they were understood: in lower case, with `-` for `_`, or cut. A key can't be recognised
+    there by its form, so it is looked for in `arguments`, which are as they were given.
+    """
+    masked = mask_keys(text)
+    keys = {key.translate(_ALIKE) for argument in arguments for key in _keys_in(argument)}
+    parts = {key[at : at + _SHORTEST_PART] for key in keys for at in range(len(key) - _SHORTEST_PART + 1)}
+    if not parts:
+        return masked
+    low, shown, end = masked.translate(_ALIKE), list[str](), 0
+    for at, letter in enumerate(masked):
+        if low[at : at + _SHORTEST_PART] in parts:
+            shown += [] if at < end else [MASK]
+            end = at + _SHORTEST_PART
+        if at >= end:
+            shown.append(letter)
+    return "".join(shown)
+
+
+def _keys_in(text: str) -> Iterator[str]:
+    finder = text_finder()
+    for each in decodings(text):
+        for match in finder.pattern.finditer(each):
+            start, end = finder.span(match)
+            yield each[start:end]
 
 
 def shortened(text: str, longest: int) -> str:

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from hivemind.console import printable
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.parser import Parser, PrintCompletion
+from hivemind.redaction.text import mask_arguments
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, MockConfig
 from hivemind_mock.provider.formats import FORMATS
@@ -32,10 +34,11 @@ _DESCRIPTION = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
+    args = sys.argv[1:] if argv is None else argv
     try:
-        return asyncio.run(_run(sys.argv[1:] if argv is None else argv))
+        return asyncio.run(_run(args))
     except HiveMindError as error:
-        print(f"hivemind-mock: {error}", file=sys.stderr)
+        print(f"hivemind-mock: {printable(mask_arguments(str(error), args))}", file=sys.stderr)
         return error.exit_code
     except OSError as error:
         print(f"hivemind-mock: can't listen: {error.strerror}", file=sys.stderr)

@@ -90,8 +90,9 @@ def found(data: bytes, keys: Keys) -> set[str]:
         while start >= 0:
             match = _ID.match(low, start)
             places.add(keys.place(int(match[1], 16)) if match else "part of a key")
-            # Its own end is no further find.
-            start = low.find(MARK.encode(), low.find(MARK.encode(), start + 1) + 1 if match else start + 1)
+            # Its own end is no further find; a key that is cut has none.
+            end = low.find(MARK.encode(), start + 1) if match else start
+            start = low.find(MARK.encode(), end + 1) if end >= 0 else -1
         for name, needles in _NEEDLES.items():
             if any(needle in (each if name == "base64" else low) for needle in needles):
                 places.add(name)

@@ -29,13 +29,14 @@ _OF_REPLAYS = {"state_dir", "log_level"}
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point of the program; returns the exit code."""
+    args = sys.argv[1:] if argv is None else argv
     try:
         with quiet() as collector:
-            return _run(parse(sys.argv[1:] if argv is None else argv, os.environ, Path.cwd()), collector)
+            return _run(parse(args, os.environ, Path.cwd()), collector)
     except HiveMindError as error:
-        from hivemind.redaction.text import mask_keys  # needed only here: what was wrong may be a key
+        from hivemind.redaction.text import mask_arguments  # needed only here: what was wrong may be a key
 
-        print(f"hivemind-tui: {printable(mask_keys(str(error)))}", file=sys.stderr)
+        print(f"hivemind-tui: {printable(mask_arguments(str(error), args))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return 130
