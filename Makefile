@@ -11,7 +11,8 @@ PYTHONS = $(PYTHON) python3 python3.13 python3.12 python3.14 python3.11
 JOBS = 4
 # Measuring branches takes three times the CPU on Python 3.11, so `make test` does it only where asked, as in .ci/run.
 COVERAGE =
-# How long `make fuzz` takes; and one kept input that it replays instead: `make fuzz INPUT=tests/fuzz/corpus/sse/found-1`.
+# How long `make fuzz` and `make soak` take; and one kept input that `make fuzz` replays instead:
+# `make fuzz INPUT=tests/fuzz/corpus/sse/found-1`.
 MINUTES = 60
 INPUT =
 # Warnings are errors: a link that leads nowhere is one.
@@ -61,6 +62,12 @@ SEED =
 crash: $(VENV)/.ready ## kill proxies, control rooms and runners KILLS=50 times, and check what they promise (SEED=)
 	@PYTHONPATH=mock:tests $(BIN)/python -m benchmarks.crash --kills $(KILLS) $(SEED:%=--seed %) --json crash.json
 
+RATE =
+REQUESTS =
+soak: $(VENV)/.ready ## an hour of load, faults and steering, in which nothing may be lost (MINUTES= RATE= REQUESTS= SEED=)
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.soak --minutes $(MINUTES) $(RATE:%=--rate %) \
+	  $(REQUESTS:%=--requests %) $(SEED:%=--seed %) --json soak.json
+
 docs: $(VENV)/.ready ## build the manual into docs/_build/html
 	$(DOCS)
 
@@ -93,4 +100,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all fuzz bench performance crash screenshots clean
+.PHONY: help setup run check docs test test-all fuzz bench performance crash soak screenshots clean

@@ -47,7 +47,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         encode, kind = await asyncio.to_thread(encoder_for, accept)
         # A hundred agents take ten milliseconds: streams go on in between. A thread would hold the interpreter longer.
         pieces = []
-        for piece in rendered(proxy.snapshot(), states, encode):
+        for piece in rendered(proxy.snapshot(), states, len(asyncio.all_tasks()), encode):
             pieces.append(piece)
             await asyncio.sleep(0)
         return Response(b"".join(pieces), headers={"content-type": kind, "vary": "accept", "cache-control": "no-store"})

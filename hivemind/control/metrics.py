@@ -44,16 +44,17 @@ def encoder_for(accept: str) -> tuple[Encoder, str]:
     return encode, content_type
 
 
-def rendered(snapshot: Snapshot, tasks: Iterable[str], encode: Encoder) -> Iterator[bytes]:
+def rendered(snapshot: Snapshot, tasks: Iterable[str], loop_tasks: int, encode: Encoder) -> Iterator[bytes]:
     """Yield the metrics in pieces, each of which takes about a millisecond to make. `tasks` are the states of all
-    tasks."""
+    tasks, `loop_tasks` is how many the event loop runs."""
     end = encode(SimpleNamespace(collect=tuple))
-    for metric in _metrics(snapshot, tasks):
+    for metric in _metrics(snapshot, tasks, loop_tasks):
         yield encode(SimpleNamespace(collect=lambda metric=metric: (metric,))).removesuffix(end)
     yield end
 
 
-def _metrics(snapshot: Snapshot, tasks: Iterable[str]) -> Iterator[Metric]:
+def _metrics(snapshot: Snapshot, tasks: Iterable[str], loop_tasks: int) -> Iterator[Metric]:
+    yield _gauge("event_loop_tasks", "Tasks of the proxy's event loop.", (), [((), loop_tasks)])
     for group in (_proxy, _totals, _agents, _lanes, _budgets, _journal):
         yield from group(snapshot)
     states = Counter(tasks)

@@ -47,7 +47,7 @@ def test_status(recording: RecordingView, said: str) -> None:
 def metrics(recording: RecordingView | None) -> bytes:
     """All of them, as text."""
     encode, _ = encoder_for("")
-    return b"".join(rendered(snapshot(recording), (), encode))
+    return b"".join(rendered(snapshot(recording), (), 3, encode))
 
 
 def test_no_journal() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import httpx
@@ -277,3 +278,28 @@ def test_the_same_seed_and_arrivals_repeat_a_run(play: Any) -> None:
 
     config = MockConfig(seed=9, limits=LimitConfig(rpm=8), faults=FaultConfig(bad_gateway=0.3, error_mid=0.2))
     assert play(config, scene) == play(config, scene)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_echo(play: Any, stream: bool) -> None:
+    """A word that the prompt asks for stands in front of each piece, with its number; an observer is told by it."""
+
+    class Observer:
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def arrived(self, echo: str) -> None:
+            self.seen.append(f"{echo} arrived")
+
+        def answered(self, echo: str) -> None:
+            self.seen.append(f"{echo} answered")
+
+    async def scene(mock: MockProvider, client: httpx.AsyncClient) -> None:
+        observer = mock.observer = Observer()
+        prompt = [{"role": "user", "content": "[echo w-1] say something"}]
+        reply = await ask(client, messages=prompt, stream=stream, max_tokens=5)
+        assert re.findall(r"w-1\.\d (?=\w)", reply.text) == ["w-1.0 ", "w-1.1 ", "w-1.2 "]
+        assert "w-1" not in (await ask(client)).text
+        assert observer.seen == ["w-1 arrived", "w-1 answered"]
+
+    play(MockConfig(latency=QUICK, reply=ReplyConfig(event_tokens=2)), scene)

@@ -101,6 +101,8 @@ class Answer:
     sleep: Callable[[float], Awaitable[object]]
     headers: Callable[[], Headers]
     """Called when the reply's head goes out."""
+    echo: str = ""
+    """Stands in front of each piece of the text, with the piece's number; empty: nothing does."""
     produced: int = 0
     """Output tokens generated so far."""
     left: bool = False
@@ -133,7 +135,7 @@ class Answer:
         return Reply(
             ident=fate.ident,
             created=int(wall),
-            pieces=_pieces(fate.start, tokens, self.config.reply.event_tokens),
+            pieces=_pieces(fate.start, tokens, self.config.reply.event_tokens, self.echo),
             output_tokens=tokens,
             cut=tokens < fate.tokens,
             took_s=fate.first_s + self.config.latency.token_s * tokens,
@@ -211,10 +213,11 @@ class Answer:
         await self.connection.body(last + encoder.end(), more=False)
 
 
-def _pieces(start: int, tokens: int, size: int) -> tuple[str, ...]:
+def _pieces(start: int, tokens: int, size: int, echo: str) -> tuple[str, ...]:
     """A text of so many words, a token each, in parts of `size` words (the last may be shorter)."""
     words = [_WORDS[(start + index) % len(_WORDS)] + " " for index in range(tokens)]
-    return tuple("".join(words[at : at + size]) for at in range(0, tokens, size))
+    pieces = ("".join(words[at : at + size]) for at in range(0, tokens, size))
+    return tuple(f"{echo}.{number} {piece}" for number, piece in enumerate(pieces)) if echo else tuple(pieces)
 
 
 # --- Content encodings ------------------------------------------------------------------------------------------------

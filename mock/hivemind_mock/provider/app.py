@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from typing import Protocol
 
 import msgspec
 from starlette.types import Receive, Scope, Send
@@ -35,6 +36,9 @@ _CATALOGUE: dict[str, object] = {
 }
 _AGENT = re.compile(r"^/agent/[^/]+")
 """HiveMind's way to name an agent in the base URL; ignored, so the same agent can be pointed at the mock itself."""
+_ECHO = re.compile(rb"\[echo ([A-Za-z0-9_-]{1,64})\]")
+"""A prompt with this gets its word, and the piece's number, in front of each piece of the answer. It travels in the
+prompt, which every gateway passes on as it is, so that an answer can be told from every other."""
 _UNKNOWN_PATH = {"error": {"type": "not_found_error", "message": "no such path", "code": None, "param": None}}
 
 
@@ -63,6 +67,16 @@ class Stats:
     output_tokens: int = 0
 
 
+class Observer(Protocol):
+    """Told what becomes of requests that want an echo, by its word."""
+
+    def arrived(self, echo: str) -> None:
+        """A request has arrived."""
+
+    def answered(self, echo: str) -> None:
+        """Its answer was given to the end."""
+
+
 class MockProvider:
     """One provider. `clock` and `wall` are read and `sleep` is awaited as given, so it runs in virtual time too."""
 
@@ -73,12 +87,14 @@ class MockProvider:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        observer: Observer | None = None,
     ) -> None:
         self.config = config
         self.stats = Stats()
         self._clock = clock
         self.wall = wall
         self._sleep = sleep
+        self.observer = observer
         self._limiter = RateLimiter(config.limits)
         self._dice = Dice(config)
         self._formats = [FORMATS[name] for name in config.formats]
@@ -103,7 +119,8 @@ class MockProvider:
     async def _post(self, scope: Scope, body: bytes, connection: Connection) -> None:
         headers = dict(scope["headers"])
         try:
-            fields = msgspec.json.decode(decode(body, headers.get(b"content-encoding", b"")), type=dict)
+            body = decode(body, headers.get(b"content-encoding", b""))
+            fields = msgspec.json.decode(body, type=dict)
         except ValueError as error:  # msgspec's errors are ValueErrors too
             problem = {"type": "invalid_request_error", "message": str(error), "code": None, "param": None}
             await connection.reply_json(400, {"type": "error", "error": problem})
@@ -112,13 +129,19 @@ class MockProvider:
         for wire in self._formats:
             request = wire.parse(path, query, fields)
             if request is not None:
-                await self._generate(wire, request, connection, headers.get(b"accept-encoding", b""))
+                found = _ECHO.search(body)
+                echo = found[1].decode() if found else ""
+                await self._generate(wire, request, connection, headers.get(b"accept-encoding", b""), echo)
                 return
         await connection.reply_json(404, _UNKNOWN_PATH)
 
-    async def _generate(self, wire: Format, request: Request, connection: Connection, accepted: bytes) -> None:
+    async def _generate(
+        self, wire: Format, request: Request, connection: Connection, accepted: bytes, echo: str
+    ) -> None:
         now, stats = self._clock(), self.stats
         stats.arrived += 1
+        if echo and self.observer is not None:
+            self.observer.arrived(echo)
         error = self._refusal(request, now)
         if error is not None:
             await self._refuse(wire, request, error, connection)
@@ -135,7 +158,7 @@ class MockProvider:
         stats.active += 1
         stats.peak_active = max(stats.peak_active, stats.active)
         try:
-            await self._answer(wire, request, fate, connection, accepted)
+            await self._answer(wire, request, fate, connection, accepted, echo)
         finally:
             stats.active -= 1
         if connection.dropped:
@@ -161,12 +184,12 @@ class MockProvider:
         await connection.reply_json(status, body, headers + self._headers(wire, request, error.ident))
 
     async def _answer(
-        self, wire: Format, request: Request, fate: Fate, connection: Connection, accepted: bytes
+        self, wire: Format, request: Request, fate: Fate, connection: Connection, accepted: bytes, echo: str
     ) -> None:
         def headers() -> Headers:
             return self._headers(wire, request, fate.ident)
 
-        answer = Answer(self.config, wire, request, fate, connection, self._sleep, headers)
+        answer = Answer(self.config, wire, request, fate, connection, self._sleep, headers, echo)
         if not await answer.run(accepted, self.wall()):
             self.stats.left += 1
             return
@@ -174,6 +197,8 @@ class MockProvider:
             self.stats.answered += 1
             self.stats.input_tokens += request.input_tokens
             self.stats.output_tokens += answer.produced
+            if echo and self.observer is not None:
+                self.observer.answered(echo)
         self._limiter.settle(self._clock(), answer.produced)
 
     def _headers(self, wire: Format, request: Request, ident: str) -> Headers:

@@ -1,0 +1,70 @@
+"""The figures of a soak, as a table: `python -m benchmarks.soak.report FILE PAGE` writes it between a page's marks."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from benchmarks.soak.watching import Sample, windows
+
+_MARKS = re.compile(r"(<!-- soak: begin[^>]*-->\n).*?(\n<!-- soak: end -->)", re.DOTALL)
+
+
+def rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what was measured and its figure."""
+    outcomes, upstream = found["outcomes"], found["upstream"]
+    samples = msgspec.convert(found["samples"], list[Sample])
+    faults = sum(upstream["faults"].values()) + upstream["over_capacity"]
+    table = [
+        ("length", f"{found['load_s'] / 60:.0f} minutes"),
+        ("requests", f"{found['requests']:,}"),
+        ("answered to the end", f"{outcomes.get('answered', 0):,}"),
+        ("their own client went away", f"{outcomes.get('left', 0):,}"),
+        ("one well-formed error in place of an answer", f"{outcomes.get('refused', 0):,}"),
+        ("one well-formed error at the end of a stream", f"{outcomes.get('error_event', 0):,}"),
+        ("cut in the middle, as the upstream's answer was", f"{outcomes.get('cut', 0):,}"),
+        ("lost, answered twice, or not its own", f"{outcomes.get('broken', 0) + outcomes.get('none', 0):,}"),
+        ("attempts upstream", f"{found['attempts']:,}"),
+        ("faults of the upstream", f"{faults:,}"),
+        ("decisions of the operator", f"{sum(found['commands'].values()):,}"),
+        ("alarms of the proxy", f"{len(found['alarms']):,}"),
+    ]
+    for name, what in (("rss_mb", "memory, MiB"), ("files", "open files"), ("tasks", "tasks")):
+        if medians := windows(samples, name):
+            table.append((f"{what}: medians of eighths after the warm-up", ", ".join(f"{m:.0f}" for m in medians)))
+    if samples:
+        used = samples[-1].cpu_s - samples[0].cpu_s
+        count = samples[-1].requests - samples[0].requests
+        table.append(("processor time of the proxy for a request", f"{used / max(1, count) * 1e6:.0f} µs"))
+    table.append(("promises broken", f"{len(found['broken'])}"))
+    return table
+
+
+def lines(found: Mapping[str, Any]) -> list[str]:
+    """Return the table for a terminal."""
+    table = rows(found)
+    width = max(len(what) for what, _ in table)
+    return [f"{what.ljust(width)}  {figure}" for what, figure in table]
+
+
+def page(text: str, found: Mapping[str, Any]) -> str:
+    """Return a page with the table between its marks."""
+    table = ["| | |", "|---|--:|", *(f"| {what} | {figure} |" for what, figure in rows(found))]
+    table.insert(0, f"HiveMind {found['version']}, seed {found['seed']}:\n")
+    return _MARKS.sub(lambda marks: marks[1] + "\n".join(table) + marks[2], text)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Write the table of that JSON file into that page."""
+    source, target = map(Path, argv)
+    target.write_text(page(target.read_text("utf-8"), msgspec.json.decode(source.read_bytes())), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import zlib
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from benchmarks.soak.client import Agents, Pace
+from benchmarks.soak.messages import FORMS, Message, Outcome, Reply, judged, message, number_of
+from benchmarks.soak.report import lines, page
+from benchmarks.soak.result import Result, settle
+from benchmarks.soak.run import Plan, soak
+from benchmarks.soak.watching import WINDOWS, Sample, grown, windows
+
+LENGTH_S = float(os.environ.get("SOAK_S", "300"))
+WHOLE = Message(7, "anthropic", False, b"")
+STREAM = Message(7, "openai_chat", True, b"")
+TEXT = b'{"text":"soak7.0 word soak7.1 word "}'
+
+
+@pytest.mark.e2e
+async def test_soak(tmp_path: Path) -> None:
+    """Through random faults, disconnects and steering no request is lost, no invariant breaks and nothing grows."""
+    result = await soak(Plan(seed=14, minutes=LENGTH_S / 60, rate=30.0, agents=100), tmp_path)
+    assert result.broken == []
+    assert result.outcomes["answered"] > LENGTH_S
+    assert result.attempts > 0
+
+
+def reply(body: bytes, status: int = 200, headers: bytes = b"", *, complete: bool = True) -> Reply:
+    return Reply(status, headers, body, complete)
+
+
+@pytest.mark.parametrize(
+    ("sent", "got", "outcome"),
+    [
+        (WHOLE, reply(TEXT), Outcome.ANSWERED),
+        (WHOLE, reply(zlib.compress(TEXT, wbits=31), headers=b"gzip;"), Outcome.ANSWERED),
+        (WHOLE, reply(TEXT[:20], complete=False), Outcome.CUT),
+        (WHOLE, reply(b'{"error":{"message":"no"}}', 503), Outcome.REFUSED),
+        (WHOLE, reply(b"<html>", 502, b"text/html;"), Outcome.REFUSED),
+        (STREAM, reply(b'data: "soak7.0 word "\n\ndata: [DONE]\n\n'), Outcome.ANSWERED),
+        (STREAM, reply(b'data: "soak7.0 word "\n\ndata: {"error":{"message":"no"}}\n\n'), Outcome.ERROR_EVENT),
+        (Message(7, "ollama", False, b""), reply(b'{"error":"no"}', 500), Outcome.REFUSED),
+        (WHOLE, reply(b"", 0), Outcome.BROKEN),
+        (WHOLE, reply(TEXT.replace(b"soak7.1", b"soak8.1")), Outcome.BROKEN),
+        (WHOLE, reply(TEXT.replace(b"soak7.1", b"soak7.2")), Outcome.BROKEN),
+        (WHOLE, reply(TEXT + TEXT), Outcome.BROKEN),
+        (WHOLE, reply(TEXT[:-2]), Outcome.BROKEN),
+        (WHOLE, reply(b"{}"), Outcome.BROKEN),
+        (WHOLE, reply(b"no gzip", headers=b"gzip;"), Outcome.BROKEN),
+        (WHOLE, reply(b'{"error":"no"}', 503), Outcome.BROKEN),
+        (WHOLE, reply(b"<html>", 503, b"text/html;"), Outcome.BROKEN),
+        (WHOLE, reply(b'{"error":', 503, complete=False), Outcome.BROKEN),
+        (STREAM, reply(b'data: "soak7.0 word "\n\n'), Outcome.BROKEN),
+        (STREAM, reply(b"data: [DONE]\n\n"), Outcome.BROKEN),
+        (STREAM, reply(b'data: "soak7.0 word soak7.0 word "\n\ndata: [DONE]\n\n'), Outcome.BROKEN),
+        (STREAM, reply(b'data: [DONE]\n\ndata: {"error":{"message":"no"}}\n\n'), Outcome.BROKEN),
+    ],
+)
+def test_what_a_client_got(sent: Message, got: Reply, outcome: Outcome) -> None:
+    """Only its own answer, once and to the end, or one error in the format's shape, is right."""
+    found, wrong = judged(sent, got)
+    assert (found, bool(wrong)) == (outcome, outcome is Outcome.BROKEN)
+
+
+def test_messages() -> None:
+    """Each carries its number and names the agent; all formats come, streamed and not."""
+    rng = random.Random(1)
+    sent = [message(number, "ann", rng, "host") for number in range(200)]
+    assert {(each.form, each.stream) for each in sent} == {(form, stream) for form in FORMS for stream in (True, False)}
+    assert all(b"[echo soak%d]" % each.number in each.data and b"/agent/ann/to/" in each.data for each in sent)
+    assert number_of("soak17") == 17
+
+
+@pytest.mark.parametrize(
+    ("outcome", "attempts", "answers", "wrong"),
+    [
+        (Outcome.ANSWERED, 2, 1, ""),
+        (Outcome.LEFT, 1, 1, ""),
+        (Outcome.CUT, 1, 0, ""),
+        (Outcome.REFUSED, 0, 0, ""),
+        (Outcome.NONE, 1, 1, "lost"),
+        (Outcome.ANSWERED, 2, 2, "more than once"),
+        (Outcome.ANSWERED, 1, 0, "though the upstream never did"),
+        (Outcome.REFUSED, 1, 1, "but refused for the client"),
+        (Outcome.ERROR_EVENT, 1, 1, "but error event for the client"),
+        (Outcome.CUT, 1, 1, "but cut for the client"),
+    ],
+)
+def test_both_sides(outcome: Outcome, attempts: int, answers: int, wrong: str) -> None:
+    """What a client got and what the upstream did must agree."""
+    result = Result(1, "x", requests=1)
+    settle(result, bytes([outcome]), bytes([attempts]), bytes([answers]), torn=(), excused=())
+    assert len(result.broken) == bool(wrong)
+    assert wrong in "".join(result.broken)
+    assert result.outcomes == {outcome.name.lower(): 1}
+
+
+def test_an_operator_may_end_a_request() -> None:
+    """Whose agent was stopped may have been answered upstream; what its client never finished must not be sent."""
+    result = Result(1, "x", requests=2)
+    settle(result, bytes([Outcome.CUT, Outcome.LEFT]), b"\1\1", b"\1\0", torn=[1], excused={0})
+    assert len(result.broken) == 1
+    assert "never finished it: 1" in result.broken[0]
+
+
+def samples(rss: Sequence[float], files: int = 20) -> list[Sample]:
+    return [Sample(float(at), mb, files + at % 3, 5, at / 10, at * 100) for at, mb in enumerate(rss)]
+
+
+def test_growth() -> None:
+    """Medians after the warm-up are compared with the first of them, so neither the warm-up nor a peak counts."""
+    steady = [*range(50, 90), *[100.0] * 160]
+    steady[120] = 300
+    assert windows(samples(steady), "rss_mb") == [100.0] * WINDOWS
+    assert grown(samples(steady)) == []
+    assert len(grown(samples([*steady[:190], *[106.0] * 60]))) == 1
+    assert grown(samples([1.0] * WINDOWS)) == []
+
+
+async def test_pace() -> None:
+    """Requests are issued until there were enough, or it is stopped."""
+    pace = Pace(requests=2, rate=1000.0)
+    assert [await pace.next() for _ in range(3)] == [0, 1, None]
+    endless = Pace()
+    assert await endless.next() == 0
+    endless.stop()
+    assert await endless.next() is None
+
+
+@contextlib.asynccontextmanager
+async def server(*answers: bytes) -> AsyncIterator[tuple[str, int]]:
+    """Answers with these in turn, whatever was asked; nothing closes the connection."""
+    left = list(answers)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            if data.startswith(b"POST"):
+                answer = left.pop(0)
+                writer.write(answer)
+                if not answer:
+                    break
+        writer.close()
+
+    serving = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with serving:
+        yield serving.sockets[0].getsockname()
+
+
+async def test_agents_notice() -> None:
+    """A second answer, an answer to another's request, and none at all are broken promises; a proper error isn't."""
+    refusal = b'HTTP/1.1 503 x\r\ncontent-length: 28\r\n\r\n{"error":{"message":"no!!"}}'
+    foreign = b"HTTP/1.1 200 x\r\ncontent-length: 12\r\n\r\n{soak99.0 x}"
+    for answers, outcomes in (
+        ([refusal, refusal], [Outcome.REFUSED] * 2),
+        ([refusal, foreign], [Outcome.REFUSED, Outcome.BROKEN]),
+        ([refusal, b""], [Outcome.REFUSED, Outcome.BROKEN]),
+        ([refusal + refusal, refusal], [Outcome.BROKEN, Outcome.REFUSED]),
+    ):
+        async with server(*answers) as address:
+            agents = Agents(address, Pace(requests=2), seed=3, agents=1, visitors=1)
+            await agents.work()
+            assert list(agents.outcomes[:2]) == outcomes
+            assert agents.broken_count == outcomes.count(Outcome.BROKEN)
+
+
+def test_report() -> None:
+    """The table stands between the page's marks, and again where it stood before."""
+    result = Result(1, "0.9", load_s=60.0, requests=3, outcomes={"answered": 3}, samples=samples([80.0] * 30))
+    result.upstream = {"faults": {"reset": 2}, "over_capacity": 1}
+    found = msgspec.to_builtins(result)
+    before = "a\n<!-- soak: begin -->\nold\n<!-- soak: end -->\nb"
+    after = page(before, found)
+    assert page(after, found) == after
+    assert after.startswith("a\n<!-- soak: begin -->\nHiveMind 0.9, seed 1:")
+    assert "| faults of the upstream | 3 |" in after
+    assert any(line.endswith(" 80, 80, 80, 80, 80, 80, 80, 80") for line in lines(found))
