@@ -70,7 +70,7 @@ class TapState:
     """Characters of content so far, for showing progress before the provider reports usage."""
     complete: bool = False
     """The dialect's end marker has arrived (message_stop, [DONE], response.completed, done:true, finishReason;
-    for a whole reply, any end)."""
+    for a whole reply, any end but one within its JSON)."""
     error: Failure | None = None
     """An error event in the stream, or in a whole reply with status 200, classified like the same error with a
     status. Whether content had begun isn't considered."""
@@ -82,6 +82,10 @@ class Tap(Protocol):
     """Reader beside the stream. It never raises; unreadable bytes are ignored."""
 
     state: TapState
+
+    @property
+    def is_between(self) -> bool:
+        """Whether what came so far ends with a whole event, so that another one can follow."""
 
     def feed(self, data: bytes) -> Steps | None:
         """Read the next bytes as received (still content-encoded). Return the remaining steps of that work, which

@@ -60,6 +60,10 @@ class PlainTap:
     """Reads the usage of a reply that may contain it."""
     state: TapState
 
+    @property
+    def is_between(self) -> bool:
+        return False  # the form of its events is unknown
+
     def feed(self, data: bytes) -> Steps | None:
         self.state.content_started = True
         return self._inner.feed(data) if self._inner else None

@@ -9,6 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable
 from itertools import chain
 
+import msgspec
+
 from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
 from hivemind.providers.encoding import Decoder, decoder_for, header
 from hivemind.providers.errors import carries_error, classify_event
@@ -130,6 +132,10 @@ class StreamTap:
         self._passed = 0
         self._many = 0
         self._blind = False
+
+    @property
+    def is_between(self) -> bool:
+        return self._splitter.is_between and not self._blind
 
     def feed(self, data: bytes) -> Steps | None:
         size = len(data)
@@ -274,6 +280,10 @@ class WholeTap:
         self._kept = 0
         self._outline: Outline | None = None
 
+    @property
+    def is_between(self) -> bool:
+        return False
+
     def feed(self, data: bytes) -> Steps | None:
         self.state.content_started = True
         if self._decoder is None and self._outline is None:
@@ -334,6 +344,19 @@ def read_whole(reader: Reader, body: bytes) -> None:
     else:
         reader.whole(body)
         reader.state.usage_final = reader.state.usage is not None
+        if reader.state.usage is None and _is_cut(body):
+            reader.state.complete = False
+
+
+def _is_cut(body: bytes) -> bool:
+    """Return whether a body ends within its JSON. Other mistakes in it, such as NaN, are left to its reader."""
+    if body.lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return "truncated" in str(error)
+    return False
 
 
 def feed_through(tap: Tap, data: bytes) -> None:

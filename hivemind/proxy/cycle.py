@@ -94,6 +94,7 @@ class Cycle:
         "disconnected",
         "expects_continue",
         "flow",
+        "is_cut",
         "keep_alive",
         "more_body",
         "on_disconnect",
@@ -132,6 +133,8 @@ class Cycle:
         self.on_disconnect: Callable[[], None] | None = None
         """Called when the client leaves before the response is complete."""
         self.response_started = self.response_complete = False
+        self.is_cut = False
+        """The application leaves the response incomplete on purpose."""
         self._bodiless = self._chunked = False
         self._until_end = False
         """The body ends with the connection, since the client doesn't know chunks."""
@@ -189,7 +192,8 @@ class Cycle:
             await app(self.scope, self.receive, self.send)
             if self.response_complete or self.disconnected:
                 return
-            _log.error("an application returned without a complete response")
+            if not self.is_cut:
+                _log.error("an application returned without a complete response")
         except asyncio.CancelledError:
             self.transport.close()
             raise

@@ -359,7 +359,7 @@ async def relay(call: Call, writer: ResponseWriter) -> None:
             await writer.write(data)
         await writer.finish()
     except UpstreamError:
-        return
+        writer.cut()
     finally:
         response.close()
 

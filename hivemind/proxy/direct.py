@@ -77,7 +77,7 @@ class DirectExchange:
         if not is_short_json(described, body) and in_pieces(described, call.facts):
             return False
         state = call.head.dialect.read_reply(described, call.facts, body)
-        if state is None or state.error is not None:
+        if state is None or state.error is not None or not (state.complete and body):
             return False
         log_estimate(ticket, state)
         self.heads.set_response(response.headers)

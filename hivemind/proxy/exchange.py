@@ -18,7 +18,16 @@ from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.limits import read_limits
 from hivemind.proxy.asgi import Send, StepRunner
 from hivemind.proxy.engine import Engine
-from hivemind.proxy.reply import FailedReply, ReplyBuffer, in_pieces, mismatch_of, mismatch_text, read_up_to, write
+from hivemind.proxy.reply import (
+    FailedReply,
+    ReplyBuffer,
+    in_pieces,
+    is_json,
+    mismatch_of,
+    mismatch_text,
+    read_up_to,
+    write,
+)
 from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.proxy.streaming import (
     KeepaliveSender,
@@ -47,7 +56,8 @@ ERROR_LIMIT = 1 << 20
 PRELUDE_S = 10.0
 """A stream that has begun but has no content for so long (thinking, say) is released, so that the client sees signs of
 life; from then on it can't be retried."""
-_CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="the stream ended before its own end marker")
+_CUT_SHORT = Failure(FailureKind.TRUNCATED, True, message="it ended before its own end marker")
+_EMPTY = Failure(FailureKind.TRUNCATED, True, message="the answer was empty")
 _TEXTS = {
     "circuit_open": "the upstream keeps failing, so requests wait until it is tried again",
     "queue_full": "too many requests are waiting already",
@@ -129,6 +139,8 @@ class Exchange:
                 self._keepalive_sender.cancel()
             if self._started is not None:
                 self._started.close()
+            if self.writer.started and not self.writer.finished:
+                self.writer.cut()
             if self._over is not None and not self._over.done():
                 self._over.set_result(None)
 
@@ -254,9 +266,10 @@ class Exchange:
                 try:
                     data = await response.read()
                 except UpstreamError as error:
+                    failure = self.call.failure_of(error)
                     if buffer.released:
-                        return self._cut_off(self.call.failure_of(error))
-                    return await self._failed(self.call.failure_of(error))
+                        return await self._cut_prelude(failure, response, tap, buffer)
+                    return await self._failed(failure)
                 if not data:
                     await self._ended(tap)
                     break
@@ -275,8 +288,17 @@ class Exchange:
         try:
             decoder = await buffer.release()
         except Truncated as error:
-            return self._cut_off(self.call.failure_of(error))
+            return await self._cut_off(self.call.failure_of(error))
         return await self._stream(response, tap, decoder, buffer.take())
+
+    async def _cut_prelude(self, failure: Failure, response: UpstreamResponse, tap: Tap, buffer: ReplyBuffer) -> bool:
+        """End a stream that was released before its first content, and failed before that."""
+        try:
+            decoder = await buffer.release()
+            await write(self.writer, decoder, buffer.take(), self._steps)
+        except Truncated:
+            return await self._cut_off(failure)
+        return await self._cut_off(failure, self._takes_event(response, tap, decoder))
 
     async def _answered_whole(self, response: UpstreamResponse, tap: Tap) -> bool:
         """Hold a reply that isn't a stream to its end, unless it is very long; a truncated one can be retried."""
@@ -300,8 +322,10 @@ class Exchange:
         """Handle a reply that was held to its end: a whole one, or a stream that ended or failed before its content."""
         if state.error is not None:
             return await self._failed(state.error, FailedReply(response, body, stream=not whole))
-        if not (whole or state.complete):
-            return await self._failed(_CUT_SHORT, FailedReply(response, body, stream=True, cut=True))
+        if not state.complete:
+            return await self._failed(_CUT_SHORT)
+        if not body and is_json(response.headers):
+            return await self._failed(_EMPTY)
         await self._stop_keepalive()
         if not self.writer.started:
             self._engine.succeed(self.ticket, response.status, self._usage())
@@ -312,7 +336,7 @@ class Exchange:
         try:
             await write(self.writer, decoder_for(response.headers), body, self._steps)
         except Truncated as error:
-            return self._cut_off(self.call.failure_of(error))
+            return await self._cut_off(self.call.failure_of(error))
         self._engine.succeed(self.ticket, response.status, self._usage())
         await self.writer.finish()
         return True
@@ -336,15 +360,19 @@ class Exchange:
                     await self._steps.run(rest)
                 progress.has_news = True
         except UpstreamError as error:
-            return self._cut_off(self.call.failure_of(error))
+            if not state.complete or state.error is not None:
+                return await self._cut_off(self.call.failure_of(error), self._takes_event(response, tap, decoder))
+            # Only the end of the framing is missing.
+        else:
+            takes_event = self._takes_event(response, tap, decoder)
+            await self._ended(tap)
+            if self.call.facts.stream and not state.complete and state.error is None:
+                # Finished cleanly, most SDKs would take it for a whole answer.
+                return await self._cut_off(_CUT_SHORT, takes_event)
         finally:
             self._progress.discard(progress)
-        await self._ended(tap)
         if state.error is not None:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
-        elif self.call.facts.stream and not state.complete:
-            # Finished cleanly, most SDKs would take it for a whole answer.
-            return self._cut_off(_CUT_SHORT)
         else:
             self._engine.succeed(self.ticket, response.status, self._usage())
         await self.writer.finish()
@@ -355,9 +383,21 @@ class Exchange:
             await self._steps.run(rest)
         log_estimate(self.ticket, tap.state)
 
-    def _cut_off(self, failure: Failure) -> bool:
-        """End the client's connection in the middle of the answer, without the end of the body."""
-        self._engine.fail(self.ticket, self.call.without_credentials(failure), self._usage())
+    def _takes_event(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None) -> bool:
+        """Return whether an event of our own can follow in the stream that the client gets: between two events, where
+        the stream isn't encoded or bound to a length, and hasn't ended in an error already."""
+        if tap.state.error is not None or not tap.is_between or self.writer.has_length:
+            return False
+        return decoder is not None or decoder_for(response.headers) is None
+
+    async def _cut_off(self, failure: Failure, takes_event: bool = False) -> bool:
+        """End the client's connection in the middle of the answer, without the end of the body; after an event that
+        tells why, where one can follow."""
+        failure = self.call.without_credentials(failure)
+        self._engine.fail(self.ticket, failure, self._usage())
+        if takes_event:
+            message = f"HiveMind: the answer broke off: {failure.message}"
+            await self.writer.write(self.call.head.dialect.stream_error(_status(failure), "answer_broke_off", message))
         return True
 
     async def _begin(self, response: UpstreamResponse) -> Decoder | None:
@@ -380,10 +420,8 @@ class Exchange:
             return False
         await self._stop_keepalive()
         if reply is None:
-            status = 504 if failure.kind is FailureKind.TIMEOUT else 502
-            await self._send_error(
-                status, "upstream_unreachable", failure.message or "the upstream didn't answer", None
-            )
+            text = failure.message or "the upstream didn't answer"
+            await self._send_error(_status(failure), "upstream_unreachable", text, None)
         elif reply.stream:
             await self._pass_stream_on(reply)
         elif self.writer.started:
@@ -394,7 +432,7 @@ class Exchange:
         return True
 
     async def _pass_stream_on(self, reply: FailedReply) -> None:
-        """Send a stream that failed before its first content as it came, ending as it ended."""
+        """Send a stream that failed before its first content as it comes, ending as it ends."""
         response, data = reply.response, reply.body
         decoder = None
         if self.writer.started:
@@ -404,11 +442,10 @@ class Exchange:
         while data:
             try:
                 await write(self.writer, decoder, data, self._steps)
-                data = b"" if reply.cut else await response.read()
+                data = await response.read()
             except UpstreamError:
                 return
-        if not reply.cut:
-            await self.writer.finish()
+        await self.writer.finish()
 
     async def _refuse(self, refusal: Refusal) -> None:
         await self._stop_keepalive()
@@ -458,6 +495,11 @@ class Exchange:
 
     def _usage(self) -> Usage | None:
         return usage_so_far(self.ticket, self._tap, unmetered=self.call.facts.unmetered)
+
+
+def _status(failure: Failure) -> int:
+    """Return the status of our own error about an attempt without a whole answer."""
+    return 504 if failure.kind is FailureKind.TIMEOUT else 502
 
 
 def log_estimate(ticket: Ticket, state: TapState) -> None:

@@ -29,8 +29,6 @@ class FailedReply:
     """The part that was read."""
     stream: bool = False
     """There may be more to read."""
-    cut: bool = False
-    """It ended before its own end marker."""
 
 
 async def read_up_to(response: UpstreamResponse, limit: int) -> tuple[bytes, bool]:
@@ -74,6 +72,11 @@ def mismatch_text(status: int, headers: Headers, *, stream: bool) -> str:
     media = _media(headers) if status < 300 else b""
     what = f"{status} {media.decode()}" if _MEDIA.fullmatch(media) else str(status)
     return f"{what}, not {'a stream' if stream else 'an answer'}"
+
+
+def is_json(headers: Headers) -> bool:
+    """Whether a reply says that it is JSON."""
+    return _media(headers).endswith(b"json")
 
 
 def _is_page(headers: Headers, facts: Facts) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from hivemind.proxy.asgi import Message, Receive, Scope, Send
 from hivemind.proxy.cycle import Cycle, disconnect_notifier
+from hivemind.wire.request_head import value
 
 STALLED_S = 5.0
 """A client that takes nothing for so long is dropped where another one wants the same response."""
@@ -37,6 +38,11 @@ class ResponseWriter:
         """Whether the head was sent."""
         return self._head is not None
 
+    @property
+    def has_length(self) -> bool:
+        """Whether the head that was sent states the length of the body."""
+        return self._head is not None and value(self._head["headers"], b"content-length") is not None
+
     async def add(self, send: Send) -> None:
         """Write to one more client; at most the head was sent so far."""
         self._clients.append(send)
@@ -64,10 +70,17 @@ class ResponseWriter:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def finish(self, data: bytes = b"") -> None:
-        """Send the last bytes. Without this call the clients' connections are cut, which tells them that something is
-        missing."""
+        """Send the last bytes."""
         self.finished = True
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
+
+    def cut(self) -> None:
+        """Write nothing more of a response that has begun. The clients' connections are closed without its end, which
+        tells them that something is missing."""
+        for send in self._clients:
+            cycle = getattr(send, "__self__", None)
+            if isinstance(cycle, Cycle):
+                cycle.is_cut = True
 
     async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a whole response at once."""

@@ -171,7 +171,7 @@ async def test_old_client(body: bytes) -> None:
 async def test_stream_for_an_old_client(whole: bool) -> None:
     """An HTTP/1.0 client knows no chunks: its stream ends with the connection, by a reset where it was cut."""
     sent = chunked(MESSAGE, SSE)
-    play: Play = [sent] if whole else [sent[: -len(END)], Close()]
+    play: Play = [sent] if whole else [chunked(MESSAGE[:-1], SSE)[: -len(END)], Close()]
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
         await direct.send(request(MESSAGES, STREAM_BODY).replace(b"HTTP/1.1", b"HTTP/1.0"))
         status, headers = await direct.head()

@@ -177,16 +177,71 @@ CUTS: dict[str, Play] = {
 
 
 @pytest.mark.parametrize("play", CUTS.values(), ids=list(CUTS))
-async def test_truncation_cuts_the_client_off(play: Play) -> None:
-    """A stream that breaks off is broken off for the client too: everything that came, and no final chunk."""
+async def test_truncation_cuts_the_client_off(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    """A stream that breaks off is broken off for the client too: everything that came, an event that tells why, and no
+    final chunk."""
     async with between(play) as (proxy, _), raw(proxy.port) as direct:
         await direct.send(request(MESSAGES, STREAM_BODY))
         await direct.head()
         received = await direct.rest()
         assert not received.endswith(END)
-        assert received == chunk(b"".join(MESSAGE[:4]))
+        assert received.startswith(chunk(b"".join(MESSAGE[:4])))
+        told = received.removeprefix(chunk(b"".join(MESSAGE[:4])))
+        assert told.partition(b"\r\n")[2].startswith(b'event: error\ndata: {"type":"error",')
+        assert b"HiveMind: the answer broke off: " in told
         world = await proxy.until(lambda world: world.totals.failed == 1)
         assert (world.slots, world.totals.retries) == ((), 0)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+WITHOUT_EVENT: dict[str, tuple[Play, bytes]] = {
+    "inside an event": ([head(SSE) + chunk(b"".join(MESSAGE[:3]) + MESSAGE[3][:20]), Close()], STREAM_BODY),
+    "encoded": (
+        [head(SSE, "content-encoding: gzip") + chunk(gzip.compress(b"".join(MESSAGE[:3]))), Close()],
+        STREAM_BODY,
+    ),
+    "of a stated length": (
+        [b"HTTP/1.1 200 -\r\n%b\r\ncontent-length: 9999\r\n\r\n" % SSE.encode() + b"".join(MESSAGE[:3]), Close()],
+        STREAM_BODY,
+    ),
+    "after the provider's own error": ([head(SSE) + chunk(b"".join(MESSAGE[:3]) + OVERLOADED), Reset()], STREAM_BODY),
+}
+
+
+@pytest.mark.parametrize(("play", "body"), WITHOUT_EVENT.values(), ids=list(WITHOUT_EVENT))
+async def test_streams_that_take_no_event_are_just_cut(play: Play, body: bytes) -> None:
+    """Where an event of our own would be read as a part of something else, or as a second error, there is none."""
+    async with between(play) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, body, "accept-encoding: gzip"))
+        await direct.head()
+        received = await direct.rest()
+        assert received in play[0]  # type: ignore[operator]
+        assert received
+        assert b"HiveMind" not in received
+
+
+async def test_a_released_prelude_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream that was passed on before its first content, because that took long, ends in an event too."""
+    monkeypatch.setattr("hivemind.proxy.exchange.PRELUDE_S", 0.001)
+    gate = asyncio.Event()
+    play: Play = [head(SSE) + chunk(MESSAGE_START), gate, Reset()]
+    async with between(play) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        await direct.head()
+        assert await direct.chunk() == MESSAGE_START
+        gate.set()
+        assert b"HiveMind: the answer broke off: " in await direct.chunk()
+        assert await direct.rest() == b""
+        assert len(upstream.requests) == 1
+
+
+@pytest.mark.parametrize("ending", [Reset(), Close()])
+async def test_a_stream_without_the_end_of_its_framing(ending: Reset | Close) -> None:
+    """All of it came, to its own end marker: it is a whole answer, and ends as one."""
+    async with between([head(SSE) + chunk(b"".join(MESSAGE)), ending]) as (proxy, _), client() as http:
+        answer = await http.post(proxy.url + MESSAGES, content=STREAM_BODY)
+        assert answer.content == b"".join(MESSAGE)
+        assert (await proxy.until(lambda world: world.totals.finished == 1)).totals.failed == 0
 
 
 async def test_a_long_whole_answer_is_cut_off_too() -> None:

@@ -13,6 +13,7 @@ from proxy.wire import (
     CHAT,
     GEMINI,
     HELLO,
+    JSON,
     MESSAGE,
     MESSAGE_START,
     NDJSON,
@@ -218,7 +219,7 @@ async def test_nothing_after_the_first_content() -> None:
     async with between(play, [STREAM]) as (proxy, upstream), raw(proxy.port) as direct:
         await direct.send(request(MESSAGES, STREAM_BODY))
         await direct.head()
-        assert await direct.rest() == chunk(MESSAGE_START + BLOCK_START + HELLO)
+        assert (await direct.rest()).startswith(chunk(MESSAGE_START + BLOCK_START + HELLO))
         world = await proxy.until(lambda world: world.totals.failed == 1)
         assert (len(upstream.requests), world.totals.retries) == (1, 0)
 
@@ -240,12 +241,42 @@ async def test_last_failed_stream_is_told() -> None:
         assert len(upstream.requests) == 2
 
 
-async def test_last_cut_stream_is_cut() -> None:
-    """One that ended before its end marker is cut off, because a clean end would pass for a whole answer."""
-    async with between([chunked([MESSAGE_START], SSE)], retry={"max_attempts": 1}) as (proxy, _), raw(proxy.port) as c:
-        await c.send(request(MESSAGES, STREAM_BODY))
-        await c.head()
-        assert await c.rest() == chunk(MESSAGE_START)
+async def test_last_cut_stream_is_an_error() -> None:
+    """One that ended before its first content is an error: nothing of it has been passed on yet."""
+    async with between([chunked([MESSAGE_START], SSE)], retry={"max_attempts": 1}) as (proxy, _), client() as web:
+        answer = await web.post(proxy.url + MESSAGES, content=STREAM_BODY)
+        assert (answer.status_code, answer.json()["error"]["type"]) == (502, "api_error")
+        assert answer.json()["error"]["message"] == "HiveMind: it ended before its own end marker"
+
+
+HALVES: dict[str, bytes] = {
+    "half its JSON": chunked([ANSWER.partition(b"\r\n\r\n")[2][:-1]], JSON),
+    "nothing": http(200, b"", JSON),
+    "half an array": chunked([b'[{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}\n'], JSON),
+}
+
+
+@pytest.mark.parametrize("half", HALVES.values(), ids=list(HALVES))
+async def test_half_an_answer_that_ends_cleanly(half: bytes) -> None:
+    """A whole answer that ends within its JSON is tried again, however well its end is framed."""
+    path, good = MESSAGES, ANSWER
+    if b"candidates" in half:
+        path, good = (
+            "/v1beta/models/g:streamGenerateContent",
+            http(200, b'[{"candidates":[{"finishReason":"STOP"}]}]', JSON),
+        )
+    async with between([half], [good]) as (proxy, upstream), client() as web:
+        answer = await web.post(proxy.url + path, content=PLAIN_BODY)
+        assert (answer.status_code, answer.content) == (200, good.partition(b"\r\n\r\n")[2])
+        assert len(upstream.requests) == 2
+
+
+@pytest.mark.parametrize("odd", [b'{"a":NaN}', b"{} {}", b"text", b"[1]"])
+async def test_odd_whole_answers_are_passed_on(odd: bytes) -> None:
+    """What isn't JSON, or not quite, is no half of it."""
+    async with between([http(200, odd, JSON)]) as (proxy, upstream), client() as web:
+        answer = await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)
+        assert (answer.status_code, answer.content, len(upstream.requests)) == (200, odd, 1)
 
 
 STATEFUL: dict[str, tuple[str, dict[str, object]]] = {
