@@ -23,6 +23,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the test that takes minutes first: a worker gets the beginning of the list, and others take what follows."""
+    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Their notes go with the run."""
     config.stash[_STATE].cleanup()

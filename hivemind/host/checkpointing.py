@@ -20,7 +20,7 @@ from hivemind.proxy.engine import Engine
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.settings import Settings
-from hivemind.store.checkpoints import Checkpoint, Reason, StoppedRequest, TaskPlace, checkpoint_name, write
+from hivemind.store.checkpoints import Checkpoint, Reason, StoppedRequest, TaskPlace, checkpoint_name, prune, write
 from hivemind.text import humanise
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.shells import command_line
@@ -36,6 +36,9 @@ _FRESH_MOST = 64
 _FRESH_BYTES = 1 << 20
 """Newest requests, and bytes of their bodies, that are entered at once."""
 _END = 64 << 10
+_PRUNE_AFTER = 256
+_PRUNE_AFTER_BYTES = 64 << 20
+"""Checkpoints and bytes that are written before it is looked for older ones to remove."""
 ANSWER_WITHIN_S = 4.0
 """Longest wait of a runner that reports the end of a process, for its checkpoint."""
 
@@ -205,12 +208,19 @@ class Checkpointer:
             self._writing = asyncio.create_task(self._write_due(), name="write checkpoints")
 
     async def _write_due(self) -> None:
+        """Write what is due. What is too old by then is removed now and then: a budget of all agents may stop
+        thousands at once, and looking for it reads the whole folder."""
+        names, size = set[str](), 0
         while self._due:
+            if len(names) >= _PRUNE_AFTER or size >= _PRUNE_AFTER_BYTES:
+                await self._prune(names)
+                names, size = set[str](), 0
             _, stop = self._due.popitem(last=False)
             newest = self.conversations.find(stop.agent)
             stop.written_fingerprint = b"" if newest is None else newest.fingerprint()
             try:
-                await asyncio.to_thread(self._write, self._facts(stop, newest), newest)
+                size += await asyncio.to_thread(self._write, self._facts(stop, newest), newest)
+                names.add(stop.name)
             except OSError as error:
                 if not self._failing:
                     what = "so the state of stopped agents isn't kept until that is fixed"
@@ -223,12 +233,18 @@ class Checkpointer:
                 self._failing, stop.written = False, True
             if stop.name not in self._due:
                 stop.settled.set()
+            if not self._due:
+                await self._prune(names)  # while which more may come
 
-    def _write(self, checkpoint: Checkpoint, conversation: Conversation | None) -> None:
+    async def _prune(self, names: set[str]) -> None:
+        with contextlib.suppress(OSError):  # the next write reports it
+            await asyncio.to_thread(prune, self._folder, names, self._keep)
+
+    def _write(self, checkpoint: Checkpoint, conversation: Conversation | None) -> int:
         body = None
         if conversation is not None and not checkpoint.left_out:
             checkpoint, body = with_conversation(checkpoint, conversation.call, self._max_bytes, self._secrets)
-        write(self._folder, checkpoint, body, self._keep)
+        return write(self._folder, checkpoint, body)
 
     def _facts(self, stop: _Stop, newest: Conversation | None) -> Checkpoint:
         """Return the checkpoint as far as its agent is known now."""

@@ -12,7 +12,8 @@ import re
 import stat
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -136,9 +137,8 @@ def checkpoint_name(agent: str, at: float) -> str:
     return f"{slug}-{stamp}.{int(at * 1000) % 1000:03d}"
 
 
-def write(folder: Path, checkpoint: Checkpoint, conversation: bytes | None, keep: int) -> int:
-    """Write it, whole or not at all, in place of an earlier one of its name, and remove what is too old by then: of its
-    agent beyond `keep`, and of all beyond :data:`FOLDER_LIMIT`.
+def write(folder: Path, checkpoint: Checkpoint, conversation: bytes | None) -> int:
+    """Write it, whole or not at all, in place of an earlier one of its name. :func:`prune` is to be called afterwards.
 
     `conversation` is as `encoding` says, and `conversation_bytes` long. Returns the file's size. Raises: OSError.
     """
@@ -150,23 +150,29 @@ def write(folder: Path, checkpoint: Checkpoint, conversation: bytes | None, keep
         file.writelines(parts)
         file.flush()
         os.fsync(file.fileno())
-    prune(folder, checkpoint.name, keep)
     return sum(map(len, parts))
 
 
-def prune(folder: Path, newest: str, keep: int, limit: int = FOLDER_LIMIT, files: int = FILES_LIMIT) -> None:
-    """Remove what is too old, but never the newest. Files that aren't checkpoints by their names are left alone."""
+def prune(
+    folder: Path, newest: Collection[str], keep: int, limit: int = FOLDER_LIMIT, files: int = FILES_LIMIT
+) -> None:
+    """Remove what is too old: of the agents of the `newest` checkpoints beyond `keep` each, and of all beyond `limit`
+    bytes; but none of the newest. Files that aren't checkpoints by their names are left alone.
+
+    It looks at every file, so it is called once after many were written.
+    """
     known = sorted(_files(folder), key=lambda each: each[0]["stamp"], reverse=True)
-    mine = _NAME.fullmatch(newest)
-    slug = mine["slug"] if mine else ""
-    others, room, left = 0, limit, files
+    kept = Counter(mine["slug"] for each in newest if (mine := _NAME.fullmatch(each)))
+    room, left = limit, files
     for match, entry in known:
-        own = match["slug"] == slug
-        others += own and match[0] != newest
+        slug = match["slug"]
+        own, is_newest = slug in kept, match[0] in newest
+        if own and not is_newest:
+            kept[slug] += 1
         with contextlib.suppress(OSError):  # gone already
             size = entry.stat().st_size
             room, left = room - size, left - 1
-            if match[0] != newest and ((own and others >= keep) or room < 0 or left < 0):
+            if not is_newest and ((own and kept[slug] > keep) or room < 0 or left < 0):
                 room, left = room + size, left + 1
                 os.unlink(entry.path)
 

@@ -37,5 +37,5 @@ def checkpoint(agent: str = "alice", at: float = AT, body: bytes | None = BODY, 
 def keep(state: Path, agent: str = "alice", at: float = AT, body: bytes | None = BODY, **changes: Any) -> Path:
     """Written in that state directory: the file."""
     made = checkpoint(agent, at, body, **changes)
-    write(folder_in(state), made, body, keep=100)
+    write(folder_in(state), made, body)
     return folder_in(state) / f"{made.name}.json"

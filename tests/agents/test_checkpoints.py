@@ -29,7 +29,7 @@ from hivemind.store.checkpoints import (
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     """Every field comes back, and the conversation byte for byte."""
     made = checkpoint()
-    size = write(tmp_path, made, BODY, keep=5)
+    size = write(tmp_path, made, BODY)
     (found,), wrong = listed(tmp_path)
     assert (found.checkpoint, wrong, found.size) == (made, [], size)
     assert conversation(found) == BODY
@@ -83,7 +83,7 @@ def test_what_is_not_ours(tmp_path: Path, name: str, text: str, says: str) -> No
     found, wrong = listed(good.parent)
     assert [each.path for each in found] == [good]
     assert (len(wrong), says in wrong[0], name in wrong[0]) == (1, True, True)
-    prune(good.parent, good.stem, 1, limit=0, files=0)
+    prune(good.parent, {good.stem}, 1, limit=0, files=0)
     assert other.read_text() == text
 
 
@@ -112,24 +112,27 @@ def test_newest_first(tmp_path: Path) -> None:
 
 def test_only_so_many_of_an_agent(tmp_path: Path) -> None:
     """The oldest of the same agent go, of others none, also where one's name is the beginning of another's."""
-    agents = ("alice", "alice-2", "a/b")
+    agents = ("alice", "alice-2", "a/b", "other")
     for n in range(4):
-        for agent in agents:
-            write(tmp_path, checkpoint(agent, AT + n), BODY, keep=2)
+        made = [checkpoint(agent, AT + n) for agent in agents]
+        for each in made:
+            write(tmp_path, each, BODY)
+        prune(tmp_path, {each.name for each in made if each.agent != "other" or n == 0}, keep=2)
     found, _ = listed(tmp_path)
-    for agent in agents:
+    for agent in agents[:3]:
         assert [each.checkpoint.at for each in found if each.checkpoint.agent == agent] == [AT + 3, AT + 2]
+    assert len([each for each in found if each.checkpoint.agent == "other"]) == 4
 
 
 def test_the_folder_is_bounded(tmp_path: Path) -> None:
     """In bytes and in files, the oldest of all go first, and never the newest, however large it is."""
     paths = [keep(tmp_path, f"a{n}", AT + n) for n in range(6)]
     folder, size = folder_in(tmp_path), paths[0].stat().st_size
-    prune(folder, paths[5].stem, 100, limit=4 * size)
+    prune(folder, {paths[5].stem}, 100, limit=4 * size)
     assert sorted(folder.iterdir()) == paths[2:]
-    prune(folder, paths[5].stem, 100, files=3)
+    prune(folder, {paths[5].stem}, 100, files=3)
     assert sorted(folder.iterdir()) == paths[3:]
-    prune(folder, paths[3].stem, 100, limit=size // 2)
+    prune(folder, {paths[3].stem}, 100, limit=size // 2)
     assert sorted(folder.iterdir()) == [paths[3]]
 
 
@@ -141,7 +144,7 @@ def test_what_a_crash_left_is_removed(tmp_path: Path) -> None:
     for draft in (old, new):
         draft.write_text("half")
     os.utime(old, (time.time() - atomic.DRAFT_OLD_S - 60,) * 2)
-    prune(folder, "x", 5)
+    prune(folder, {"x"}, 5)
     assert (old.exists(), new.exists()) == (False, True)
     assert len(listed(folder)[0]) == 1
 

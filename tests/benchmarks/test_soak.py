@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import random
+import sys
 import zlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from benchmarks.paths import environment
 from benchmarks.soak.client import Agents, Pace
 from benchmarks.soak.messages import FORMS, Message, Outcome, Reply, judged, message, number_of
 from benchmarks.soak.report import lines, page
@@ -24,6 +26,7 @@ STREAM = Message(7, "openai_chat", True, b"")
 TEXT = b'{"text":"soak7.0 word soak7.1 word "}'
 
 
+@pytest.mark.first
 @pytest.mark.e2e
 async def test_soak(tmp_path: Path) -> None:
     """Through random faults, disconnects and steering no request is lost, no invariant breaks and nothing grows."""
@@ -31,6 +34,24 @@ async def test_soak(tmp_path: Path) -> None:
     assert result.broken == []
     assert result.outcomes["answered"] > LENGTH_S
     assert result.attempts > 0
+
+
+@pytest.mark.first  # a worker can't give away the test after the one that it runs, so a short one follows
+@pytest.mark.e2e
+async def test_program(tmp_path: Path) -> None:
+    """It says what it found on standard output, and by its exit code that no promise was broken."""
+    argv = ("--requests", "40", "--agents", "8", "--seed", "3", "--json", "-")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.soak", *argv),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    out, errors = await process.communicate()
+    assert (process.returncode, errors.decode()) == (0, "seed 3\n")
+    found = msgspec.json.decode(out)
+    assert (found["requests"], found["broken"]) == (40, [])
 
 
 def reply(body: bytes, status: int = 200, headers: bytes = b"", *, complete: bool = True) -> Reply:

@@ -241,7 +241,7 @@ async def test_checkpoints(tmp_path: Path) -> None:
         names.append(checkpoint_name(agent, 1000.0 + n))
         said = b'{"messages": [%d]}' % n
         kept = Checkpoint(names[-1], agent, "operator", "by ops", at=1000.0 + n, conversation_bytes=len(said))
-        write(folder_in(tmp_path), kept, said, keep=5)
+        write(folder_in(tmp_path), kept, said)
     async with steered() as (web, proxy):
         proxy.proxy.keep_in = folder_in(tmp_path)
         listed = await good(web, "GET", "checkpoints")
