@@ -27,6 +27,11 @@ _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"connection"})
 _FAILED = b"Internal Server Error"
 
 
+class AnswerCut(Exception):
+    """Raised by an application that leaves its answer incomplete on purpose, so that the connection is cut there. The
+    text says why."""
+
+
 class DisconnectNotifier:
     """Calls back when one connection ends.
 
@@ -94,7 +99,6 @@ class Cycle:
         "disconnected",
         "expects_continue",
         "flow",
-        "is_cut",
         "keep_alive",
         "more_body",
         "on_disconnect",
@@ -133,8 +137,6 @@ class Cycle:
         self.on_disconnect: Callable[[], None] | None = None
         """Called when the client leaves before the response is complete."""
         self.response_started = self.response_complete = False
-        self.is_cut = False
-        """The application leaves the response incomplete on purpose."""
         self._bodiless = self._chunked = False
         self._until_end = False
         """The body ends with the connection, since the client doesn't know chunks."""
@@ -187,16 +189,20 @@ class Cycle:
         tasks.add(task)
 
     async def _run(self, app: Any) -> None:
-        """Have an ASGI application serve the request. One that fails is logged, and answered 500 where it may be."""
+        """Have an ASGI application serve the request. One that fails is logged, and answered 500 where it may be.
+
+        The connection of an answer that is incomplete is closed, so that its client can't take it for a whole one.
+        """
         try:
             await app(self.scope, self.receive, self.send)
             if self.response_complete or self.disconnected:
                 return
-            if not self.is_cut:
-                _log.error("an application returned without a complete response")
+            _log.error("an application returned without a complete response")
         except asyncio.CancelledError:
             self.transport.close()
             raise
+        except AnswerCut as cut:
+            _log.info("an answer was cut off in the middle: %s", cut)
         except Exception:
             _log.exception("an application failed")
             if self.disconnected or self.response_complete:

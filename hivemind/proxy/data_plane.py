@@ -16,7 +16,7 @@ from hivemind.proxy.access import AccessPolicy, is_preflight, preflight_headers,
 from hivemind.proxy.asgi import Receive, Scope, Send, StepRunner, not_http
 from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.calls import TOKEN_HEADER, CallReader, is_short, proven_agent, shown_tokens
-from hivemind.proxy.cycle import Cycle
+from hivemind.proxy.cycle import AnswerCut, Cycle
 from hivemind.proxy.direct import DirectExchange
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.exchange import Exchange, Shared
@@ -342,7 +342,10 @@ class DataPlane:
 
 
 async def relay(call: Call, writer: ResponseWriter) -> None:
-    """Send a call once and pass the answer on byte for byte; a truncated one is cut off where it is."""
+    """Send a call once and pass the answer on byte for byte.
+
+    Raises: AnswerCut: it was truncated, and ends where it is.
+    """
     head = call.head
     try:
         again = head.method in (b"GET", b"HEAD")
@@ -358,8 +361,8 @@ async def relay(call: Call, writer: ResponseWriter) -> None:
         while data := await response.read():
             await writer.write(data)
         await writer.finish()
-    except UpstreamError:
-        writer.cut()
+    except UpstreamError as error:
+        raise AnswerCut(str(error)) from None
     finally:
         response.close()
 

@@ -55,13 +55,14 @@ class DirectExchange:
         if body is None and response.growing and self._comes_whole(response):
             return
         try:
-            if body is None or not self._answer(response, body):
-                self._go_on()
-                return
+            answered = body is not None and self._answer(response, body)
         except BaseException:
-            self._shared.engine.abandon(self.ticket)
+            self._leave()
             self.cycle.transport.abort()
             raise
+        if not answered:
+            self._go_on()
+            return
         self._unwatch()
         self._plane.over(self.call)
 
@@ -97,13 +98,13 @@ class DirectExchange:
         self._plane.go_on(self, self._response)
 
     def _leave(self) -> None:
-        """Drop the attempt, because the client has left."""
+        """Drop the attempt, because the client has left or serving it has failed."""
         self._unwatch()
         if self._response is not None:
             self._response.close()
-        self._shared.engine.abandon(self.ticket)
         self.ticket.tag = None
         self._plane.over(self.call)
+        self._shared.engine.abandon(self.ticket)
 
     def _unwatch(self) -> None:
         if self._response is not None:

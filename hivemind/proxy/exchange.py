@@ -17,6 +17,7 @@ from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.limits import read_limits
 from hivemind.proxy.asgi import Send, StepRunner
+from hivemind.proxy.cycle import AnswerCut
 from hivemind.proxy.engine import Engine
 from hivemind.proxy.reply import (
     FailedReply,
@@ -116,13 +117,18 @@ class Exchange:
         self._ended_by_scheduler = ended_by_scheduler
         self._sent = started is not None
         self._tap: TapState | None = None
+        self._cut = ""
+        """Why the answer was left incomplete on purpose; empty: it wasn't."""
         if started is not None:
             ticket.tag = self._end_attempt
 
     # --- In the task of the client that sent it first, until its last client has left ------------------------------
 
     async def run(self) -> None:
-        """Serve the request to its end. Cancelled when no client is left."""
+        """Serve the request to its end. Cancelled when no client is left.
+
+        Raises: AnswerCut: the answer that has begun ends where it is.
+        """
         self._task = asyncio.current_task()
         try:
             if self._ended_by_scheduler:
@@ -139,10 +145,14 @@ class Exchange:
                 self._keepalive_sender.cancel()
             if self._started is not None:
                 self._started.close()
-            if self.writer.started and not self.writer.finished:
-                self.writer.cut()
             if self._over is not None and not self._over.done():
                 self._over.set_result(None)
+        self._check_whole()
+
+    def _check_whole(self) -> None:
+        """Raises: AnswerCut: the answer was left incomplete on purpose."""
+        if self._cut:
+            raise AnswerCut(f"request {self.ticket.id} of {self.ticket.agent.name}: {self._cut}")
 
     async def _attempts(self) -> None:
         ticket = self.ticket
@@ -177,11 +187,16 @@ class Exchange:
     async def _refuse_unless_begun(self) -> None:
         """Send the reason while no content was sent; an answer that has begun is cut off where it is."""
         assert self.ticket.refusal is not None
-        if not self.ticket.content_started:
+        if self.ticket.content_started:
+            self._cut = text_of(self.ticket.refusal)
+        else:
             await self._refuse(self.ticket.refusal)
 
     async def join(self, send: Send) -> None:
-        """Answer a client that sent the request again, and wait until the exchange is over."""
+        """Answer a client that sent the request again, and wait until the exchange is over.
+
+        Raises: AnswerCut, as :meth:`run`.
+        """
         await self.writer.add(send)
         if self._over is None:
             self._over = asyncio.get_running_loop().create_future()
@@ -189,6 +204,7 @@ class Exchange:
             await asyncio.shield(self._over)
         finally:
             self.writer.remove(send)
+        self._check_whole()
 
     # --- One attempt; each step returns whether the request is over -----------------------------------------------
 
@@ -395,6 +411,7 @@ class Exchange:
         tells why, where one can follow."""
         failure = self.call.without_credentials(failure)
         self._engine.fail(self.ticket, failure, self._usage())
+        self._cut = failure.message or failure.kind.value
         if takes_event:
             message = f"HiveMind: the answer broke off: {failure.message}"
             await self.writer.write(self.call.head.dialect.stream_error(_status(failure), "answer_broke_off", message))
@@ -443,7 +460,8 @@ class Exchange:
             try:
                 await write(self.writer, decoder, data, self._steps)
                 data = await response.read()
-            except UpstreamError:
+            except UpstreamError as error:
+                self._cut = self.call.failure_of(error).message
                 return
         await self.writer.finish()
 

@@ -70,17 +70,9 @@ class ResponseWriter:
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def finish(self, data: bytes = b"") -> None:
-        """Send the last bytes."""
+        """Send the last bytes. A response that is left without this call on purpose is ended by raising AnswerCut."""
         self.finished = True
         await self._send({"type": "http.response.body", "body": data, "more_body": False})
-
-    def cut(self) -> None:
-        """Write nothing more of a response that has begun. The clients' connections are closed without its end, which
-        tells them that something is missing."""
-        for send in self._clients:
-            cycle = getattr(send, "__self__", None)
-            if isinstance(cycle, Cycle):
-                cycle.is_cut = True
 
     async def answer(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         """Send a whole response at once."""

@@ -221,6 +221,7 @@ import asyncio, sys, types
 from hivemind.host import server
 from hivemind.settings import Settings
 class Proxy:
+    watch = types.SimpleNamespace(watch_loop=lambda: None)
     def __init__(self, settings, prices): pass
     async def start(self): pass
     async def drain(self, timeout_s): print("draining", flush=True); await asyncio.Event().wait()
