@@ -23,7 +23,6 @@ from hivemind.proxy.reply import (
     FailedReply,
     ReplyBuffer,
     in_pieces,
-    is_json,
     mismatch_of,
     mismatch_text,
     read_up_to,
@@ -340,7 +339,7 @@ class Exchange:
             return await self._failed(state.error, FailedReply(response, body, stream=not whole))
         if not state.complete:
             return await self._failed(_CUT_SHORT)
-        if not body and is_json(response.headers):
+        if whole and not body and response.status == 200:
             return await self._failed(_EMPTY)
         await self._stop_keepalive()
         if not self.writer.started:

@@ -74,11 +74,6 @@ def mismatch_text(status: int, headers: Headers, *, stream: bool) -> str:
     return f"{what}, not {'a stream' if stream else 'an answer'}"
 
 
-def is_json(headers: Headers) -> bool:
-    """Whether a reply says that it is JSON."""
-    return _media(headers).endswith(b"json")
-
-
 def _is_page(headers: Headers, facts: Facts) -> bool:
     media = _media(headers)
     if media in _STREAMED or media.endswith(b"json"):

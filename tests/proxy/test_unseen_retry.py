@@ -251,7 +251,8 @@ async def test_last_cut_stream_is_an_error() -> None:
 
 HALVES: dict[str, bytes] = {
     "half its JSON": chunked([ANSWER.partition(b"\r\n\r\n")[2][:-1]], JSON),
-    "nothing": http(200, b"", JSON),
+    "nothing": http(200),
+    "no JSON": http(200, b"", JSON),
     "half an array": chunked([b'[{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}\n'], JSON),
 }
 
