@@ -8,17 +8,32 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from faults.answers import ANSWERS, Answer, Kind
 from faults.formats import APIS, Api, ErrorShape, Malformed
+from faults.mocked import MOCKED, Mocked, good_body
 from faults.upstream import SILENT_S, Broken, Ending, Phase, good_answer
 from ports import unused_port
 from proxy.kit import Pairs, Raw, playing, proxying, raw, request
-from upstream.scripted import Scripted, serving
+from upstream.scripted import serving
+
+from hivemind_mock.provider.faults import REFUSALS, STREAM_FAULTS
+from hivemind_mock.provider.faults import Fault as MockFault
 
 ATTEMPTS = 3
 """As many as the proxy makes here."""
+MOCK_MESSAGES = (
+    "Overloaded",
+    "Bad gateway",
+    "Number of requests is too high right now.",
+    "You have reached your specified usage limits.",
+)
+"""What the provider's own errors say."""
 LISTENS_AFTER_S = 0.5
 """The delay of a retry where somebody listens by then."""
 TIMEOUTS = {"headers_timeout_s": SILENT_S, "idle_timeout_s": SILENT_S}
+
+
+Fault = Broken | Answer | Mocked
 
 
 @dataclass(frozen=True)
@@ -37,6 +52,7 @@ CUT = Outcome("cut")
 ERROR_EVENT = Outcome("error event")
 PROVIDERS_EVENT = Outcome("provider's event")
 RETRIED = Outcome("retried", 2)
+PASSED_ON = Outcome("passed on")
 
 
 @dataclass(frozen=True)
@@ -45,13 +61,18 @@ class Cell:
 
     api: Api
     stream: bool
-    fault: Broken
+    fault: Fault
     lasting: bool
 
     def __str__(self) -> str:
         form = "stream" if self.stream else "whole"
         last = "each time" if self.lasting else "once"
-        return f"{self.api.name} {form}: {self.fault.ending.value} {self.fault.phase.value}, {last}"
+        return f"{self.api.name} {form}: {self.fault.name}, {last}"
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the attempt ends; None where it ends in an answer."""
+        return self.fault.ending if isinstance(self.fault, Broken) else None
 
 
 def expected(cell: Cell) -> Outcome:
@@ -60,6 +81,10 @@ def expected(cell: Cell) -> Outcome:
     While nothing of an answer was passed on, a failure is retried unseen; one that lasts ends in an error of the
     provider's shape. Afterwards it ends in an error event of the provider's, unless that would come inside an event.
     """
+    if isinstance(cell.fault, Answer):
+        return _of_answer(cell.fault.kind(cell.stream), lasting=cell.lasting)
+    if isinstance(cell.fault, Mocked):
+        return _of_mock(cell, cell.fault.fault)
     ending, phase = cell.fault.ending, cell.fault.phase
     if phase in (Phase.END, Phase.MARKER) or _ends_anyway(cell):
         return WHOLE
@@ -74,23 +99,49 @@ def expected(cell: Cell) -> Outcome:
     return CUT if phase is Phase.EVENT else ERROR_EVENT
 
 
+def _of_answer(kind: Kind, *, lasting: bool) -> Outcome:
+    """What should come of an answer that isn't what was asked for."""
+    if kind is Kind.GOOD:
+        return WHOLE
+    if kind is Kind.FINAL:
+        return PASSED_ON
+    if not lasting:
+        return RETRIED
+    return Outcome(PASSED_ON.seen if kind is Kind.TEMPORARY else "502", ATTEMPTS)
+
+
+def _of_mock(cell: Cell, fault: MockFault) -> Outcome:
+    """What should come of a fault of the mock's."""
+    if fault in REFUSALS or fault is MockFault.BAD_GATEWAY:
+        return _of_answer(Kind.FINAL if fault is MockFault.QUOTA else Kind.TEMPORARY, lasting=cell.lasting)
+    if fault in STREAM_FAULTS and not cell.stream:
+        return WHOLE
+    if fault is MockFault.ERROR_MID:
+        return PROVIDERS_EVENT
+    if cell.stream and fault in (MockFault.RESET_MID, MockFault.TRUNCATED):
+        return ERROR_EVENT
+    if not cell.lasting:
+        return RETRIED
+    return Outcome(PROVIDERS_EVENT.seen if fault is MockFault.ERROR_EARLY else "502", ATTEMPTS)
+
+
 _UNSEEN = (Phase.CONNECT, Phase.REQUEST, Phase.HEAD, Phase.START, Phase.OPENING)
 
 
 def _ends_anyway(cell: Cell) -> bool:
     """A chat that has told its finish reason is complete at a clean end: some servers omit `[DONE]`."""
-    end = (cell.fault.ending, cell.fault.phase) == (Ending.CLEAN, Phase.LAST)
-    return cell.stream and end and cell.api.name == "openai_chat"
+    return cell.stream and cell.fault == Broken(Ending.CLEAN, Phase.LAST) and cell.api.name == "openai_chat"
 
 
 def cells() -> Iterator[Cell]:
     """Every cell."""
     for api in APIS.values():
         for stream in (False, True):
-            for ending in Ending:
-                for phase in ending.phases(stream):
-                    for lasting in (False, True):
-                        yield Cell(api, stream, Broken(ending, phase), lasting)
+            faults: list[Fault] = [*ANSWERS, *MOCKED]
+            faults += [Broken(ending, phase) for ending in Ending for phase in ending.phases(stream)]
+            for fault in faults:
+                for lasting in (False, True):
+                    yield Cell(api, stream, fault, lasting)
 
 
 # --- Observing ------------------------------------------------------------------------------------------------------
@@ -98,17 +149,18 @@ def cells() -> Iterator[Cell]:
 
 async def observed(cell: Cell) -> Outcome:
     """What comes of a cell. The proxy checks its invariants after each step, and everything is given back."""
-    async with _upstream(cell) as (upstream, url), proxying(f"lab={url}", **_settings(cell)) as proxy:
+    good = await _good(cell)
+    async with _upstream(cell) as url, proxying(f"lab={url}", **_settings(cell)) as proxy:
         async with raw(proxy.port) as agent:
             api, stream = cell.api, cell.stream
             asked = request(api.path(stream), api.request(stream))
             await agent.send(asked)
-            if upstream is None and not cell.lasting:
+            if cell.ending is Ending.REFUSED and not cell.lasting:
                 await proxy.until(lambda world: world.totals.retries > 0)
                 async with serving(playing(good_answer(api, stream)), port=int(url.rpartition(":")[2])):
-                    seen = await _seen(cell, agent)
+                    seen = await _seen(cell, agent, good)
             else:
-                seen = await _seen(cell, agent)
+                seen = await _seen(cell, agent, good)
         world = await proxy.until(lambda world: not world.slots and not world.queued)
         assert world.totals.requests == 1
         attempts = world.totals.retries + 1
@@ -117,42 +169,54 @@ async def observed(cell: Cell) -> Outcome:
 
 
 @contextlib.asynccontextmanager
-async def _upstream(cell: Cell) -> AsyncIterator[tuple[Scripted | None, str]]:
-    """None where nobody listens at first."""
-    if cell.fault.ending is Ending.REFUSED:
-        yield None, f"http://127.0.0.1:{unused_port()}"
-        return
-    async with serving(cell.fault.upstream(cell.api, cell.stream, lasting=cell.lasting)) as upstream:
-        yield upstream, upstream.url
+async def _upstream(cell: Cell) -> AsyncIterator[str]:
+    """The URL of the upstream, where nobody may be listening."""
+    if cell.ending is Ending.REFUSED:
+        yield f"http://127.0.0.1:{unused_port()}"
+    elif isinstance(cell.fault, Mocked):
+        async with cell.fault.serving(lasting=cell.lasting) as url:
+            yield url
+    else:
+        async with serving(cell.fault.upstream(cell.api, cell.stream, lasting=cell.lasting)) as upstream:
+            yield upstream.url
+
+
+async def _good(cell: Cell) -> bytes:
+    """The body of a good answer."""
+    if isinstance(cell.fault, Mocked):
+        return await good_body(cell.api, cell.stream)
+    return cell.api.stream if cell.stream else cell.api.whole
 
 
 def _settings(cell: Cell) -> dict[str, Any]:
     found: dict[str, Any] = {"retry": {"max_attempts": ATTEMPTS}}
-    if cell.fault.ending is Ending.SILENT:
+    if cell.ending is Ending.SILENT:
         found |= TIMEOUTS
-    elif cell.fault.ending is Ending.REFUSED and not cell.lasting:
+    elif cell.ending is Ending.REFUSED and not cell.lasting:
         found["retry"] |= {"base_s": LISTENS_AFTER_S, "max_s": LISTENS_AFTER_S}
     return found
 
 
-async def _seen(cell: Cell, agent: Raw) -> str:
+async def _seen(cell: Cell, agent: Raw, good: bytes) -> str:
     """What the agent sees, in a few words; what no agent should see in many."""
     try:
         status, headers = await agent.head()
     except (asyncio.IncompleteReadError, ConnectionError) as error:
         return f"no answer: {error!r}"
-    body, whole = await _body(agent, headers)
+    body, whole = await _body(agent, status, headers)
     try:
-        return _named(cell, status, headers, body, whole=whole)
+        return _named(cell, good, status, headers, body, whole=whole)
     except Malformed as error:
         return f"malformed {status}, {'whole' if whole else 'cut'}: {error}"
 
 
-async def _body(agent: Raw, headers: Pairs) -> tuple[bytes, bool]:
+async def _body(agent: Raw, status: int, headers: Pairs) -> tuple[bytes, bool]:
     """What came of a body, and whether it came to its end."""
     body = bytearray()
     length = dict(headers).get(b"content-length")
     try:
+        if status == 204:
+            return b"", True
         if length is not None:
             body += await agent.reader.readexactly(int(length))
             return bytes(body), True
@@ -165,42 +229,51 @@ async def _body(agent: Raw, headers: Pairs) -> tuple[bytes, bool]:
     return bytes(body), True
 
 
-def _named(cell: Cell, status: int, headers: Pairs, body: bytes, *, whole: bool) -> str:
-    api = cell.api
+def _named(cell: Cell, good: bytes, status: int, headers: Pairs, body: bytes, *, whole: bool) -> str:
+    api, fault = cell.api, cell.fault
+    if (status, body, whole) == (200, good, True):
+        return WHOLE.seen
+    if isinstance(fault, Answer) and whole and (status, body) == fault.passed_on(api, cell.stream):
+        return PASSED_ON.seen
     if status >= 400:
+        if isinstance(fault, Mocked) and fault.edge:
+            return PASSED_ON.seen
         error = api.whole_error(body)
+        if isinstance(fault, Mocked) and error.message in MOCK_MESSAGES:
+            return PASSED_ON.seen
         _check_own(error, status)
         if dict(headers)[b"content-type"] != b"application/json" or not whole:
             raise Malformed("an error in a form of its own")
         return str(status)
-    good = api.stream if cell.stream else api.whole
-    if body == good and whole:
-        return "answered"
-    if not cell.stream:
-        raise Malformed(f"half an answer: {body!r}")
-    return _stream_named(cell, body, whole=whole)
+    if not cell.stream or isinstance(fault, Answer):
+        raise Malformed(f"half an answer, or another: {body!r}")
+    return _stream_named(cell, good, body, whole=whole)
 
 
-def _stream_named(cell: Cell, body: bytes, *, whole: bool) -> str:
-    api = cell.api
-    sent = b"".join(cell.fault.sent(api, True))
-    if whole and body == sent and cell.fault.ending is Ending.ERROR:
-        if api.error_event(cell.fault.error(api)) is None:
-            raise Malformed("an event that isn't an error")
-        return PROVIDERS_EVENT.seen
-    if whole and body == sent and _ends_anyway(cell):
-        return WHOLE.seen
-    if not body.startswith(sent):
+def _stream_named(cell: Cell, good: bytes, body: bytes, *, whole: bool) -> str:
+    """What a stream is that isn't the good one: the good one's beginning, and then perhaps an error."""
+    api, fault = cell.api, cell.fault
+    same = next((at for at, (one, other) in enumerate(zip(body, good, strict=False)) if one != other), len(body))
+    if isinstance(fault, Broken):
+        events = fault.sent(api, True)
+        sent = b"".join(events[:-1] if fault.ending is Ending.ERROR else events)
+    else:
+        sent = body[: good.rfind(api.separator, 0, same) + len(api.separator)] if api.separator in good[:same] else b""
+    rest = body.removeprefix(sent)
+    if not (good.startswith(sent) and body.startswith(sent)):
         raise Malformed(f"other content: {body!r}")
-    if whole:
-        raise Malformed(f"half a stream, ended as if it were whole: {body!r}")
-    rest = body[len(sent) :]
     if not rest:
-        return CUT.seen
+        if whole and not _ends_anyway(cell):
+            raise Malformed(f"half a stream, ended as if it were whole: {body!r}")
+        return WHOLE.seen if whole else CUT.seen
     error = api.error_event(rest)
     if error is None:
         raise Malformed(f"more than was sent: {rest!r}")
+    if error.message in MOCK_MESSAGES:
+        return PROVIDERS_EVENT.seen
     _check_own(error, None)
+    if whole:
+        raise Malformed(f"half a stream, ended as if it were whole: {body!r}")
     return ERROR_EVENT.seen
 
 
@@ -211,7 +284,7 @@ def _check_own(error: ErrorShape, status: int | None) -> None:
         raise Malformed(f"another status in the body: {error}")
 
 
-async def run(chosen: list[Cell], *, together: int = 24) -> dict[Cell, Outcome]:
+async def run(chosen: list[Cell], *, together: int = 48) -> dict[Cell, Outcome]:
     """Observe cells, some at a time."""
     free, found = asyncio.Semaphore(together), dict[Cell, Outcome]()
 

@@ -108,6 +108,14 @@ class Api:
         """What ends each event."""
         return {"google": b"\r\n\r\n", "ollama": b"\n"}.get(self.name, b"\n\n")
 
+    def encoded(self, body: object) -> bytes:
+        """JSON as it goes on the wire."""
+        return json.dumps(body).encode()
+
+    def error_body(self, status: int, message: str) -> bytes:
+        """An error's body."""
+        return self.encoded(self.error(status, message))
+
     def stream_error(self, sent: int) -> bytes:
         """The provider's own error event, after so many pieces."""
         error = ApiError(ErrorKind.OVERLOADED, "Overloaded", _REPLY.ident)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from faults.cells import ATTEMPTS, Cell, Outcome
+from faults.answers import ANSWERS
+from faults.cells import ATTEMPTS, Cell, Fault, Outcome
 from faults.formats import APIS
-from faults.upstream import Ending, Phase
+from faults.mocked import MOCKED
+from faults.upstream import Broken, Ending, Phase
 
 _HEAD = f"""\
 # Fault matrix
 
 What an agent sees when an attempt fails, by how and when it fails. The tests play every fault on real sockets, once and
-each time, for every provider format, streamed and not, compare the outcome with a rule, and write this page
-(`pytest tests/faults --update-golden`). Formats: {", ".join(APIS)}. Of two entries, the first is for a fault that
-strikes once, the second for one that strikes each of the {ATTEMPTS} attempts that are made here.
+each time, for every provider format ({", ".join(APIS)}), streamed and not,
+compare the outcome with a rule, and write this page (`pytest tests/faults --update-golden`). Of two entries, the first
+is for a fault that strikes once, the second for one that strikes each of the {ATTEMPTS} attempts that are made here.
 
 | entry | what the agent sees |
 |---|---|
@@ -24,6 +26,7 @@ strikes once, the second for one that strikes each of the {ATTEMPTS} attempts th
 | error event | what came, then one error event of HiveMind's in the provider's format, and no end of the body |
 | provider's event | the provider's own error event, unchanged |
 | cut | what came, and no end of the body |
+| passed on | the upstream's answer, unchanged: status, headers and body |
 
 In every cell the slot and the reservations are given back, and the scheduler's invariants hold after each step.
 """
@@ -34,50 +37,70 @@ compressed for the agent: such a stream is cut.
 """
 
 
+_OTHERS = """\
+Errors are in the provider's format where nothing else is said. Pages are HTML, from what stands before the provider,
+such as Cloudflare (520 to 530).
+"""
+
+
 def page(found: Mapping[Cell, Outcome]) -> str:
     """The page for these outcomes."""
     parts = [_HEAD, "## Streams\n", _STREAMS, *_endings(found, stream=True)]
     parts += ["## Whole answers\n", *_endings(found, stream=False)]
+    parts += ["## Other answers\n", _OTHERS, *_together(found, "upstream's answers", ANSWERS)]
+    parts += ["## Faults of the mock provider\n", *_together(found, "faults", MOCKED)]
     return "\n".join(parts)
 
 
 def _endings(found: Mapping[Cell, Outcome], *, stream: bool) -> Iterator[str]:
     """A table of phases and endings; below it what is different for one format."""
-    chosen = {cell: outcome for cell, outcome in found.items() if cell.stream is stream}
-    rows: list[list[str]] = []
-    exceptions: list[str] = []
-    for phase in Phase:
-        row = [phase.value]
-        for ending in Ending:
-            by_api = {name: _entry(chosen, name, ending, phase) for name in APIS}
-            usual = most_common(by_api.values())
-            row.append(usual)
-            where = f"{ending.value} {phase.value}"
-            exceptions += [f"- {name}, {where}: {entry}" for name, entry in by_api.items() if entry != usual]
-        if any(row[1:]):
-            rows.append(row)
-    yield table(["", *(ending.value for ending in Ending)], rows)
-    if exceptions:
-        yield "Different in one format:\n"
-        yield "\n".join(exceptions) + "\n"
+    folded = Folded(found)
+    rows = [[phase.value, *(folded.entry(Broken(ending, phase), stream) for ending in Ending)] for phase in Phase]
+    rows = [["", *(ending.value for ending in Ending)], *(row for row in rows if any(row[1:]))]
+    used = [at for at in range(len(rows[0])) if any(row[at] for row in rows[1:])]
+    yield table(*([row[at] for at in used] for row in rows))
+    yield from folded.exceptions
 
 
-def _entry(found: Mapping[Cell, Outcome], api: str, ending: Ending, phase: Phase) -> str:
-    entries = {
-        cell.lasting: str(outcome)
-        for cell, outcome in found.items()
-        if cell.api.name == api and (cell.fault.ending, cell.fault.phase) == (ending, phase)
-    }
-    return " / ".join(dict.fromkeys(entries[key] for key in sorted(entries)))
+def _together(found: Mapping[Cell, Outcome], title: str, faults: Iterable[Fault]) -> Iterator[str]:
+    """A table of faults, those together that have the same outcome; below it what is different for one format."""
+    folded, rows = Folded(found), dict[tuple[str, str], list[str]]()
+    for fault in faults:
+        rows.setdefault((folded.entry(fault, False), folded.entry(fault, True)), []).append(fault.name)
+    yield table([title, "for a whole answer", "for a stream"], *[[", ".join(rows[k]), *k] for k in rows])
+    yield from folded.exceptions
 
 
-def most_common(entries: Iterable[str]) -> str:
-    """The entry that most have."""
-    listed = list(entries)
-    return max(listed, key=listed.count)
+class Folded:
+    """Outcomes without the formats, where those agree."""
+
+    def __init__(self, found: Mapping[Cell, Outcome]) -> None:
+        self._entries: dict[tuple[Fault, bool], dict[str, dict[bool, str]]] = {}
+        for cell, outcome in found.items():
+            by_api = self._entries.setdefault((cell.fault, cell.stream), {})
+            by_api.setdefault(cell.api.name, {})[cell.lasting] = str(outcome)
+        self._exceptions: list[str] = []
+
+    def entry(self, fault: Fault, stream: bool) -> str:
+        """What comes of a fault that strikes once, and each time, in most formats."""
+        by_api = {
+            name: " / ".join(dict.fromkeys(entries[lasting] for lasting in sorted(entries)))
+            for name, entries in self._entries.get((fault, stream), {}).items()
+        }
+        entries = list(by_api.values())
+        usual = max(entries, key=entries.count, default="")
+        self._exceptions += [f"- {name}, {fault.name}: {entry}" for name, entry in by_api.items() if entry != usual]
+        return usual
+
+    @property
+    def exceptions(self) -> Iterator[str]:
+        """Lines about the formats that differ from most in an entry asked for."""
+        if self._exceptions:
+            yield "Different in one format:\n"
+            yield "\n".join(self._exceptions) + "\n"
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
+def table(head: list[str], *rows: list[str]) -> str:
     """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return (

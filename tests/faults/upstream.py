@@ -30,7 +30,7 @@ class Phase(Enum):
 
 STREAM_ONLY = frozenset({Phase.OPENING, Phase.EVENT, Phase.MARKER})
 """A whole answer has no events, and ends with its last byte."""
-SILENT_S = 0.6
+SILENT_S = 1.0
 """Both timeouts of a proxy whose upstream falls silent: far longer than an answer takes on a busy machine."""
 
 
@@ -75,6 +75,11 @@ class Broken:
 
     ending: Ending
     phase: Phase
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        return f"{self.ending.value} {self.phase.value}"
 
     def sent(self, api: Api, stream: bool) -> list[bytes]:
         """The parts of the body that the upstream sends before the end."""
