@@ -7,6 +7,7 @@ import random
 import sys
 import zlib
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -143,7 +144,9 @@ def test_growth() -> None:
     assert windows(samples(steady), "rss_mb") == [100.0] * WINDOWS
     assert grown(samples(steady)) == []
     assert len(grown(samples([*steady[:190], *[106.0] * 60]))) == 1
-    assert grown(samples([1.0] * WINDOWS)) == []
+    assert grown(samples([1.0] * (WINDOWS - 1))) == []
+    leaking = [replace(sample, files=20 + number // 2) for number, sample in enumerate(samples([1.0] * 200))]
+    assert len(grown(leaking)) == 1
 
 
 async def test_pace() -> None:

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import msgspec
@@ -34,9 +35,13 @@ def rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("decisions of the operator", f"{sum(found['commands'].values()):,}"),
         ("alarms of the proxy", f"{len(found['alarms']):,}"),
     ]
-    for name, what in (("rss_mb", "memory, MiB"), ("files", "open files"), ("tasks", "tasks")):
-        if medians := windows(samples, name):
-            table.append((f"{what}: medians of eighths after the warm-up", ", ".join(f"{m:.0f}" for m in medians)))
+    for name, what, of in (
+        ("rss_mb", "memory in MiB, median", median),
+        ("files", "open files, least", min),
+        ("tasks", "tasks, least", min),
+    ):
+        if found_in := windows(samples, name, of):
+            table.append((f"{what} of each eighth after the warm-up", ", ".join(f"{each:.0f}" for each in found_in)))
     if samples:
         used = samples[-1].cpu_s - samples[0].cpu_s
         count = samples[-1].requests - samples[0].requests

@@ -59,6 +59,8 @@ class Result:
         if self.idle is not None and self.after is not None:
             before, after = self.idle.files, self.after.files
             self.holds(after <= before + SPARE_FILES, f"{before} open files before the load, {after} after it")
+            before, after = self.idle.tasks, self.after.tasks
+            self.holds(after <= before, f"{before} tasks before the load, {after} after it")
 
 
 def settle(

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,9 +21,10 @@ WARM_UP = 0.2
 WINDOWS = 8
 """Equal parts of the rest, of which medians are compared."""
 GROWTH = 0.05
-"""Most that the median of any later window may be above that of the first."""
-SPARE = {"files": 32, "tasks": 32}
-"""Files and tasks beyond that, because their number follows how many clients are connected at the moment."""
+"""Most that the median of memory in any later window may be above that of the first."""
+SPARE = 32
+"""Most that the least number of files, or of tasks, in the second half of the windows may be above that in the first
+window: how many there are at a moment follows how many clients are connected and how many requests wait."""
 _TASKS = re.compile(r"^hivemind_event_loop_tasks (\S+)", re.MULTILINE)
 
 
@@ -93,21 +94,25 @@ def rss_mb(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def windows(samples: Sequence[Sample], name: str) -> list[float]:
-    """Return the medians of a figure in each of :data:`WINDOWS` equal parts of what follows the warm-up."""
-    later = samples[int(len(samples) * WARM_UP) :]
+def windows(samples: Sequence[Sample], name: str, of: Callable[[Iterable[float]], float] = median) -> list[float]:
+    """Return the median of a figure, or what `of` makes of it, in each of :data:`WINDOWS` equal parts of what follows
+    the warm-up."""
+    later = [getattr(sample, name) for sample in samples[int(len(samples) * WARM_UP) :]]
     if len(later) < WINDOWS:
         return []
     cuts = [round(len(later) * part / WINDOWS) for part in range(WINDOWS + 1)]
-    return [median(getattr(sample, name) for sample in later[begin:end]) for begin, end in pairwise(cuts)]
+    return [of(later[begin:end]) for begin, end in pairwise(cuts)]
 
 
 def grown(samples: Sequence[Sample]) -> list[str]:
     """Return what has grown after the warm-up, a line each."""
-    found = []
-    for name, what in (("rss_mb", "memory in MiB"), ("files", "open files"), ("tasks", "tasks")):
-        medians = windows(samples, name)
-        if medians and max(medians) > medians[0] * (1 + GROWTH) + SPARE.get(name, 0):
-            shown = ", ".join(f"{each:.1f}" for each in medians)
-            found.append(f"{what} grew by more than {GROWTH:.0%} after the warm-up; medians: {shown}")
+    found, memory = [], windows(samples, "rss_mb")
+    if memory and max(memory) > memory[0] * (1 + GROWTH):
+        shown = ", ".join(f"{each:.1f}" for each in memory)
+        found.append(f"memory grew by more than {GROWTH:.0%} after the warm-up; medians in MiB: {shown}")
+    for name in ("files", "tasks"):
+        least = windows(samples, name, min)
+        if least and min(least[WINDOWS // 2 :]) > least[0] + SPARE:
+            shown = ", ".join(f"{each:.0f}" for each in least)
+            found.append(f"{name} grew by more than {SPARE} after the warm-up; the least in each part: {shown}")
     return found
