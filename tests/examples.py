@@ -26,6 +26,12 @@ def register_profiles() -> None:
     settings.load_profile("small")
 
 
+def repeated() -> bool:
+    """Return whether a test tries the same examples each time, so that `make test` gives the same result for the same
+    lines. Longer runs try others each time: what fails is printed, and `--hypothesis-seed` repeats it."""
+    return settings.get_current_profile_name() not in ("large", "fuzz")
+
+
 def examples(large: int) -> int:
     """Return a test's own `max_examples`: `large` in the large profile, ten times that in the fuzz profile, a
     quarter of it, but 10 at least, else."""

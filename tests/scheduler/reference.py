@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
@@ -38,6 +41,14 @@ class Entry:
     cut: bool = False
     """The operator has stopped its agent."""
 
+    cost: float = 0.0
+    """Estimated weighted tokens."""
+
+    @property
+    def turn(self) -> tuple[bool, float]:
+        """Sorts an agent's own requests."""
+        return not self.attempts, self.cost + 100.0 * self.ticket.arrived_at
+
     @property
     def agent(self) -> str:
         return self.ticket.request.agent
@@ -56,6 +67,7 @@ class Road:
     rpm: tuple[int, bool]  # our own limit, and whether it binds
     tpm: tuple[int, bool]
     circuit: str = "closed"
+    forced_open: bool = False
     probe: int | None = None
     paused_until: float = -math.inf
     was_paused: bool = False
@@ -215,6 +227,7 @@ class Reference:
                     self.task_states[task] = state
                 case ev.Arrived():
                     entry = self.entries[event.ticket]
+                    entry.cost = event.estimated_input + 5.0 * event.estimated_output
                     entry.tokens = event.estimated_input + event.estimated_output
                     self.come(entry, event.at)
                 case ev.Granted():
@@ -248,6 +261,7 @@ class Reference:
         assert self.has_slot(lane), "more in flight than the level allows"
         assert self.fits(entry, at, surely=False), "a window is exceeded"
         mine = int(entry.ticket.priority)
+        self.check_line(entry, at)
         if ranked and not road.stated:
             self.check_rank(road, entry, mine, at)
         entry.state = "in flight"
@@ -263,6 +277,15 @@ class Reference:
         for kind, (limit, _), amount in (("r", road.rpm, 1), ("t", road.tpm, entry.tokens)):
             family = entry.ticket.request.family
             road.charges[family, kind].append(Charge(event.ticket, at, amount, bool(limit)))
+
+    def check_line(self, entry: Entry, at: float) -> None:
+        """Of its agent's requests of the same class and family this one is next: those that were tried before, then the
+        cheapest, then the oldest; a second of waiting makes up for a hundred weighted tokens."""
+        about = entry.ticket.request
+        for other in self.of("waits", entry.lane):
+            same = (other.agent, other.ticket.request.family) == (entry.agent, about.family)
+            if same and other.ticket.priority is entry.ticket.priority and other.not_before < at:
+                assert entry.turn <= other.turn, f"{other.ticket.id} was before {entry.ticket.id}"
 
     def check_rank(self, road: Road, entry: Entry, mine: int, at: float) -> None:
         """No other class may have come first, unless its requests are held, or one of them by a window."""
@@ -312,6 +335,8 @@ class Reference:
         assert not (entry.cut)
         assert not (self.draining)
         assert entry.attempts < self.config.retry.max_attempts
+        assert not road.forced_open
+        assert road.circuit != "open" or road.config.circuit.when_open == "hold"
         assert delay_s <= LONGEST_PAUSE_S
         assert retry_in_s >= delay_s - 1e-9
         entry.not_before = at + retry_in_s
@@ -349,3 +374,32 @@ class Reference:
             assert not waiting or not all(self.fits(e, now, surely=True) for e in self.of("waits", lane)), (
                 f"{len(waiting)} wait for nothing in {lane}"
             )
+
+
+def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callable[[Ticket], float]) -> Ticket | None:
+    """Return the first ticket that no window holds, found by looking at each that waits: by class, then by what the
+    agents were served, then by the agent's own order. A family whose first ticket is held waits as a whole."""
+    waiting = [
+        ticket
+        for agent in scheduler.agents.values()
+        if not agent.held
+        for ticket in agent.tickets.values()
+        if ticket.in_queue and ticket.entry and scheduler.lanes[ticket.request.lane].queue is queue
+    ]
+
+    def turn(ticket: Ticket) -> tuple[float, bool, float, int]:
+        standing = queue._shares[ticket.agent.name].standing(ticket.priority)
+        return standing, not ticket.attempts, ticket.weight + 100.0 * ticket.arrived_at, ticket.entry
+
+    held: set[str] = set()
+    for priority in sorted({ticket.priority for ticket in waiting}, key=lambda each: queue._rank(each, now)):
+        free = []
+        for family in {ticket.request.family for ticket in waiting if ticket.priority is priority} - held:
+            first = min((t for t in waiting if (t.priority, t.request.family) == (priority, family)), key=turn)
+            if delay_s(first) > 0:
+                held.add(family)
+            else:
+                free.append(first)
+        if free:
+            return min(free, key=turn)
+    return None
