@@ -150,7 +150,7 @@ def cells() -> Iterator[Cell]:
 async def observed(cell: Cell) -> Outcome:
     """What comes of a cell. The proxy checks its invariants after each step, and everything is given back."""
     good = await _good(cell)
-    async with _upstream(cell) as url, proxying(f"lab={url}", **_settings(cell)) as proxy:
+    async with upstream_of(cell) as url, proxying(f"lab={url}", **settings_of(cell)) as proxy:
         async with raw(proxy.port) as agent:
             api, stream = cell.api, cell.stream
             asked = request(api.path(stream), api.request(stream))
@@ -169,7 +169,7 @@ async def observed(cell: Cell) -> Outcome:
 
 
 @contextlib.asynccontextmanager
-async def _upstream(cell: Cell) -> AsyncIterator[str]:
+async def upstream_of(cell: Cell) -> AsyncIterator[str]:
     """The URL of the upstream, where nobody may be listening."""
     if cell.ending is Ending.REFUSED:
         yield f"http://127.0.0.1:{unused_port()}"
@@ -188,7 +188,7 @@ async def _good(cell: Cell) -> bytes:
     return cell.api.stream if cell.stream else cell.api.whole
 
 
-def _settings(cell: Cell) -> dict[str, Any]:
+def settings_of(cell: Cell) -> dict[str, Any]:
     found: dict[str, Any] = {"retry": {"max_attempts": ATTEMPTS}}
     if cell.ending is Ending.SILENT:
         found |= TIMEOUTS
