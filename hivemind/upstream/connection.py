@@ -241,7 +241,8 @@ class Connection(asyncio.Protocol):
 
     def _finished(self) -> None:
         self._complete = True
-        self._keep = self._require_parser().should_keep_alive()
+        # A server that sends the body all the same would have it taken for the next response.
+        self._keep = not self._head_only and self._require_parser().should_keep_alive()
 
     # --- Exchange -------------------------------------------------------------------------------------------------
 
@@ -259,8 +260,6 @@ class Connection(asyncio.Protocol):
             self.resume()
         if self._keep and not self._unwanted and not self._unsent:
             self._used = True
-            if self._head_only:
-                self._parser = None  # it expects a body
             self.idle_since = self._loop.time()
             self._deadline.start(IDLE_AGE_S)
             self._pool.release(self)
