@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hmac
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from urllib.parse import parse_qsl
@@ -30,6 +31,8 @@ EVERYBODY = "all"
 """Credential of all requests to an upstream whose limits don't depend on credentials."""
 PRIORITY_HEADER = b"x-hivemind-priority"
 AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
+_PLAIN_ID = re.compile(r"[A-Za-z0-9.:=+~-]+")
+"""Neither a slash, which would make it a sub-agent's name, nor what no name may hold."""
 _MOST_FIELDS = 100
 _RUN = b"run."
 _MOST_LOGGED = 4096
@@ -159,10 +162,11 @@ def _sub_agent(root: str, client: Client, claims: Claims) -> tuple[str, str | No
 
 
 def _short(ident: str) -> str:
-    """Return enough of an id to distinguish agents, without common prefixes; a hash if it can't be shown."""
-    if not (ident.isascii() and ident.isprintable()):
+    """Return enough of an id to distinguish agents, without common prefixes; a hash if that can't be part of a name."""
+    shown = ident.rsplit("_", 1)[-1][:8]
+    if not _PLAIN_ID.fullmatch(shown):
         return blake2b(ident.encode("utf-8", "replace"), digest_size=4, person=b"hivemind-id").hexdigest()
-    return ident.rsplit("_", 1)[-1][:8]
+    return shown
 
 
 def _priority(requested: bytes | None, client: Client) -> Priority | None:

@@ -56,6 +56,9 @@ ASKERS: dict[str, tuple[str, bytes, dict[str, str], str]] = {
         {"user-agent": "curl"},
         "session-thread-1",
     ),
+    "an id with a slash": (MESSAGES, PLAIN_BODY, {"session-id": "a/b"}, "session-7ed0db82"),
+    "an id with an escape": (MESSAGES, PLAIN_BODY, {"session-id": "%2fb"}, "session-7ffa5b29"),
+    "an id that ends in its prefix": (MESSAGES, PLAIN_BODY, {"session-id": "ses_"}, "session-e0db27c8"),
 }
 
 
