@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fuzz.kit import Target
 
-AREAS = ("streams", "json_text", "replies", "limits", "encodings", "redaction", "files")
+AREAS = ("streams", "json_text", "replies", "limits", "encodings", "redaction", "files", "http", "calls", "records")
 """The modules of targets."""
 TIMEOUT_S = 25
 """A single input that takes longer is a finding."""

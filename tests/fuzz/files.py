@@ -83,10 +83,25 @@ def mitmproxy(data: bytes) -> None:
         require(str(error).isprintable(), "not a line", error)
 
 
-@target("checkpoint", [b'"agent":', b'"saved_at":', b'"version":', b"null", b"1e400"])
+@target(
+    "checkpoint",
+    [
+        b'"agent":',
+        b'"at":',
+        b'"format":1',
+        b"null",
+        b"1e400",
+        b',"conversation":\n',
+        b"\n}\n",
+        b'"conversation_bytes":',
+    ],
+)
 def checkpoint(data: bytes) -> None:
+    """What is kept is read whole, or refused; its conversation is JSON."""
     try:
-        checkpoints.read(_file(data, "agent-1.json"))
+        kept = checkpoints.read(_file(data, "agent-1.json"))
+        said = checkpoints.conversation(kept)
+        require(said is None or msgspec.json.decode(said, type=msgspec.Raw), "no conversation", said)
     except checkpoints.Unreadable as error:
         require(str(error).isprintable(), "not a line", error)
 
