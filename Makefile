@@ -62,6 +62,9 @@ SEED =
 crash: $(VENV)/.ready ## kill proxies, control rooms and runners KILLS=50 times, and check what they promise (SEED=)
 	@PYTHONPATH=mock:tests $(BIN)/python -m benchmarks.crash --kills $(KILLS) $(SEED:%=--seed %) --json crash.json
 
+crash-figures: $(VENV)/.ready ## after make crash: write what it found into the manual
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.crash.figures crash.json docs
+
 RATE =
 REQUESTS =
 soak: $(VENV)/.ready ## an hour of load, faults and steering, in which nothing may be lost (MINUTES= RATE= REQUESTS= SEED=)
@@ -100,4 +103,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all fuzz bench performance crash soak screenshots clean
+.PHONY: help setup run check docs test test-all fuzz bench performance crash crash-figures soak screenshots clean

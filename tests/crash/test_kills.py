@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from benchmarks.crash.__main__ import broken, measure, schedule, table
+from benchmarks.crash.figures import text_of
 from benchmarks.crash.result import Kill, drafts_in, running_in
 from benchmarks.crash.runner import kill_batch, kill_run
 from benchmarks.crash.serving import serving_in
@@ -60,6 +62,18 @@ def test_what_is_broken() -> None:
         "proxy, draining: 40 drafts are left",
     ]
     assert table([kill, kill]).split()[-5:] == ["2", "1.50", "0", "40", "2"]
+
+
+def test_the_table_of_the_manual() -> None:
+    """It comes from the results, and counts what they have."""
+    kill = Kill("proxy", "draining", lost_s=0.25, torn_lines=1, drafts=2)
+    bad = Kill("batch", "starting", broken=["it hangs"])
+    text = text_of([{"seed": seed, "kills": [asdict(kill), asdict(bad)], "broken": ["x"]} for seed in (3, 4)])
+    assert text.startswith("4 kills (seeds 3 and 4), 2 broken promises:\n\n| killed |")
+    assert text.splitlines()[-2:] == [
+        "| batch's runner | starting | 2 |  |  | 0 | 2 |",
+        "| proxy | draining | 2 | 0.25 | 2 | 2 | 0 |",
+    ]
 
 
 async def test_what_is_left(tmp_path: Path) -> None:
