@@ -3,6 +3,9 @@
 A connection that is accepted and answered 503 tells its client what is wrong; one that the system can't open is closed
 silently (uvloop) or waits unanswered (asyncio), and so do requests to upstreams. So clients get three quarters of the
 files that the process may open, and no file whose number shows that nearly all are in use, for whatever.
+
+Where all are taken, connections without a request make room for new ones, as nginx has it for idle ones: so clients
+that only connect don't keep the others out.
 """
 
 from __future__ import annotations
@@ -10,6 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+from collections.abc import Iterable
+from enum import IntEnum
+from heapq import nsmallest
 from typing import Protocol
 
 _log = logging.getLogger(__name__)
@@ -19,6 +25,13 @@ WANTED = 65_536
 MOST_UNFINISHED = 4_096
 """Connections without a complete request, unless a setting says otherwise: what came of each is kept in memory."""
 LOG_EVERY_S = 60.0
+_AT_ONCE = 2
+"""Connections that leave for a new one at most: one if just the newest is too many, else more, until all are within the
+limits again."""
+SEARCH_EVERY_S = 0.25
+"""Least time between two searches for connections without a request, each of which looks at all that are open."""
+MOST_FOUND = 1_024
+"""Of which each search remembers no more."""
 _REFUSED_BY_ASYNCIO = "socket.accept() out of system resource"
 
 
@@ -44,8 +57,28 @@ def reserve(limit: int) -> int:
     return max(8, min(64, limit // 8))
 
 
-class Unfinished(Protocol):
-    """A connection without a complete request."""
+class Spare(IntEnum):
+    """Why a connection can be spared, the best reason first."""
+
+    ANSWERED = 0
+    """Its last answer was sent; only the client's end is awaited."""
+    UNUSED = 1
+    """It has begun no request, or not sent the head of one."""
+    KEPT = 2
+    """It is kept for the client's next request."""
+    SLOW = 3
+    """The body of its request comes slower than is allowed."""
+
+
+SPARED_AFTER_S = {Spare.ANSWERED: 1.0, Spare.UNUSED: 0.25, Spare.KEPT: 0.25, Spare.SLOW: 5.0}
+"""How long it must have been so: a client that means to send a request does that at once."""
+
+
+class Connection(Protocol):
+    """A client's connection."""
+
+    def spare(self) -> tuple[Spare, float] | None:
+        """Return why the connection can be spared, and since when by the event loop's clock; None: it can't be."""
 
     def give_up(self) -> None:
         """End it."""
@@ -61,25 +94,57 @@ class ConnectionLimit:
     def __init__(self, most: int = 0, most_unfinished: int = 0) -> None:
         self._most = most
         self._most_unfinished = most_unfinished
-        self._unfinished: dict[Unfinished, None] = {}
+        self._unfinished: dict[Connection, None] = {}
         """In the order in which their requests began."""
+        self._spare: list[Connection] = []
+        """Those to give up next, the last first."""
+        self._searched_at = -SEARCH_EVERY_S
         self._logged_at = -LOG_EVERY_S
 
-    def is_full(self, clients: int, transport: asyncio.BaseTransport) -> bool:
-        """Return whether the newest of so many `clients` is one too many.
+    def surplus(self, clients: int, transport: asyncio.BaseTransport) -> int:
+        """Return how many of so many `clients` should leave for the newest; 0: there is room for it.
 
         A new file gets the lowest free number, so the number shows how many are open at least.
         """
         limit = open_file_limit()
-        most = self._most or (limit and limit * 3 // 4)
-        return bool(most and clients > most) or (limit is not None and _number(transport) >= limit - reserve(limit))
+        most = self._most or (limit and limit * 3 // 4) or clients
+        over = clients - most
+        if limit is not None and _number(transport) >= limit - reserve(limit):
+            over = max(over, _AT_ONCE)  # the others' files are needed for requests upstream
+        return min(max(over, 0), _AT_ONCE)
 
-    def is_exhausted(self, transport: asyncio.BaseTransport) -> bool:
-        """Return whether there isn't even room for answering the newest."""
+    def is_exhausted(self, transport: asyncio.BaseTransport, *, made_room: bool) -> bool:
+        """Return whether there isn't even room for answering the newest. Room that was made is free from the event
+        loop's next turn on, so many that come at once may find none all the same."""
         limit = open_file_limit()
-        return limit is not None and _number(transport) >= limit - reserve(limit) // 2
+        return limit is not None and _number(transport) >= limit - reserve(limit) // (4 if made_room else 2)
 
-    def begin(self, connection: Unfinished) -> None:
+    def make_room(self, connections: Iterable[Connection], count: int, now: float) -> bool:
+        """Give up so many connections, those that can best be spared at `now`, in seconds. Return False where none can
+        be."""
+        taken = 0
+        while taken < count and (self._take_spare(now) or (self._search(connections, now) and self._take_spare(now))):
+            taken += 1
+        return taken > 0
+
+    def _search(self, connections: Iterable[Connection], now: float) -> bool:
+        if now - self._searched_at < SEARCH_EVERY_S:
+            return False
+        self._searched_at = now
+        found = ((since, each) for each in connections if (since := _spare_since(each, now)) is not None)
+        best = nsmallest(MOST_FOUND, found, key=lambda pair: pair[0])
+        self._spare = [each for _, each in reversed(best)]
+        return True
+
+    def _take_spare(self, now: float) -> bool:
+        while self._spare:
+            connection = self._spare.pop()
+            if _spare_since(connection, now) is not None:
+                connection.give_up()
+                return True
+        return False
+
+    def begin(self, connection: Connection) -> None:
         """Count a connection that begins a request. Where that is one too many, the one that waits longest is given up:
         those of honest clients finish soon."""
         waiting = self._unfinished
@@ -89,7 +154,7 @@ class ConnectionLimit:
             del waiting[oldest]
             oldest.give_up()
 
-    def end(self, connection: Unfinished) -> None:
+    def end(self, connection: Connection) -> None:
         """Count a connection no longer, because its request is complete or given up."""
         self._unfinished.pop(connection, None)
 
@@ -100,16 +165,22 @@ class ConnectionLimit:
         return min(MOST_UNFINISHED, most)
 
     def log_full(self, clients: int, now: float) -> None:
-        """Log that connections are refused at `now`, in seconds."""
+        """Log that not all connections can be kept at `now`, in seconds."""
         if now - self._logged_at < LOG_EVERY_S:
             return
         self._logged_at = now
         _log.warning(
-            "%d client connections are open, as many as max_connections or the limit of open files (%s) allows; new"
-            " ones are answered 503. Raise the latter with `ulimit -n`",
+            "%d client connections are open, as many as max_connections or the limit of open files (%s) allows; idle"
+            " ones are closed for new ones, which are answered 503 where none is idle. Raise the latter with"
+            " `ulimit -n`",
             clients,
             open_file_limit(),
         )
+
+
+def _spare_since(connection: Connection, now: float) -> tuple[Spare, float] | None:
+    found = connection.spare()
+    return found if found is not None and now - found[1] >= SPARED_AFTER_S[found[0]] else None
 
 
 def _number(transport: asyncio.BaseTransport) -> int:

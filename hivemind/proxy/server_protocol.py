@@ -31,7 +31,7 @@ from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
 from hivemind.proxy.cycle import EXTENSION, Cycle, DisconnectNotifier, status_line
-from hivemind.proxy.file_limit import ConnectionLimit
+from hivemind.proxy.file_limit import ConnectionLimit, Spare
 from hivemind.proxy.known_head import KnownHead
 from hivemind.upstream.deadline import Deadline
 from hivemind.upstream.outbox import Outbox, OutboxTransport
@@ -102,7 +102,7 @@ class ClientProtocol(asyncio.Protocol):
         self.loop = _loop or asyncio.get_running_loop()
         self.timeout_keep_alive = config.timeout_keep_alive
         self.server_state = server_state
-        self.connections = cast(set[asyncio.Protocol], server_state.connections)
+        self.connections = cast(set[ClientProtocol], server_state.connections)
         self.tasks = server_state.tasks
         self.parser: httptools.HttpRequestParser | None = _parser(self)
         self.transport: asyncio.Transport
@@ -166,11 +166,11 @@ class ClientProtocol(asyncio.Protocol):
             "root_path": "",
             "extensions": {EXTENSION: self.disconnect},
         }
-        if self._limit.is_full(len(self.connections), transport):
-            self._reject_connection(transport)
-        else:
-            self._limit.begin(self)
-            self._time(_IDLE, self.timeout_keep_alive)
+        surplus = self._limit.surplus(len(self.connections), transport)
+        if surplus and not self._finds_room(transport, surplus):
+            return
+        self._limit.begin(self)
+        self._time(_IDLE, self.timeout_keep_alive)
 
     def data_received(self, data: bytes) -> None:
         if self._state == _HELD:
@@ -215,13 +215,33 @@ class ClientProtocol(asyncio.Protocol):
         self.flow.resume_writing()
         self._write_deadline.stop()
 
+    def spare(self) -> tuple[Spare, float] | None:
+        timed, at = self._timed, self._deadline.at
+        if self.transport.is_closing() and timed != _DISCARD:
+            return None
+        if timed == _IDLE:
+            return Spare.UNUSED if self.cycle is None else Spare.KEPT, at - self.timeout_keep_alive
+        if timed == _HEAD and self._serving is None:
+            return Spare.UNUSED, at - HEAD_S
+        if timed == _DISCARD:
+            return Spare.ANSWERED, at - LINGER_S
+        if timed in (_BODY, _HELD) and not self.flow.read_paused:
+            began = at - BODY_WINDOW_S
+            if timed == _HELD or self._received - self._received_before < MIN_BODY_RATE * (self.loop.time() - began):
+                return Spare.SLOW, began
+        return None
+
     def give_up(self) -> None:
-        """End the connection, because too many are without a complete request, and none for as long."""
-        if self._state == _IDLE:
-            self.transport.close()
-        else:
+        """End the connection, because there are too many, and this one has been without a complete request the
+        longest. Its file is free at once."""
+        if self._state == _DISCARD:
+            self.transport.abort()
+            return
+        if self._state != _IDLE:
             text = "too many connections are without a complete request, and this one's came the slowest"
             self._refuse(RequestRefused(408, text, "request_timeout"))
+        if self._serving is None:
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._limit.end(self)
@@ -509,13 +529,19 @@ class ClientProtocol(asyncio.Protocol):
             self._refusal = answer
             self._left = 0
 
-    def _reject_connection(self, transport: asyncio.Transport) -> None:
-        self._limit.log_full(len(self.connections), self.loop.time())
-        if self._limit.is_exhausted(transport):
+    def _finds_room(self, transport: asyncio.Transport, surplus: int) -> bool:
+        """Return whether other connections make room for this one; where none does, refuse this one."""
+        now = self.loop.time()
+        self._limit.log_full(len(self.connections), now)
+        made_room = self._limit.make_room(self.connections, surplus, now)
+        if self._limit.is_exhausted(transport, made_room=made_room):
             transport.abort()
-            return
+            return False
+        if made_room:
+            return True
         text = "too many connections are open; as many as max_connections, or the limit of open files, allows"
         self._refuse(RequestRefused(503, text, "too_many_connections", retry_after_s=5.0))
+        return False
 
     def _write_last(self, answer: bytes) -> None:
         self.transport.write(answer)

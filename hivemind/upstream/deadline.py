@@ -26,6 +26,11 @@ class Deadline:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
 
+    @property
+    def at(self) -> float:
+        """When it expires, by the event loop's clock; infinite: never."""
+        return self._at
+
     def start(self, seconds: float | None) -> None:
         """Expire this long from now instead of the earlier time; None: never."""
         if seconds is None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import os
 import re
 import resource
@@ -20,25 +21,38 @@ from proxy.wire import ANSWER, PLAIN_BODY
 from hivemind.proxy import file_limit
 from hivemind.proxy.file_limit import (
     MOST_UNFINISHED,
+    SPARED_AFTER_S,
     WANTED,
     AcceptFilter,
     ConnectionLimit,
+    Spare,
     open_file_limit,
     raise_limit,
     reserve,
 )
 
 FILES = 64
-PROGRAM = f"""
+PROGRAM = """
 import asyncio, resource, sys
 from pathlib import Path
 from hivemind.host import server
+from hivemind.proxy import file_limit
 from hivemind.settings import Settings
 
-resource.setrlimit(resource.RLIMIT_NOFILE, ({FILES} // 2, {FILES}))
+files = int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_NOFILE, (files // 2, files))
+for spare in file_limit.SPARED_AFTER_S:
+    file_limit.SPARED_AFTER_S[spare] *= float(sys.argv[4])
 settings = Settings(upstream=("lab=http://127.0.0.1:9",), port=0, state_dir=Path(sys.argv[2]))
 (server.run_loop if sys.argv[1] == "uvloop" else asyncio.run)(server.run(settings))
 """
+HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+IDLE_CLIENTS = {
+    "connected": b"",
+    "half a head": b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\n",
+    "served": request("/_health", b"", method="GET"),
+    "half a body": request("/v1/messages", PLAIN_BODY)[:-1],
+}
 
 
 @pytest.fixture
@@ -50,11 +64,14 @@ def _limit() -> Iterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def program(loop: str, folder: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
-    """The proxy as a program that may open few files, and its port."""
+async def program(
+    loop: str, folder: Path, files: int = FILES, patience: float = 1
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
+    """The proxy as a program that may open few files, and its port. It spares connections later by the factor
+    `patience`."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", PROGRAM, loop, str(folder)), stdout=pipe, stderr=pipe
+        *(sys.executable, "-c", PROGRAM, loop, str(folder), str(files), str(patience)), stdout=pipe, stderr=pipe
     )
     assert process.stdout is not None
     try:
@@ -90,7 +107,7 @@ async def _ask(port: int, refusal: asyncio.Event) -> tuple[int, bytes]:
 async def test_more_clients_than_files(loop: str, tmp_path: Path) -> None:
     """Many are served, the surplus is told so, one line of the log says it, and once they are gone all is as before."""
     clients = FILES + 10
-    async with program(loop, tmp_path) as (process, port):
+    async with program(loop, tmp_path, patience=1e9) as (process, port):
         refusal = asyncio.Event()
         answers = await asyncio.gather(*(_ask(port, refusal) for _ in range(clients)))
         statuses = [status for status, _ in answers]
@@ -112,18 +129,103 @@ async def test_more_clients_than_files(loop: str, tmp_path: Path) -> None:
 async def test_one_connection_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told so, or closed where not even that is possible."""
     async with between([ANSWER]) as (proxy, _):
-        monkeypatch.setattr(ConnectionLimit, "is_full", lambda *_: True)
+        monkeypatch.setattr(ConnectionLimit, "surplus", lambda *_: 1)
         async with raw(proxy.port) as direct:
             status, headers = await direct.head()
             assert (status, b"open files" in await direct.body(headers)) == (503, True)
             assert await direct.rest() == b""
-        monkeypatch.setattr(ConnectionLimit, "is_exhausted", lambda *_: True)
+        monkeypatch.setattr(ConnectionLimit, "is_exhausted", lambda *_, **__: True)
         async with raw(proxy.port) as direct:
             assert await direct.rest() == b""
 
 
-async def test_most_connections() -> None:
+@pytest.mark.e2e
+@pytest.mark.parametrize("sent", IDLE_CLIENTS.values(), ids=IDLE_CLIENTS)
+@pytest.mark.skipif(HARD_LIMIT < 6_000, reason="this system allows fewer than 6,000 open files")
+@pytest.mark.usefixtures("_limit")
+async def test_five_thousand_idle_connections(sent: bytes, tmp_path: Path) -> None:
+    """Where 1,024 files may be open, each client that sends a request is answered all the same."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (HARD_LIMIT, HARD_LIMIT))
+    async with (
+        program("uvloop", tmp_path, files=1_024, patience=0.2) as (process, port),
+        contextlib.AsyncExitStack() as stack,
+    ):
+
+        async def idle() -> None:
+            with contextlib.suppress(ConnectionError):
+                direct = await stack.enter_async_context(raw(port))
+                await direct.send(sent)
+
+        for _ in range(50):
+            await asyncio.gather(*(idle() for _ in range(100)))
+        await asyncio.sleep(max(SPARED_AFTER_S.values()) * 0.2)
+        served = asyncio.Event()
+        served.set()
+        answers = await asyncio.gather(*(_ask(port, served) for _ in range(100)))
+        assert [status for status, _ in answers] == [200] * 100
+        process.terminate()
+        _, errors = await process.communicate()
+        assert len([line for line in errors.decode().splitlines() if "client connections are open" in line]) == 1
+        assert "Traceback" not in errors.decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("connected", b""),
+        ("half a head", b"HTTP/1.1 408 "),
+        ("served", b"HTTP/1.1 200 "),
+        ("half a body", b"HTTP/1.1 408 "),
+    ],
+)
+async def test_idle_connections_make_room(kind: str, told: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a client has sent that is no request, the oldest such connection ends, and the new client is served."""
+    monkeypatch.setattr(file_limit, "SPARED_AFTER_S", dict.fromkeys(Spare, 0.0))
+    monkeypatch.setattr(file_limit, "SEARCH_EVERY_S", 0.0)
+    async with contextlib.AsyncExitStack() as stack:
+        proxy, upstream = await stack.enter_async_context(between([Hang()], max_connections=3))
+        served = await stack.enter_async_context(raw(proxy.port))
+        await served.send(request("/v1/messages", PLAIN_BODY))
+        await upstream.until(lambda: bool(upstream.requests))
+        idle = []
+        for _ in range(2):
+            idle.append(await stack.enter_async_context(raw(proxy.port)))
+            await idle[-1].send(IDLE_CLIENTS[kind])
+            await asyncio.sleep(0.01)
+        async with raw(proxy.port) as new:
+            await new.send(IDLE_CLIENTS["served"])
+            assert (await new.head())[0] == 200
+        assert (await idle[0].rest()).startswith(told)
+        for direct in (served, idle[1]) if kind != "served" else (served,):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(direct.reader.read(1), 0.02)
+
+
+def test_which_connection_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one with the best reason, of these the oldest; none of which the client may still be about to send."""
+    monkeypatch.setattr(file_limit, "open_file_limit", lambda: 400)
+    limit = ConnectionLimit()
+    kept, unused, newer, slow, needed = (
+        End(Spare.KEPT, 1.0),
+        End(Spare.UNUSED, 3.0),
+        End(Spare.UNUSED, 4.0),
+        End(Spare.SLOW, 0.0),
+        End(),
+    )
+    recent = End(Spare.UNUSED, 9.9)
+    everything = [needed, slow, kept, newer, recent, unused]
+    order = []
+    while limit.make_room(everything, 1, 10.0):
+        order.append(next(each for each in everything if each.given_up))
+        everything.remove(order[-1])
+    assert order == [unused, newer, kept, slow]
+    assert not limit.make_room([recent], 2, 10.2)  # it was searched a moment ago
+    assert limit.make_room([recent], 2, 10.3)
+
+
+async def test_most_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more than the setting allows gets a 503; once another is gone, the next is served."""
+    monkeypatch.setattr(file_limit, "SPARED_AFTER_S", dict.fromkeys(Spare, math.inf))
     async with between([ANSWER], max_connections=2) as (proxy, _), raw(proxy.port) as one:
         async with raw(proxy.port) as two:
             for direct in (one, two):
@@ -181,9 +283,14 @@ def test_how_many_may_be_without_a_complete_request(monkeypatch: pytest.MonkeyPa
 
 
 class End:
-    """A connection without a complete request."""
+    """A connection."""
 
-    given_up = False
+    def __init__(self, spare: Spare | None = None, since: float = 0.0) -> None:
+        self.given_up = False
+        self._spare = None if spare is None else (spare, since)
+
+    def spare(self) -> tuple[Spare, float] | None:
+        return self._spare
 
     def give_up(self) -> None:
         self.given_up = True
