@@ -302,3 +302,14 @@ def test_waiting_is_counted_from_joining_the_queue() -> None:
     hands.wait(3.0)
     hands.succeed(holder)
     assert [event.waited_s for event in hands.seen(Granted)] == [0.0, 3.0]
+
+
+def test_nothing_is_kept_of_what_waited() -> None:
+    """An agent that has used many models, in several classes, keeps no list of waiting tickets for each of them."""
+    hands, holder = busy()
+    for number in range(20):
+        hands.arrive("agent", family=f"model-{number}", priority=Priority(number % 4))
+    (lane,) = hands.scheduler.lanes.values()
+    assert len(lane.queue._shares["agent"].backlogs) == 20
+    assert len(serve(hands, holder, 20)) == 20
+    assert not lane.queue._shares["agent"].backlogs

@@ -95,7 +95,10 @@ class LaneQueue:
         share = self._shares[ticket.agent.name]
         share.waiting -= 1
         share.tallies[priority].waiting -= 1
-        share.backlogs[place].leave()
+        backlog = share.backlogs[place]
+        backlog.leave()
+        if not backlog.waiting:
+            del share.backlogs[place]  # or each agent would keep one for every model that it ever used
         if not band.waiting:
             band.clear()
 
