@@ -50,6 +50,11 @@ def failure_status(failure: Failure) -> int:
     return failure.status if failure.status is not None else 502
 
 
+def failure_text(failure: Failure) -> str:
+    """Return our own words for an answer that says nothing itself, such as a page."""
+    return f"HiveMind: the upstream answered {failure.message}"
+
+
 def _is_done(steps: Steps | None) -> bool:
     """Return whether work is done, or is by its first step, which takes about a millisecond at most."""
     return steps is None or next(steps, _DONE) is _DONE
@@ -132,12 +137,12 @@ class Dialect(ABC):
         with 200, keeping the provider's error object if there is one."""
         error = error_object(body)
         if error is None:
-            return self.stream_error(failure_status(failure), failure.kind.value, failure.message)
+            return self.stream_error(failure_status(failure), failure.kind.value, failure_text(failure))
         return self.upstream_error(failure, error)
 
     def upstream_error(self, failure: Failure, error: ErrorObject) -> bytes:
         """Return a provider's error object as an event of a stream; one of our own where its form is unknown."""
-        return self.stream_error(failure_status(failure), failure.kind.value, failure.message)
+        return self.stream_error(failure_status(failure), failure.kind.value, failure_text(failure))
 
     @abstractmethod
     def keepalive(self, client: str) -> bytes:

@@ -6,7 +6,7 @@ import re
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
-from hivemind.providers.dialect import Dialect, encode, failure_status
+from hivemind.providers.dialect import Dialect, encode, failure_status, failure_text
 from hivemind.providers.errors import classify_event, read_error
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
@@ -89,7 +89,7 @@ class Ollama(Dialect):
 
     def failure_event(self, failure: Failure, body: bytes) -> bytes:
         message = read_error(body).message
-        return self.stream_error(failure_status(failure), failure.kind.value, message or failure.message)
+        return self.stream_error(failure_status(failure), failure.kind.value, message or failure_text(failure))
 
     def keepalive(self, client: str) -> bytes:
         """Return a space before the next object. Ollama's Python client fails to parse an empty line."""

@@ -9,7 +9,7 @@ import re
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
-from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status
+from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status, failure_text
 from hivemind.providers.errors import ErrorObject, classify_event, error_object
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
@@ -246,7 +246,7 @@ class OpenAIResponses(OpenAI):
 
     def failure_event(self, failure: Failure, body: bytes) -> bytes:
         status = failure_status(failure)
-        error = error_object(body) or _error(status, failure.kind.value, failure.message)
+        error = error_object(body) or _error(status, failure.kind.value, failure_text(failure))
         if failure.retryable and error.get("code") != "rate_limit_exceeded":
             error["code"] = "server_error"
         elif not isinstance(error.get("code"), str):

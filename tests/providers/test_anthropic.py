@@ -243,7 +243,8 @@ def test_failure_event() -> None:
     told = WIRE.failure_event(Failure(FailureKind.CLIENT_ERROR, False, 400), final)
     assert json.loads(told.split(b"data: ")[1])["error"] == {"type": "invalid_request_error", "message": "too long"}
     told = WIRE.failure_event(Failure(FailureKind.SERVER_ERROR, True, 502, message="502"), b"<html>")
-    assert json.loads(told.split(b"data: ")[1])["error"] == {"type": "overloaded_error", "message": "502"}
+    error = json.loads(told.split(b"data: ")[1])["error"]
+    assert error == {"type": "overloaded_error", "message": "HiveMind: the upstream answered 502"}
 
 
 def test_keepalive_is_no_event_of_ours() -> None:

@@ -110,7 +110,7 @@ def test_failure_event_keeps_the_text() -> None:
     """What Ollama said goes on."""
     failure = Failure(FailureKind.OVERLOADED, True, 503, message="503")
     assert WIRE.failure_event(failure, b'{"error": "server busy"}') == b'{"error":"server busy"}\n'
-    assert WIRE.failure_event(failure, b"<html>") == b'{"error":"503"}\n'
+    assert WIRE.failure_event(failure, b"<html>") == b'{"error":"HiveMind: the upstream answered 503"}\n'
 
 
 def test_keepalive_is_never_a_line() -> None:

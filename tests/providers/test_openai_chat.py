@@ -198,9 +198,10 @@ def test_failure_event_keeps_the_providers_object(body: bytes) -> None:
 
 def test_failure_event_without_an_object() -> None:
     """Where there is none, one is made."""
-    data = WIRE.failure_event(Failure(FailureKind.SERVER_ERROR, True, None, message="reset"), b"<html>")
+    data = WIRE.failure_event(Failure(FailureKind.SERVER_ERROR, True, 502, message="502"), b"<html>")
     error = json.loads(data.removeprefix(b"data: "))["error"]
-    assert (error["message"], error["code"], error["type"]) == ("reset", "server_error", "server_error")
+    assert error["message"] == "HiveMind: the upstream answered 502"
+    assert (error["code"], error["type"]) == ("server_error", "server_error")
 
 
 def test_keepalive() -> None:

@@ -87,6 +87,6 @@ def test_errors_of_our_own() -> None:
     assert dict(headers)[b"x-should-retry"] == b"false"
     assert json.loads(body)["error"]["code"] == "unknown_route"
     assert WIRE.stream_error(502, "upstream_unreachable", "m").startswith(b'data: {"error":')
-    event = WIRE.failure_event(Failure(FailureKind.CONNECT, True, message="refused"), b"")
-    assert json.loads(event.removeprefix(b"data: "))["error"]["message"] == "refused"
+    event = WIRE.failure_event(Failure(FailureKind.SERVER_ERROR, True, 503, message="503"), b"")
+    assert json.loads(event.removeprefix(b"data: "))["error"]["message"] == "HiveMind: the upstream answered 503"
     assert WIRE.keepalive("") == b"\n"
