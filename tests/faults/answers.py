@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from faults.formats import Api
+from faults.formats import Api, Malformed
 from faults.upstream import good_answer
 from proxy.kit import Close, Play, playing
 from proxy.wire import END, JSON, chunk, head
@@ -48,16 +48,24 @@ class Answer:
         """What should become of it."""
         return self.stream if stream else self.whole
 
-    def upstream(self, api: Api, stream: bool, *, lasting: bool) -> Callable[[Scripted], Handler]:
-        """Gives this answer, once or each time; after it, good ones."""
+    def upstream(self, api: Api, stream: bool, *first: Play, lasting: bool) -> Callable[[Scripted], Handler]:
+        """Gives `first`, then this answer, once or each time; after it, good ones."""
         bad = self.make(api, stream)
-        return playing(bad) if lasting else playing(bad, good_answer(api, stream))
+        return playing(*first, bad) if lasting else playing(*first, bad, good_answer(api, stream))
 
     def passed_on(self, api: Api, stream: bool) -> tuple[int, bytes]:
         """Status and body, as the upstream sent them."""
         wire = b"".join(step for step in self.make(api, stream) if isinstance(step, bytes))
         first, _, body = wire.partition(b"\r\n\r\n")
         return int(first.split(b" ")[1]), body
+
+    def is_error(self, api: Api, stream: bool) -> bool:
+        """Whether it is an error in the provider's format."""
+        try:
+            api.whole_error(self.passed_on(api, stream)[1])
+        except Malformed:
+            return False
+        return True
 
 
 def _http(status: int, body: bytes, *headers: str) -> Play:
@@ -114,7 +122,7 @@ def _zipped(damage: Callable[[bytes], bytes], *, cut: bool) -> Callable[[Api, bo
 
 
 def _own_error(api: Api, stream: bool) -> Play:
-    return _http(200, api.error_body(503, "overloaded"), JSON)
+    return _http(200, api.error_body(503, "no"), JSON)
 
 
 _FINAL, _TEMPORARY, _UNFIT, _GOOD = Kind.FINAL, Kind.TEMPORARY, Kind.UNFIT, Kind.GOOD

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
 from faults.answers import ANSWERS, Answer, Kind
@@ -14,6 +15,7 @@ from faults.mocked import MOCKED, Mocked, good_body
 from faults.upstream import SILENT_S, Broken, Ending, Phase, good_answer
 from ports import unused_port
 from proxy.kit import Pairs, Raw, playing, proxying, raw, request
+from proxy.wire import http
 from upstream.scripted import serving
 
 from hivemind_mock.provider.faults import REFUSALS, STREAM_FAULTS
@@ -21,11 +23,12 @@ from hivemind_mock.provider.faults import Fault as MockFault
 
 ATTEMPTS = 3
 """As many as the proxy makes here."""
-MOCK_MESSAGES = (
+PROVIDERS_WORDS = (
     "Overloaded",
     "Bad gateway",
     "Number of requests is too high right now.",
     "You have reached your specified usage limits.",
+    "no",
 )
 """What the provider's own errors say."""
 LISTENS_AFTER_S = 0.5
@@ -49,10 +52,21 @@ class Outcome:
 
 WHOLE = Outcome("answered")
 CUT = Outcome("cut")
+LAST_EVENT = Outcome("last event")
 ERROR_EVENT = Outcome("error event")
 PROVIDERS_EVENT = Outcome("provider's event")
 RETRIED = Outcome("retried", 2)
 PASSED_ON = Outcome("passed on")
+
+
+class Mode(Enum):
+    """What is special about a request."""
+
+    USUAL = ""
+    BEGUN = "begun"
+    """Its stream was begun with keepalives, because it waited after a first attempt that failed."""
+    STORED = "stored"
+    """It continues state on the server, so it may not be sent twice."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +77,18 @@ class Cell:
     stream: bool
     fault: Fault
     lasting: bool
+    mode: Mode = Mode.USUAL
 
     def __str__(self) -> str:
         form = "stream" if self.stream else "whole"
         last = "each time" if self.lasting else "once"
-        return f"{self.api.name} {form}: {self.fault.name}, {last}"
+        return f"{self.api.name} {form} {self.mode.value}: {self.fault.name}, {last}"
+
+    @property
+    def request(self) -> bytes:
+        """The request's body."""
+        body = self.api.request(self.stream)
+        return body.replace(b"{", b'{"store": true, ', 1) if self.mode is Mode.STORED else body
 
     @property
     def ending(self) -> Ending | None:
@@ -76,7 +97,34 @@ class Cell:
 
 
 def expected(cell: Cell) -> Outcome:
-    """What should come of a cell.
+    """What should come of a cell."""
+    usual = _usual(cell)
+    if cell.mode is Mode.STORED and cell.ending is not Ending.REFUSED:
+        return _usual(replace(cell, lasting=True)) if usual.attempts == 1 else _once(cell)
+    if cell.mode is not Mode.BEGUN:
+        return usual
+    # A kept connection that ends at once is replaced without a word, once.
+    stale = not cell.lasting and cell.fault in (
+        Broken(Ending.CLOSED, Phase.REQUEST),
+        Broken(Ending.RESET, Phase.REQUEST),
+    )
+    attempts = usual.attempts + (not stale)
+    if usual in (WHOLE, RETRIED):
+        return Outcome(RETRIED.seen, attempts)
+    fault = cell.fault
+    if isinstance(fault, Answer) and fault.is_error(cell.api, cell.stream):
+        return Outcome(PROVIDERS_EVENT.seen, attempts)
+    ends = usual.seen == PASSED_ON.seen or usual.seen.isdigit()
+    return Outcome(LAST_EVENT.seen if ends else usual.seen, attempts)
+
+
+def _once(cell: Cell) -> Outcome:
+    """What comes of a fault that would be retried, at the first attempt."""
+    return Outcome(_usual(replace(cell, lasting=True)).seen)
+
+
+def _usual(cell: Cell) -> Outcome:
+    """What should come of a request with nothing special about it.
 
     While nothing of an answer was passed on, a failure is retried unseen; one that lasts ends in an error of the
     provider's shape. Afterwards it ends in an error event of the provider's, unless that would come inside an event.
@@ -141,7 +189,23 @@ def cells() -> Iterator[Cell]:
             faults += [Broken(ending, phase) for ending in Ending for phase in ending.phases(stream)]
             for fault in faults:
                 for lasting in (False, True):
-                    yield Cell(api, stream, fault, lasting)
+                    for mode in Mode:
+                        cell = Cell(api, stream, fault, lasting, mode)
+                        if _is_possible(cell):
+                            yield cell
+
+
+def _is_possible(cell: Cell) -> bool:
+    if cell.mode is Mode.USUAL:
+        return True
+    fault = cell.fault
+    connecting = isinstance(fault, Broken) and fault.phase is Phase.CONNECT
+    if isinstance(fault, Mocked) or (cell.lasting and cell.ending is Ending.SILENT):
+        return False  # as a fault of the raw upstream; takes long
+    if cell.mode is Mode.BEGUN:
+        return cell.stream and not connecting
+    # Whether a connection that was closed at once has taken the request, is a matter of chance.
+    return cell.api.name == "openai_responses" and (not connecting or cell.ending is Ending.REFUSED)
 
 
 # --- Observing ------------------------------------------------------------------------------------------------------
@@ -153,7 +217,7 @@ async def observed(cell: Cell) -> Outcome:
     async with upstream_of(cell) as url, proxying(f"lab={url}", **settings_of(cell)) as proxy:
         async with raw(proxy.port) as agent:
             api, stream = cell.api, cell.stream
-            asked = request(api.path(stream), api.request(stream))
+            asked = request(api.path(stream), cell.request)
             await agent.send(asked)
             if cell.ending is Ending.REFUSED and not cell.lasting:
                 await proxy.until(lambda world: world.totals.retries > 0)
@@ -165,7 +229,7 @@ async def observed(cell: Cell) -> Outcome:
         assert world.totals.requests == 1
         attempts = world.totals.retries + 1
         assert [lane.state.active for lane in world.lanes] == [0]
-        return Outcome(RETRIED.seen if (seen, attempts) == (WHOLE.seen, RETRIED.attempts) else seen, attempts)
+        return Outcome(RETRIED.seen if seen == WHOLE.seen and attempts > 1 else seen, attempts)
 
 
 @contextlib.asynccontextmanager
@@ -177,7 +241,9 @@ async def upstream_of(cell: Cell) -> AsyncIterator[str]:
         async with cell.fault.serving(lasting=cell.lasting) as url:
             yield url
     else:
-        async with serving(cell.fault.upstream(cell.api, cell.stream, lasting=cell.lasting)) as upstream:
+        first = [[http(503, cell.api.error_body(503, "no"))]] if cell.mode is Mode.BEGUN else []
+        made = cell.fault.upstream(cell.api, cell.stream, *first, lasting=cell.lasting)
+        async with serving(made) as upstream:
             yield upstream.url
 
 
@@ -190,6 +256,9 @@ async def _good(cell: Cell) -> bytes:
 
 def settings_of(cell: Cell) -> dict[str, Any]:
     found: dict[str, Any] = {"retry": {"max_attempts": ATTEMPTS}}
+    if cell.mode is Mode.BEGUN:
+        found = {"retry": {"max_attempts": ATTEMPTS + 1, "base_s": 0.05, "max_s": 0.05}}
+        found |= {"keepalive_after_s": 0.001, "keepalive_every_s": 60}
     if cell.ending is Ending.SILENT:
         found |= TIMEOUTS
     elif cell.ending is Ending.REFUSED and not cell.lasting:
@@ -231,21 +300,26 @@ async def _body(agent: Raw, status: int, headers: Pairs) -> tuple[bytes, bool]:
 
 def _named(cell: Cell, good: bytes, status: int, headers: Pairs, body: bytes, *, whole: bool) -> str:
     api, fault = cell.api, cell.fault
+    if cell.mode is Mode.BEGUN:
+        if not body.startswith(api.keepalive):
+            raise Malformed(f"no keepalive: {body!r}")
+        body = body.removeprefix(api.keepalive)
     if (status, body, whole) == (200, good, True):
         return WHOLE.seen
-    if isinstance(fault, Answer) and whole and (status, body) == fault.passed_on(api, cell.stream):
+    begun = cell.mode is Mode.BEGUN
+    if isinstance(fault, Answer) and whole and not begun and (status, body) == fault.passed_on(api, cell.stream):
         return PASSED_ON.seen
     if status >= 400:
         if isinstance(fault, Mocked) and fault.edge:
             return PASSED_ON.seen
         error = api.whole_error(body)
-        if isinstance(fault, Mocked) and error.message in MOCK_MESSAGES:
+        if isinstance(fault, Mocked) and error.message in PROVIDERS_WORDS:
             return PASSED_ON.seen
         _check_own(error, status)
         if dict(headers)[b"content-type"] != b"application/json" or not whole:
             raise Malformed("an error in a form of its own")
         return str(status)
-    if not cell.stream or isinstance(fault, Answer):
+    if not cell.stream or (isinstance(fault, Answer) and cell.mode is not Mode.BEGUN):
         raise Malformed(f"half an answer, or another: {body!r}")
     return _stream_named(cell, good, body, whole=whole)
 
@@ -255,8 +329,10 @@ def _stream_named(cell: Cell, good: bytes, body: bytes, *, whole: bool) -> str:
     api, fault = cell.api, cell.fault
     same = next((at for at, (one, other) in enumerate(zip(body, good, strict=False)) if one != other), len(body))
     if isinstance(fault, Broken):
-        events = fault.sent(api, True)
+        events = [] if fault.phase in _UNSEEN and fault.ending is not Ending.ERROR else fault.sent(api, True)
         sent = b"".join(events[:-1] if fault.ending is Ending.ERROR else events)
+    elif isinstance(fault, Answer):
+        sent = b""
     else:
         sent = body[: good.rfind(api.separator, 0, same) + len(api.separator)] if api.separator in good[:same] else b""
     rest = body.removeprefix(sent)
@@ -269,9 +345,11 @@ def _stream_named(cell: Cell, good: bytes, body: bytes, *, whole: bool) -> str:
     error = api.error_event(rest)
     if error is None:
         raise Malformed(f"more than was sent: {rest!r}")
-    if error.message in MOCK_MESSAGES:
+    if error.message in PROVIDERS_WORDS:
         return PROVIDERS_EVENT.seen
     _check_own(error, None)
+    if whole and cell.mode is Mode.BEGUN and not sent:
+        return LAST_EVENT.seen
     if whole:
         raise Malformed(f"half a stream, ended as if it were whole: {body!r}")
     return ERROR_EVENT.seen

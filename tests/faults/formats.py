@@ -49,6 +49,8 @@ class Api:
     """The body of an error with that status and message."""
     read_error: Callable[[Object], ErrorShape]
     """Reads such a body strictly. Raises: Malformed, KeyError."""
+    keepalive: bytes
+    """What may come again and again before a stream's first event, since the provider's clients skip it."""
 
     @cached_property
     def wire(self) -> Format:
@@ -285,6 +287,7 @@ APIS = {
             {},
             _anthropic_error,
             _read_anthropic,
+            b'event: ping\ndata: {"type": "ping"}\n\n',
         ),
         Api(
             "openai_chat",
@@ -294,6 +297,7 @@ APIS = {
             {},
             _openai_error,
             _read_openai,
+            b"\n",
         ),
         Api(
             "openai_responses",
@@ -303,6 +307,7 @@ APIS = {
             {},
             _openai_error,
             _read_openai,
+            b"\n",
         ),
         Api(
             "google",
@@ -312,6 +317,7 @@ APIS = {
             {},
             _google_error,
             _read_google,
+            b"\n",
         ),
         Api(
             "ollama",
@@ -321,6 +327,7 @@ APIS = {
             {"stream": False},
             _ollama_error,
             _read_ollama,
+            b" ",
         ),
     )
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from faults.answers import ANSWERS
-from faults.cells import ATTEMPTS, Cell, Fault, Outcome
+from faults.cells import ATTEMPTS, Cell, Fault, Mode, Outcome
 from faults.formats import APIS
 from faults.mocked import MOCKED
 from faults.upstream import Broken, Ending, Phase
@@ -35,40 +35,50 @@ _STREAMS = """\
 A stream is passed on from its first content. An error event can't follow inside another event, nor in a stream that is
 compressed for the agent: such a stream is cut.
 """
-
-
 _OTHERS = """\
 Errors are in the provider's format where nothing else is said. Pages are HTML, from what stands before the provider,
 such as Cloudflare (520 to 530).
+"""
+_BEGUN = """\
+A stream that waits long, here after a first attempt that failed, is begun with keepalives, which the provider's clients
+skip. From then on an error can only be an event. A "last event" is one of HiveMind's, after which the body is ended: no
+content has come that could be taken for a whole answer.
+"""
+_STORED = """\
+A request that continues state on the server (here `store: true` of the Responses API) is only sent again where it
+certainly never arrived. Answers other than those asked for are passed on at once, or are a 502 if they can't be.
 """
 
 
 def page(found: Mapping[Cell, Outcome]) -> str:
     """The page for these outcomes."""
-    parts = [_HEAD, "## Streams\n", _STREAMS, *_endings(found, stream=True)]
-    parts += ["## Whole answers\n", *_endings(found, stream=False)]
-    parts += ["## Other answers\n", _OTHERS, *_together(found, "upstream's answers", ANSWERS)]
-    parts += ["## Faults of the mock provider\n", *_together(found, "faults", MOCKED)]
-    return "\n".join(parts)
+    usual, begun, stored = (
+        Folded({cell: outcome for cell, outcome in found.items() if cell.mode is mode}) for mode in Mode
+    )
+    parts = [_HEAD, "## Streams\n", _STREAMS, *_endings(usual, stream=True)]
+    parts += ["## Whole answers\n", *_endings(usual, stream=False)]
+    parts += ["## Other answers\n", _OTHERS, *_together(usual, "upstream's answers", ANSWERS)]
+    parts += ["## Faults of the mock provider\n", *_together(usual, "faults", MOCKED)]
+    parts += ["## Streams begun with keepalives\n", _BEGUN, *_endings(begun, stream=True)]
+    parts += [*_together(begun, "upstream's answers", ANSWERS)]
+    parts += ["## Requests with state on the server\n", _STORED, *_endings(stored, stream=True)]
+    return "\n".join([*parts, "For whole answers:\n", *_endings(stored, stream=False)])
 
 
-def _endings(found: Mapping[Cell, Outcome], *, stream: bool) -> Iterator[str]:
+def _endings(folded: Folded, *, stream: bool) -> Iterator[str]:
     """A table of phases and endings; below it what is different for one format."""
-    folded = Folded(found)
     rows = [[phase.value, *(folded.entry(Broken(ending, phase), stream) for ending in Ending)] for phase in Phase]
-    rows = [["", *(ending.value for ending in Ending)], *(row for row in rows if any(row[1:]))]
-    used = [at for at in range(len(rows[0])) if any(row[at] for row in rows[1:])]
-    yield table(*([row[at] for at in used] for row in rows))
-    yield from folded.exceptions
+    yield table(["", *(ending.value for ending in Ending)], *(row for row in rows if any(row[1:])))
+    yield from folded.exceptions()
 
 
-def _together(found: Mapping[Cell, Outcome], title: str, faults: Iterable[Fault]) -> Iterator[str]:
+def _together(folded: Folded, title: str, faults: Iterable[Fault]) -> Iterator[str]:
     """A table of faults, those together that have the same outcome; below it what is different for one format."""
-    folded, rows = Folded(found), dict[tuple[str, str], list[str]]()
+    rows = dict[tuple[str, str], list[str]]()
     for fault in faults:
         rows.setdefault((folded.entry(fault, False), folded.entry(fault, True)), []).append(fault.name)
-    yield table([title, "for a whole answer", "for a stream"], *[[", ".join(rows[k]), *k] for k in rows])
-    yield from folded.exceptions
+    yield table([title, "for a whole answer", "for a stream"], *([", ".join(rows[k]), *k] for k in rows))
+    yield from folded.exceptions()
 
 
 class Folded:
@@ -92,17 +102,17 @@ class Folded:
         self._exceptions += [f"- {name}, {fault.name}: {entry}" for name, entry in by_api.items() if entry != usual]
         return usual
 
-    @property
     def exceptions(self) -> Iterator[str]:
-        """Lines about the formats that differ from most in an entry asked for."""
+        """Lines about the formats that differ from most in the entries since the last call."""
         if self._exceptions:
             yield "Different in one format:\n"
             yield "\n".join(self._exceptions) + "\n"
+        self._exceptions.clear()
 
 
-def table(head: list[str], *rows: list[str]) -> str:
-    """A table in Markdown."""
-    lines = [head, ["---"] * len(head), *rows]
-    return (
-        "\n".join("| " + " | ".join(line) + " |" for line in lines).replace("|  |", "| |").replace("|  |", "| |") + "\n"
-    )
+def table(*rows: list[str]) -> str:
+    """A table in Markdown, without the columns that are empty; its first row is the head."""
+    used = [at for at in range(len(rows[0])) if any(row[at] for row in rows[1:])]
+    head, *others = ([row[at] for at in used] for row in rows)
+    lines = [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *others)]
+    return "\n".join(lines).replace("|  |", "| |").replace("|  |", "| |") + "\n"

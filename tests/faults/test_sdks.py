@@ -19,6 +19,7 @@ from faults.cells import (
     RETRIED,
     WHOLE,
     Cell,
+    Mode,
     cells,
     expected,
     settings_of,
@@ -127,6 +128,8 @@ def _chosen() -> Iterator[Cell]:
     """Every way and moment for attempts to end; of other answers the errors."""
     for cell in cells():
         if cell.api.name not in SDKS or (cell.ending is Ending.REFUSED and not cell.lasting):
+            continue
+        if cell.mode is not Mode.USUAL:
             continue
         if isinstance(cell.fault, Broken) or (cell.lasting and cell.fault.name[0] in "45"):
             yield cell

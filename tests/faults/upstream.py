@@ -128,12 +128,12 @@ class Broken:
             steps.append(_GARBAGE.get(phase, b"zz\r\n" * 3))
         return steps if ending in (Ending.CLEAN, Ending.ERROR) else [*steps, _step(ending)]
 
-    def upstream(self, api: Api, stream: bool, *, lasting: bool) -> Callable[[Scripted], Handler]:
-        """Serves this fault, once or each time; after it, good answers."""
+    def upstream(self, api: Api, stream: bool, *first: Play, lasting: bool) -> Callable[[Scripted], Handler]:
+        """Serves `first`, then this fault, once or each time; after it, good answers."""
         good = good_answer(api, stream)
         if self.phase is not Phase.CONNECT:
             bad = self.play(api, stream)
-            return playing(bad) if lasting else playing(bad, good)
+            return playing(*first, bad) if lasting else playing(*first, bad, good)
         after = playing(good)
 
         def made(script: Scripted) -> Handler:
