@@ -31,7 +31,7 @@ PROVIDERS_WORDS = (
     "no",
 )
 """What the provider's own errors say."""
-LISTENS_AFTER_S = 0.5
+LISTENS_AFTER_S = 2.0
 """The delay of a retry where somebody listens by then."""
 TIMEOUTS = {"headers_timeout_s": SILENT_S, "idle_timeout_s": SILENT_S}
 
@@ -362,13 +362,16 @@ def _check_own(error: ErrorShape, status: int | None) -> None:
         raise Malformed(f"another status in the body: {error}")
 
 
-async def run(chosen: list[Cell], *, together: int = 48) -> dict[Cell, Outcome]:
-    """Observe cells, some at a time."""
-    free, found = asyncio.Semaphore(together), dict[Cell, Outcome]()
+async def run(chosen: list[Cell]) -> dict[Cell, Outcome]:
+    """Observe cells: many at a time of those that wait, and fewer of those that work, so that no answer takes long."""
+    working, waiting, found = asyncio.Semaphore(16), asyncio.Semaphore(64), dict[Cell, Outcome]()
 
     async def one(cell: Cell) -> None:
-        async with free:
-            found[cell] = await observed(cell)
+        async with waiting if cell.ending in (Ending.SILENT, Ending.REFUSED) else working:
+            try:
+                found[cell] = await observed(cell)
+            except TimeoutError:
+                found[cell] = Outcome("no end")
 
     async with asyncio.TaskGroup() as group:
         for cell in chosen:

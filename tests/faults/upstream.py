@@ -30,7 +30,7 @@ class Phase(Enum):
 
 STREAM_ONLY = frozenset({Phase.OPENING, Phase.EVENT, Phase.MARKER})
 """A whole answer has no events, and ends with its last byte."""
-SILENT_S = 1.0
+SILENT_S = 2.0
 """Both timeouts of a proxy whose upstream falls silent: far longer than an answer takes on a busy machine."""
 
 
