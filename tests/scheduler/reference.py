@@ -34,7 +34,7 @@ class Entry:
     ticket: Ticket
     expires_at: float
     tokens: int = 0
-    state: str = "waits"  # or `backs off`, `in flight`, `done`
+    state: str = "new"  # then `waits`, `backs off`, `in flight`, `done`
     attempts: int = 0
     not_before: float = -math.inf
     content: bool = False
@@ -243,6 +243,7 @@ class Reference:
                     else:
                         self.ended(entry, event.at, event.usage)
                     entry.state = "done"
+                    self.count(self.roads[entry.lane], entry.lane, event.at)
                 case _:
                     pass
 
@@ -297,7 +298,8 @@ class Reference:
                 continue
             if abs(road.passes[priority] - self.config.queue.max_passes) < 2 or self.rank(road, mine, at)[0] < 0:
                 continue
-            assert self.rank(road, mine, at) <= self.rank(road, priority, at), f"passed class {priority}"
+            ranks = self.rank(road, mine, at), self.rank(road, priority, at)
+            assert ranks[0] <= ranks[1], f"{entry.ticket.id} passed class {priority}: {ranks} at {at}"
 
     def ended(self, entry: Entry, at: float, usage: Usage | None) -> None:
         """An attempt's slot is free, and its charges are what was used."""
