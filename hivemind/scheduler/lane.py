@@ -22,6 +22,10 @@ LONGEST_RESET_S = 1e12
 """Resets are reported as at most this, some 30,000 years, so that each is a number that JSON has."""
 MOST_STAGGERED = 20  # grants that are spaced out after a pause; later ones meet a lane at work
 
+FAMILIES_KEPT = 256
+"""Families of models of which a lane keeps the rate windows; beyond it the oldest goes of which no reply stated any and
+nothing is in flight, because agents make up models' names."""
+
 KEPT = 256  # lanes remembered; beyond it those go that are at rest and were used longest ago
 UNPROVEN_KEPT = 32
 """Of these, lanes whose credential no provider has accepted so far. Made-up ones come as fast as they can be refused,
@@ -106,8 +110,15 @@ class Lane:
     def allowance(self, family: str) -> Allowance:
         """Return the rate windows of a family of models."""
         if (allowance := self.allowances.get(family)) is None:
+            if len(self.allowances) >= FAMILIES_KEPT:
+                self._drop_allowance()
             allowance = self.allowances[family] = Allowance(self.config)
         return allowance
+
+    def _drop_allowance(self) -> None:
+        found = next((family for family, each in self.allowances.items() if each.disposable), None)
+        if found is not None:
+            del self.allowances[found]
 
     def window_delay_s(self, ticket: Ticket, now: float) -> float:
         """Return how long the rate windows hold the ticket, 0 for not at all."""
@@ -196,7 +207,7 @@ class Lane:
         """Count a first content: a latency sample for AIMD, a success for the circuit. Return whether that may have
         made room."""
         self.proven = True
-        if self.allowances[ticket.request.family].doubtful:
+        if self.allowance(ticket.request.family).doubtful:
             for window, charge in ticket.reservation or ():
                 if charge.probe:
                     window.stated.probe_answered()

@@ -22,6 +22,7 @@ WARN_SHARE = 0.85
 MOST_TOKENS = 10**15  # a ceiling that every reader of a snapshot can represent exactly
 MOST_DOLLARS = 1e9
 _FREE = (0, 0.0, 0)
+MOST_UNPRICED = 256  # models without a price of which an agent's use is told; later ones are likely made up
 DEEPEST = 16  # generations that a request is charged to; deeper ones are taken to be made up
 
 
@@ -121,7 +122,7 @@ class Ledger:
         self.unsaved.add(agent.name)
         if usage is not None and self._price is None:
             self._unpriced.append((agent.name, ticket.provider, model, usage))
-        if unpriced and model not in agent.unpriced_models:
+        if unpriced and model not in agent.unpriced_models and len(agent.unpriced_models) < MOST_UNPRICED:
             agent.unpriced_models.add(model)
             if any(account.budget.dollars is not None for account in agent.limits):
                 self._emit(PriceUnknown(now, agent.name, model))

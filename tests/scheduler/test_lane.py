@@ -65,7 +65,7 @@ def test_estimates_are_a_models_own() -> None:
     """Tokenizers differ."""
     estimators = Hands().lane.estimators
     estimators.learn(request(family="a", size=1000), Usage(500, 0, 0, 10))
-    assert estimators.models["a"].input_tokens(400) != estimators.models["b"].input_tokens(400)
+    assert estimators.models["a"].input_tokens(400) != estimators._general("b").input_tokens(400)
 
 
 def test_no_more_than_so_many_are_staggered() -> None:

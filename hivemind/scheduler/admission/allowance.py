@@ -34,6 +34,11 @@ class Allowance:
             elif limit:
                 self.windows[kind] = Window(kind, limit, binding=binding)
 
+    @property
+    def disposable(self) -> bool:
+        """Whether nothing would be lost with it but what was used in the last minute."""
+        return all(not window.reserved and window.stated.limit is None for window in self.windows.values())
+
     def superseded(self, kind: WindowKind) -> bool:
         """Whether the provider's headers have replaced a limit that was only assumed."""
         window = self.windows.get(kind)

@@ -7,7 +7,6 @@ gets answers many times as long as one with yes-or-no questions.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 
 from hivemind.scheduler.ticket import Ticket
@@ -17,6 +16,9 @@ CHARS_PER_TOKEN = 4.0
 FIRST_OUTPUT = 256  # output tokens assumed of a model without a reply yet
 LEARNING_RATE = 0.2
 """Weight of each reply. The first few count for more in the length of answers: they are averaged with the prior."""
+MODELS_KEPT = 256
+"""Models of a lane, and of an agent on it, about which something is kept; beyond it the one goes of which least was
+learned, because agents make up names."""
 _FIRST_FEW = round(1 / LEARNING_RATE) - 2
 _RATIO_RANGE = (0.5, 40.0)
 """Plausible characters per token; others are of requests whose text isn't in the body (threads, files by id)."""
@@ -60,14 +62,14 @@ class Estimators:
     """The estimators of one lane, by model and by agent."""
 
     def __init__(self) -> None:
-        self.models: defaultdict[str, Estimator] = defaultdict(Estimator)
+        self.models: dict[str, Estimator] = {}
         self._agents: dict[str, dict[str, Estimator]] = {}
 
     def guess(self, ticket: Ticket) -> None:
         """Set the ticket's estimates."""
         request = ticket.request
         model = request.model
-        general = self.models[model]
+        general = self._general(model)
         own = self._agents.get(request.agent)
         mine = general if own is None else own.get(model, general)
         ticket.estimated_input = general.input_tokens(request.size_chars)
@@ -75,16 +77,27 @@ class Estimators:
 
     def learn(self, request: Request, usage: Usage) -> None:
         """Learn from a request's real usage."""
-        general = self.models[request.model]
+        general = self._general(request.model)
         own = self._agents.get(request.agent)
         if own is None:
             own = self._agents[request.agent] = {}
         mine = own.get(request.model)
         if mine is None:
-            mine = own[request.model] = Estimator(output_tokens=general.output_tokens)
+            mine = _added(own, request.model, Estimator(output_tokens=general.output_tokens))
         mine.learn_answer(usage.output_tokens)
         general.learn(request.size_chars, usage.total_input, usage.output_tokens)
 
     def forget(self, agent: str) -> None:
         """Drop an agent that is gone; what its replies taught about the models stays."""
         self._agents.pop(agent, None)
+
+    def _general(self, model: str) -> Estimator:
+        found = self.models.get(model)
+        return _added(self.models, model, Estimator()) if found is None else found
+
+
+def _added(models: dict[str, Estimator], model: str, new: Estimator) -> Estimator:
+    if len(models) >= MODELS_KEPT:
+        del models[min(models, key=lambda each: models[each].learned)]
+    models[model] = new
+    return new

@@ -101,6 +101,7 @@ class LaneQueue:
             del share.backlogs[place]  # or each agent would keep one for every model that it ever used
         if not band.waiting:
             band.clear()
+            del self._bands[place]  # or each model that was ever asked for would be looked at for each grant
 
     def reclass(self, ticket: Ticket, priority: Priority, now: float) -> None:
         """Move a waiting ticket to another class."""
