@@ -312,7 +312,7 @@ class Reference:
         if road.probe == entry.ticket.id:
             road.probe = None
         for (_, kind), found in road.charges.items():
-            for charge in found[-40:]:
+            for charge in found:
                 if charge.ticket == entry.ticket.id and charge.at == entry.ticket.granted_at:
                     if not self.usage_sent:
                         charge.amount = 0

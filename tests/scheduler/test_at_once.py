@@ -226,3 +226,19 @@ def test_an_agent_that_sinks_lets_the_next_one_go_that_fits(noticed: str) -> Non
         hands.gather()
     assert hands.scheduler.agents["large"].nudge == 1
     assert small.state is IN_FLIGHT
+
+
+def test_a_class_that_ages_lets_its_request_go_that_fits() -> None:
+    """A request that is too large for now is first of its family, until a less urgent class has waited for longer
+    without a grant."""
+    hands = Hands(TIGHT)
+    hands.arrive("first", size=4000)
+    large = hands.arrive("large", size=8000, priority=Priority.HIGH)
+    hands.wait(1.0)
+    small = hands.arrive("small", size=4)
+    hands.wait(19.0)
+    assert hands.arrive("other", family="n", priority=Priority.HIGH).state is IN_FLIGHT
+    assert large.state is small.state is QUEUED
+    hands.until(31.01)
+    assert small.state is IN_FLIGHT
+    assert large.state is QUEUED

@@ -225,8 +225,8 @@ class Histories(RuleBasedStateMachine):
 
     @initialize(
         slots=st.sampled_from([0, 1, 1, 2, 3, 4]),
-        rpm=st.sampled_from([0, 5, 60]),
-        tpm=st.sampled_from([0, 3000]),
+        rpm=st.sampled_from([0, 0, 5, 60]),
+        tpm=st.sampled_from([0, 0, 3000]),
         depth=st.sampled_from([3, 100]),
         draw=st.floats(0, 0.999),
         total=st.sampled_from([0, 0, 2, 3]),

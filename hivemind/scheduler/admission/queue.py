@@ -126,7 +126,7 @@ class LaneQueue:
             self._find_overdue(now)
         best, soonest = self._best(now, delay_s)
         if best is None:
-            return None, soonest
+            return None, min(soonest, self._reordered_in_s(now)) if soonest < math.inf else soonest
         back_in_s = self._awaited_s(best, free, now) if self._answered else 0.0
         return (None, min(soonest, back_in_s)) if back_in_s > 0 else (best[2], 0.0)
 
@@ -304,6 +304,19 @@ class LaneQueue:
         if len(waiting) == 1:
             return [waiting[0].priority]
         return sorted({band.priority for band in waiting}, key=lambda priority: self._rank(priority, now))
+
+    def _reordered_in_s(self, now: float) -> float:
+        """Return the seconds until a class competes higher, by which a ticket that fits may become its family's
+        first."""
+        ageing_s = self._config.ageing_s
+        soonest = math.inf
+        waiting = [priority for priority in Priority if self._counts[priority]]
+        for priority in waiting if len(waiting) > 1 else ():
+            since = self._unserved_since[priority]
+            aged = int((now - since) / ageing_s)
+            if aged < max(priority, 1):
+                soonest = min(soonest, since + (aged + 1) * ageing_s - now)
+        return max(soonest, 0.001)  # sums of floats may come out a little before the moment
 
     def _rank(self, priority: Priority, now: float) -> tuple[int, float]:
         if self._passes[priority] >= self._config.max_passes:
