@@ -84,6 +84,10 @@ class Tap(Protocol):
     state: TapState
 
     @property
+    def ends(self) -> tuple[bytes, ...]:
+        """Every way in which an event of the stream can end; none, if another event can't simply follow."""
+
+    @property
     def is_between(self) -> bool:
         """Whether what came so far ends with a whole event, so that another one can follow."""
 

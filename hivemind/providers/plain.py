@@ -60,9 +60,12 @@ class PlainTap:
     """Reads the usage of a reply that may contain it."""
     state: TapState
 
+    ends: tuple[bytes, ...] = ()
+    """The form of its events is unknown."""
+
     @property
     def is_between(self) -> bool:
-        return False  # the form of its events is unknown
+        return False
 
     def feed(self, data: bytes) -> Steps | None:
         self.state.content_started = True

@@ -31,6 +31,8 @@ class Splitter(Protocol):
     """Most bytes per call; all separators take about a millisecond."""
     separator: bytes
     """The usual end of a record."""
+    ends: tuple[bytes, ...]
+    """Every end of a record that another record can follow."""
 
     @property
     def is_between(self) -> bool:
@@ -100,6 +102,7 @@ class SseSplitter:
     slice_bytes: int = 16 * 1024
 
     separator: bytes = b"\n\n"
+    ends: tuple[bytes, ...] = (b"\n\n", b"\r\n\r\n", b"\r\r")
     _buffer: _Buffer = field(default_factory=partial(_Buffer, b"\n\n"))
     _head: bytes = b""
     _started: bool = False
@@ -161,6 +164,7 @@ class LineSplitter:
     slice_bytes: int = 16 * 1024
 
     separator: bytes = b"\n"
+    ends: tuple[bytes, ...] = (b"\n",)
     _buffer: _Buffer = field(default_factory=partial(_Buffer, b"\n"))
 
     @property
@@ -182,6 +186,7 @@ class ArraySplitter:
     slice_bytes: int = 4 * 1024
 
     separator: bytes = b","
+    ends: tuple[bytes, ...] = ()
     _object: bytearray = field(default_factory=bytearray)
     _depth: int = 0
     _in_string: bool = False

@@ -115,6 +115,7 @@ class StreamTap:
         "_reader",
         "_slice",
         "_splitter",
+        "ends",
         "state",
     )
 
@@ -127,6 +128,7 @@ class StreamTap:
         """Largest piece in bytes that is read directly."""
         self._decoder = decoder
         self._end = splitter.separator
+        self.ends = splitter.ends
         self._between = False
         """The next piece begins with a record."""
         self._passed = 0
@@ -271,6 +273,8 @@ class WholeTap:
     """A tap that reads a whole reply at its end: completely if short, as an outline if long."""
 
     __slots__ = ("_decoder", "_kept", "_outline", "_parts", "_reader", "state")
+
+    ends: tuple[bytes, ...] = ()
 
     def __init__(self, reader: Reader, decoder: Decoder | None) -> None:
         self.state = reader.state

@@ -30,6 +30,7 @@ from hivemind.proxy.reply import (
 )
 from hivemind.proxy.response_writer import ResponseWriter
 from hivemind.proxy.streaming import (
+    EventHold,
     KeepaliveSender,
     KeepaliveTiming,
     ProgressReporter,
@@ -357,17 +358,19 @@ class Exchange:
         return True
 
     async def _stream(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, data: bytes) -> bool:
-        """Stream content to the client as it comes, to the upstream's end."""
+        """Stream content to the client, event by event, to the upstream's end."""
         state = tap.state
+        hold = EventHold(tap.ends) if tap.ends and decoder is None and decoder_for(response.headers) is None else None
         progress = StreamProgress(self.ticket, state, self.call.facts.unmetered)
         self._progress.add(progress)
         try:
             while data:
-                await write(self.writer, decoder, data, self._steps)
+                if passed := data if hold is None else hold.passed(data):
+                    await write(self.writer, decoder, passed, self._steps)
                 cycle = self.writer.cycle
                 rest = None
                 if cycle is not None and decoder is None and isinstance(response, NativeResponse):
-                    rest = await Splice(response, cycle, tap, progress).run()
+                    rest = await Splice(response, cycle, tap, progress, hold).run()
                 if rest is not None:
                     await self._steps.run(rest)
                 data = await response.read()
@@ -376,10 +379,10 @@ class Exchange:
                 progress.has_news = True
         except UpstreamError as error:
             if not state.complete or state.error is not None:
-                return await self._cut_off(self.call.failure_of(error), self._takes_event(response, tap, decoder))
+                return await self._cut_off(self.call.failure_of(error), self._takes_event(response, tap, decoder, hold))
             # Only the end of the framing is missing.
         else:
-            takes_event = self._takes_event(response, tap, decoder)
+            takes_event = self._takes_event(response, tap, decoder, hold)
             await self._ended(tap)
             if self.call.facts.stream and not state.complete and state.error is None:
                 # Finished cleanly, most SDKs would take it for a whole answer.
@@ -390,7 +393,7 @@ class Exchange:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
         else:
             self._engine.succeed(self.ticket, response.status, self._usage())
-        await self.writer.finish()
+        await self.writer.finish(b"" if hold is None else hold.held)
         return True
 
     async def _ended(self, tap: Tap) -> None:
@@ -398,12 +401,16 @@ class Exchange:
             await self._steps.run(rest)
         log_estimate(self.ticket, tap.state)
 
-    def _takes_event(self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None) -> bool:
+    def _takes_event(
+        self, response: UpstreamResponse, tap: Tap, decoder: Decoder | None, hold: EventHold | None = None
+    ) -> bool:
         """Return whether an event of our own can follow in the stream that the client gets: between two events, where
         the stream isn't encoded or bound to a length, and hasn't ended in an error already."""
-        if tap.state.error is not None or not tap.is_between or self.writer.has_length:
+        if tap.state.error is not None or self.writer.has_length:
             return False
-        return decoder is not None or decoder_for(response.headers) is None
+        if hold is not None:
+            return hold.is_between
+        return tap.is_between and (decoder is not None or decoder_for(response.headers) is None)
 
     async def _cut_off(self, failure: Failure, takes_event: bool = False) -> bool:
         """End the client's connection in the middle of the answer, without the end of the body; after an event that

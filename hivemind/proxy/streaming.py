@@ -21,6 +21,37 @@ ProgressReport = tuple[Ticket, int, Usage | None]
 """A ticket, its output tokens so far, and its usage as far as it is known."""
 _CHARS_PER_TOKEN = 4
 
+MOST_HELD = 64 << 10
+"""Bytes of an event that are held; a longer one is passed on as it comes."""
+
+
+@dataclass(slots=True)
+class EventHold:
+    """Holds what has come of an event until its end has, since a client can do nothing with a part of one. So what was
+    passed on ends with a whole event, after which an error event can follow where the stream breaks off."""
+
+    ends: tuple[bytes, ...]
+    """Every way in which an event can end."""
+    held: bytes = b""
+    is_between: bool = False
+    """What was passed on ends with a whole event."""
+    idle: bool = False
+    """Nothing is held, and an event may begin: what ends with an end can be passed on as it comes."""
+
+    def passed(self, data: bytes) -> bytes:
+        """Return what can be passed on now that these bytes have come."""
+        data, self.held = self.held + data, b""
+        if not data.endswith(self.ends):
+            end = max(at + len(mark) if (at := data.rfind(mark)) >= 0 else 0 for mark in self.ends)
+            if len(data) - end <= MOST_HELD and (end or self.is_between):
+                data, self.held = data[:end], data[end:]
+                self.is_between, self.idle = True, False
+            else:
+                self.is_between = self.idle = False
+            return data
+        self.is_between = self.idle = True
+        return data
+
 
 @dataclass(slots=True, eq=False)
 class Splice:
@@ -30,6 +61,7 @@ class Splice:
     cycle: Cycle
     tap: Tap
     progress: StreamProgress
+    hold: EventHold | None
     _stopped: asyncio.Future[Steps | None] = field(init=False)
 
     async def run(self) -> Steps | None:
@@ -49,7 +81,9 @@ class Splice:
         response, cycle, stopped = self.response, self.cycle, self._stopped
         steps = None
         if data := response.take():
-            cycle.pass_on(data)
+            hold = self.hold
+            if passed := data if hold is None else hold.passed(data):
+                cycle.pass_on(passed)
             steps = self.tap.feed(data)
             self.progress.has_news = True
         if (steps is not None or cycle.flow.write_paused or not response.growing) and not stopped.done():
@@ -57,10 +91,13 @@ class Splice:
             self._detach()
 
     def _relay(self, chunk: bytes, body: bytes) -> None:
-        """Pass on one chunk as it came."""
-        cycle = self.cycle
-        if not cycle.disconnected:
-            cycle.transport.write(chunk)
+        """Pass on one chunk, as it came if it ends with a whole event."""
+        cycle, hold = self.cycle, self.hold
+        if hold is None or (hold.idle and body.endswith(hold.ends)):
+            if not cycle.disconnected:
+                cycle.transport.write(chunk)
+        elif passed := hold.passed(body):
+            cycle.pass_on(passed)
         steps = self.tap.feed(body)
         self.progress.has_news = True
         if (steps is not None or cycle.flow.write_paused) and not self._stopped.done():

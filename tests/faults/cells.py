@@ -127,7 +127,7 @@ def _usual(cell: Cell) -> Outcome:
     """What should come of a request with nothing special about it.
 
     While nothing of an answer was passed on, a failure is retried unseen; one that lasts ends in an error of the
-    provider's shape. Afterwards it ends in an error event of the provider's, unless that would come inside an event.
+    provider's shape. Afterwards it ends in an error event of the provider's. A part of an event isn't passed on.
     """
     if isinstance(cell.fault, Answer):
         return _of_answer(cell.fault.kind(cell.stream), lasting=cell.lasting)
@@ -144,7 +144,7 @@ def _usual(cell: Cell) -> Outcome:
         return Outcome("504" if ending is Ending.SILENT else "502", ATTEMPTS)
     if ending is Ending.ERROR:
         return PROVIDERS_EVENT
-    return CUT if phase is Phase.EVENT else ERROR_EVENT
+    return ERROR_EVENT
 
 
 def _of_answer(kind: Kind, *, lasting: bool) -> Outcome:
@@ -330,7 +330,7 @@ def _stream_named(cell: Cell, good: bytes, body: bytes, *, whole: bool) -> str:
     same = next((at for at, (one, other) in enumerate(zip(body, good, strict=False)) if one != other), len(body))
     if isinstance(fault, Broken):
         events = [] if fault.phase in _UNSEEN and fault.ending is not Ending.ERROR else fault.sent(api, True)
-        sent = b"".join(events[:-1] if fault.ending is Ending.ERROR else events)
+        sent = b"".join(events[:-1] if fault.ending is Ending.ERROR or fault.phase is Phase.EVENT else events)
     elif isinstance(fault, Answer):
         sent = b""
     else:

@@ -25,15 +25,15 @@ is for a fault that strikes once, the second for one that strikes each of the {A
 | 502, 504 | that status, with an error of HiveMind's in the provider's format |
 | error event | what came, then one error event of HiveMind's in the provider's format, and no end of the body |
 | provider's event | the provider's own error event, unchanged |
-| cut | what came, and no end of the body |
 | passed on | the upstream's answer, unchanged: status, headers and body |
 
 In every cell the slot and the reservations are given back, and the scheduler's invariants hold after each step.
 """
 
 _STREAMS = """\
-A stream is passed on from its first content. An error event can't follow inside another event, nor in a stream that is
-compressed for the agent: such a stream is cut.
+A stream is passed on from its first content, event by event: what has come of an event waits for the rest, so that an
+error event can follow at any time. None can follow in a stream that is compressed for the agent or has a stated length,
+nor inside an event of more than 64 KiB: such a stream is cut without its end.
 """
 _OTHERS = """\
 Errors are in the provider's format where nothing else is said. Pages are HTML, from what stands before the provider,

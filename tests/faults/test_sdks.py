@@ -12,7 +12,6 @@ import httpx2
 import openai
 import pytest
 from faults.cells import (
-    CUT,
     ERROR_EVENT,
     PASSED_ON,
     PROVIDERS_EVENT,
@@ -112,9 +111,6 @@ def _problem(seen: str, text: str, raised: Exception | None) -> str:
         return "" if raised is None and text == TEXT else "no success"
     if raised is None:
         return "no error"
-    if seen == CUT.seen:
-        broke = isinstance(raised, (*_OWN, httpx2.TransportError))
-        return "" if broke and TEXT.startswith(text) else "no broken connection"
     if seen in (ERROR_EVENT.seen, PROVIDERS_EVENT.seen):
         told = "HiveMind: the answer broke off: " if seen == ERROR_EVENT.seen else "Overloaded"
         return "" if isinstance(raised, _OWN) and told in str(raised) and TEXT.startswith(text) else "no error event"

@@ -36,6 +36,8 @@ from proxy.wire import (
 
 from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
+from hivemind.providers.sse import SseSplitter
+from hivemind.proxy.streaming import MOST_HELD, EventHold
 from hivemind.scheduler.events import FirstContent
 from hivemind.settings import Settings
 from hivemind_mock.agents.agent import Agent, AgentConfig
@@ -195,7 +197,10 @@ async def test_truncation_cuts_the_client_off(play: Play, caplog: pytest.LogCapt
 
 
 WITHOUT_EVENT: dict[str, tuple[Play, bytes]] = {
-    "inside an event": ([head(SSE) + chunk(b"".join(MESSAGE[:3]) + MESSAGE[3][:20]), Close()], STREAM_BODY),
+    "inside a long event": (
+        [head(SSE) + chunk(b"".join(MESSAGE[:3]) + b"data: " + b"x" * MOST_HELD), Close()],
+        STREAM_BODY,
+    ),
     "encoded": (
         [head(SSE, "content-encoding: gzip") + chunk(gzip.compress(b"".join(MESSAGE[:3]))), Close()],
         STREAM_BODY,
@@ -218,6 +223,35 @@ async def test_streams_that_take_no_event_are_just_cut(play: Play, body: bytes) 
         assert received in play[0]  # type: ignore[operator]
         assert received
         assert b"HiveMind" not in received
+
+
+async def test_a_part_of_an_event_waits_for_its_end() -> None:
+    """It is passed on whole, and not at all where the stream breaks off before: then an error event follows."""
+    gates = [asyncio.Event() for _ in range(2)]
+    begun, cut = b"".join(MESSAGE[:3]), len(MESSAGE[3]) // 2
+    play: Play = [head(SSE) + chunk(begun + MESSAGE[3][:cut]), gates[0], chunk(MESSAGE[3][cut:] + MESSAGE[4][:cut])]
+    async with between([*play, gates[1], Close()]) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        await direct.head()
+        assert await direct.chunk() == begun
+        gates[0].set()
+        assert await direct.chunk() == MESSAGE[3]
+        gates[1].set()
+        assert (await direct.chunk()).startswith(b'event: error\ndata: {"type":"error",')
+        assert await direct.rest() == b""
+
+
+@given(st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"\n\n", b"data: x\n\n", b"y\r\n\r\n", b"\r", b"z" * 40])))
+def test_whatever_is_held_comes_later(pieces: list[bytes]) -> None:
+    """All that came is passed on or held, in its order; and what was passed on ends as the hold says it does."""
+    hold = EventHold(SseSplitter().ends)
+    passed = b""
+    for number, piece in enumerate(pieces):
+        passed += hold.passed(piece)
+        assert passed + hold.held == b"".join(pieces[: number + 1])
+        assert passed.endswith(hold.ends) if hold.is_between else not hold.held
+        assert not any(end in hold.held for end in hold.ends)
+        assert hold.idle == (hold.is_between and not hold.held)
 
 
 async def test_a_released_prelude_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
