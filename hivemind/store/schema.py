@@ -112,7 +112,8 @@ class SavedState:
     clean: bool = True  # the last run had come to its end
 
 
-_RUN = ", ".join(field.name for field in fields(Run))
+_FIELDS = tuple(field.name for field in fields(Run))
+_RUN = ", ".join(_FIELDS)
 _PLACES = ", ".join("?" for _ in fields(Run))
 
 
@@ -207,7 +208,11 @@ def runs(connection: sqlite3.Connection) -> Iterator[Run]:
         f"SELECT {_RUN} FROM runs WHERE id IN (SELECT max(id) FROM runs GROUP BY agent) ORDER BY id DESC"
     )
     for number, name, command, *rest in found:
-        yield Run(number, name, tuple(next(_records("run", list[str], [(name, command)]))), *rest)
+        words = next(_records("run", list[str], [(name, command)]))
+        try:
+            yield msgspec.convert(dict(zip(_FIELDS, (number, name, words, *rest), strict=True)), Run)
+        except msgspec.ValidationError as error:
+            raise NotOurs(f"has a run of {name!r} that can't be read ({error})") from None
 
 
 def _prune(connection: sqlite3.Connection, wall: float) -> None:
@@ -258,7 +263,13 @@ def _ended_long_ago(tasks: Iterable[tuple[SavedTask, float]], horizon: float) ->
 def _tasks(connection: sqlite3.Connection) -> Iterator[tuple[SavedTask, float]]:
     found = connection.execute("SELECT id, record, changed FROM tasks").fetchall()
     records = _records("task", SavedTask, ((name, record) for name, record, _ in found))
-    return zip(records, (changed for *_, changed in found), strict=True)
+    return zip(records, (_time(name, changed) for name, _, changed in found), strict=True)
+
+
+def _time(name: str, value: object) -> float:
+    if not isinstance(value, float):  # SQLite takes text in any column
+        raise NotOurs(f"has a task {name!r} whose time can't be read")
+    return value
 
 
 def _records(what: str, kind: type[T], rows: Iterable[tuple[str, str]]) -> Iterator[T]:

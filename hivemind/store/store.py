@@ -10,12 +10,14 @@ import contextlib
 import fcntl
 import logging
 import os
+import secrets
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 from hivemind.errors import UsageError
 from hivemind.store import schema
+from hivemind.store.atomic import DRAFT_SUFFIX
 from hivemind.store.background import BackgroundWriter
 from hivemind.store.schema import Batch, NotOurs, SavedState
 from hivemind.store.token_file import state_dir
@@ -42,7 +44,8 @@ class Store(BackgroundWriter[Batch]):
         self.path = path
         self._shrinks = True
         # One connection, which is first this thread's and then the writer's.
-        self._connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        self._connection = _connected(path)
+        self._lock = -1
         try:
             self.was_empty = schema.prepare(self._connection)
             """The file held no tables, as a new one does."""
@@ -89,14 +92,49 @@ class Store(BackgroundWriter[Batch]):
     def _check_place(self) -> None:
         """Check that the next start finds what was written: SQLite goes on with a file that has another place, or none.
 
-        Raises: FileNotFoundError; OSError.
+        Raises: FileNotFoundError: another file is in its place; OSError, sqlite3.Error: it can't be written anew.
         """
         try:
             found = _identity(self.path)
         except FileNotFoundError:
-            raise FileNotFoundError("the file was removed") from None
+            self._write_anew()
+            return
         if found != self._identity:
             raise FileNotFoundError("another file is in its place")
+
+    def _write_anew(self) -> None:
+        """Write the whole file where it was removed, from the connection, which still has it.
+
+        Raises: OSError, sqlite3.Error.
+        """
+        path, lock = self.path, self.path.with_suffix(".lock")
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not lock.exists():  # its folder was removed too
+            self._lock = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}{DRAFT_SUFFIX}")
+        os.close(os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        try:
+            self._connection.execute("VACUUM INTO ?", (str(draft),))
+            with draft.open("rb") as written:
+                os.fsync(written.fileno())
+        except BaseException:
+            draft.unlink()
+            raise
+        # Closing removes SQLite's log by its name, so that comes first. The log of another file would spoil this one.
+        self._connection.close()
+        try:
+            for suffix in ("-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
+            os.link(draft, path)  # unlike a rename, over no other file
+        except OSError:
+            self._connection = _connected(draft)
+            raise
+        draft.unlink()
+        self._connection = _connected(path)
+        schema.prepare(self._connection)
+        self._identity = _identity(path)
+        _log.warning("%s was removed while it was in use, and is written anew: nothing is lost", path)
 
     def _shrink(self) -> None:
         try:
@@ -113,6 +151,12 @@ class Store(BackgroundWriter[Batch]):
             self._connection.close()
         else:
             _log.warning("the last changes couldn't be written to %s", self.path)
+        if self._lock >= 0:
+            os.close(self._lock)
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
 def _identity(path: Path) -> tuple[int, int]:

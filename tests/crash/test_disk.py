@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import resource
 import shutil
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -17,8 +19,10 @@ from store.test_kill import program
 from benchmarks.crash.serving import NAMES, serving_in
 from hivemind.journal.read.reader import open_journal
 from hivemind.scheduler import commands as cmd
+from hivemind.scheduler.accounts import POOL
 from hivemind.scheduler.types import Priority
 from hivemind.store.checkpoints import folder_in, listed
+from hivemind.store.schema import load
 
 HANGS_S = 60
 
@@ -68,8 +72,8 @@ async def test_a_full_disk(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 async def test_it_vanishes(tmp_path: Path) -> None:
-    """Traffic and commands go on, each part says so once, the journal goes on in the new folder, and the end is in good
-    order."""
+    """Traffic and commands go on, each part says so once, the database is written anew with all that it held, the
+    journal goes on in the new folder, and the end is in good order."""
     async with serving_in(tmp_path / "served", random.Random(1)) as serving:
         served = serving.served
         await served.start("proxy")
@@ -80,16 +84,22 @@ async def test_it_vanishes(tmp_path: Path) -> None:
             shutil.rmtree(served.state)
             await served.client.command(cmd.SetPriority("alice", Priority.HIGH), "test")
             await fleet.until(fleet.answers + 20)
-            while "usage and tasks can't be written to" not in served.errors:  # noqa: ASYNC110 - another process
+            while "is written anew: nothing is lost" not in served.errors:  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.02)
             while not list(served.state.glob("journals/*.jsonl")):  # noqa: ASYNC110 - another process
                 await asyncio.sleep(0.02)
             await fleet.until(fleet.answers + 20)
+        books = await served.books()
         code = await served.stop()
         errors = served.errors
         first = min((served.state / "journals").iterdir(), key=lambda path: path.stat().st_mtime)
         kinds = {type(event).__name__ for event in open_journal(first).events()}
     assert code == 0
     assert "Traceback" not in errors
-    assert errors.count("usage and tasks can't be written to") == 1
+    assert errors.count("is written anew: nothing is lost") == 1
+    (database,) = served.state.glob("proxy-*.db")
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        saved = {each.name: each for each in load(connection, 0.0).agents}
+    assert saved["alice"].priority is Priority.HIGH
+    assert saved[POOL].own.ever.tokens >= books[None]["ever"]["tokens"] > 0
     assert "Finished" in kinds

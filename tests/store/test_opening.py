@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import sqlite3
 import stat
 from pathlib import Path
@@ -180,23 +181,71 @@ def test_no_place(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "--state-dir" in caplog.text
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_file_that_is_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture, replaced: bool) -> None:
-    """Nothing that is written to it would be found again, also where another is in its place, which is told, once."""
+def test_a_file_that_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing that is written would be found again, which is told, once; the other file stays as it is."""
     with opened(tmp_path, 1, 0.0) as store:
         assert store is not None
         store.put(batch(agent()))
         store.start()
         store.path.rename(tmp_path / "moved")
-        if replaced:
-            store.path.touch()
+        store.path.touch()
         store.put(batch(agent("b")))
     told = [record.getMessage() for record in caplog.records]
-    why = "another file is in its place" if replaced else "the file was removed"
-    assert [(why in line, "couldn't be written" in line) for line in told] == [
+    assert [("another file is in its place" in line, "couldn't be written" in line) for line in told] == [
         (True, False),
         (False, True),
     ]
+    assert store.path.read_bytes() == b""
+
+
+@pytest.mark.parametrize("folder", [False, True], ids=["the file", "its folder"])
+async def test_a_file_that_is_removed(folder: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """All of it is written anew, for its owner's eyes alone, and what comes later goes into that file; no other proxy
+    can take it. It is told once."""
+    state = tmp_path / "state"
+    with opened(state, 1, 0.0) as store:
+        assert store is not None
+        store.start()
+        store.put(batch(agent("a")))
+        await store.settled()
+        if folder:
+            shutil.rmtree(state)
+        else:
+            for path in state.glob("*.db*"):
+                path.unlink()
+        for name in ("b", "c"):
+            store.put(batch(agent(name)))
+            await store.settled()
+        assert store.error is None
+        assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+        with opened(state, 1, 0.0) as other:
+            assert other is not None
+            assert other.path != store.path
+    assert sorted(path.name for path in state.glob("*1.db*")) == ["proxy-1.db"]
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        f"{store.path} was removed while it was in use, and is written anew: nothing is lost"
+    ]
+    with opened(state, 1, 0.0) as again:
+        assert again is not None
+        assert [each.name for each in again.take().agents] == ["a", "b", "c"]
+
+
+async def test_a_removed_file_whose_log_stays(tmp_path: Path) -> None:
+    """What is left of SQLite's log belongs to the old file, and spoils the new one nowhere."""
+    with opened(tmp_path, 1, 0.0) as store:
+        assert store is not None
+        store.start()
+        for number in range(20):
+            store.put(batch(agent(f"a{number:02}")))
+            await store.settled()
+        store.path.unlink()
+        store.put(batch(agent("b")))
+        await store.settled()
+    with contextlib.closing(sqlite3.connect(store.path)) as database:
+        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with opened(tmp_path, 1, 0.0) as again:
+        assert again is not None
+        assert len(again.take().agents) == 21
 
 
 def emptied(folder: Path, how: str) -> Path:
