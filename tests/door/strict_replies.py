@@ -10,6 +10,8 @@ from door.strict import TOKEN, Incomplete, Malformed, _chunks, _line
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?")  # whatever the reason is, it goes nowhere
 _FIELD = re.compile(rb"(%b):[ \t]*(.*?)[ \t]*" % TOKEN, re.DOTALL)
+_BARE = re.compile(rb"\r(?![ \t]|$)")
+"""Before a blank it is taken for one."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -104,11 +106,11 @@ def _field_line(data: bytes, at: int) -> tuple[bytes, int]:
     """Return a line of a head, whose end may be a line feed alone (RFC 9112, 2.2)."""
     end = data.find(b"\n", at)
     line = data[at:] if end < 0 else data[at:end]
-    if b"\r" in line[:-1]:
+    if _BARE.search(line):
         raise Malformed
     if end < 0:
         raise Incomplete
-    return line.removesuffix(b"\r"), end + 1
+    return line.removesuffix(b"\r").replace(b"\r", b""), end + 1
 
 
 def _chunked(said: Said, data: bytes, at: int) -> int:

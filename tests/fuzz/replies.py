@@ -128,6 +128,8 @@ def replies(data: bytes) -> None:
     (which, form, seed), body = choices(data, 3)
     dialect = DIALECTS[_NAMES[which % len(_NAMES)]]
     expected, media = _FORMS[form % len(_FORMS)]
+    if dialect is DIALECTS["plain"]:
+        expected = StreamForm.ANY  # as the facts of its requests have it
     headers: Headers = [(b"content-type", media)]
     facts = Facts(stream=expected is not StreamForm.WHOLE, form=expected)
     whole = _tapped(dialect, headers, facts, [body] if body else [])

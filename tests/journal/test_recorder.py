@@ -231,6 +231,25 @@ async def test_a_file_that_is_removed() -> None:
     assert numbers(second)[-1] == 4
 
 
+async def test_a_file_that_is_removed_when_the_next_is_due() -> None:
+    """The part that waits behind what can't be written any more goes on, with what is missing."""
+    run = Run(max_age_s=0.0)
+    run.recorder.record([granted(1)])
+    await until(lambda: len(run.disk.sheets) == 2)
+    run.disk.gate.clear()
+    run.disk.gone = True
+    for number in (2, 3):
+        run.recorder.record([granted(number)])
+        before = run.recorder._began.part
+        await until(lambda before=before: run.recorder._began.part > before)  # type: ignore[misc]
+    run.disk.gate.set()
+    await until(lambda: len(run.disk.sheets) >= 3 and not run.recorder.view().failing and run.told)
+    run.happen(granted(4))
+    events = await run.end()
+    assert next(event for event in events if isinstance(event, Gap)).why == "the file was removed"
+    assert numbers(events)[-1] == 4
+
+
 async def test_what_was_missed_is_made_good() -> None:
     """After a gap stands how everything is by then: a request whose end was lost doesn't go on for ever."""
     run = Run(waiting=2_000)

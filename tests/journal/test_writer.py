@@ -79,6 +79,21 @@ async def test_a_file_that_was_removed() -> None:
     assert writer.close() == 0
 
 
+async def test_a_file_that_was_removed_before_the_next_began() -> None:
+    """What stands before the part that waits is given up and counted, and that part is begun at once."""
+    disk = Disk()
+    writer = Writer(disk.open(PATH), tidy=lambda _: None, open_part=disk.open, retry_s=1000)
+    disk.gate.clear()
+    disk.gone = True
+    for item in (b"1\n2\n", DeferredLines(lambda: b"3\n", 10), NewPart(Path("b.jsonl"), b"head\n"), b"4\n"):
+        writer.put(item)
+    disk.gate.set()
+    await until(lambda: writer.closed)
+    assert writer.skip_to_part() == 3
+    await until(lambda: disk.sheets.get("b.jsonl") == b"head\n4\n" and writer.error is None)
+    assert (writer.waiting, writer.skip_to_part(), writer.close()) == (0, None, 0)
+
+
 def test_the_end_on_a_full_disk() -> None:
     """It is tried once more, and told how many lines are lost."""
     disk = Disk()

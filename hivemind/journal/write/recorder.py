@@ -300,6 +300,12 @@ class Recorder:
     def _begin_anew(self) -> None:
         """The file takes nothing more; what waited for it is missing, though not in what the next one begins with."""
         since = self._first_at if self._gap is None else self._gap.since
+        skipped = self._writer.skip_to_part()
+        if skipped is not None:
+            # The next part waited behind what is missing, and begins with how the world stood then.
+            self._drop(since, skipped)
+            self._report_trouble()
+            return
         self._drop(since, self._writer.give_up() + self._count)
         self._made, self._count, self._size = [], 0, 0
         self._report_trouble()

@@ -86,9 +86,20 @@ class Writer(BackgroundWriter[Item]):
 
     @property
     def closed(self) -> bool:
-        """The file takes nothing more, so that a new part is needed to go on, and none waits to be begun."""
+        """The file takes nothing more, so that a new part is needed to go on, and none is to be begun next."""
         with self._changed:
-            return isinstance(self.error, Closed) and not any(isinstance(item, NewPart) for item in self._items)
+            return isinstance(self.error, Closed) and not (self._items and isinstance(self._items[0], NewPart))
+
+    def skip_to_part(self) -> int | None:
+        """Forget what waits before a new part that waits already. Return how many lines that were; None: none waits."""
+        with self._changed:
+            before = next((at for at, item in enumerate(self._items) if isinstance(item, NewPart)), None)
+            if before is None:
+                return None
+            skipped = [self._items.popleft() for _ in range(before)]
+            self.waiting -= sum(map(self.size, skipped))
+            self._changed.notify()
+        return sum(map(_count, skipped))
 
     def give_up(self) -> int:
         """Forget all that waits. Return how many lines that were."""
