@@ -19,7 +19,7 @@ from hivemind.errors import UsageError
 from hivemind.host.proxy import Proxy
 from hivemind.providers.clients import client_of
 from hivemind.providers.profiles import PROFILES
-from hivemind.redaction.text import holds_key
+from hivemind.redaction.text import holds_key, mask_arguments
 from hivemind.scheduler.invariants import violations
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
@@ -120,8 +120,9 @@ def settings_given(data: bytes) -> None:
     try:
         load(argv, environ=environ, cwd=Path(_FOLDER.name)).origins()
     except UsageError as error:
-        require(len(str(error)) < 4000, "not a line", str(error))
-        require(not _SHOWN.search(str(error)), "a secret is repeated", str(error))
+        told = mask_arguments(str(error), argv)  # as programs do
+        require(len(told) < 4000, "not a line", told)
+        require(not _SHOWN.search(told), "a secret is repeated", told)
 
 
 # --- The control API and the tools ------------------------------------------------------------------------------------

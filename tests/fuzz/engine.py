@@ -66,7 +66,13 @@ def run(target: Target, work: Path, *, seconds: float, runs: int, seed: int) -> 
     tokens.write_text("".join(f'"{_escaped(token)}"\n' for token in target.tokens), "ascii")
     arguments = [
         *("fuzz", f"-artifact_prefix={work}/found-", f"-dict={tokens}", f"-max_len={target.longest}", f"-seed={seed}"),
-        *(f"-timeout={TIMEOUT_S}", f"-rss_limit_mb={_MEMORY_MB}", "-print_final_stats=1", "-verbosity=1"),
+        *(
+            f"-timeout={TIMEOUT_S}",
+            f"-report_slow_units={TIMEOUT_S}",
+            f"-rss_limit_mb={_MEMORY_MB}",
+            "-print_final_stats=1",
+            "-verbosity=1",
+        ),
         *((f"-max_total_time={max(1, round(seconds))}",) if seconds else ()),
         *((f"-runs={runs}",) if runs else ()),
         str(corpus),

@@ -303,8 +303,10 @@ def _compare(found: Read, said: Said) -> None:
         # Refused although it is well-formed: more bytes than it has, or an upgrade.
         require(said.odd, "what is well-formed is refused", *shown)
         return
-    if found.ending == "cut" and said.ending == "open":
-        return  # refused before the line that is wrong is whole
+    if found.ending == "cut" and said.ending in ("open", "cut"):
+        # Refused perhaps, before the line that is wrong is whole, or for an extension without a name.
+        require(said.body.startswith(found.body), "another body", *shown)
+        return
     require(found.ending == said.ending, "another ending", *shown)
     if found.status:
         require(found.status == said.status, "another status", *shown)

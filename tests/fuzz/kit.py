@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 CORPUS = Path(__file__).parent / "corpus"
 """A folder for each target, of inputs that are kept: seeds, and whatever broke something once."""
@@ -73,3 +77,20 @@ def require(holds: object, what: str, *shown: object) -> None:
     """Raise AssertionError unless a property holds, also where Python leaves `assert` out."""
     if not holds:
         raise AssertionError(": ".join((what, *map(repr, shown))))
+
+
+def require_linear(work: Callable[[T], object], one: T, four: T, *shown: object) -> None:
+    """Raise AssertionError unless four times as much takes about four times as long; it is sixteen where it takes
+    quadratic time. What is quick at that size isn't quadratic, and too quick to be compared."""
+    if _seconds(work, four) > 0.03:
+        require(_seconds(work, four) < 10 * _seconds(work, one), "more than linear time", *shown)
+
+
+def _seconds(work: Callable[[T], object], given: T) -> float:
+    """Return the processor time, the best of several."""
+    best = float("inf")
+    for _ in range(3):
+        began = time.thread_time()
+        work(given)
+        best = min(best, time.thread_time() - began)
+    return best

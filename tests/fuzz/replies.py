@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from fuzz.kit import choices, pieces, require, target
+from fuzz.kit import choices, pieces, require, require_linear, target
 
 from hivemind.providers.anthropic import AnthropicReader
 from hivemind.providers.base import Facts, Headers, StreamForm, TapState
@@ -154,6 +154,29 @@ def skimming(data: bytes) -> None:
         feed_through(parses, piece)
         found, wanted = replace(skims.state, output_chars=0), replace(parses.state, output_chars=0)
         require(found == wanted, "skimmed, it says something else", found, wanted)
+
+
+@target("reading_time", _TOKENS, longest=200, timed=True)
+def takes_linear_time(data: bytes) -> None:
+    """Replies are read in linear time, however long a line of them is and however it is cut."""
+    (which, form, once, cut), unit = choices(data, 4)
+    dialect = DIALECTS[_NAMES[which % len(_NAMES)]]
+    expected, media = _FORMS[form % len(_FORMS)]
+    facts = Facts(stream=expected is not StreamForm.WHOLE, form=expected)
+    first, rest = unit[:once], unit[once:]
+    if not rest:
+        return
+    size = 7 if cut % 2 else 16384
+    longest = 1 << 14 if cut % 2 else 5 << 18  # all of it beyond what is parsed as one text
+
+    def read(text: bytes) -> None:
+        tap = dialect.tap([(b"content-type", media)], facts)
+        for at in range(0, len(text), size):
+            feed_through(tap, text[at : at + size])
+        end_through(tap)
+
+    four = first + (rest * (longest // len(rest) + 1))[:longest]
+    require_linear(read, four[: len(four) // 4], four, unit)
 
 
 @target("requests", [*_TOKENS, b'"model":"m"', b'"stream":true', b'"max_tokens":', b'"metadata":{"user_id":"', b"{"])
