@@ -17,6 +17,7 @@ from hivemind_mock.provider.formats.base import ApiError, ErrorKind
 
 HTML = "content-type: text/html"
 TEXT = "content-type: text/plain"
+_BITS = 7
 _IDENT = "abcdefghijklmnopqrstuvwx"
 
 
@@ -121,6 +122,16 @@ def _zipped(damage: Callable[[bytes], bytes], *, cut: bool) -> Callable[[Api, bo
     return make
 
 
+def _in_bits(api: Api, stream: bool) -> Play:
+    wire = b"".join(step for step in good_answer(api, stream) if isinstance(step, bytes))
+    return [wire[at : at + _BITS] for at in range(0, len(wire), _BITS)]
+
+
+def _unframed(api: Api, stream: bool) -> Play:
+    first = f"HTTP/1.1 200 OK\r\n{api.stream_type if stream else JSON}\r\n\r\n".encode()
+    return [first + (api.stream if stream else api.whole), Close()]
+
+
 def _own_error(api: Api, stream: bool) -> Play:
     return _http(200, api.error_body(503, "no"), JSON)
 
@@ -162,6 +173,8 @@ ANSWERS = [
     _fixed("302", _FINAL, _FINAL, _http(302, b"", "location: https://elsewhere.invalid/")),
     _fixed("101", _UNFIT, _UNFIT, [b"HTTP/1.1 101 -\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"]),
     _both("100 before 200", _GOOD, _before(b"HTTP/1.1 100 Continue\r\n\r\n")),
+    _both("200 (a few bytes at a time)", _GOOD, _in_bits),
+    _both("200 (framed by the connection's end)", _GOOD, _unframed),
     _both("103 twice before 200", _GOOD, _before(b"HTTP/1.1 103 -\r\nlink: x\r\n\r\n" * 2)),
     _both("200 (control character in its head)", _UNFIT, lambda api, stream: _http(200, api.whole, JSON, "x-a: \x01")),
     _both("200 (two lengths)", _UNFIT, lambda api, stream: _http(200, api.whole, JSON, "content-length: 1")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import zlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -67,6 +68,8 @@ class Mode(Enum):
     """Its stream was begun with keepalives, because it waited after a first attempt that failed."""
     STORED = "stored"
     """It continues state on the server, so it may not be sent twice."""
+    ENCODED = "encoded"
+    """Its stream is compressed for the agent."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ def expected(cell: Cell) -> Outcome:
     usual = _usual(cell)
     if cell.mode is Mode.STORED and cell.ending is not Ending.REFUSED:
         return _usual(replace(cell, lasting=True)) if usual.attempts == 1 else _once(cell)
+    if cell.mode is Mode.ENCODED and usual == ERROR_EVENT:
+        return CUT
     if cell.mode is not Mode.BEGUN:
         return usual
     # A kept connection that ends at once is replaced without a word, once.
@@ -204,6 +209,8 @@ def _is_possible(cell: Cell) -> bool:
         return False  # as a fault of the raw upstream; takes long
     if cell.mode is Mode.BEGUN:
         return cell.stream and not connecting
+    if cell.mode is Mode.ENCODED:
+        return cell.stream and isinstance(fault, Broken) and not cell.lasting and not connecting
     # Whether a connection that was closed at once has taken the request, is a matter of chance.
     return cell.api.name == "openai_responses" and (not connecting or cell.ending is Ending.REFUSED)
 
@@ -214,10 +221,11 @@ def _is_possible(cell: Cell) -> bool:
 async def observed(cell: Cell) -> Outcome:
     """What comes of a cell. The proxy checks its invariants after each step, and everything is given back."""
     good = await _good(cell)
-    async with upstream_of(cell) as url, proxying(f"lab={url}", **settings_of(cell)) as proxy:
+    async with upstream_of(cell) as url, proxying(f"lab={url}", hangs_s=60, **settings_of(cell)) as proxy:
         async with raw(proxy.port) as agent:
             api, stream = cell.api, cell.stream
-            asked = request(api.path(stream), cell.request)
+            headers = ["accept-encoding: gzip"] if cell.mode is Mode.ENCODED else []
+            asked = request(api.path(stream), cell.request, *headers)
             await agent.send(asked)
             if cell.ending is Ending.REFUSED and not cell.lasting:
                 await proxy.until(lambda world: world.totals.retries > 0)
@@ -242,7 +250,8 @@ async def upstream_of(cell: Cell) -> AsyncIterator[str]:
             yield url
     else:
         first = [[http(503, cell.api.error_body(503, "no"))]] if cell.mode is Mode.BEGUN else []
-        made = cell.fault.upstream(cell.api, cell.stream, *first, lasting=cell.lasting)
+        encoded = {"encoded": True} if cell.mode is Mode.ENCODED else {}
+        made = cell.fault.upstream(cell.api, cell.stream, *first, lasting=cell.lasting, **encoded)
         async with serving(made) as upstream:
             yield upstream.url
 
@@ -273,6 +282,8 @@ async def _seen(cell: Cell, agent: Raw, good: bytes) -> str:
     except (asyncio.IncompleteReadError, ConnectionError) as error:
         return f"no answer: {error!r}"
     body, whole = await _body(agent, status, headers)
+    if dict(headers).get(b"content-encoding") == b"gzip":
+        body = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16).decompress(body)
     try:
         return _named(cell, good, status, headers, body, whole=whole)
     except Malformed as error:

@@ -48,11 +48,14 @@ _STORED = """\
 A request that continues state on the server (here `store: true` of the Responses API) is only sent again where it
 certainly never arrived. Answers other than those asked for are passed on at once, or are a 502 if they can't be.
 """
+_ENCODED = """\
+Of a stream that the upstream compressed for the agent; faults that strike once.
+"""
 
 
 def page(found: Mapping[Cell, Outcome]) -> str:
     """The page for these outcomes."""
-    usual, begun, stored = (
+    usual, begun, stored, encoded = (
         Folded({cell: outcome for cell, outcome in found.items() if cell.mode is mode}) for mode in Mode
     )
     parts = [_HEAD, "## Streams\n", _STREAMS, *_endings(usual, stream=True)]
@@ -62,7 +65,8 @@ def page(found: Mapping[Cell, Outcome]) -> str:
     parts += ["## Streams begun with keepalives\n", _BEGUN, *_endings(begun, stream=True)]
     parts += [*_together(begun, "upstream's answers", ANSWERS)]
     parts += ["## Requests with state on the server\n", _STORED, *_endings(stored, stream=True)]
-    return "\n".join([*parts, "For whole answers:\n", *_endings(stored, stream=False)])
+    parts += ["For whole answers:\n", *_endings(stored, stream=False)]
+    return "\n".join([*parts, "## Compressed streams\n", _ENCODED, *_endings(encoded, stream=True)])
 
 
 def _endings(folded: Folded, *, stream: bool) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -61,6 +62,8 @@ class Ending(Enum):
 
 
 _ANSWERING = frozenset(each.value for each in list(Phase)[3:-1])
+_ENDED = (Ending.CLEAN, Ending.ERROR)
+GZIP = "content-encoding: gzip"
 _GARBAGE = {
     Phase.CONNECT: b"\x15\x03\x01\x00\x02\x02\x28",  # a TLS alert
     Phase.REQUEST: b"SSH-2.0-OpenSSH_9.9\r\n",
@@ -107,32 +110,36 @@ class Broken:
         sent = {Phase.CONTENT: 2, Phase.LAST: len(api.pieces)}
         return api.stream_error(sent.get(self.phase, 0))
 
-    def play(self, api: Api, stream: bool) -> Play:
-        """What the upstream does once it has the request."""
+    def play(self, api: Api, stream: bool, *, encoded: bool = False) -> Play:
+        """What the upstream does once it has the request; `encoded`: its stream is compressed."""
         ending, phase = self.ending, self.phase
         if phase is Phase.REQUEST:
             return [*([_GARBAGE[phase]] if ending is Ending.GARBAGE else []), _step(ending)]
         if phase is Phase.HEAD:
             half = b"HTTP/1.1 200 OK\r\ncontent-ty"
             return [_GARBAGE[phase] if ending is Ending.GARBAGE else half, _step(ending)]
-        sent = self.sent(api, stream)
+        sent, headers = self.sent(api, stream), [api.stream_type if stream else JSON]
+        if encoded:
+            sent, headers = zipped(sent, whole=phase is Phase.END or ending in _ENDED), [*headers, GZIP]
         by_length = not stream and ending not in (Ending.GARBAGE, Ending.CLEAN)
         if by_length:
             length = b"content-length: %d" % len(api.whole)
             steps = [b"\r\n".join([b"HTTP/1.1 200 OK", JSON.encode(), length, b"", b""]), *sent]
         else:
-            steps = [head(api.stream_type if stream else JSON), *map(chunk, sent)]
-            if phase is Phase.END or ending in (Ending.CLEAN, Ending.ERROR):
+            steps = [head(*headers), *map(chunk, sent)]
+            if phase is Phase.END or ending in _ENDED:
                 steps.append(END)
         if ending is Ending.GARBAGE:
             steps.append(_GARBAGE.get(phase, b"zz\r\n" * 3))
-        return steps if ending in (Ending.CLEAN, Ending.ERROR) else [*steps, _step(ending)]
+        return steps if ending in _ENDED else [*steps, _step(ending)]
 
-    def upstream(self, api: Api, stream: bool, *first: Play, lasting: bool) -> Callable[[Scripted], Handler]:
+    def upstream(
+        self, api: Api, stream: bool, *first: Play, lasting: bool, encoded: bool = False
+    ) -> Callable[[Scripted], Handler]:
         """Serves `first`, then this fault, once or each time; after it, good answers."""
-        good = good_answer(api, stream)
+        good = good_answer(api, stream, encoded=encoded)
         if self.phase is not Phase.CONNECT:
-            bad = self.play(api, stream)
+            bad = self.play(api, stream, encoded=encoded)
             return playing(*first, bad) if lasting else playing(*first, bad, good)
         after = playing(good)
 
@@ -155,12 +162,21 @@ class Broken:
         return made
 
 
-def good_answer(api: Api, stream: bool) -> Play:
+def good_answer(api: Api, stream: bool, *, encoded: bool = False) -> Play:
     """The answer that was asked for."""
     if stream:
-        parts = filter(None, [api.opening, *api.pieces, *api.closing])
+        parts = list(filter(None, [api.opening, *api.pieces, *api.closing]))
+        if encoded:
+            return [head(api.stream_type, GZIP), *map(chunk, zipped(parts, whole=True)), END]
         return [head(api.stream_type), *map(chunk, parts), END]
     return [b"HTTP/1.1 200 OK\r\n%b\r\ncontent-length: %d\r\n\r\n" % (JSON.encode(), len(api.whole)), api.whole]
+
+
+def zipped(parts: list[bytes], *, whole: bool) -> list[bytes]:
+    """The parts of a body as gzip, each of which can be read when it has come; `whole`: with its end."""
+    gzip = zlib.compressobj(wbits=zlib.MAX_WBITS | 16)
+    made = [gzip.compress(part) + gzip.flush(zlib.Z_SYNC_FLUSH) for part in parts]
+    return [*made, gzip.flush()] if whole else made
 
 
 def _step(ending: Ending) -> Reset | Close | Hang:
