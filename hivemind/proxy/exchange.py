@@ -378,7 +378,7 @@ class Exchange:
                     await self._steps.run(rest)
                 progress.has_news = True
         except UpstreamError as error:
-            if not state.complete or state.error is not None:
+            if not state.complete or state.error is not None or self.writer.has_length:
                 return await self._cut_off(self.call.failure_of(error), self._takes_event(response, tap, decoder, hold))
             # Only the end of the framing is missing.
         else:

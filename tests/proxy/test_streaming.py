@@ -269,6 +269,17 @@ async def test_a_released_prelude_that_breaks_off(monkeypatch: pytest.MonkeyPatc
         assert len(upstream.requests) == 1
 
 
+async def test_a_whole_stream_that_is_shorter_than_its_length(caplog: pytest.LogCaptureFixture) -> None:
+    """Its head promised the client more, so it can't be ended as a whole one."""
+    promised = b"HTTP/1.1 200 -\r\n%b\r\ncontent-length: 9999\r\n\r\n" % SSE.encode()
+    async with between([promised + b"".join(MESSAGE), Close()]) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        await direct.head()
+        assert await direct.rest() == b"".join(MESSAGE)
+        await proxy.until(lambda world: world.totals.failed == 1)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 @pytest.mark.parametrize("ending", [Reset(), Close()])
 async def test_a_stream_without_the_end_of_its_framing(ending: Reset | Close) -> None:
     """All of it came, to its own end marker: it is a whole answer, and ends as one."""
