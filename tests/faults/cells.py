@@ -341,7 +341,8 @@ def _stream_named(cell: Cell, good: bytes, body: bytes, *, whole: bool) -> str:
     same = next((at for at, (one, other) in enumerate(zip(body, good, strict=False)) if one != other), len(body))
     if isinstance(fault, Broken):
         events = [] if fault.phase in _UNSEEN and fault.ending is not Ending.ERROR else fault.sent(api, True)
-        sent = b"".join(events[:-1] if fault.ending is Ending.ERROR or fault.phase is Phase.EVENT else events)
+        held = fault.phase is Phase.EVENT and cell.mode is not Mode.ENCODED
+        sent = b"".join(events[:-1] if held or fault.ending is Ending.ERROR else events)
     elif isinstance(fault, Answer):
         sent = b""
     else:

@@ -49,7 +49,8 @@ A request that continues state on the server (here `store: true` of the Response
 certainly never arrived. Answers other than those asked for are passed on at once, or are a 502 if they can't be.
 """
 _ENCODED = """\
-Of a stream that the upstream compressed for the agent; faults that strike once.
+Of a stream that the upstream compressed for the agent; faults that strike once. "Cut": what came, and no end of the
+body.
 """
 
 
