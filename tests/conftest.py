@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 from examples import register_profiles
@@ -21,6 +23,18 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest-xdist's workers say that a terminal of 80 columns is there, which the programs would believe.
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+
+
+@pytest.fixture(autouse=True)
+def _root_logger() -> Iterator[None]:
+    """Put the root logger back as it was: programs that a test runs in its own process choose what is logged."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    if root.level != level:
+        root.setLevel(level)
+    if root.handlers != handlers:
+        root.handlers[:] = handlers
 
 
 @pytest.hookimpl(trylast=True)

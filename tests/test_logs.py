@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,16 +12,6 @@ from hivemind.redaction.text import redact
 SECRET = "s3kr1t-value-000"
 FORMS = ("gsk_", "hf_", "r8_", "xai-", "pplx-", "ghp_", "glpat-", "github_pat_", "nvapi-", "ya29.")
 """Of keys of providers that have one."""
-
-
-@pytest.fixture
-def _root_logger() -> Iterator[None]:
-    """Put the root logger back as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +88,6 @@ def test_traceback() -> None:
     assert SECRET not in text
 
 
-@pytest.mark.usefixtures("_root_logger")
 def test_configure() -> None:
     """Lines from the level on come out, once, and the chatter of libraries doesn't."""
     stream = io.StringIO()
