@@ -143,7 +143,7 @@ class Proxy:
             bodies=bodies,
             wall=self._wall,
         )
-        self.watch = Watch(engine, lambda: self.app.answering)
+        self.watch = Watch(engine, lambda: self.app.direct)
         if self._prices is not None:
             self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
             if engine.counts_dollars:

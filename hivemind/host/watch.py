@@ -13,9 +13,11 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from hivemind.proxy.direct import DirectExchange
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.events import InvariantBroken
 from hivemind.scheduler.invariants import Violation
+from hivemind.text.humanise import plural
 
 CHECK_EVERY_S = 1.0
 """Between the end of one check of the invariants and the next."""
@@ -33,12 +35,14 @@ _log = logging.getLogger(__name__)
 class Watch:
     """The checks of one proxy, on the running loop from its creation to :meth:`aclose`.
 
-    `answering` returns how many requests the data plane is answering.
+    `direct` returns how many requests the data plane counts as served without a task.
     """
 
-    def __init__(self, engine: Engine, answering: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, direct: Callable[[], int]) -> None:
         self._engine = engine
-        self._answering = answering
+        self._direct = direct
+        self._unserved: set[tuple[int, int]] = set()
+        """Tickets that nothing served at the last check, and the number of their attempts."""
         self._broken: dict[_About, str] = {}
         self._held_until = 0.0
         """When the alarm for a held loop ends."""
@@ -75,11 +79,27 @@ class Watch:
 
     def _steps(self) -> Iterator[list[Violation]]:
         yield from self._engine.checks()
-        tickets, answering = self._engine.tickets, self._answering()
-        if tickets > answering:
-            yield [
-                Violation("exchange", "", "", f"{tickets} requests have tickets, but {answering} are being answered.")
-            ]
+        yield list(self._exchanges())
+
+    def _exchanges(self) -> Iterator[Violation]:
+        """Check that each ticket has a request that is being answered, and each such request without a task a ticket.
+
+        What answers a request leaves its mark at the ticket. One has none for as long as its task takes to begin.
+        """
+        unserved, self._unserved = self._unserved, set()
+        direct = 0
+        for ticket in self._engine.tickets:
+            if isinstance(getattr(ticket.tag, "__self__", None), DirectExchange):
+                direct += 1
+            elif ticket.tag is None:
+                self._unserved.add(each := (ticket.id, ticket.attempts))
+                if each in unserved:
+                    lane, agent = ticket.request.lane, ticket.agent.name
+                    what = "waits" if ticket.waiting else "is in flight"
+                    yield Violation("exchange", lane, agent, f"Request {ticket.id} {what}, but nothing answers it.")
+        if (counted := self._direct()) != direct:
+            are, have = plural(counted, "request is", "requests are"), plural(direct, "has", "have")
+            yield Violation("exchange", "", "", f"{are} counted as served without a task, but {have} a ticket.")
 
     async def _check_again(self) -> None:
         while True:

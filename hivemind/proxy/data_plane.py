@@ -151,6 +151,11 @@ class DataPlane:
         """Number of requests that are being answered."""
         return self._active
 
+    @property
+    def direct(self) -> int:
+        """Number of requests of these that are served without a task."""
+        return self._direct
+
     async def idle(self) -> None:
         """Wait until no request is being answered."""
         await self._idle.wait()

@@ -52,6 +52,7 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         self._time = self._loop.time
         self._scheduler = Scheduler(config, rng.random)
+        self._stalls = invariants.Stalls(self._scheduler)
         self.world = world(self._time())
         self.watched: dict[type[Event], Callable[[Any], object]] = {}
         """Callbacks by event type, called when the world's views show the event; they may read, but change nothing."""
@@ -222,13 +223,14 @@ class Engine:
     def checks(self) -> Iterator[list[Violation]]:
         """Yield what doesn't hold, part by part (:func:`.invariants.steps`)."""
         yield from invariants.steps(self._scheduler, self._time)
+        yield self._stalls.look(self._time())
         if self._scheduler.timers.next_at is not None and self._wake is None:
             yield [Violation("timer", "", "", "The scheduler has timers, but the event loop has none for them.")]
 
     @property
-    def tickets(self) -> int:
-        """Number of tickets that aren't done."""
-        return sum([len(agent.tickets) for agent in self._scheduler.agents.values()])
+    def tickets(self) -> list[Ticket]:
+        """The tickets that aren't done."""
+        return [ticket for agent in self._scheduler.agents.values() for ticket in agent.tickets.values()]
 
     def requests(self, since: int) -> Requests:
         """Return a page of the requests that changed after that revision."""

@@ -33,8 +33,8 @@ class Violation:
     """An invariant that doesn't hold."""
 
     rule: str
-    """Its name: `slots`, `upstream`, `queue`, `backoff`, `agent`, `hold`, `budget`, `window`, `probe`, `timer`, `idle`
-    or `stuck`; the data plane has others."""
+    """Its name: `slots`, `upstream`, `queue`, `backoff`, `agent`, `hold`, `budget`, `window`, `probe`, `timer`, `idle`,
+    `stuck` or `stall`; the data plane has others."""
     lane: str
     """The lane that it is about; empty: none in particular."""
     agent: str
@@ -54,6 +54,47 @@ def steps(scheduler: Scheduler, clock: Callable[[], float]) -> Iterator[list[Vio
     yield list(_timers(scheduler))
     for lane in list(scheduler.lanes.values()):
         yield [*_holds(scheduler, lane), *_waits(scheduler, lane, clock())]
+
+
+STALLED_S = 150.0
+"""Longest time for which a lane with a free slot grants nothing though requests wait: a rate window holds one for a
+minute, or, if its reset is in doubt, until the next probe; and one window may do so after another."""
+
+
+class Stalls:
+    """Notices lanes that grant nothing for long though requests wait and a slot is free; to be looked at often."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._since: dict[str, tuple[int, float]] = {}
+        """By lane that could have granted something at the last look: its last grant, and since when."""
+
+    def look(self, now: float) -> list[Violation]:
+        """Return the lanes that have stalled."""
+        scheduler, before, found = self._scheduler, self._since, list[Violation]()
+        self._since = {}
+        for key, lane in scheduler.lanes.items():
+            if not lane.queue.waiting or scheduler.paused or scheduler.draining:
+                continue
+            if not (_is_open(lane, now) and lane.queue.in_order):
+                continue
+            last, since = before.get(key, (lane.last_grant, now))
+            if last != lane.last_grant:
+                last, since = lane.last_grant, now
+            self._since[key] = last, since
+            if now - since > STALLED_S:
+                found.append(_stalled(lane, now, now - since))
+        return found
+
+
+def _stalled(lane: Lane, now: float, for_s: float) -> Violation:
+    hold = next(iter(lane_state(lane, now, paused=False).upcoming))
+    opens = "" if hold.opens_in_s is None else f", which opens in {hold.opens_in_s:.0f} s"
+    text = (
+        f"{_waiting(lane.queue.waiting)} and {_free(lane)}, but nothing was granted for {for_s:.0f} s; the next, number"
+        f" {hold.ticket}, is held (gate: {hold.gate}{opens})."
+    )
+    return Violation("stall", lane.key, "", text)
 
 
 @dataclass(slots=True)
@@ -96,9 +137,8 @@ def _agent(agent: Agent, tickets: _Tickets) -> Iterator[Violation]:
                 text = f"Request {ticket.id} is done, but is still kept."
                 yield Violation("agent", ticket.request.lane, agent.name, text)
     if agent.in_flight != in_flight:
-        yield Violation(
-            "agent", "", agent.name, f"The agent counts {agent.in_flight} in flight, but {in_flight} of its are."
-        )
+        counted = _plural(agent.in_flight, "request")
+        yield Violation("agent", "", agent.name, f"The agent counts {counted} in flight, but has {in_flight}.")
     held = agent.on_hold or agent.gate != "open" or agent.out_of_budget
     if agent.held is not held:
         yield Violation("hold", "", agent.name, f"The agent is{_not(agent.held)} held, but should{_not(held)} be.")
@@ -107,10 +147,11 @@ def _agent(agent: Agent, tickets: _Tickets) -> Iterator[Violation]:
 def _lane(lane: Lane, tickets: _Tickets) -> Iterator[Violation]:
     key, queue = lane.key, lane.queue
     if queue.waiting != tickets.queued[key]:
-        text = f"The queue counts {queue.waiting} waiting requests, but {tickets.queued[key]} wait in it."
+        text = f"The queue counts {_requests(queue.waiting)}, but {_waiting(tickets.queued[key])} in it."
         yield Violation("queue", key, "", text)
     if len(lane.backing_off) != tickets.backing_off[key]:
-        text = f"{len(lane.backing_off)} requests are listed between two attempts, but {tickets.backing_off[key]} are."
+        listed, real = len(lane.backing_off), tickets.backing_off[key]
+        text = f"{_are(listed, 'request')} listed between two attempts, but {_are(real, 'request')} there."
         yield Violation("backoff", key, "", text)
 
 
@@ -120,7 +161,7 @@ def _slots(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
         active = tickets.active[key]
         if lane.gate.active != active:
             yield Violation(
-                "slots", key, "", f"{lane.gate.active} slots are taken, but {active} attempts are in flight."
+                "slots", key, "", f"{_are(lane.gate.active, 'slot')} taken, but {_are(active, 'attempt')} in flight."
             )
         if lane.total is not None:
             _, others = totals.get(id(lane.total), (lane, 0))
@@ -129,7 +170,7 @@ def _slots(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
         assert lane.total is not None
         if lane.total.active != active:
             taken, name = lane.total.active, lane.config.upstream
-            text = f"{taken} slots of upstream {name} are taken, but {active} attempts are in flight there."
+            text = f"{_are(taken, 'slot')} taken of upstream {name}, but {_are(active, 'attempt')} in flight there."
             yield Violation("upstream", lane.key, "", text)
     numbers = {ticket.id for ticket in tickets.in_flight}
     for key, lane in scheduler.lanes.items():
@@ -161,9 +202,10 @@ def _account(account: Account, sums: list[float]) -> Iterator[Violation]:
     of = "The pool" if account.owner is None else "The agent's account"
     count, tokens, dollars = sums
     if account.in_flight != count:
-        yield Violation("budget", "", name, f"{of} counts {account.in_flight} in flight, but {count} are.")
+        text = f"{of} counts {_plural(account.in_flight, 'request')} in flight, but has {count:g}."
+        yield Violation("budget", "", name, text)
     if account.reserved_tokens != tokens:
-        text = f"{of} reserves {account.reserved_tokens} tokens, but requests in flight hold {tokens}."
+        text = f"{of} reserves {_plural(account.reserved_tokens, 'token')}, but requests in flight hold {tokens:,g}."
         yield Violation("budget", "", name, text)
     if not _near(account.reserved_dollars, dollars):
         text = f"{of} reserves ${account.reserved_dollars:.6f}, but requests in flight hold ${dollars:.6f}."
@@ -171,7 +213,8 @@ def _account(account: Account, sums: list[float]) -> Iterator[Violation]:
     if account.shut is not (bool(account.budget) and account.full):
         yield Violation("budget", "", name, f"{of} is{_not(account.shut)} shut, but should{_not(account.full)} be.")
     if account.short and not count:
-        text = f"{len(account.short)} agents wait for requests of the account to end, but none is in flight."
+        agents = _plural(len(account.short), "agent waits", "agents wait")
+        text = f"{agents} for requests of the account to end, but none is in flight."
         yield Violation("budget", "", name, text)
 
 
@@ -230,7 +273,7 @@ def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
     if _is_open(lane, now):
         ready = lane.queue.ready(now, lambda ticket: lane.window_delay_s(ticket, now))
         if ready is not None and scheduler.ledger.short_of(ready) is None and not _end_is_due(scheduler, lane):
-            text = f"Request {ready.id} waits although {lane.vacant:g} slots are free and nothing else forbids it."
+            text = f"Request {ready.id} waits although {_free(lane)} and nothing else forbids it."
             yield Violation("idle", lane.key, ready.agent.name, text)
             return
     if not (math.isinf(lane.wake_at) and lane.queue.in_order) or lane.circuit.forced == "open":
@@ -239,7 +282,7 @@ def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
         gates = {hold.ticket: hold.gate for hold in lane_state(lane, now, paused=False).upcoming}
         wait_s = now - oldest.arrived_at
         text = (
-            f"{lane.queue.waiting} requests wait, but no attempt is in flight and no timer is set; the oldest, number"
+            f"{_waiting(lane.queue.waiting)}, but no attempt is in flight and no timer is set; the oldest, number"
             f" {oldest.id}, has waited for {wait_s:.1f} s (gate: {gates.get(oldest.id, 'next')})."
         )
         yield Violation("stuck", lane.key, oldest.agent.name, text)
@@ -293,6 +336,27 @@ def _oldest(scheduler: Scheduler, lane: Lane) -> Ticket | None:
 
 def _near(counted: float, real: float) -> bool:
     return math.isclose(counted, real, rel_tol=_ROUNDING, abs_tol=1e-6)
+
+
+def _plural(number: int, one: str, many: str = "") -> str:
+    """As :func:`hivemind.text.humanise.plural`, which is of a layer above."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _are(number: int, one: str) -> str:
+    return _plural(number, f"{one} is", f"{one}s are")
+
+
+def _requests(number: int) -> str:
+    return _plural(number, "waiting request")
+
+
+def _waiting(number: int) -> str:
+    return _plural(number, "request waits", "requests wait")
+
+
+def _free(lane: Lane) -> str:
+    return "slots are free" if math.isinf(lane.vacant) else f"{_are(int(lane.vacant), 'slot')} free"
 
 
 def _not(yes: bool) -> str:

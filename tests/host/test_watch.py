@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 import msgspec
-from proxy.kit import Running, between, client
+from proxy.kit import Hang, Running, between, client, raw, request
+from proxy.wire import PLAIN_BODY, STREAM_BODY
 
 from hivemind.cli.operator.status import as_facts, shown
 from hivemind.control.codec import snapshot_part
@@ -47,7 +48,7 @@ async def test_a_leaked_slot_is_shown_everywhere_until_it_is_gone(tmp_path: Path
         await proxy.watch.check()
         (alarm,) = running.snapshot().alarms
         assert (alarm.rule, alarm.lane) == ("slots", lane.key)
-        assert alarm.text == "1 slots are taken, but 0 attempts are in flight."
+        assert alarm.text == "1 slot is taken, but 0 attempts are in flight."
         async with client() as web:
             health = (await web.get(f"{running.url}/_health")).json()
             metrics = (await web.get(f"{running.url}/metrics")).text
@@ -73,8 +74,35 @@ async def test_a_request_that_nobody_answers_is_found() -> None:
         (key,) = running.proxy.engine._scheduler.lanes
         ticket = running.proxy.engine.arrive(Request("ann", key, "m", "m", 1, 1, False))
         await running.proxy.watch.check()
-        assert [alarm.rule for alarm in running.snapshot().alarms] == ["exchange"]
+        assert not running.snapshot().alarms, "its task may be about to begin"
+        await running.proxy.watch.check()
+        (alarm,) = running.snapshot().alarms
+        assert (alarm.rule, alarm.lane, alarm.agent) == ("exchange", key, "ann")
+        assert alarm.text == f"Request {ticket.id} is in flight, but nothing answers it."
         running.proxy.engine.abandon(ticket)
+        await running.proxy.watch.check()
+        assert not running.snapshot().alarms
+
+
+async def test_requests_in_every_stage_have_what_answers_them() -> None:
+    """One that is served without a task, one in a task and one that waits: no check finds anything."""
+    async with between([ANSWER], [Hang()], max_concurrency=2) as (running, upstream):
+        await asked(running)
+        async with raw(running.port) as direct, raw(running.port) as streamed, raw(running.port) as waits:
+            await direct.send(request("/v1/messages", PLAIN_BODY))
+            await upstream.until(lambda: len(upstream.requests) == 2)
+            assert running.proxy.app.direct == 1
+            await streamed.send(request("/v1/messages", STREAM_BODY))
+            await waits.send(request("/v1/messages", STREAM_BODY))
+            await running.until(lambda world: world.queued == 1 and len(world.slots) == 2)
+            for _ in range(2):
+                await running.proxy.watch.check()
+            assert not running.snapshot().alarms
+            running.proxy.app._direct += 1
+            await running.proxy.watch.check()
+            (alarm,) = running.snapshot().alarms
+            assert alarm.text == "2 requests are counted as served without a task, but 1 has a ticket."
+            running.proxy.app._direct -= 1
 
 
 async def test_what_held_the_loop_is_named() -> None:

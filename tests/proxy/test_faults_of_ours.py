@@ -43,7 +43,7 @@ async def over(proxy: Running) -> AsyncIterator[None]:
     await plane.idle()
     await proxy.until(lambda world: not (world.slots or world.queued))
     assert (plane.answering, plane._direct, plane._body_budget.used) == (0, 0, 0)
-    assert proxy.proxy.engine.tickets == 0
+    assert not proxy.proxy.engine.tickets
 
 
 CUTS: dict[str, tuple[Play, bytes]] = {

@@ -10,7 +10,7 @@ from scheduler.driving import LANE, Hands, lane_config
 
 from hivemind.scheduler.commands import PauseAdmissions, PauseAgent, SetBudget, SetCircuit
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.invariants import Violation, steps, violations
+from hivemind.scheduler.invariants import STALLED_S, Stalls, Violation, steps, violations
 from hivemind.scheduler.ticket import TicketState
 
 
@@ -155,3 +155,39 @@ def test_a_check_changes_nothing() -> None:
     before = (hands.lane.wake_at, len(hands.scheduler.timers), list(hands.scheduler.events))
     assert [part for part in steps(hands.scheduler, lambda: hands.now + 1e6) if part] == []
     assert (hands.lane.wake_at, len(hands.scheduler.timers), list(hands.scheduler.events)) == before
+
+
+def stalls(hands: Hands, seconds: int) -> list[str]:
+    """What is told of a scheduler that is looked at every second for so long."""
+    stalls, told = Stalls(hands.scheduler), []
+    for _ in range(seconds):
+        hands.wait(1.0)
+        told += [each.text for each in stalls.look(hands.now)]
+    return told
+
+
+def test_a_window_that_never_opens_is_a_stall() -> None:
+    """Each time its timer comes it holds for a second more, so that nothing seems to be forgotten."""
+    hands = Hands(lane_config(slots=2), checked=False)
+    hands.lane.window_delay_s = lambda ticket, now: 1.0  # type: ignore[method-assign]
+    hands.arrive("ann")
+    assert stalls(hands, int(STALLED_S)) == []
+    assert stalls(hands, int(STALLED_S) + 2) == [
+        f"1 request waits and 2 slots are free, but nothing was granted for {STALLED_S + 1:.0f} s; the next, number 1,"
+        " is held (gate: next)."
+    ]
+
+
+@pytest.mark.parametrize("cause", ["a slot", "the operator", "its agent", "a window"])
+def test_waiting_for_something_is_no_stall(cause: str) -> None:
+    """However long it takes; a request waits for ten minutes at most."""
+    hands = Hands(lane_config(slots=1 if cause == "a slot" else 2, rpm=1 if cause == "a window" else 0))
+    hands.arrive("ann")
+    if cause == "the operator":
+        hands.apply(PauseAdmissions(True))
+    elif cause == "its agent":
+        hands.leave(hands.arrive("ben"))
+        hands.apply(PauseAgent("ben", True))
+    for _ in range(5):
+        assert hands.arrive("ben").in_queue
+    assert stalls(hands, 2 * int(STALLED_S)) == []
