@@ -86,7 +86,8 @@ class Settings(BaseSettings):
     max_bodies_mb: Annotated[int, Field(ge=1, le=1_048_576)] = 1_024
     """Request bodies in memory, queued or in flight, in MiB; beyond it requests get a 503. At least max_body_mb."""
     max_connections: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """Most client connections; beyond it new ones get a 503. 0: three quarters of the files that may be open."""
+    """Most client connections; beyond it idle ones are closed, and where none is idle, new ones get a 503. 0: three
+    quarters of the files that may be open."""
     max_unfinished: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """Most client connections without a complete request; beyond it the one that waits longest gets a 408. 0: as many
     as there may be connections, at most 4,096."""

@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import os
 import random
+import resource
 import sys
 import zlib
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ import pytest
 
 from benchmarks.paths import environment
 from benchmarks.soak.client import Agents, Pace
+from benchmarks.soak.crowd import broken, idle, possible, waiting
 from benchmarks.soak.messages import FORMS, Message, Outcome, Reply, judged, message, number_of
 from benchmarks.soak.report import lines, page
 from benchmarks.soak.result import Result, settle
@@ -31,7 +33,7 @@ TEXT = b'{"text":"soak7.0 word soak7.1 word "}'
 @pytest.mark.e2e
 async def test_soak(tmp_path: Path) -> None:
     """Through random faults, disconnects and steering no request is lost, no invariant breaks and nothing grows."""
-    result = await soak(Plan(seed=14, minutes=LENGTH_S / 60, rate=30.0, agents=100), tmp_path)
+    result = await soak(Plan(seed=14, minutes=LENGTH_S / 60, rate=50.0, agents=40, visitors=20), tmp_path)
     assert result.broken == []
     assert result.outcomes["answered"] > LENGTH_S
     assert result.attempts > 0
@@ -193,6 +195,34 @@ async def test_agents_notice() -> None:
             await agents.work()
             assert list(agents.outcomes[:2]) == outcomes
             assert agents.broken_count == outcomes.count(Outcome.BROKEN)
+
+
+@pytest.fixture
+def _limit() -> Iterator[None]:
+    """The limit of open files of this process is afterwards what it was."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.e2e
+@pytest.mark.usefixtures("_limit")
+async def test_twenty_thousand_wait(tmp_path: Path) -> None:
+    """Or as many as the system allows connections: the proxy answers others meanwhile, half leave, half are answered,
+    and nothing is left of them."""
+    crowds = await waiting(possible(20_000), tmp_path / "proxy", turns=1)
+    assert broken(crowds) == []
+    assert crowds[0].held == crowds[0].asked > 1000
+
+
+@pytest.mark.e2e
+async def test_idle_crowd(tmp_path: Path) -> None:
+    """The surplus of idle connections makes room, and ordinary requests are answered all the time."""
+    crowd = await idle(300, 256, tmp_path / "proxy")
+    assert broken([crowd]) == []
+    assert crowd.outcomes["closed"] > 50
+    after = page("<!-- crowds: begin -->\n\n<!-- crowds: end -->", {"version": "0.9", "crowds": [asdict(crowd)]})
+    assert "| idle connections | 256 / 256 | 300 |" in after
 
 
 def test_report() -> None:

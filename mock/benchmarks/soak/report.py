@@ -1,4 +1,5 @@
-"""The figures of a soak, as a table: `python -m benchmarks.soak.report FILE PAGE` writes it between a page's marks."""
+"""The figures of a soak, or of crowds, as a table: `python -m benchmarks.soak.report FILE PAGE` writes it between the
+marks of that page."""
 
 from __future__ import annotations
 
@@ -13,7 +14,9 @@ import msgspec
 
 from benchmarks.soak.watching import Sample, windows
 
-_MARKS = re.compile(r"(<!-- soak: begin[^>]*-->\n).*?(\n<!-- soak: end -->)", re.DOTALL)
+_CROWD = ("crowd", "files, soft / hard", "came", "held at once", "became of them", "others served", "refused")
+_WORDS = {"200": "answered", "left": "left"}
+_CROWD_MORE = ("`/_health`, p50 and p99 in ms", "MiB before, then, after", "files before, then, after")
 
 
 def rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -57,11 +60,40 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     return [f"{what.ljust(width)}  {figure}" for what, figure in table]
 
 
+def crowd_rows(crowds: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Return the table of what crowds did, its head first."""
+    return [
+        (*_CROWD, *_CROWD_MORE),
+        *(
+            (
+                each["what"],
+                each["limit"],
+                f"{each['asked']:,}",
+                f"{each['held']:,}",
+                ", ".join(f"{count:,} {_WORDS.get(what, what)}" for what, count in sorted(each["outcomes"].items())),
+                f"{each['served']}",
+                f"{each['refused']}",
+                f"{each['health_p50_ms']:.0f}, {each['health_p99_ms']:.0f}",
+                f"{each['rss_before_mb']:.0f}, {each['rss_peak_mb']:.0f}, {each['rss_after_mb']:.0f}",
+                f"{each['files_before']}, {each['files_peak']:,}, {each['files_after']}",
+            )
+            for each in crowds
+        ),
+    ]
+
+
 def page(text: str, found: Mapping[str, Any]) -> str:
-    """Return a page with the table between its marks."""
-    table = ["| | |", "|---|--:|", *(f"| {what} | {figure} |" for what, figure in rows(found))]
-    table.insert(0, f"HiveMind {found['version']}, seed {found['seed']}:\n")
-    return _MARKS.sub(lambda marks: marks[1] + "\n".join(table) + marks[2], text)
+    """Return a page with the table between its marks: those of a soak, or of crowds."""
+    if "crowds" in found:
+        head, *body = crowd_rows(found["crowds"])
+        name, table = "crowds", [head, ("---", "---", *("--:" for _ in head[2:])), *body]
+        intro = f"HiveMind {found['version']}:\n"
+    else:
+        name, table = "soak", [("", ""), ("---", "--:"), *rows(found)]
+        intro = f"HiveMind {found['version']}, seed {found['seed']}:\n"
+    lines_of = [intro, *("| " + " | ".join(row) + " |" for row in table)]
+    marks = re.compile(rf"(<!-- {name}: begin[^>]*-->\n).*?(\n<!-- {name}: end -->)", re.DOTALL)
+    return marks.sub(lambda found_marks: found_marks[1] + "\n".join(lines_of) + found_marks[2], text)
 
 
 def main(argv: Sequence[str]) -> int:

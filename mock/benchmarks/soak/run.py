@@ -102,11 +102,11 @@ async def soak(plan: Plan, folder: Path) -> Result:
     result, token = Result(plan.seed, __version__), secrets.token_hex(16)
     (folder / "hivemind.toml").write_text(SETTINGS % token)
     provider = (sys.executable, "-m", "benchmarks.soak.upstream", str(plan.seed))
-    async with _started(provider, READY, folder) as (upstream, serving):
+    async with started(provider, READY, folder) as (upstream, serving):
         state = ("--port", "0", "--state-dir", "state", "--log-level", "error")
         upstreams = [word for name in UPSTREAMS for word in ("--upstream", f"{name}={upstream}")]
         argv = (sys.executable, "-X", "faulthandler", "-c", _PROXY, "proxy", *upstreams, *state)
-        async with _started(argv, _PROXY_READY, folder) as (url, process), open_http(parse_address(url)) as http:
+        async with started(argv, _PROXY_READY, folder) as (url, process), open_http(parse_address(url)) as http:
             http.timeout = httpx.Timeout(_PATIENCE_S)
             watching = Watching(url, process.pid, http)
             agents = await _loaded(plan, result, ControlClient(url, Token(token, "soak"), http), token, watching)
@@ -246,7 +246,7 @@ async def _progress(pace: Pace) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _started(
+async def started(
     argv: Sequence[str], ready: str, folder: Path
 ) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     """A program that says on a line where it serves, without the user's settings. Raises: SoakError."""
