@@ -67,6 +67,30 @@ _LIMITS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     },
 }
 """What else holds for the fields of requests, by their types: the scheduler checks it."""
+_TEXT = {"type": "string"}
+_HEALTH = {
+    "type": "object",
+    "properties": {
+        "status": {"enum": ["serving", "paused", "draining"]},
+        "version": _TEXT,
+        "uptime_s": {"type": "number", "minimum": 0},
+        "alarms": {
+            "type": "array",
+            "description": "What is broken at present: an invariant of the proxy, or its event loop was held.",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "rule": {"type": "string", "description": "What doesn't hold, by its name in the manual."},
+                    "text": {"type": "string", "description": "A sentence with the numbers."},
+                },
+                "required": ["rule", "text"],
+                "additionalProperties": False,
+            },
+        },
+    },
+    "required": ["status", "version", "uptime_s", "alarms"],
+    "additionalProperties": False,
+}
 _ROLES = re.compile(r":[a-z]+:`[~.]*([^`]+)`")
 _FAILURES = {
     400: "The body isn't JSON, or the path is ambiguous.",
@@ -87,6 +111,8 @@ def description() -> bytes:
     for each in ENDPOINTS:
         paths.setdefault(PREFIX + each.path, {})[each.method.lower()] = _operation(each)
     own = {"summary": "This description.", "security": [], "operationId": "openapi"}
+    health = {"summary": "How the proxy is, without a token.", "security": [], "operationId": "health"}
+    paths["/_health"] = {"get": {**health, "responses": {"200": _answer("As JSON.", _HEALTH)}}}
     paths[PATH] = {"get": {**own, "responses": {"200": _answer("OpenAPI 3.1.", {"type": "object"})}}}
     return msgspec.json.encode(
         {

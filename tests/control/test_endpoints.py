@@ -306,7 +306,7 @@ async def test_the_description() -> None:
         assert proxy.url not in answer.text
     OpenAPIV31SpecValidator(told).validate()
     rows = {(method.upper(), path) for path, each in told["paths"].items() for method in each}
-    own = {("GET", "/_control/openapi.json")}
+    own = {("GET", "/_control/openapi.json"), ("GET", "/_health")}
     assert rows - own == {(each.method, f"/_control{each.path}") for each in api.ENDPOINTS}
     orders = told["components"]["schemas"]["CommandRequest"]["oneOf"]
     assert [each["properties"]["name"]["const"] for each in orders] == list(COMMANDS)

@@ -54,4 +54,4 @@ async def test_the_api_is_as_described(tmp_path: Path) -> None:
         )
         said, _ = await program.communicate()
         assert program.returncode == 0, said.decode()
-        assert "14 selected / 14 total" in said.decode()
+        assert "15 selected / 15 total" in said.decode()

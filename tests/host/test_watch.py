@@ -8,11 +8,13 @@ import time
 from pathlib import Path
 
 import msgspec
+from jsonschema import Draft202012Validator
 from proxy.kit import Hang, Running, between, client, raw, request
 from proxy.wire import PLAIN_BODY, STREAM_BODY
 
 from hivemind.cli.operator.status import as_facts, shown
 from hivemind.control.codec import snapshot_part
+from hivemind.control.openapi import description
 from hivemind.host import watch
 from hivemind.journal.read.reader import open_journal
 from hivemind.scheduler.events import InvariantBroken
@@ -53,6 +55,8 @@ async def test_a_leaked_slot_is_shown_everywhere_until_it_is_gone(tmp_path: Path
             health = (await web.get(f"{running.url}/_health")).json()
             metrics = (await web.get(f"{running.url}/metrics")).text
         assert health["alarms"] == [{"rule": "slots", "text": alarm.text}]
+        described = msgspec.json.decode(description())["paths"]["/_health"]["get"]["responses"]["200"]
+        Draft202012Validator(described["content"]["application/json"]["schema"]).validate(health)
         assert 'hivemind_alarms{rule="slots"} 1.0' in metrics
         part = snapshot_part(running.snapshot(), "run", None)
         assert f"ALARM slots: {lane.key}: {alarm.text}" in "\n".join(shown(part, 120))

@@ -109,6 +109,19 @@ def test_show(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-1].endswith("ended in good order")
 
 
+def test_show_an_alarm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was broken, of which lane, and that it was over; the other events can be left out."""
+    broken = ev.InvariantBroken(2.0, "slots", "lab/1", "", "1 slot is taken, but 0 attempts are in flight.")
+    over = ev.InvariantBroken(3.0, *("slots", "lab/1", "", broken.text), over=True)
+    events = run()
+    written(part_path(folder, NAME, 1), [*events[:-1], broken, over, events[-1]])
+    out, _ = does(capsys, folder, "show", "latest", "--event", "invariant-broken")
+    first, last = [line.split(maxsplit=1)[1] for line in out.splitlines()[1:]]
+    assert first.endswith(f"slots: {broken.text}")
+    assert "lab/1" in first
+    assert last.endswith(f"slots: over: {broken.text}")
+
+
 def test_show_some(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """By time, agent and kind, as JSON with the time of day beside; the lines are still a journal's."""
     written(part_path(folder, NAME, 1), run())
