@@ -86,6 +86,11 @@ class Agents(dict[str, Agent]):
         """Return the agents that it started, at hand or not."""
         return [each for each in self.everyone if each.parent is agent] if agent.has_children else []
 
+    def led_by(self, agent: Agent) -> list[Agent]:
+        """Return the agents that are a part of it by themselves, at hand or not, whoever of its process started
+        them."""
+        return [each for each in self.everyone if each.lead is agent] if agent.has_children else []
+
     def _below(self, agent: Agent) -> list[Agent]:
         children = self.children_of(agent)
         return children + [each for child in children for each in self._below(child)]

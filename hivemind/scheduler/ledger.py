@@ -263,7 +263,7 @@ class Ledger:
             above = above.parent
         chain.append(self.pool)
         fresh = [account for account in chain if account not in agent.accounts]
-        subs = [each for each in self._agents.children_of(agent) if each.lead is agent] if fresh else []
+        subs = self._agents.led_by(agent) if fresh else []
         for account in fresh:
             account.absorb(agent.own, 1)
             for sub in subs:  # a part of the agent's own account, and charged by itself

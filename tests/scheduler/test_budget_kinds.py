@@ -309,3 +309,14 @@ def test_an_agent_that_was_put_aside_comes_back_with_what_it_used() -> None:
     assert "early" not in hands.scheduler.agents
     assert use(hands, "early", 3).agent.own.ever.tokens == 77
     assert hands.scheduler.pool.ever.tokens == 77
+
+
+def test_a_part_that_a_part_started_counts_once_in_an_ancestor_that_is_known_later() -> None:
+    """What it used and has in flight is in the account of the agent in whose process it works."""
+    hands = Hands(lane_config(slots=5))
+    hands.succeed(hands.arrive("ann/sub", parent="ann"), Usage(100))
+    hands.succeed(hands.arrive("ann/deeper", parent="ann/sub"), Usage(10))
+    hands.arrive("ann/deeper")
+    hands.apply(BeginAgent("ann", "ben"))
+    tree = hands.scheduler.agents["ben"].tree
+    assert (tree.ever.tokens, tree.in_flight) == (110, 1)
