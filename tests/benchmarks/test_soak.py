@@ -136,7 +136,7 @@ def test_an_operator_may_end_a_request() -> None:
 
 
 def samples(rss: Sequence[float], files: int = 20) -> list[Sample]:
-    return [Sample(float(at), mb, files + at % 3, 5, at / 10, at * 100) for at, mb in enumerate(rss)]
+    return [Sample(at * 5.0, mb, files + at % 3, 5, at / 10, at * 100) for at, mb in enumerate(rss)]
 
 
 def test_growth() -> None:
@@ -147,6 +147,7 @@ def test_growth() -> None:
     assert grown(samples(steady)) == []
     assert len(grown(samples([*steady[:190], *[106.0] * 60]))) == 1
     assert grown(samples([1.0] * (WINDOWS - 1))) == []
+    assert grown(samples([*range(40)])) == []  # too short to tell
     leaking = [replace(sample, files=20 + number // 2) for number, sample in enumerate(samples([1.0] * 200))]
     assert len(grown(leaking)) == 1
 
