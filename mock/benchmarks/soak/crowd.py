@@ -310,7 +310,9 @@ async def idle(count: int, hard: int, folder: Path) -> Crowd:
             numbers = range(begin, min(count, begin + _AT_ONCE))
             made = await asyncio.gather(*map(proxy.connect, numbers))
             talking = [each for each in made[::2] if each is not None and each.usable]
-            await asyncio.gather(*(each.ask(b"GET /_health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n") for each in talking))
+            asked = b"GET /_health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
+            asking = [asyncio.wait_for(each.ask(asked), LATE_S) for each in talking]
+            await asyncio.gather(*asking, return_exceptions=True)
             await proxy.ask(crowd, "POST", "/v1/messages")
         used_s, begun = cpu_s(proxy.pid), time.monotonic()
         await asyncio.sleep(3.0)

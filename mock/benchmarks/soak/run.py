@@ -102,7 +102,7 @@ async def soak(plan: Plan, folder: Path) -> Result:
     result, token = Result(plan.seed, __version__), secrets.token_hex(16)
     (folder / "hivemind.toml").write_text(SETTINGS % token)
     provider = (sys.executable, "-m", "benchmarks.soak.upstream", str(plan.seed))
-    async with started(provider, READY, folder) as (upstream, serving):
+    async with started(provider, READY, folder, "provider-errors") as (upstream, serving):
         state = ("--port", "0", "--state-dir", "state", "--log-level", "error")
         upstreams = [word for name in UPSTREAMS for word in ("--upstream", f"{name}={upstream}")]
         argv = (sys.executable, "-X", "faulthandler", "-c", _PROXY, "proxy", *upstreams, *state)
@@ -247,11 +247,11 @@ async def _progress(pace: Pace) -> None:
 
 @contextlib.asynccontextmanager
 async def started(
-    argv: Sequence[str], ready: str, folder: Path
+    argv: Sequence[str], ready: str, folder: Path, errors_in: str = "errors"
 ) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     """A program that says on a line where it serves, without the user's settings. Raises: SoakError."""
     environ = {name: value for name, value in environment().items() if not name.startswith("HIVEMIND_")}
-    with (folder / "errors").open("ab") as errors:
+    with (folder / errors_in).open("ab") as errors:
         process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.DEVNULL,

@@ -33,6 +33,8 @@ class DroppingProtocol(HttpToolsProtocol):
 
     def drop(self, reset: bool) -> None:
         """End the connection: with RST, or with FIN once what was written has gone out."""
+        if self.transport.is_closing():
+            return  # the client was faster, and there may be no socket any more
         if not reset:
             self.transport.close()
             return
