@@ -422,6 +422,19 @@ class Histories(RuleBasedStateMachine):
         self.hands.reference.check(self.hands.now)
 
     @invariant()
+    def decisions_hold_for_what_came_before_them(self) -> None:
+        """Each waiting ticket is in its agent's class, and none waits whose agent is stopped."""
+        if not hasattr(self, "hands"):
+            return
+        for agent in self.hands.scheduler.agents.values():
+            for ticket in agent.tickets.values():
+                if ticket.waiting:
+                    assert ticket.priority is agent.priority_of(ticket.request)
+                    assert not agent.cut_off, "it waits though its agent is stopped"
+                else:
+                    assert ticket.refusal is not None or not agent.cut_off, "it goes on though its agent is stopped"
+
+    @invariant()
     def the_books_agree(self) -> None:
         """An agent's account is the sum of its own and its parts', a subtree's that of all in it, the pool's of all."""
         if not hasattr(self, "hands"):
