@@ -13,6 +13,7 @@ from urllib.parse import unquote, unquote_to_bytes
 from hivemind.agent_names import LONGEST
 from hivemind.providers.paths import dialect_for
 from hivemind.providers.profiles import PROFILES
+from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.types import record
 
 Headers = list[tuple[bytes, bytes]]
@@ -45,6 +46,7 @@ MOST_NAME_BYTES = 12 * LONGEST + 1
 """Bytes of a raw name that are read: each character has four bytes at most, each of them percent-encoded, and one more
 makes it too long."""
 _PREFIXES = (b"/agent/", b"/to/", b"/token/")
+_SPLIT = "the path must not hold what looks like a key with an empty segment (//) in it"
 _PARAMETERS = re.compile(r";[^/]*")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _DOTS = re.compile(r"/\.{1,2}(?:[/;]|$)")
@@ -90,8 +92,15 @@ def parse_path(raw_path: bytes) -> RequestPath:
         agent=found.get(b"agent"),
         upstream=found.get(b"to"),
         token=found.get(b"token"),
-        flaw=flaw or _flaw(path),
+        flaw=flaw or _flaw(path) or (_SPLIT if b"//" in raw_path and _splits_key(raw_path) else ""),
     )
+
+
+def _splits_key(raw_path: bytes) -> bool:
+    """Return whether a key has an empty segment in it, without which the rest of it isn't recognised as one."""
+    text, finder = raw_path.decode("latin-1"), text_finder()
+    spans = map(finder.span, finder.pattern.finditer(text))
+    return any("//" in text[start:end].lstrip("/") for start, end in spans)
 
 
 def decoded(raw: bytes) -> str:

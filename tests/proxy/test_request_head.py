@@ -124,6 +124,16 @@ async def test_refused(message: bytes, status: int, says: str) -> None:
         assert nothing_went_on(proxy, upstream)
 
 
+async def test_a_key_that_an_empty_segment_cuts() -> None:
+    """Its first half would be the agent's name, and the rest a path in which nothing recognises it."""
+    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        for target in (f"/agent/1//0{'a' * 40}/v1/messages", f"/v1/1//0{'a' * 40}"):
+            await direct.send(post(target=target))
+            status, headers = await direct.head()
+            assert (status, b"(//)" in await direct.body(headers)) == (400, True)
+        assert nothing_went_on(proxy, upstream)
+
+
 @pytest.mark.parametrize("name", ["two Hosts", "gzip before chunked", "NUL in a value", "many lines", "a fragment"])
 async def test_refused_in_pieces(name: str) -> None:
     """It makes no difference in which pieces the request comes."""
