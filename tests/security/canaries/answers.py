@@ -45,6 +45,19 @@ def _streamed(key: str) -> bytes:
     return _stream(start, text, end)
 
 
+def _in_chunks(size: int, offset: int = 0) -> Answer:
+    """A stream whose chunks end anywhere, also within keys."""
+
+    def answer(key: str) -> bytes:
+        head, body = _streamed(key).split(b"\r\n\r\n", 1)
+        head = re.sub(rb"\r\ncontent-length: \d+", b"", head, flags=re.IGNORECASE)
+        pieces = [body[:offset], *(body[at : at + size] for at in range(offset, len(body), size))]
+        chunks = b"".join(map(chunk, filter(None, pieces)))
+        return head + b"\r\ntransfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+
+    return answer
+
+
 def _cut(key: str) -> bytes:
     start = event("message_start", message={"usage": USAGE})
     return b"HTTP/1.1 200 -\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n" + chunk(
@@ -73,6 +86,8 @@ ANSWERS: dict[str, Answer] = {
     "length": lambda key: f"HTTP/1.1 200 -\r\ncontent-length: {key}\r\n\r\n".encode(),
     "answer": _answered,
     "stream": _streamed,
+    **{f"stream in chunks of {size}": _in_chunks(size) for size in (1, 7, 16)},
+    **{f"stream in chunks from {offset}": _in_chunks(64, offset) for offset in range(1, 64, 9)},
     "error in a stream": lambda key: _stream(event("error", error={"type": key, "message": f"no {key}"})),
     "stream cut off": _cut,
     "bad chunk": lambda key: f"HTTP/1.1 200 -\r\ntransfer-encoding: chunked\r\n\r\n{key}\r\n".encode(),

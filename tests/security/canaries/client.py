@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator
 from urllib.parse import quote
 
+from security.canaries.answers import ANSWERS
 from security.canaries.keys import Keys
 
 Request = tuple[str, bytes]
@@ -81,6 +82,10 @@ def _heads(keys: Keys) -> Iterator[Request]:
         # The request's own credential once more, in another place.
         own = keys.unknown(OWN)
         yield OWN, _request("/v1/messages", line.format(own), key=own)
+    for line in ("x-tenant: {}", "x-made-up: {}"):
+        for _ in ANSWERS:  # so that one of these answers repeats it
+            place = f"client: header {line}"
+            yield place, _request("/v1/messages", line.format(keys.unknown(place)))
     place = "client: very long header"
     yield place, _request("/v1/messages", f"x-long: {'a ' * 5000}{keys.known(place)}", key=keys.unknown(OWN))
 
@@ -130,9 +135,26 @@ def _bodies(keys: Keys) -> Iterator[Request]:
         place = f"client: lent in {field}"
         server = {"type": "url", "url": "https://x", "name": "x", field: keys.unknown(place)}
         yield place, _request("/v1/messages", body=json.dumps({**BODY, "mcp_servers": [server]}).encode())
+    yield from _multipart(keys)
     place = "client: escapes of JSON"
     escaped = "".join(f"\\u{ord(each):04x}" for each in keys.known(place))
     yield place, _request("/v1/messages", body=json.dumps({**BODY, "model": "@"}).replace("@", escaped).encode())
+
+
+def _multipart(keys: Keys) -> Iterator[Request]:
+    """Uploads, with a key in each part of one."""
+    for path in ("/v1/files", "/v1/audio/transcriptions", "/v1/messages"):
+        for number in range(4):
+            place = f"client: multipart {number}"
+            name, file, kind, content = (keys.known(place) if number == each else "x" for each in range(4))
+            part = f'--b\r\ncontent-disposition: form-data; name="{name}"; filename="{file}"\r\n'
+            part += f"content-type: text/{kind}\r\n\r\nit is {content}.\r\n--b--\r\n"
+            headers = ("content-type: multipart/form-data; boundary=b",)
+            yield place, _request(path, *headers, body=part.encode(), key=keys.unknown(OWN))
+        place = "client: boundary"
+        key = keys.known(place)
+        headers = (f"content-type: multipart/form-data; boundary={key}",)
+        yield place, _request(path, *headers, body=f"--{key}--\r\n".encode(), key=keys.unknown(OWN))
 
 
 def _odd(keys: Keys) -> Iterator[Request]:

@@ -15,7 +15,9 @@ class Place(NamedTuple):
     keys: str
 
 
-_RECORDED = r"file state/journals/|file out\.har|hivemind journal show|GET /_control/requests/\d+"
+_RECORDED = (
+    r"file state/journals/|file out\.(har|csv)|file err\.txt|hivemind journal show|GET /_control/requests([/?]|$)"
+)
 ALLOWED = (
     Place("files of yours", "settings as you wrote them", r"file hivemind\.toml", "settings: "),
     Place(
@@ -44,7 +46,7 @@ ALLOWED = (
         r"task: (variable|argument|output)$",
     ),
     Place(
-        "a request's page, `/_control/requests`, and journals with bodies with what is exported from them",
+        "a request's page, `/_control/requests`, the log, and journals with what is exported from them",
         "a key of no known form that came in a header of no known name, where the upstream repeats it",
         _RECORDED,
         r"client: header x-(tenant|made-up): ",
