@@ -9,6 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from fuzz.kit import CORPUS
+from journal.played import journal, some
 
 from benchmarks.crash.__main__ import broken, measure, schedule, table
 from benchmarks.crash.figures import text_of
@@ -74,6 +76,31 @@ def test_the_table_of_the_manual() -> None:
         "| batch's runner | starting | 2 |  |  | 0 | 2 |",
         "| proxy | draining | 2 | 0.25 | 2 | 2 | 0 |",
     ]
+
+
+async def test_files_that_are_cut(tmp_path: Path) -> None:
+    """A writer that left half of a checkpoint, of the settings or a line within a journal has broken a promise."""
+    async with serving_in(tmp_path / "served", random.Random(7)) as serving:
+        served = serving.served
+        for name in ("journals", "checkpoints"):
+            (served.state / name).mkdir(parents=True)
+        kept = served.state / "checkpoints" / "bob-20261123T104653.035.json"
+        kept.write_bytes((CORPUS / "checkpoint" / "stopped").read_bytes())
+        recorded = journal(served.state / "journals", some(7, 60))
+        settings = served.folder / "hivemind.toml"
+
+        def broken_now() -> list[str]:
+            kill = Kill("proxy", "at random")
+            serving._check_files(kill, [recorded])
+            return kill.broken
+
+        assert broken_now() == []
+        for path, promise in ((kept, "checkpoints: "), (settings, "the settings file"), (recorded, recorded.name)):
+            whole = path.read_bytes()
+            path.write_bytes(whole[: len(whole) // 2] + (whole[len(whole) // 2 + 9 :] if path is recorded else b""))
+            (line,) = broken_now()
+            assert line.startswith(promise)
+            path.write_bytes(whole)
 
 
 async def test_what_is_left(tmp_path: Path) -> None:
