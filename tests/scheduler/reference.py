@@ -296,7 +296,8 @@ class Reference:
             free = [e for e in of_class if not (self.is_held(e.agent) or e.ticket.agent.out_of_budget)]
             if not free or not all(self.fits(e, at, surely=True) for e in of_class):
                 continue
-            if abs(road.passes[priority] - self.config.queue.max_passes) < 2 or self.rank(road, mine, at)[0] < 0:
+            most = self.config.queue.max_passes
+            if any(abs(road.passes[each] - most) < 2 for each in (mine, priority)) or road.passes[mine] >= most:
                 continue
             ranks = self.rank(road, mine, at), self.rank(road, priority, at)
             assert ranks[0] <= ranks[1], f"{entry.ticket.id} passed class {priority}: {ranks} at {at}"

@@ -231,7 +231,7 @@ class Histories(RuleBasedStateMachine):
         draw=st.floats(0, 0.999),
         total=st.sampled_from([0, 0, 2, 3]),
         when_open=st.sampled_from(("hold", "refuse")),
-        max_passes=st.sampled_from([2, 5, 50]),
+        max_passes=st.sampled_from([4, 8, 50]),
         ageing_s=st.sampled_from([5.0, 30.0]),
     )
     def begin(
@@ -287,12 +287,14 @@ class Histories(RuleBasedStateMachine):
             st.tuples(AGENTS, st.sampled_from([4, 400, 4000]), st.sampled_from([None, None, *Priority])),
             min_size=3,
             max_size=10,
-        )
+        ),
+        tells=st.booleans(),
     )
-    def many_arrive(self, burst: list[tuple[str, int, Priority | None]]) -> None:
-        """So many that some wait for others."""
+    def many_arrive(self, burst: list[tuple[str, int, Priority | None]], tells: bool) -> None:
+        """So many that some wait for others; whose parts their agents are may be told later."""
         for agent, size, priority in burst:
-            self.tickets.append(self.hands.arrive(agent, parent=PARENTS[agent], size=size, priority=priority))
+            parent = PARENTS[agent] if tells else None
+            self.tickets.append(self.hands.arrive(agent, parent=parent, size=size, priority=priority))
 
     @precondition(lambda self: self.flying)
     @rule(count=st.integers(1, 12), used=st.integers(0, 2000), seconds=st.sampled_from([0.0, 0.02, 1.0, 9.0]))
