@@ -12,6 +12,8 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\r\n]*)?")  # w
 _FIELD = re.compile(rb"(%b):[ \t]*(.*?)[ \t]*" % TOKEN, re.DOTALL)
 _BARE = re.compile(rb"\r(?![ \t]|$)")
 """Before a blank it is taken for one."""
+_LONE = re.compile(rb"\r(?!\n)|(?<!\r)\n")
+"""Either half of a line end alone."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -53,7 +55,7 @@ def _read(said: Said, data: bytes, method: bytes, ended: bool) -> None:
         if status >= 200:
             break
     said.status, said.headers = status, headers
-    said.odd = any(name == b"upgrade" for name, _ in headers) or b"\n" in data[:at].replace(b"\r\n", b"")
+    said.odd = any(name == b"upgrade" for name, _ in headers) or _LONE.search(data, 0, at) is not None
     lengths = [value for name, value in headers if name == b"content-length"]
     codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
     if codings and (lengths or version == b"0" or len(codings) > 1 or codings[0] != b"chunked"):
