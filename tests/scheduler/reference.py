@@ -279,6 +279,11 @@ class Reference:
             family = entry.ticket.request.family
             road.charges[family, kind].append(Charge(event.ticket, at, amount, bool(limit)))
 
+    def is_ageing(self, road: Road, priority: int, at: float) -> bool:
+        """Whether the class becomes more urgent at about this moment, which rounding may move."""
+        steps = (at - road.since[priority]) / self.config.queue.ageing_s
+        return abs(steps - round(steps)) < 1e-6 and round(steps) > 0
+
     def check_line(self, entry: Entry, at: float) -> None:
         """Of its agent's requests of the same class and family this one is next: those that were tried before, then the
         cheapest, then the oldest; a second of waiting makes up for a hundred weighted tokens."""
@@ -294,7 +299,9 @@ class Reference:
         for priority in {int(e.ticket.priority) for e in others}:
             of_class = [e for e in others if int(e.ticket.priority) == priority]
             free = [e for e in of_class if not (self.is_held(e.agent) or e.ticket.agent.out_of_budget)]
-            if not free or not all(self.fits(e, at, surely=True) for e in of_class):
+            if not free or not all(self.fits(e, at, surely=True) for e in others):
+                continue  # one that a window holds keeps its family's others, of later classes too
+            if any(self.is_ageing(road, each, at) for each in (mine, priority)):
                 continue
             most = self.config.queue.max_passes
             if any(abs(road.passes[each] - most) < 2 for each in (mine, priority)) or road.passes[mine] >= most:
