@@ -733,4 +733,4 @@ class TestTraffic(Counted.TestCase):  # type: ignore[misc, valid-type]
     def runTest(self) -> None:
         super().runTest()
         ways = {"answered directly", "begun directly, answered in a task", "head known", "written from the outbox"}
-        assert repeated() or set(reached) >= ways, "a run of few examples may miss one"
+        assert examples(200) < 200 or set(reached) >= ways, "which only a run of few examples may miss"
