@@ -9,7 +9,7 @@ PYTHON =
 PYTHONS = $(PYTHON) python3 python3.13 python3.12 python3.14 python3.11
 # Twice as many as cores, because half of a test's time is waiting: `make JOBS=16 test`.
 JOBS = 4
-# Measuring branches takes three times the CPU on Python 3.11, so `make test` does it only where asked, as in .ci/run.
+# Measuring branches takes minutes on Python 3.11, so `make test` does it only where asked: see CONTRIBUTING.md.
 COVERAGE =
 # How long `make fuzz` and `make soak` take; and one kept input that `make fuzz` replays instead:
 # `make fuzz INPUT=tests/fuzz/corpus/sse/found-1`.
