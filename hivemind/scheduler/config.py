@@ -50,7 +50,7 @@ class RetryConfig:
 class QueueConfig:
     """The queue in front of the gate."""
 
-    max_depth: int = 10_000  # waiting tickets of all lanes together
+    max_depth: int = 25_000  # waiting tickets of all lanes together; each takes about 16 KB with its connection
     max_wait_s: float = 600.0  # longest wait for a grant before the request is refused
     ageing_s: float = 30.0
     """A priority class that waited this long without a grant competes one class higher."""

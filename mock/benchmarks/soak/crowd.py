@@ -58,7 +58,7 @@ max_concurrency = {IN_FLIGHT}
 rpm = 0
 tpm = 0
 retry = {{ max_attempts = 2 }}
-queue = {{ max_depth = 30000, max_wait_s = 3600 }}
+queue = {{ max_wait_s = 3600 }}
 aimd = {{ floor = {IN_FLIGHT}, latency_target_s = 3600 }}
 """
 _ANSWER = b'{"type":"message","content":[],"usage":{"input_tokens":1,"output_tokens":1}}'
