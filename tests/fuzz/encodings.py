@@ -56,6 +56,8 @@ def encodings(data: bytes) -> None:
         require(not cut_failed and cut.startswith(whole), "cuts change the result", encoding, cut_failed)
         expected = _plain(encoding, body) if len(whole) < _LIMIT else None
         if expected is not None and len(expected) < _LIMIT:
-            # Of several frames, the library reads the first.
+            # Of several frames, the library reads the first. Python's gzip skips zeros between members, as on tapes;
+            # clients of HTTP end there.
             same = whole.startswith(expected) if encoding == b"zstd" else whole == expected
+            same = same or (b"\0\x1f\x8b" in body and expected.startswith(whole))
             require(same, "not what the library decodes", encoding, whole[:50], expected[:50])
