@@ -169,7 +169,7 @@ async def test_something_else_there(reply: bytes, said: str, sent: bool) -> None
 async def test_same_version_other_answer() -> None:
     """An answer that this very version can't read is told as it is, with the place."""
     proxy = busy_proxy()
-    async with controlled(proxy) as url, httpx.AsyncClient(trust_env=False) as web:
+    async with controlled(proxy) as url, httpx.AsyncClient(timeout=60, trust_env=False) as web:
         told = (await web.get(f"{url}/_control/snapshot", headers={"authorization": f"Bearer {TOKEN}"})).json()
     told["snapshot"]["mode"] = 5
     async with answering(http("200 OK", json.dumps(told))) as url:

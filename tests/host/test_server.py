@@ -101,7 +101,7 @@ def test_every_address_of_a_name_on_one_port() -> None:
 async def test_serve() -> None:
     """Inside the context the proxy answers at its address, with no header of the server's; after it nobody does."""
     fake = FakeProxy()
-    async with server.serve(as_proxy(fake), settings()), httpx.AsyncClient(trust_env=False) as client:
+    async with server.serve(as_proxy(fake), settings()), httpx.AsyncClient(timeout=60, trust_env=False) as client:
         assert fake.address.startswith("http://127.0.0.1:")
         response = await client.get(fake.address)
         assert (response.text, set(response.headers)) == ("half", {"x", "transfer-encoding"})
@@ -139,7 +139,7 @@ async def test_serve_ipv6() -> None:
     fake = FakeProxy()
     async with server.serve(as_proxy(fake), settings(host="::1")):
         assert fake.address.startswith("http://[::1]:")
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
             assert (await client.get(fake.address)).status_code == 200
 
 
@@ -155,7 +155,7 @@ async def test_deliberate_abort(caplog: pytest.LogCaptureFixture) -> None:
     """An app that returns in the middle of an answer cuts the connection, and nobody logs a word about it."""
     caplog.set_level(logging.DEBUG)
     fake = FakeProxy()
-    async with server.serve(as_proxy(fake), settings()), httpx.AsyncClient(trust_env=False) as client:
+    async with server.serve(as_proxy(fake), settings()), httpx.AsyncClient(timeout=60, trust_env=False) as client:
         with pytest.raises(httpx.RemoteProtocolError):
             await client.get(f"{fake.address}/abort")
     assert [entry for entry in caplog.records if entry.name.startswith("uvicorn")] == []

@@ -78,7 +78,7 @@ async def program(upstream: str, state: Path, *flags: str) -> AsyncIterator[Prog
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False) as http:
+        async with asyncio.timeout(HANGS_S), httpx.AsyncClient(timeout=60, trust_env=False) as http:
             line = (await process.stdout.readline()).decode()
             yield Program(process, line.removeprefix("hivemind: ready on ").split()[0], http)
     finally:

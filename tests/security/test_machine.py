@@ -40,7 +40,7 @@ def test_without_a_strong_token_nothing_is_opened(host: str, token: str | None) 
 async def test_only_a_token_opens_the_rest(tmp_path: Path) -> None:
     """Opened to others, every path wants a token but health and the description of the control API."""
     settings = {"host": "0.0.0.0", "token": AGENTS, "control_token": CONTROL}
-    async with served(tmp_path, **settings) as proxy, httpx.AsyncClient(trust_env=False) as web:
+    async with served(tmp_path, **settings) as proxy, httpx.AsyncClient(timeout=60, trust_env=False) as web:
         url = f"http://{_address()}:{proxy.address.rpartition(':')[2]}"
         for path in PUBLIC:
             assert (await web.get(url + path)).status_code == 200

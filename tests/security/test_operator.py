@@ -22,7 +22,7 @@ async def test_every_endpoint_opens_to_the_control_token(endpoint: Endpoint, tmp
     method, path = endpoints()[ENDPOINTS.index(endpoint)]
     async with (
         served(tmp_path, token=AGENTS, control_token=CONTROL) as proxy,
-        httpx.AsyncClient(trust_env=False) as web,
+        httpx.AsyncClient(timeout=60, trust_env=False) as web,
     ):
         answer = await web.request(method, proxy.address + path, headers=BEARER, content=b"{}")
         # Nothing is there yet, and no body is right, but the door is open.
@@ -37,7 +37,7 @@ async def test_no_endpoint_gives_a_key(tmp_path: Path) -> None:
     secrets = (KEY, CONTROL, AGENTS, "token-of-bob-0123456789")
     async with (
         served(tmp_path, token=AGENTS, control_token=CONTROL, agents=agents) as proxy,
-        httpx.AsyncClient(trust_env=False, headers=BEARER) as web,
+        httpx.AsyncClient(timeout=60, trust_env=False, headers=BEARER) as web,
     ):
         sent = {"x-hivemind-token": AGENTS, "x-api-key": KEY}
         body = {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": f"mine is {KEY}"}]}

@@ -96,7 +96,7 @@ async def program(upstream: str, port: int, tmp_path: Path, *flags: str) -> Asyn
     assert process.stdout is not None
     url = f"http://127.0.0.1:{port}"
     try:
-        async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False) as http:
+        async with asyncio.timeout(HANGS_S), httpx.AsyncClient(timeout=60, trust_env=False) as http:
             assert (await process.stdout.readline()).startswith(b"hivemind: ready on ")
             yield Program(process, url, ControlClient(url, Token(CONTROL, "test"), http), http)
     finally:

@@ -94,7 +94,7 @@ def token_of(proxy: Proxy) -> str:
 async def asks(proxy: Proxy, agent: str) -> None:
     """The agent sends a request through the proxy, and is answered."""
     body = {"model": "claude-sonnet-5", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
-    async with httpx.AsyncClient(trust_env=False) as web:
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as web:
         answer = await web.post(f"{proxy.address}/agent/{agent}/v1/messages", json=body, headers={"x-api-key": "k"})
     assert answer.status_code == 200
 

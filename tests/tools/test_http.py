@@ -75,7 +75,7 @@ async def test_typed(tmp_path: Path) -> None:
 )
 async def test_guarded(tmp_path: Path, headers: dict[str, str], status: int, words: str) -> None:
     """Without the control token, or from a page, nobody calls a tool; the text says where the token is."""
-    async with served(tmp_path) as proxy, httpx.AsyncClient(trust_env=False) as web:
+    async with served(tmp_path) as proxy, httpx.AsyncClient(timeout=60, trust_env=False) as web:
         if "origin" in headers:
             headers = {**headers, "authorization": f"Bearer {token_of(proxy)}"}
         answer = await web.post(f"{proxy.address}/mcp", json=CALL, headers={**ACCEPTS, **headers})
@@ -87,7 +87,7 @@ async def test_agents_token_is_another(tmp_path: Path) -> None:
     """A proxy that wants a token of its agents takes the control token here, and not theirs."""
     async with served(tmp_path, token="agents-token") as proxy, over_http(proxy) as client:
         assert (await said(client, "hm.status"))["proxy"]["mode"] == "serving"
-        async with httpx.AsyncClient(trust_env=False) as web:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as web:
             theirs = {"x-hivemind-token": "agents-token", "authorization": "Bearer agents-token"}
             answer = await web.post(f"{proxy.address}/mcp", json=CALL, headers={**ACCEPTS, **theirs})
     assert answer.status_code == 401
@@ -96,7 +96,7 @@ async def test_agents_token_is_another(tmp_path: Path) -> None:
 async def test_other_requests(tmp_path: Path) -> None:
     """Both paths serve; there is no stream to get and no session to delete; a client that looks for a login is told
     that there is none, and isn't sent to the upstream's."""
-    async with served(tmp_path) as proxy, httpx.AsyncClient(trust_env=False, base_url=proxy.address) as web:
+    async with served(tmp_path) as proxy, httpx.AsyncClient(timeout=60, trust_env=False, base_url=proxy.address) as web:
         web.headers.update({"authorization": f"Bearer {token_of(proxy)}", **ACCEPTS})
         statuses = [(await web.post(path, json=CALL)).status_code for path in ("/mcp", "/mcp/", "/agent/a/mcp")]
         assert statuses == [200] * 3
@@ -112,7 +112,7 @@ async def test_other_requests(tmp_path: Path) -> None:
 
 async def test_rubbish(tmp_path: Path) -> None:
     """What is no message, or too long, is refused, and the proxy goes on."""
-    async with served(tmp_path) as proxy, httpx.AsyncClient(trust_env=False) as web:
+    async with served(tmp_path) as proxy, httpx.AsyncClient(timeout=60, trust_env=False) as web:
         web.headers.update({"authorization": f"Bearer {token_of(proxy)}", "content-type": "application/json"})
         place = f"{proxy.address}/mcp"
         for body, status in ((b"{", 400), (b"[]", 400), (b"\xff\xfe", 400), (b" " * (BODY_LIMIT + 1), 413)):
@@ -123,7 +123,7 @@ async def test_rubbish(tmp_path: Path) -> None:
 
 async def test_switched_off(tmp_path: Path) -> None:
     """Where it is switched off there is no such page, with the token or without; the upstream doesn't see it."""
-    async with served(tmp_path, mcp={"enabled": False}) as proxy, httpx.AsyncClient(trust_env=False) as web:
+    async with served(tmp_path, mcp={"enabled": False}) as proxy, httpx.AsyncClient(timeout=60, trust_env=False) as web:
         for headers in ({}, {"authorization": f"Bearer {token_of(proxy)}"}):
             answer = await web.post(f"{proxy.address}/mcp", json=CALL, headers=headers)
             assert (answer.status_code, "mcp.enabled" in answer.json()["error"]) == (404, True)
@@ -163,7 +163,7 @@ async def test_many_at_once(tmp_path: Path) -> None:
     """The first calls come together, while nothing is loaded yet: each is answered, and nothing is left running."""
     before = asyncio.all_tasks()
     async with served(tmp_path) as proxy:
-        async with httpx.AsyncClient(trust_env=False) as web:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as web:
             web.headers.update({"authorization": f"Bearer {token_of(proxy)}", **ACCEPTS})
             answers = await asyncio.gather(*(web.post(f"{proxy.address}/mcp", json=CALL) for _ in range(20)))
         assert {answer.status_code for answer in answers} == {200}
@@ -175,7 +175,7 @@ async def test_many_at_once(tmp_path: Path) -> None:
 async def test_cancelled_calls(tmp_path: Path) -> None:
     """A client that leaves in the middle of calls, or tells of a call that nobody knows, breaks nothing."""
     async with served(tmp_path) as proxy:
-        async with httpx.AsyncClient(trust_env=False) as web:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as web:
             web.headers.update({"authorization": f"Bearer {token_of(proxy)}", **ACCEPTS})
             leaving = [asyncio.create_task(web.post(f"{proxy.address}/mcp", json=CALL)) for _ in range(5)]
             await asyncio.wait([leaving[0]], return_when=asyncio.FIRST_COMPLETED)
@@ -193,7 +193,7 @@ async def test_draining_ends_it(tmp_path: Path) -> None:
     async with served(tmp_path) as proxy, over_http(proxy) as client:
         await said(client, "hm.status")
         await proxy.drain(1.0)
-        async with httpx.AsyncClient(trust_env=False) as web:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as web:
             headers = {"authorization": f"Bearer {token_of(proxy)}", **ACCEPTS}
             answer = await web.post(f"{proxy.address}/mcp", json=CALL, headers=headers)
         assert (answer.status_code, "shutting down" in answer.json()["error"]) == (503, True)
@@ -217,7 +217,7 @@ async def test_a_client_outlives_the_proxy(tmp_path: Path) -> None:
 
 async def httpx_status(proxy: Proxy) -> int:
     """Of a call."""
-    async with httpx.AsyncClient(trust_env=False) as web:
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as web:
         headers = {"authorization": f"Bearer {token_of(proxy)}", **ACCEPTS}
         return (await web.post(f"{proxy.address}/mcp", json=CALL, headers=headers)).status_code
 

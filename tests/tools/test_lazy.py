@@ -18,7 +18,7 @@ def loaded():
 async def main():
     settings = Settings(upstream=("http://127.0.0.1:9",), port=0, state_dir=Path("state"))
     proxy = Proxy(settings)
-    async with server.serve(proxy, settings), httpx.AsyncClient(trust_env=False) as web:
+    async with server.serve(proxy, settings), httpx.AsyncClient(timeout=60, trust_env=False) as web:
         await web.get(proxy.address + "/_health")
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         refused = await web.post(proxy.address + "/mcp", json=call)

@@ -228,7 +228,11 @@ async def test_nobody_looks() -> None:
     """Then the world is asked for seldom and the requests never; whoever looks again needn't wait for the next time."""
     proxy, now = busy_proxy(), [0.0]
     seldom = PollPace(unseen_s=1000.0, lately_s=3.0)
-    async with asyncio.timeout(HANGS_S), httpx.AsyncClient(trust_env=False) as http, controlled(proxy) as url:
+    async with (
+        asyncio.timeout(HANGS_S),
+        httpx.AsyncClient(timeout=60, trust_env=False) as http,
+        controlled(proxy) as url,
+    ):
         source = AttachedSource(url, OURS, http, pace=seldom, clock=lambda: now[0])
         now[0] = 10.0
         async with source:

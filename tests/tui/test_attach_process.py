@@ -110,7 +110,7 @@ async def test_chosen_token(tmp_path: Path) -> None:
 async def test_nowhere_to_note_the_token(tmp_path: Path) -> None:
     """Then the control API is off and nothing is kept, a line each says why, and the proxy itself goes on."""
     (tmp_path / "state").write_text("a file where the folder would be")
-    async with program(tmp_path) as running, httpx.AsyncClient(trust_env=False) as web:
+    async with program(tmp_path) as running, httpx.AsyncClient(timeout=60, trust_env=False) as web:
         assert (await web.get(f"{running.url}/_health")).status_code == 200
         answer = await web.get(f"{running.url}/_control/snapshot")
         assert (answer.status_code, answer.json()["error"].startswith("the control API is off")) == (403, True)
