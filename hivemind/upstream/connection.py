@@ -12,6 +12,7 @@ from hivemind.upstream.base import (
     MALFORMED,
     SLICE,
     Disconnected,
+    Headers,
     Timeouts,
     Truncated,
     UpstreamError,
@@ -217,6 +218,8 @@ class Connection(asyncio.Protocol):
             response.headers.clear()
         elif holds_control(response.headers):
             self._unwanted = MALFORMED
+        elif _is_coded(response.headers):
+            self._unwanted = "a transfer coding other than chunked"
         else:
             self._in_head = False
             # After a refusal, the rest of the body is useless.
@@ -363,6 +366,12 @@ def one_chunk(data: bytes) -> bytes:
     if body > 0 and data.startswith(b"%x\r\n" % body) and data.endswith(b"\r\n"):
         return data[digits + 2 : -2]
     return b""
+
+
+def _is_coded(headers: Headers) -> bool:
+    """Return whether the body has a transfer coding that nobody asked for: the client would get it undecoded."""
+    codings = [value for name, value in headers if name == b"transfer-encoding"]
+    return bool(codings) and (len(codings) > 1 or codings[0].lower() not in (b"chunked", b"identity"))
 
 
 def _ends_with_connection(response: NativeResponse) -> bool:

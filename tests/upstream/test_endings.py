@@ -95,6 +95,8 @@ async def test_a_reset_before_the_head(client: Opener) -> None:
         b"SSH-2.0-OpenSSH_9.2\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx y: 1\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: chunked, gzip\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx-nul: a\0b\r\ncontent-length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx-escape: a\x1b[2Jb\r\ntransfer-encoding: chunked\r\n\r\n",
@@ -102,7 +104,19 @@ async def test_a_reset_before_the_head(client: Opener) -> None:
         b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nx-long: " + b"x" * 300_000,
     ],
-    ids=["not-http", "bad-name", "two-framings", "two-lengths", "nul", "escape", "delete", "101", "endless"],
+    ids=[
+        "not-http",
+        "bad-name",
+        "two-framings",
+        "coded",
+        "coded-in-two",
+        "two-lengths",
+        "nul",
+        "escape",
+        "delete",
+        "101",
+        "endless",
+    ],
 )
 async def test_a_head_that_makes_no_sense(client: Opener, answer: bytes) -> None:
     """What can't be read as a response head counts as none, and the connection is dropped."""
