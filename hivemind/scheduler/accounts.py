@@ -43,7 +43,10 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A ceiling in tokens, in dollars, or in both; the one that is reached first holds."""
+    """A ceiling in tokens, in dollars, or in both; the one that is reached first holds.
+
+    Raises: ValueError: a ceiling isn't above 0.
+    """
 
     tokens: int | None = None
     dollars: float | None = None
@@ -51,6 +54,11 @@ class Budget:
     """`run`: since the runner started the agent's process, else since the proxy's run began, which a crash doesn't end.
     `day`: since midnight, by the proxy's clock. `ever`: since the agent was first seen."""
     covers: Covers = "agent"
+
+    def __post_init__(self) -> None:
+        for ceiling in (self.tokens, self.dollars):
+            if ceiling is not None and not ceiling > 0:
+                raise ValueError(f"a budget must be above 0, not {ceiling}")
 
     def __bool__(self) -> bool:
         return self.tokens is not None or self.dollars is not None
