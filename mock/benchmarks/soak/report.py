@@ -1,5 +1,5 @@
 """The figures of a soak, or of crowds, as a table: `python -m benchmarks.soak.report FILE PAGE` writes it between the
-marks of that page; a third argument names other marks than `soak` or `crowds`."""
+marks of that page."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def crowd_rows(crowds: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
-def page(text: str, found: Mapping[str, Any], marked: str = "") -> str:
-    """Return a page with the table between its marks: those of a soak, of crowds, or those `marked` so."""
+def page(text: str, found: Mapping[str, Any]) -> str:
+    """Return a page with the table between its marks: those of a soak, or of crowds."""
     if "crowds" in found:
         head, *body = crowd_rows(found["crowds"])
         name, table = "crowds", [head, ("---", "---", *("--:" for _ in head[2:])), *body]
@@ -92,15 +92,15 @@ def page(text: str, found: Mapping[str, Any], marked: str = "") -> str:
         name, table = "soak", [("", ""), ("---", "--:"), *rows(found)]
         intro = f"HiveMind {found['version']}, seed {found['seed']}:\n"
     lines_of = [intro, *("| " + " | ".join(row) + " |" for row in table)]
-    marks = re.compile(rf"(<!-- {marked or name}: begin[^>]*-->\n).*?(\n<!-- {marked or name}: end -->)", re.DOTALL)
+    marks = re.compile(rf"(<!-- {name}: begin[^>]*-->\n).*?(\n<!-- {name}: end -->)", re.DOTALL)
     return marks.sub(lambda found_marks: found_marks[1] + "\n".join(lines_of) + found_marks[2], text)
 
 
 def main(argv: Sequence[str]) -> int:
     """Write the table of that JSON file into that page."""
-    source, target = map(Path, argv[:2])
+    source, target = map(Path, argv)
     found = msgspec.json.decode(source.read_bytes())
-    target.write_text(page(target.read_text("utf-8"), found, *argv[2:]), "utf-8")
+    target.write_text(page(target.read_text("utf-8"), found), "utf-8")
     return 0
 
 
