@@ -100,7 +100,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	echo "installing what HiveMind needs into $(VENV)"; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
 	$(BIN)/python -m pip install -q -c constraints.txt pip; \
-	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab]' --group dev; \
+	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet]' --group dev; \
 	touch $@
 
 .PHONY: help setup run check docs test test-all fuzz bench performance crash crash-figures soak screenshots clean
