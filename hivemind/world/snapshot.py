@@ -110,6 +110,8 @@ class AgentView:
     """Classes by which dynamic priority lowers its priority, or (negative) raises it."""
     exit_code: int | None = None
     """Exit code of its process, if it ended; negative: the signal that ended it."""
+    machines: tuple[str, ...] = ()
+    """Where it runs, in the view of several proxies; empty: in this one."""
 
 
 @dataclass(slots=True)
@@ -218,6 +220,8 @@ class Line:
     """Short word: `429`, `retry`, `aimd`, `circuit`, `you`, `lane` …"""
     who: str
     text: str
+    machine: str = ""
+    """Where it happened, in the view of several proxies; empty: in this one."""
 
 
 @dataclass(frozen=True, slots=True)

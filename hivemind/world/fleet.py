@@ -1,0 +1,244 @@
+"""The proxies that share a key (a *fleet*), as each tells of itself, and what that adds up to.
+
+Nothing in it is secret: a lane is named by a keyed hash, as in :mod:`hivemind.fleet`, and by what screens show.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+TROUBLED = ("alone", "safe", "learning", "joining")
+"""States of a lease other than `leased`, the gravest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberWindow:
+    """One rate window of a shared lane, as one proxy knows it by its last lease."""
+
+    family: str
+    kind: str
+    """One of :class:`~hivemind.scheduler.types.WindowKind`, by its value."""
+    limit: float | None
+    """The limit a minute in force for all; None: none."""
+    used: float
+    """What all proxies used in the last minute."""
+    mine: float
+    """What this one used in the last minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLane:
+    """One lane of a proxy, which it shares with the fleet."""
+
+    lane: str
+    """The fleet's name of the lane."""
+    shown: str
+    """The proxy's own name of it."""
+    upstream: str
+    state: str
+    """A :class:`~hivemind.scheduler.lease.LeaseState` by its value."""
+    lease_age_s: float | None
+    """Age of the last lease; None: it has had none."""
+    flying: int
+    waiting: int
+    agents: float
+    """The lane's weight when what there is gets divided: agents with requests in flight or waiting."""
+    slots: float | None
+    """Requests that may be in flight here; None: no limit."""
+    level: float | None
+    """Requests that may be in flight in all proxies together; None: no limit."""
+    windows: tuple[MemberWindow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One proxy of a fleet."""
+
+    id: str
+    """Random, of this process."""
+    machine: str
+    pid: int
+    version: str
+    """Of HiveMind."""
+    protocol: int
+    """Of the leases."""
+    address: str
+    """Base URL that its agents use."""
+    started: float
+    """Seconds since the epoch, by its own clock."""
+    mode: str = "serving"
+    """`serving`, `paused` or `draining`."""
+    agents: int = 0
+    """Agents that it has seen."""
+    active: int = 0
+    """Agents with requests in flight or waiting."""
+    flying: int = 0
+    waiting: int = 0
+    lanes: tuple[MemberLane, ...] = ()
+    seen_s: float = 0.0
+    """Time since it was heard of."""
+    label: str = ""
+    """What screens call it: its machine, with the process where a machine has several."""
+
+    @property
+    def state(self) -> str:
+        """The gravest state among its lanes; `leased` where all are, `idle` where it has none."""
+        states = {lane.state for lane in self.lanes}
+        return next((state for state in TROUBLED if state in states), "leased" if states else "idle")
+
+    @property
+    def lease_age_s(self) -> float | None:
+        """The age of its oldest lease; None: it has none."""
+        return max((lane.lease_age_s for lane in self.lanes if lane.lease_age_s is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one proxy has of a lane that the fleet shares."""
+
+    member: str
+    label: str
+    flying: int
+    waiting: int
+    slots: float | None
+    share: float
+    """Its part of what all used in the last minute, 1 being all; of the window that is used most."""
+    demand: float
+    """Its part of the weights (:attr:`MemberLane.agents`) now, 1 being all."""
+    used: tuple[float, ...]
+    """What it used in the last minute of each of the lane's windows."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaneWindow:
+    """One rate window of a lane, over all proxies."""
+
+    family: str
+    kind: str
+    limit: float | None
+    used: float
+    """In the last minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLane:
+    """One key, over all proxies that share it."""
+
+    lane: str
+    shown: str
+    upstream: str
+    flying: int
+    waiting: int
+    level: float | None
+    """Requests that may be in flight in all of them; None: no limit."""
+    windows: tuple[LaneWindow, ...]
+    taken: tuple[Taken, ...]
+    """By member, in the order of :attr:`Fleet.members`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All proxies that share a store, and the keys that they share."""
+
+    members: tuple[Member, ...] = ()
+    """Those that were heard of lately, by machine."""
+    lanes: tuple[FleetLane, ...] = ()
+    store: str = ""
+    """The store's address, without credentials; empty: there is no fleet."""
+    me: str = ""
+    """Id of the proxy that answers; empty: none, the store was asked directly."""
+    state: str = ""
+    """That proxy's own state, as :attr:`Member.state`."""
+    away: str = ""
+    """Why the store can't be asked at present; empty: it answers."""
+
+
+def gathered(members: Iterable[Member], *, store: str = "", me: str = "", state: str = "", away: str = "") -> Fleet:
+    """Return the fleet of these proxies, with its sums."""
+    named = labelled(members)
+    keys = dict.fromkeys(lane.lane for member in named for lane in member.lanes)
+    own = next((member.state for member in named if member.id == me), "")
+    return Fleet(named, tuple(_lane(key, named) for key in keys), store, me, state or own, away)
+
+
+def labelled(members: Iterable[Member]) -> tuple[Member, ...]:
+    """Return them by machine, each with its label."""
+    found = sorted(members, key=lambda member: (member.machine, member.started, member.id))
+    machines = Counter(member.machine for member in found)
+    alone = {machine for machine, count in machines.items() if count == 1}
+    return tuple(
+        replace(member, label=member.machine if member.machine in alone else f"{member.machine}:{member.pid}")
+        for member in found
+    )
+
+
+def of_key(member: Member, key: str) -> MemberLane | None:
+    """Return a member's lane of that key; None: it has none."""
+    return next((lane for lane in member.lanes if lane.lane == key), None)
+
+
+def _lane(key: str, members: Sequence[Member]) -> FleetLane:
+    found = [(member, lane) for member in members for lane in member.lanes if lane.lane == key]
+    lanes = [lane for _, lane in found]
+    newest = min(lanes, key=lambda lane: (_unleased(lane), lane.lease_age_s or 0.0))
+    windows = lane_windows(lanes)
+    used = [[_mine(lane, window) for window in windows] for lane in lanes]
+    tightest = max(range(len(windows)), key=lambda n: _fullness(windows[n]), default=None)
+    took = [0.0 if tightest is None else mine[tightest] for mine in used]
+    weights = [lane.agents for lane in lanes]
+    return FleetLane(
+        key,
+        newest.shown,
+        newest.upstream,
+        sum(lane.flying for lane in lanes),
+        sum(lane.waiting for lane in lanes),
+        newest.level,
+        windows,
+        tuple(
+            Taken(
+                member.id,
+                member.label,
+                lane.flying,
+                lane.waiting,
+                lane.slots,
+                _part(took[n], took),
+                _part(weights[n], weights),
+                tuple(used[n]),
+            )
+            for n, (member, lane) in enumerate(found)
+        ),
+    )
+
+
+def lane_windows(lanes: Sequence[MemberLane]) -> tuple[LaneWindow, ...]:
+    """Return a key's windows: the limit by the newest lease, and what all of its lanes used."""
+    by_age = sorted(lanes, key=lambda lane: (_unleased(lane), lane.lease_age_s or 0.0))
+    found: dict[tuple[str, str], LaneWindow] = {}
+    for lane in by_age:
+        for window in lane.windows:
+            found.setdefault(
+                (window.family, window.kind), LaneWindow(window.family, window.kind, window.limit, window.used)
+            )
+    # Leases are of different moments, and a member's own figure is the newest of what it used.
+    return tuple(
+        replace(each, used=max(each.used, sum(_mine(lane, each) for lane in lanes))) for each in found.values()
+    )
+
+
+def _unleased(lane: MemberLane) -> bool:
+    return lane.lease_age_s is None
+
+
+def _mine(lane: MemberLane, window: LaneWindow) -> float:
+    return sum(each.mine for each in lane.windows if (each.family, each.kind) == (window.family, window.kind))
+
+
+def _fullness(window: LaneWindow) -> float:
+    return window.used / window.limit if window.limit else 0.0
+
+
+def _part(value: float, of: Sequence[float]) -> float:
+    total = sum(of)
+    return value / total if total > 0 else 0.0

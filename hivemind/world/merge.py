@@ -1,0 +1,404 @@
+"""Several proxies' snapshots as one, as if a single proxy served all agents.
+
+An agent that runs on several machines is one agent, a lane of the same key one lane. What all proxies share (the level,
+the rate windows, budgets by name) isn't counted twice.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import TypeVar
+
+from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
+from hivemind.scheduler.types import Usage
+from hivemind.world.fleet import Member, MemberLane, lane_windows
+from hivemind.world.lanes import CURVE_KEPT
+from hivemind.world.snapshot import (
+    QUEUE_SHOWN,
+    TASKS_SHOWN,
+    AgentView,
+    Alarm,
+    CurvePoint,
+    LaneView,
+    Line,
+    RecordingView,
+    Snapshot,
+    TaskView,
+    TicketView,
+    Totals,
+)
+
+T = TypeVar("T")
+
+LINES_SHOWN = 200
+TICKETS_APART = 1000
+"""A ticket's number is its proxy's, times this, plus the proxy's own number (:attr:`Part.number`)."""
+_BUSIEST = ("streaming", "waiting", "retry", "queued", "paused", "pending", "spent", "stopped", "idle")
+_RANKS = {state: rank for rank, state in enumerate(_BUSIEST)}
+_NO_TOTALS = Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, Usage(), Usage())
+_CIRCUITS = ("open", "half_open", "closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One proxy's snapshot."""
+
+    member: Member
+    snapshot: Snapshot
+    number: int = 0
+    """The proxy's own number below :data:`TICKETS_APART`, the same in each merge."""
+    skew_s: float = 0.0
+    """To be added to its time of day."""
+
+    @property
+    def wall(self) -> float:
+        """The time of day of its snapshot, by a clock that all parts share."""
+        return self.snapshot.wall + self.skew_s
+
+
+def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
+    """Return the snapshot of all parts at the moment of the first, on whose clock its times are.
+
+    Raises: ValueError: there is no part.
+    """
+    if not parts:
+        raise ValueError("no snapshot to merge")
+    first = parts[0]
+    names: dict[str, str] = {}
+    shared = [_Shared(part, first, names) for part in parts]
+    snapshots = [part.snapshot for part in parts]
+    counts: Counter[str] = Counter()
+    for each in snapshots:
+        counts.update(each.task_counts)
+    waiting = heapq.merge(*(each.queue for each in shared), key=_order)
+    return Snapshot(
+        at=first.snapshot.at,
+        wall=first.wall,
+        uptime_s=max(each.uptime_s for each in snapshots),
+        mode=_common([each.mode for each in snapshots], "serving"),
+        address=address or first.snapshot.address,
+        upstreams=tuple(dict.fromkeys(upstream for each in snapshots for upstream in each.upstreams)),
+        lanes=_lanes(shared),
+        slots=tuple(sorted((ticket for each in shared for ticket in each.slots), key=lambda ticket: -ticket.age_s)),
+        queue=tuple(waiting)[:QUEUE_SHOWN],
+        queued=sum(each.queued for each in snapshots),
+        agents=merged_agents(parts),
+        lines=tuple(heapq.merge(*(each.lines for each in shared), key=lambda line: line.wall))[-LINES_SHOWN:],
+        totals=reduce(_total, (each.totals for each in snapshots), _NO_TOTALS),
+        pool=_budget([each.pool for each in snapshots]),
+        tasks=_tasks(parts),
+        task_counts=dict(counts),
+        recording=_recording(parts),
+        alarms=tuple(alarm for each in shared for alarm in each.alarms),
+    )
+
+
+class _Shared:
+    """One part's tickets, lines and alarms in the numbers, clock and names of all.
+
+    `names` has the name of each shared lane that is shown; the first part that has the lane adds it.
+    """
+
+    def __init__(self, part: Part, first: Part, names: dict[str, str]) -> None:
+        self.part = part
+        self._lanes = {lane.shown: names.setdefault(lane.lane, lane.shown) for lane in part.member.lanes}
+        self._later_s = (part.wall - part.snapshot.at) - (first.wall - first.snapshot.at)
+        self.leases = {lane.shown: lane for lane in part.member.lanes}
+        snapshot = part.snapshot
+        self.slots = [self._ticket(ticket) for ticket in snapshot.slots]
+        self.queue = [self._ticket(ticket) for ticket in snapshot.queue]
+        self.lines = [self._line(line) for line in snapshot.lines]
+        self.alarms = [self._alarm(alarm) for alarm in snapshot.alarms]
+
+    def at(self, at: float) -> float:
+        """Return a moment of the part's clock on the first one's."""
+        return at + self._later_s
+
+    def number(self, ticket: int) -> int:
+        """Return the number of a ticket among all."""
+        return ticket * TICKETS_APART + self.part.number
+
+    def _ticket(self, ticket: TicketView) -> TicketView:
+        return replace(ticket, ticket=self.number(ticket.ticket), lane=self._lanes.get(ticket.lane, ticket.lane))
+
+    def _line(self, line: Line) -> Line:
+        return Line(
+            self.at(line.at),
+            line.wall + self.part.skew_s,
+            line.level,
+            line.tag,
+            self._lanes.get(line.who, line.who),
+            line.text,
+            self.part.member.label,
+        )
+
+    def _alarm(self, alarm: Alarm) -> Alarm:
+        text = f"{self.part.member.label}: {alarm.text}"
+        return replace(alarm, lane=self._lanes.get(alarm.lane, alarm.lane), text=text, since=self.at(alarm.since))
+
+    def lane(self, state: LaneState) -> LaneState:
+        """Return a lane with its tickets' numbers, under the name that it is shown by."""
+        upcoming = tuple(replace(hold, ticket=self.number(hold.ticket)) for hold in state.upcoming)
+        return replace(state, lane=self._lanes.get(state.lane, state.lane), upcoming=upcoming)
+
+
+def ticket_of(number: int) -> tuple[int, int]:
+    """Return a merged ticket's number in its own proxy, and that proxy's :attr:`Part.number`."""
+    return divmod(number, TICKETS_APART)
+
+
+def _order(ticket: TicketView) -> tuple[float, float]:
+    return (math.inf if ticket.position is None else ticket.position, ticket.priority)
+
+
+def _common(values: Sequence[T], otherwise: T) -> T:
+    return values[0] if len(set(values)) == 1 else otherwise
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _least(values: Iterable[float | None]) -> float | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+# --- Agents and tasks -------------------------------------------------------------------------------------------------
+
+
+def merged_agents(parts: Iterable[Part]) -> tuple[AgentView, ...]:
+    """Return the agents of all parts; one that runs on several machines names them, and has their sums."""
+    found: dict[str, list[tuple[str, AgentView]]] = {}
+    for part in parts:
+        for agent in part.snapshot.agents:
+            found.setdefault(agent.name, []).append((part.member.label, agent))
+    return tuple(_agent(each) for each in found.values())
+
+
+def _agent(found: Sequence[tuple[str, AgentView]]) -> AgentView:
+    views = [view for _, view in found]
+    machines = tuple(label for label, _ in found)
+    if len(views) == 1:
+        return replace(views[0], machines=machines)
+    latest = sorted(views, key=lambda view: view.last_seen_s)
+    newest = latest[0]
+    return AgentView(
+        name=newest.name,
+        client=_first(latest, lambda view: view.client) or "",
+        parent=_first(latest, lambda view: view.parent),
+        priority=min(view.priority for view in views),
+        state=min((view.state for view in views), key=lambda state: _RANKS.get(state, len(_RANKS))),
+        paused=all(view.paused for view in views),
+        flying=sum(view.flying for view in views),
+        queued=sum(view.queued for view in views),
+        requests=sum(view.requests for view in views),
+        finished=sum(view.finished for view in views),
+        failed=sum(view.failed for view in views),
+        retries=sum(view.retries for view in views),
+        rescued=sum(view.rescued for view in views),
+        usage=reduce(add, (view.usage for view in views)),
+        ttft_s=_first(latest, lambda view: view.ttft_s),
+        waited_s=sum(view.waited_s for view in views),
+        last_seen_s=newest.last_seen_s,
+        last_error=_first(latest, lambda view: view.last_error) or "",
+        dollars=sum(view.dollars for view in views),
+        unpriced=sum(view.unpriced for view in views),
+        served_s=sum(view.served_s for view in views),
+        boosted_for_s=max(view.boosted_for_s for view in views),
+        stopped=all(view.stopped for view in views),
+        budget=_budget([view.budget for view in views]),
+        task=_first(latest, lambda view: view.task),
+        running=_first(sorted(latest, key=lambda view: not view.running), lambda view: view.running),
+        nudge=max((view.nudge for view in views), key=abs),
+        exit_code=_first(latest, lambda view: view.exit_code),
+        machines=machines,
+    )
+
+
+def _first(items: Iterable[AgentView], value: Callable[[AgentView], T]) -> T | None:
+    return next((found for item in items if (found := value(item)) not in (None, "")), None)
+
+
+def _budget(states: Iterable[BudgetState | None]) -> BudgetState | None:
+    """Return the budget of one owner as the proxy sees it that knows of the most usage."""
+    return max((state for state in states if state is not None), key=_used, default=None)
+
+
+def _used(state: BudgetState) -> tuple[float, int]:
+    return state.share, state.used_tokens
+
+
+def _tasks(parts: Sequence[Part]) -> tuple[TaskView, ...]:
+    taken: set[str] = set()
+    tasks: list[TaskView] = []
+    for part in parts:
+        ids = {task.id for task in part.snapshot.tasks}
+        names = {name: f"{name}@{part.member.label}" for name in ids & taken}
+        taken |= ids
+        tasks += [_renamed(task, names) for task in part.snapshot.tasks] if names else part.snapshot.tasks
+    return tuple(tasks[-TASKS_SHOWN:])
+
+
+def _renamed(task: TaskView, names: Mapping[str, str]) -> TaskView:
+    return replace(task, id=names.get(task.id, task.id), after=tuple(names.get(name, name) for name in task.after))
+
+
+def _recording(parts: Sequence[Part]) -> RecordingView | None:
+    """Return the first journal in trouble, if any; each proxy writes its own."""
+    for part in parts:
+        journal = part.snapshot.recording
+        if journal is not None and (journal.failing or journal.lost):
+            why = f"{part.member.label}: {journal.failing}" if journal.failing else ""
+            return replace(journal, failing=why)
+    return None
+
+
+def _total(one: Totals, other: Totals) -> Totals:
+    return Totals(
+        one.requests + other.requests,
+        one.finished + other.finished,
+        one.failed + other.failed,
+        one.refused + other.refused,
+        one.abandoned + other.abandoned,
+        one.retries + other.retries,
+        one.rescued + other.rescued,
+        one.agents_saved + other.agents_saved,
+        one.tokens_saved + other.tokens_saved,
+        one.usage + other.usage,
+        one.wasted + other.wasted,
+        one.dollars + other.dollars,
+        one.unpriced + other.unpriced,
+    )
+
+
+# --- Lanes ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A proxy's lane, and how it stands to the fleet."""
+
+    state: LaneState
+    curve: Sequence[CurvePoint]
+    at: Callable[[float], float]
+    """Returns a moment of the curve on the clock of all."""
+    lease: MemberLane | None
+
+
+def _lanes(parts: Sequence[_Shared]) -> tuple[LaneView, ...]:
+    found: dict[str, list[_Found]] = {}
+    for part in parts:
+        for view in part.part.snapshot.lanes:
+            lease = part.leases.get(view.state.lane)
+            key = view.state.lane if lease is None else lease.lane
+            found.setdefault(key, []).append(_Found(part.lane(view.state), view.curve, part.at, lease))
+    return tuple(_lane(each) for each in found.values())
+
+
+def _lane(found: Sequence[_Found]) -> LaneView:
+    leases = [each.lease for each in found if each.lease is not None]
+    leased = len(leases) == len(found)
+    return LaneView(_lane_state([each.state for each in found], leases if leased else ()), _curve(found, shared=leased))
+
+
+def _lane_state(states: Sequence[LaneState], leases: Sequence[MemberLane]) -> LaneState:
+    """Return the lane of these proxies; leases are given where all of them share it."""
+    gravest = min(states, key=lambda state: _CIRCUITS.index(state.circuit) if state.circuit in _CIRCUITS else 0)
+    return replace(
+        gravest,
+        lane=states[0].lane,
+        upstream=states[0].upstream,
+        provider=states[0].provider,
+        active=sum(state.active for state in states),
+        waiting=sum(state.waiting for state in states),
+        retrying=sum(state.retrying for state in states),
+        level=_leased_level(leases) if leases else sum(state.level for state in states),
+        ceiling=min(state.ceiling for state in states) if leases else sum(state.ceiling for state in states),
+        pinned=any(state.pinned for state in states),
+        mean_ttft_s=_mean_ttft(states),
+        parked_for_s=max(state.parked_for_s for state in states),
+        paused=all(state.paused for state in states),
+        windows=_windows(states, leases),
+        plan=max((state.plan for state in states), key=len),
+        upcoming=tuple(_upcoming(states)),
+        upstream_active=sum(state.upstream_active for state in states),
+        upstream_limit=sum(state.upstream_limit for state in states),
+    )
+
+
+def _leased_level(leases: Sequence[MemberLane]) -> float:
+    newest = min(leases, key=lambda lease: (lease.lease_age_s is None, lease.lease_age_s or 0.0))
+    return math.inf if newest.level is None else newest.level
+
+
+def _mean_ttft(states: Sequence[LaneState]) -> float | None:
+    known = [(state.mean_ttft_s, max(1, state.active)) for state in states if state.mean_ttft_s is not None]
+    weight = sum(count for _, count in known)
+    return sum(ttft * count for ttft, count in known) / weight if known else None
+
+
+def _upcoming(states: Sequence[LaneState]) -> list[Hold]:
+    """Return what waits, the proxies' lines in turn."""
+    longest = max(len(state.upcoming) for state in states)
+    return [state.upcoming[n] for n in range(longest) for state in states if n < len(state.upcoming)]
+
+
+def _windows(states: Sequence[LaneState], leases: Sequence[MemberLane]) -> tuple[WindowState, ...]:
+    found: dict[tuple[str, str], list[WindowState]] = {}
+    for state in states:
+        for window in state.windows:
+            found.setdefault((window.family, window.kind.value), []).append(window)
+    shared = {(window.family, window.kind): window for window in lane_windows(leases)}
+    made = []
+    for key, windows in found.items():
+        stated = max(windows, key=lambda window: window.source == "headers")
+        limit, used = stated.limit, sum(window.used for window in windows)
+        remaining = min(min(window.remaining for window in windows), max(0.0, limit - used))
+        if key in shared:
+            whole = shared[key]
+            limit, used = math.inf if whole.limit is None else whole.limit, whole.used
+            remaining = max(0.0, limit - used)
+        made.append(
+            replace(
+                stated,
+                limit=limit,
+                used=used,
+                reserved=sum(window.reserved for window in windows),
+                remaining=remaining,
+                resets_in_s=_most(window.resets_in_s for window in windows),
+                probe_in_s=_least(window.probe_in_s for window in windows),
+            )
+        )
+    return tuple(made)
+
+
+def _curve(lanes: Sequence[_Found], *, shared: bool) -> tuple[CurvePoint, ...]:
+    """Return one curve by whole seconds: requests summed, and levels too unless the proxies share one."""
+    found = [{int(each.at(point.at)): point for point in each.curve} for each in lanes]
+    latest: dict[int, CurvePoint] = {}
+    made = []
+    for second in sorted(set().union(*found)):
+        marks = []
+        for n, each in enumerate(found):
+            point = each.get(second)
+            if point is not None:
+                latest[n] = point
+                marks += [point.mark] if point.mark else []
+        levels = [point.level for point in latest.values()]
+        made.append(
+            CurvePoint(
+                float(second),
+                max(levels) if shared else sum(levels),
+                sum(point.active for point in latest.values()),
+                sum(point.waiting for point in latest.values()),
+                _most(point.ttft_s for point in latest.values()),
+                marks[0] if marks else "",
+            )
+        )
+    return tuple(made[-CURVE_KEPT:])
