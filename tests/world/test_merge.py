@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from fleet.members import lease, member
 from world.kit import (
     LANE,
     arrived,
@@ -24,24 +25,9 @@ from world.kit import (
 
 from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.types import Priority, WindowKind
-from hivemind.world.fleet import Member, MemberLane, MemberWindow, gathered, labelled
+from hivemind.world.fleet import MemberLane, gathered, labelled
 from hivemind.world.merge import LINES_SHOWN, Part, merged, ticket_of
 from hivemind.world.snapshot import Snapshot
-
-KEY = "ab" * 16
-
-
-def lease(shown: str = LANE, mine: float = 10.0, used: float = 30.0, **about: object) -> MemberLane:
-    """A tenth of a limit of 100 requests, of a level of 8."""
-    window = MemberWindow("family", "requests", 100.0, used, mine)
-    given = MemberLane(KEY, shown, "up", "leased", 0.2, 1, 0, 1.0, 3.0, 8.0, (window,))
-    return replace(given, **about)  # type: ignore[arg-type]
-
-
-def member(machine: str, *lanes: MemberLane, pid: int = 1, **about: object) -> Member:
-    """A proxy of that machine."""
-    made = Member(f"{machine}-{pid}", machine, pid, "1", 1, f"http://{machine}", 0.0, lanes=lanes, label=machine)
-    return replace(made, **about)  # type: ignore[arg-type]
 
 
 def part(machine: str, snapshot: Snapshot, *lanes: MemberLane, number: int = 0, skew_s: float = 0.0) -> Part:

@@ -1,0 +1,172 @@
+"""What proxies tell the store of themselves, and what is read of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import redis_server
+from fleet.members import Proxy, lease, member, opened, present, until
+from redis_server import RedisServer
+from world.kit import arrived, sampled, state, told
+
+from hivemind.fleet import presence
+from hivemind.fleet.presence import Viewer, pack, unpack, unpack_agents
+from hivemind.fleet.store import Store, StoreError
+from hivemind.world.snapshot import Snapshot
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RedisServer]:
+    with redis_server.running() as server:
+        yield server
+
+
+@pytest.fixture
+def server(shared: RedisServer) -> RedisServer:
+    """An empty one."""
+    shared.command("FLUSHALL")
+    return shared
+
+
+def world(agent: str = "ann") -> Snapshot:
+    """One agent, one lane without a limit of its level."""
+    return told(arrived(1, agent), sampled(1.0, state(float("inf")))).snapshot(2.0)
+
+
+class Counted:
+    """A store that counts what is sent to it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.shown = ""
+        self.sent: list[str] = []
+
+    async def call(self, *command: presence.Argument) -> object:
+        self.sent.append(str(command[0]))
+        return await self._store.call(*command)
+
+    async def pipeline(self, commands: Sequence[Any]) -> list[Any]:
+        self.sent += [command[0] for command in commands]
+        return [*await self._store.pipeline(commands)]
+
+
+async def test_proxies_are_seen_by_all(server: RedisServer) -> None:
+    """With what each told, and how long ago."""
+    about = [member("a", lease()), member("b", lease(lease_age_s=1.5), pid=9)]
+    async with opened(server.url) as store:
+        for each in about:
+            await Proxy(each, world()).beacon(store).beat()
+        found = {each.id: each for each in await Viewer(store).members()}
+    assert found.keys() == {"a-1", "b-9"}
+    seen = found["b-9"]
+    assert replace(seen, seen_s=0.0, lanes=(), label="b") == replace(about[1], lanes=())
+    assert seen.lanes[0].lease_age_s == pytest.approx(1.5 + seen.seen_s)
+
+
+async def test_one_that_is_silent_is_forgotten(server: RedisServer) -> None:
+    """Its record expires, and its id goes with the next look."""
+    async with opened(server.url) as store:
+        await Proxy(member("a"), world()).beacon(store).beat()
+        assert 0 < int(server.command("PTTL", "hm:proxy:a-1")) <= 10_000
+        server.command("DEL", "hm:proxy:a-1")
+        assert await Viewer(store).members() == ()
+        assert server.command("ZCARD", "hm:proxies") == "0"
+
+
+async def test_one_that_leaves_is_gone_at_once(server: RedisServer) -> None:
+    """With everything that it told."""
+    async with opened(server.url) as store:
+        beacon = Proxy(member("a"), world()).beacon(store)
+        await Viewer(store).watch()
+        await beacon.beat()
+        await beacon.leave("a-1")
+        assert await Viewer(store).members() == ()
+        assert server.command("EXISTS", "hm:snapshot:a-1") == "0"
+
+
+async def test_without_a_viewer_it_costs_one_small_write(server: RedisServer) -> None:
+    """And no snapshot is made."""
+    made: list[int] = []
+
+    def snapshot() -> Snapshot:
+        made.append(1)
+        return world()
+
+    async with opened(server.url) as store:
+        counted = Counted(store)
+        me = member("a", lease())
+        beacon = presence.Beacon(counted, lambda: me, snapshot, "run")
+        await beacon.beat()
+        assert counted.sent == ["SET", "ZADD", "EXISTS"]
+        assert int(server.command("STRLEN", "hm:proxy:a-1")) < 1000
+        assert not made
+        await Viewer(store).watch()
+        await beacon.beat()
+        assert made == [1]
+        assert 0 < int(server.command("PTTL", "hm:snapshot:a-1")) <= 5_000
+
+
+async def test_while_somebody_watches_the_snapshot_is_there(server: RedisServer) -> None:
+    """The whole of it, infinities included."""
+    proxy = Proxy(member("a"), world())
+    async with opened(server.url) as store, present(server.url, [proxy]):
+        viewer = Viewer(store)
+        found: dict[str, bytes] = {}
+        await viewer.watch()
+        while not found:
+            found = dict(await viewer.snapshots([proxy.about]))
+        assert unpack(found["a-1"]) == proxy.world
+        assert unpack_agents(found["a-1"]) == proxy.world.agents
+
+
+def test_a_long_snapshot_is_compressed() -> None:
+    """It repeats itself."""
+    long = told(*(arrived(n, f"agent-{n}") for n in range(200))).snapshot(2.0)
+    packed = pack(long, "run")
+    assert len(packed) < 20_000
+    assert unpack(packed) == long
+
+
+@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"\xff", b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd" + b"\0" * 30])
+def test_what_isnt_a_snapshot_is_none(data: bytes) -> None:
+    """One of another version, or damage."""
+    assert unpack(data) is None
+    assert unpack_agents(data) == ()
+
+
+async def test_a_record_that_cant_be_read_hides_no_other(server: RedisServer) -> None:
+    """A later version may tell more, or otherwise."""
+    async with opened(server.url) as store:
+        await Proxy(member("a"), world()).beacon(store).beat()
+        newer = json.loads(server.command("GET", "hm:proxy:a-1")) | {"id": "new", "since": {"what": 1}}
+        for name, record in (("new", json.dumps(newer)), ("bad", "[")):
+            server.command("SET", f"hm:proxy:{name}", record)
+            server.command("ZADD", "hm:proxies", "1", name)
+        assert {each.id for each in await Viewer(store).members()} == {"a-1", "new"}
+
+
+async def test_a_store_that_is_away_ends_nothing() -> None:
+    """The beacon goes on, and beats again when the store is back."""
+    with redis_server.running() as server:
+        async with opened(server.url) as store:
+            beacon = Proxy(member("a"), world()).beacon(store)
+            await beacon.beat()
+            server.kill()
+            with pytest.raises(StoreError):
+                await beacon.beat()
+            server.start()
+
+            async def again() -> bool:
+                try:
+                    await beacon.beat()
+                except StoreError:
+                    return False
+                return True
+
+            while not await again():
+                pass
+            await until(lambda: server.command("EXISTS", "hm:proxy:a-1") == "1")
