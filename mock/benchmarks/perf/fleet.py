@@ -32,6 +32,8 @@ _SETTLE_S = 0.15
 _CATCH_UP_S = 1.5
 """Requests that are remembered reach the screen a few hundred at a time."""
 _PATIENCE_S = 1.0
+_LONGEST_S = 5.0
+"""For the screen to come to rest, on a busy machine too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,36 @@ async def _fill(screen: Target, sizes: FleetSizes) -> None:
 
 
 async def _settled(terminal: Terminal, keys: bytes) -> None:
-    """Press keys one by one, and let everything be painted."""
+    """Press keys one by one, and let everything be painted, however late it comes on a busy machine."""
     for key in keys:
+        terminal.output.clear()
         terminal.type(bytes([key]))
-        await asyncio.sleep(_SETTLE_S)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                while not _named(terminal):
+                    await terminal.news()
+        except TimeoutError:
+            pass  # a key that paints no agent's row, such as the one that opens the filter
+        await _rested(terminal, _SETTLE_S)
+
+
+async def _rested(terminal: Terminal, quiet_s: float) -> None:
+    """Wait until nothing has been painted for this long."""
+    try:
+        async with asyncio.timeout(_LONGEST_S):
+            while await _more_within(terminal, quiet_s):
+                pass
+    except TimeoutError:
+        pass  # it always paints something
+
+
+async def _more_within(terminal: Terminal, quiet_s: float) -> bool:
+    try:
+        async with asyncio.timeout(quiet_s):
+            await terminal.news()
+    except TimeoutError:
+        return False
+    return True
 
 
 async def _learnt(terminal: Terminal, keys: Sequence[bytes], lessons: int) -> list[set[bytes]]:
@@ -100,7 +128,6 @@ async def _learnt(terminal: Terminal, keys: Sequence[bytes], lessons: int) -> li
     changes: list[set[bytes]] = []
     for lesson in range(lessons):
         for index, key in enumerate(keys):
-            terminal.output.clear()
             await _settled(terminal, key)
             seen = _named(terminal)
             if lesson == 0:
@@ -116,7 +143,7 @@ async def _answer(terminal: Terminal, key: bytes, changed: set[bytes]) -> list[f
     began = time.monotonic()
     terminal.type(key)
     if not changed:
-        await asyncio.sleep(_SETTLE_S)
+        await _rested(terminal, _SETTLE_S)
         return []
     try:
         async with asyncio.timeout(_PATIENCE_S):
@@ -125,7 +152,7 @@ async def _answer(terminal: Terminal, key: bytes, changed: set[bytes]) -> list[f
     except TimeoutError:
         pass
     taken = time.monotonic() - began
-    await asyncio.sleep(_SETTLE_S / 2)  # the next key finds a screen at rest
+    await _rested(terminal, _SETTLE_S / 2)  # the next key finds a screen at rest
     return [taken]
 
 
