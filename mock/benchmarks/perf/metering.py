@@ -84,9 +84,11 @@ async def _scrape(target: Target) -> None:
     while True:
         try:
             reader, writer = await asyncio.open_connection(*target.address)
-            writer.write(_METRICS.format(target.authority).encode())
-            answer = await reader.read()
-            writer.close()
+            try:
+                writer.write(_METRICS.format(target.authority).encode())
+                answer = await reader.read()
+            finally:
+                writer.close()
         except OSError as error:
             raise PerfError(f"{target.name}: its metrics can't be read: {error}") from None
         if not answer.startswith(b"HTTP/1.1 200"):
