@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from hivemind.fleet.allocator import FRESH_S, OtherProtocol, State, sync
+from hivemind.fleet.messages import CREDITS_TTL_S, PROTOCOL, SLOTS_TTL_S, Reply, Report, Stated, WindowDemand
+
+REQUESTS = "default|requests"
+START = 1_700_000_000.0
+
+
+class Lane:
+    """One lane in the store, members that report about it as they are told to, and the time."""
+
+    def __init__(self, *, learnt: bool = True) -> None:
+        self.state: State | None = None
+        self.now = START
+        self.seq: dict[str, int] = {}
+        self.last: dict[str, Report] = {}
+        self.known: dict[str, Reply] = {}
+        if learnt:
+            self.report("first", leaving=True)
+            self.now += FRESH_S
+
+    def report(self, member: str, **fields: Any) -> Reply:
+        self.seq[member] = self.seq.get(member, 0) + 1
+        if (known := self.known.get(member)) is not None:
+            fields = {"epoch": known.epoch, "version": known.version} | fields
+        self.last[member] = Report(PROTOCOL, member, self.seq[member], **fields)
+        return self.repeat(member)
+
+    def repeat(self, member: str) -> Reply:
+        self.state, reply = sync(self.state, self.last[member], self.now, "seed")
+        self.known[member] = reply
+        return reply
+
+    def wants(self, member: str, amount: float, cls: int = 2, **fields: Any) -> float:
+        """Report a demand of a window of 60 requests a minute; return the credits given."""
+        wanted = [0.0] * 5
+        wanted[cls] = amount
+        fields.setdefault("agents", [1.0] * 4)
+        demand = WindowDemand(wanted=wanted, limit=60.0, rank=2, **{"first": 1.0} | fields.pop("demand", {}))
+        return self.report(member, windows={REQUESTS: demand}, **fields).windows[REQUESTS].give
+
+
+def test_credits_count_until_they_are_used_and_for_a_minute_after() -> None:
+    """Two members get no more than the limit between them, until what they used is older than a minute."""
+    lane = Lane()
+    assert lane.wants("a", 40) == 40
+    assert lane.wants("b", 40) == 20
+    lane.now += 1
+    assert lane.wants("a", 40, demand={"used": [(0, 40.0)]}) == 0
+    lane.wants("b", 0, demand={"used": [(0, 20.0)], "first": 0.0})
+    lane.now += 59
+    for member in ("a", "b"):
+        assert lane.wants(member, 40) == 0
+    lane.now += 2
+    assert lane.wants("a", 60) + lane.wants("b", 60) == 60
+
+
+def test_a_repeated_report_changes_nothing() -> None:
+    """It is answered as it was the first time, however often it comes, and what it tells counts once."""
+    lane = Lane()
+    first = lane.wants("a", 5, demand={"used": [(0, 3.0)]})
+    state = msgspec.json.encode(lane.state)
+    for _ in range(3):
+        assert lane.repeat("a").windows[REQUESTS].give == first == 5
+        assert msgspec.json.encode(lane.state) == state
+
+
+def test_a_new_state_gives_nothing_until_others_had_time_to_tell() -> None:
+    """A fresh fleet waits for a second; one whose state was lost for as long as credits may be spent."""
+    lane = Lane(learnt=False)
+    assert lane.wants("a", 5) == 0
+    lane.now += FRESH_S
+    assert lane.wants("a", 5) == 5
+    lane.state = None
+    assert lane.wants("a", 9) == 0
+    lane.now += FRESH_S
+    assert lane.wants("a", 9, minute={REQUESTS: [(2, 30.0)]}) == 0
+    lane.now += CREDITS_TTL_S
+    assert lane.wants("b", 60) == 30
+
+
+def test_an_old_state_is_known_by_its_version_and_its_epoch() -> None:
+    """After a failover to a replica that was behind, and back to a store that was away, a new epoch begins."""
+    lane = Lane()
+    lane.wants("a", 5)
+    old = msgspec.json.decode(msgspec.json.encode(lane.state), type=State)
+    lane.wants("a", 5)
+    lane.state = msgspec.json.decode(msgspec.json.encode(old), type=State)
+    assert lane.wants("a", 5) == 0
+    assert lane.state is not None
+    assert lane.state.epoch > old.epoch
+    lane.state = old
+    epoch = lane.known["a"].epoch
+    lane.wants("a", 5)
+    assert lane.state.epoch > epoch
+
+
+def test_the_silent_have_spent_what_they_hold_and_lose_their_slots_later() -> None:
+    """Credits of a dead member count as spent, until it comes back and tells; later it is forgotten."""
+    lane = Lane()
+    assert lane.wants("a", 50, ceiling=4.0, flying=[0, 0, 4]) == 50
+    lane.now += CREDITS_TTL_S
+    reply = lane.report("b", waiting=[0, 0, 4], ceiling=4.0, agents=[1.0] * 4)
+    assert (reply.windows[REQUESTS].used, reply.members, reply.slots) == (50, 2, 0)
+    assert lane.wants("a", 0, demand={"used": [(2, 20.0)], "first": 0.0}, flying=[0, 0, 4], ceiling=4.0) == 0
+    assert lane.report("b", waiting=[0, 0, 4], ceiling=4.0).windows[REQUESTS].used == 20
+    lane.now += SLOTS_TTL_S
+    reply = lane.report("b", waiting=[0, 0, 4], ceiling=4.0)
+    assert (reply.members, reply.slots) == (1, 4)
+
+
+def test_who_leaves_holds_nothing_more() -> None:
+    """What a leaving member held is free at once, but for what it used."""
+    lane = Lane()
+    lane.wants("a", 50)
+    demand = WindowDemand(used=[(0, 10.0)], left=40.0, limit=60.0, rank=2)
+    assert lane.report("a", windows={REQUESTS: demand}, leaving=True).members == 0
+    assert lane.wants("b", 60) == 50
+
+
+def test_other_clients_of_the_key_are_seen_in_headers() -> None:
+    """What the provider counts beyond what members used or hold isn't given, until headers state otherwise."""
+    lane = Lane()
+    lane.wants("a", 10, demand={"stated": Stated(60.0, 20.0)})
+    assert lane.wants("b", 60) == 10
+    lane.wants("a", 0, demand={"left": 10.0, "stated": Stated(60.0, 45.0)})
+    assert lane.wants("b", 60, demand={"left": 10.0}) == 40
+
+
+@pytest.mark.parametrize("large", [30.0, 54.0, 100.0])
+def test_a_large_request_gets_through(large: float) -> None:
+    """Room gathers for a request that is nearly as large as the window, beside others that take every crumb."""
+    lane = Lane()
+    used: list[tuple[float, float]] = []
+    got = 0.0
+    for step in range(4 * 240):
+        lane.now = START + 10 + step / 4
+        for small in ("a", "b", "c"):
+            amount = lane.wants(small, 5)
+            lane.wants(small, 5, demand={"used": [(0, amount)]})
+            used.append((lane.now, amount))
+        got += lane.wants("large", large - got, demand={"first": large, "left": got})
+        if got >= min(large, 54.0) - 1e-6:
+            break
+    assert got >= min(large, 54.0) - 1e-6
+
+
+def test_one_congestion_cuts_once() -> None:
+    """Members that meet the same congestion cut the level once; without a level the cut begins at what flies."""
+    lane = Lane()
+    lane.report("a", flying=[0, 0, 6])
+    lane.report("b", flying=[0, 0, 4])
+    assert lane.report("a", flying=[0, 0, 6], cut=0.5).level == 5
+    assert lane.report("b", flying=[0, 0, 4], cut=0.5).level == 5
+    assert lane.report("b", flying=[0, 0, 4], cut=0.5, cuts=1, floor=3.0).level == 3
+    assert lane.report("a", grow=1.0, settle_s=2.0).level == 3
+    lane.now += 2
+    assert lane.report("a", grow=1.0, settle_s=2.0).level == 4
+    assert lane.report("a", pin=7.0).level == 7
+    assert lane.report("a", cut=0.5, cuts=2).level == 7
+
+
+def test_slots_move_to_the_higher_class_and_never_exceed_the_level() -> None:
+    """A slot that is taken from one member is given to another only after the one has said that it knows."""
+    lane = Lane()
+    busy: dict[str, Any] = {"flying": [0, 0, 2], "waiting": [0, 0, 9], "agents": [0, 0, 9.0], "ceiling": 4.0}
+    critical: dict[str, Any] = {"waiting": [2], "agents": [1.0], "ceiling": 4.0}
+    assert lane.report("a", **busy).slots == 4
+    assert lane.report("b", **critical).slots == 0
+    lane.now += 0.1
+    reply = lane.report("a", **busy)
+    assert (reply.slots, reply.kick) == (2, ["a"])
+    assert lane.report("b", **critical).slots == 0
+    assert lane.report("a", **busy | {"flying": [0, 0, 3]}).slots == 2
+    assert lane.report("b", **critical).slots == 1
+    assert lane.report("a", **busy).slots == 2
+    assert lane.report("b", **critical).slots == 2
+
+
+def test_a_pause_holds_for_all_until_an_operator_ends_it() -> None:
+    """The longest counts; nothing is given; a member that hasn't heard of its end can't begin it again."""
+    lane = Lane()
+    lane.wants("b", 0)
+    assert lane.wants("a", 5, paused_for_s=20.0) == 0
+    assert lane.report("b", paused_for_s=10.0).paused_for_s == 20
+    behind = lane.known["b"]
+    assert lane.report("a", resumed=True).paused_for_s == 0
+    lane.known["b"] = behind
+    assert lane.report("b", paused_for_s=10.0).paused_for_s == 0
+    assert lane.report("b", paused_for_s=10.0).paused_for_s == 10
+
+
+def test_one_member_probes_an_open_circuit() -> None:
+    """A circuit that opens is open for all; one that has something waiting probes it, and its result counts for all."""
+    lane = Lane()
+    assert lane.report("a", opened_for_s=5.0).circuit == "open"
+    reply = lane.report("b", waiting=[1])
+    assert (reply.circuit, reply.trips, reply.reopens_in_s) == ("open", 1, 5)
+    lane.now += 5
+    assert lane.report("a").circuit == "open"
+    assert lane.report("b", waiting=[1]).circuit == "probe"
+    assert lane.report("a", waiting=[1]).circuit == "open"
+    assert lane.report("b", trips=1, probe_ok=False).reopens_in_s == 5
+    lane.now += 5
+    assert lane.report("b", waiting=[1]).circuit == "probe"
+    assert lane.report("b", leaving=True).circuit == "open"
+    assert lane.report("a", waiting=[1]).circuit == "probe"
+    assert lane.report("a", trips=2, probe_ok=True).circuit == "closed"
+    assert lane.report("a", forced="open").forced == "open"
+    assert lane.report("a", forced="auto").circuit == "closed"
+
+
+def test_another_protocol_is_refused() -> None:
+    """A state in use by another version is left alone, one that nobody uses is replaced."""
+    lane = Lane()
+    lane.report("a")
+    assert lane.state is not None
+    lane.state.protocol = PROTOCOL + 1
+    with pytest.raises(OtherProtocol, match="state is of protocol 2"):
+        lane.report("a")
+    lane.now += 61
+    lane.report("a")
+    assert lane.state.protocol == PROTOCOL
+    with pytest.raises(OtherProtocol, match="report is of protocol 9"):
+        sync(None, Report(9, "a", 1), START, "")
