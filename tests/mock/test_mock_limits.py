@@ -6,7 +6,7 @@ import pytest
 
 from hivemind.lab.fit.limiter import FixedWindow, TokenBucket
 from hivemind_mock.provider.config import LimitConfig
-from hivemind_mock.provider.limits import RateLimiter, Reading
+from hivemind_mock.provider.limits import RateLimiter, Reading, SlidingWindow
 
 
 def test_a_fixed_window_starts_at_its_first_request() -> None:
@@ -55,6 +55,28 @@ def test_a_small_bucket_enforces_the_pace() -> None:
     bucket = TokenBucket(limit=60, span_s=60, size=1)
     bucket.take(100, 1)
     assert bucket.wait_s(100, 1) == pytest.approx(1)
+
+
+def test_a_sliding_window_holds_no_more_than_its_limit() -> None:
+    """What was used in the last sixty seconds counts, whenever they began, and comes back as it was used."""
+    window = SlidingWindow(limit=3, span_s=60)
+    for at in (0, 20, 50):
+        window.take(at, 1)
+    assert window.wait_s(59, 1) == 1
+    assert window.wait_s(59, 2) == 21
+    assert window.reading(59) == (0, 51)
+    assert window.wait_s(60, 1) == 0
+    window.take(60, 1)
+    assert window.wait_s(60, 1) == 20
+    assert window.wait_s(60, 9) == 60
+    assert window.reading(120) == (3, 0.0)
+
+
+def test_limits_that_are_not_stated() -> None:
+    """They hold all the same."""
+    limiter = RateLimiter(LimitConfig(rpm=1, window="sliding", stated=False))
+    limiter.charge(0, 1, 1)
+    assert (limiter.check(1, 1, 1), limiter.readings(1)) == (("requests", 59), [])
 
 
 def test_more_than_a_bucket_holds_passes_when_it_is_full() -> None:

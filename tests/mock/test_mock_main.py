@@ -62,7 +62,7 @@ def test_every_field_has_a_flag() -> None:
         (["--reset", "0.6", "--bad-gateway", "0.6"], "the fault probabilities add up to 1.2, which is more than 1"),
         (["--window-s", "0"], "--window-s: must be a number from 0.001 to 1e+09, not '0'"),
         (["--reply-event-tokens", "0"], "--reply-event-tokens: must be a whole number from 1 to 1e+09, not '0'"),
-        (["--window", "sliding"], "--window: must be one of fixed, bucket, not 'sliding'"),
+        (["--window", "rolling"], "--window: must be one of fixed, bucket, sliding, not 'rolling'"),
         (["--scenario", "calm"], "--scenario: must be one of micro-5,"),
         (["--format", "cohere"], "--format: must be one of anthropic,"),
         (["--port", "99999"], "--port: must be a whole number from 0 to 65535, not '99999'"),

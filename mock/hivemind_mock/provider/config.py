@@ -24,8 +24,9 @@ class LimitConfig:
     """Input tokens."""
     otpm: int = 0
     """Output tokens, counted as they are produced."""
-    window: Literal["fixed", "bucket"] = "fixed"
-    """A fixed window, which starts at the first request after the previous one ended, or a bucket refilled steadily."""
+    window: Literal["fixed", "bucket", "sliding"] = "fixed"
+    """A fixed window, which starts at the first request after the previous one ended; a bucket refilled steadily; or
+    sliding, the strictest: no span of that length may hold more than the limit."""
     window_s: float = 60.0
     """Length of a window; of a bucket, the time in which a whole limit drips in."""
     burst: int = 0
@@ -34,6 +35,8 @@ class LimitConfig:
     """Charge `max_tokens` at the start and keep it, as OpenAI does."""
     concurrency: int = 0
     """Requests in flight at once, above which the answer is "overloaded"."""
+    stated: bool = True
+    """Responses state the limits, and what remains of them, in their headers."""
 
 
 @dataclass(frozen=True, slots=True, config=_DESCRIBED)
