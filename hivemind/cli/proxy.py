@@ -19,6 +19,10 @@ def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
     file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
     settings.origins()
+    if settings.workers > 1:
+        from hivemind.host.workers.supervisor import supervise
+
+        return supervise(settings, file)
     from hivemind import logs
     from hivemind.host import server
 

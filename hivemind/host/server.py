@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import signal
 import socket
@@ -18,24 +17,19 @@ import uvicorn
 
 from hivemind import logs
 from hivemind.console import Console
-from hivemind.errors import BindError
+from hivemind.host.listening import BACKLOG, bind, ready_line, url_of
 from hivemind.proxy import file_limit
-from hivemind.store.token_file import announced, state_dir
-from hivemind.text.shells import word
+from hivemind.store.token_file import ControlKey, announced, state_dir
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
+    from hivemind.host.worker import Worker
     from hivemind.settings import Settings
 
-_UNSENT = 128 << 10
-"""Bytes that the system takes for a client before earlier ones are sent; it would take megabytes otherwise."""
-_BACKLOG = 2048
 _GC_THRESHOLDS = (20_000, 10, 10)
 """Traffic creates few cycles and many objects that live for a request; a full collection delays every stream."""
 _KEEP_ALIVE_S = 75
 """Longer than clients keep idle connections, so that they close them, and no request hits a closing one."""
-_PROBE_AFTER_S = 60
-"""Silence after which the kernel probes a client; one that lost its power never closes its connection."""
 _STOP_S = 1
 """Grace for connections still open once the proxy has drained."""
 
@@ -76,71 +70,15 @@ class EmbeddedServer(uvicorn.Server):
         self._stop.set()
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Return bound sockets for every address of `host`, all on one port; port 0 picks a free one. Raises: BindError."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except socket.gaierror:
-        raise BindError(f"no address to listen on is known for {host}; try --host 127.0.0.1") from None
-    sockets: list[socket.socket] = []
-    for family, _, _, _, address in dict.fromkeys(found):
-        try:
-            sockets.append(_bound(family, (address[0], port, *address[2:])))
-        except OSError as error:
-            if sockets and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                continue  # a second address of the same name (IPv6 of localhost) that this machine doesn't have
-            for bound in sockets:
-                bound.close()
-            raise BindError(_refusal(error, host, port), in_use=error.errno == errno.EADDRINUSE) from None
-        port = sockets[0].getsockname()[1]
-    return sockets
-
-
-def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, else asyncio leaves Nagle on
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        # Accepted sockets inherit these. Linux and macOS name the first of the options differently.
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
-            option = getattr(socket, name, None)
-            if option is not None:
-                sock.setsockopt(socket.IPPROTO_TCP, option, _PROBE_AFTER_S)
-        # Where the system knows it: what a client doesn't read stays with the upstream, not in this machine's memory.
-        if (option := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.bind(address)
-        # Now rather than when the server starts, because two sockets may share an address until one of them listens.
-        sock.listen(_BACKLOG)
-    except OSError:
-        sock.close()
-        raise
-    sock.setblocking(False)
-    return sock
-
-
-def _refusal(error: OSError, host: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return (
-            f"port {port} on {host} is in use; choose another with --port, or --port 0 for any free one"
-            f" (if a HiveMind runs there: hivemind-tui --attach {word('bash', f'http://{_shown(host)}:{port}')})"
-        )
-    if error.errno == errno.EACCES:
-        return f"port {port} on {host} needs more rights than this process has; choose one from 1024 on with --port"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine; try --host 127.0.0.1"
-    return f"can't listen on {host} port {port}: {error.strerror}"
-
-
 @contextlib.asynccontextmanager
-async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> AsyncIterator[None]:
+async def serve(
+    proxy: Proxy, settings: Settings, *, durable: bool = True, worker: Worker | None = None
+) -> AsyncIterator[None]:
     """Start the proxy and serve it at its `address` in the running loop; leaving the context stops both.
 
     While it is served, its control token is in a file. `durable` keeps usage, decisions and tasks in the same folder,
     for the next proxy too, and writes a journal. Streams still in flight at the end are cut, so call
-    :meth:`Proxy.drain` first to let them finish.
+    :meth:`Proxy.drain` first to let them finish. One that is a `worker` shares its address and token with others.
 
     Raises: BindError; UsageError: the kept state can't be used.
     """
@@ -150,11 +88,12 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
     logs.quiet_uvicorn()
     file_limit.raise_limit()
     file_limit.log_refused_accepts_briefly()
-    sockets = bind(settings.host, settings.port)
+    sockets = bind(settings.host, settings.port if worker is None else worker.port, shared=worker is not None)
     try:
         port = sockets[0].getsockname()[1]
-        proxy.address = f"http://{_shown(settings.host)}:{port}"
-        kept = opened(settings.state_dir, settings.port, time.time()) if durable else contextlib.nullcontext()
+        proxy.address = url_of(settings.host, port)
+        number = 1 if worker is None else worker.number
+        kept = opened(settings.state_dir, settings.port, time.time(), number) if durable else contextlib.nullcontext()
         with kept as proxy.store:
             if durable and settings.journal.enabled:
                 with contextlib.suppress(OSError):  # logged for the store already
@@ -162,8 +101,7 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
             await proxy.start()
             proxy.watch.watch_loop()
             try:
-                chosen = settings.control_token.get_secret_value() if settings.control_token else None
-                with announced(chosen, settings.state_dir, proxy.address, port) as proxy.control_key:
+                with _control_key(settings, proxy.address, port, worker) as proxy.control_key:
                     async with _listening(EmbeddedServer(_config(proxy)), sockets):
                         yield
             finally:
@@ -171,6 +109,15 @@ async def serve(proxy: Proxy, settings: Settings, *, durable: bool = True) -> As
     finally:
         for sock in sockets:
             sock.close()
+
+
+def _control_key(
+    settings: Settings, address: str, port: int, worker: Worker | None
+) -> contextlib.AbstractContextManager[ControlKey | None]:
+    if worker is not None:
+        return contextlib.nullcontext(worker.key)
+    chosen = settings.control_token.get_secret_value() if settings.control_token else None
+    return announced(chosen, settings.state_dir, address, port)
 
 
 @contextlib.asynccontextmanager
@@ -199,18 +146,14 @@ def _config(proxy: Proxy) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         date_header=False,
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_STOP_S,
     )
 
 
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-async def run(settings: Settings, settings_file: Path | None = None) -> int:
-    """`hivemind proxy`: serve until SIGINT or SIGTERM, then drain. Returns the exit code.
+async def run(settings: Settings, settings_file: Path | None = None, worker: Worker | None = None) -> int:
+    """`hivemind proxy`, or one `worker` of it: serve until SIGINT or SIGTERM, then drain. Returns the exit code.
 
     A second signal isn't caught, so it ends the process at once, whatever the loop is doing. Settings are saved
     in `settings_file`, where there is one.
@@ -225,13 +168,15 @@ async def run(settings: Settings, settings_file: Path | None = None) -> int:
     stop = _stop_signal()
     proxy.tell = logs.log_line
     proxy.settings_file = settings_file
-    async with _log_thread(settings), serve(proxy, settings):
+    async with _log_thread(settings), serve(proxy, settings, worker=worker):
         # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
         gc.collect()
         gc.freeze()
         gc.set_threshold(*_GC_THRESHOLDS)
-        targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
-        print(f"hivemind: ready on {proxy.address} -> {targets}", flush=True)
+        if worker is None:
+            print(ready_line(proxy.address, origins), flush=True)
+        else:
+            worker.tell_ready()
         await stop.wait()
         await proxy.drain(settings.drain_s)
     return 0

@@ -165,16 +165,18 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]:
+def opened(given: Path | None, port: int, wall: float, worker: int = 1) -> Iterator[Store | None]:
     """Take the state of a proxy on that port (as configured) for as long as the context lasts.
 
-    `given` is the folder, `wall` the time of day in seconds since the epoch. None where there is no place for it, which
-    is logged: the proxy runs without. Leaving with an exception means that the run hasn't come to its end.
+    `given` is the folder, `wall` the time of day in seconds since the epoch, `worker` the number of a process of
+    several that serve one port; the first one's file is that of a proxy without workers. None where there is no place
+    for it, which is logged: the proxy runs without. Leaving with an exception means that the run hasn't come to its
+    end.
 
     Raises: UsageError: a file is there that can't be used, and nothing of it was changed.
     """
     try:
-        path, lock, found = _take(state_dir(given), port)
+        path, lock, found = _take(state_dir(given), f"proxy-{port}" if worker == 1 else f"proxy-{port}.worker{worker}")
     except OSError as error:
         _log_no_place(error.filename, error.strerror)
         yield None
@@ -202,12 +204,12 @@ def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]
         os.close(lock)
 
 
-def _take(folder: Path, port: int) -> tuple[Path, int, bool]:
+def _take(folder: Path, name: str) -> tuple[Path, int, bool]:
     """Return a file that no other proxy has, which exists from now on, the descriptor that holds its lock, and whether
     the file was there before. Raises: OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in range(1, MOST + 1):
-        path = folder / (f"proxy-{port}.db" if number == 1 else f"proxy-{port}-{number}.db")
+        path = folder / (f"{name}.db" if number == 1 else f"{name}-{number}.db")
         lock = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             # Of the open file rather than of the process: two proxies in one process are two.
@@ -221,7 +223,7 @@ def _take(folder: Path, port: int) -> tuple[Path, int, bool]:
                 continue
             raise
         if number > 1:
-            _log.info("another proxy uses proxy-%d.db, so this one keeps its state in %s", port, path)
+            _log.info("another proxy uses %s.db, so this one keeps its state in %s", name, path)
         return path, lock, found
     raise OSError(0, "too many proxies use it", str(folder))
 

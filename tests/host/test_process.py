@@ -4,62 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import re
 import signal
-import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from proxy.kit import HANGS_S, Play, client, playing, raw, request
+from host.programs import Program, program
+from proxy.kit import Play, client, playing, raw, request
 from proxy.wire import END, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
 from upstream.scripted import Scripted, serving
 
-HIVEMIND = Path(sys.executable).with_name("hivemind")
 MESSAGES = "/v1/messages"
 pytestmark = pytest.mark.e2e  # test_server.py does the same in one process
-ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.upper().startswith(("HIVEMIND", "HTTP"))}
-
-
-@dataclass
-class Program:
-    """A running `hivemind proxy`."""
-
-    process: asyncio.subprocess.Process
-    line: str
-    """What it printed first."""
-    port: int
-
-    async def ends(self) -> tuple[int, str]:
-        """Its exit code, and what it said on standard error."""
-        _, errors = await self.process.communicate()
-        assert self.process.returncode is not None
-        return self.process.returncode, errors.decode()
-
-
-@contextlib.asynccontextmanager
-async def program(upstream: str, tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
-    """Start it on a free port, and see to it that it is gone afterwards."""
-    process = await asyncio.create_subprocess_exec(
-        HIVEMIND,
-        *("proxy", "--upstream", upstream, "--port", "0", *flags),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(HANGS_S):
-            line = (await process.stdout.readline()).decode()
-            port = re.search(r":(\d+) ->", line)
-            yield Program(process, line, int(port[1]) if port else 0)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
 
 
 @contextlib.asynccontextmanager

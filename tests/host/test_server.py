@@ -17,6 +17,7 @@ import pytest
 
 from hivemind.errors import BindError, UsageError
 from hivemind.host import server
+from hivemind.host.listening import bind
 from hivemind.host.proxy import Proxy
 from hivemind.settings import Settings
 
@@ -68,31 +69,31 @@ def close(sockets: list[socket.socket]) -> None:
 
 def test_port_in_use() -> None:
     """The line names the port and says how to get another, and nothing stays bound."""
-    taken = server.bind("127.0.0.1", 0)
+    taken = bind("127.0.0.1", 0)
     port = taken[0].getsockname()[1]
     with pytest.raises(
         BindError, match=rf"port {port} on 127.0.0.1 is in use.*--port 0.*--attach http://127.0.0.1:{port}"
     ):
-        server.bind("127.0.0.1", port)
+        bind("127.0.0.1", port)
     close(taken)
-    close(server.bind("127.0.0.1", port))
+    close(bind("127.0.0.1", port))
 
 
 def test_foreign_address() -> None:
     """An address of another machine is told as such."""
     with pytest.raises(BindError, match=r"192\.0\.2\.1 is no address of this machine"):
-        server.bind("192.0.2.1", 0)
+        bind("192.0.2.1", 0)
 
 
 def test_unknown_host() -> None:
     """So is a name without an address."""
     with pytest.raises(BindError, match=r"no address to listen on is known for host\.invalid"):
-        server.bind("host.invalid", 0)
+        bind("host.invalid", 0)
 
 
 def test_every_address_of_a_name_on_one_port() -> None:
     """localhost listens wherever it leads, on one port, so that a client may take any of its addresses."""
-    sockets = server.bind("localhost", 0)
+    sockets = bind("localhost", 0)
     assert len({sock.getsockname()[1] for sock in sockets}) == 1
     assert len({sock.getsockname()[0] for sock in sockets}) == len(sockets) >= 1
     close(sockets)
@@ -145,7 +146,7 @@ async def test_serve_ipv6() -> None:
 
 def _has_ipv6_loopback() -> bool:
     try:
-        close(server.bind("::1", 0))
+        close(bind("::1", 0))
     except BindError:
         return False
     return True
@@ -177,13 +178,13 @@ async def test_proxy_that_does_not_start() -> None:
         async def start(self) -> None:
             raise RuntimeError("no")
 
-    (probe,) = server.bind("127.0.0.1", 0)
+    (probe,) = bind("127.0.0.1", 0)
     port = probe.getsockname()[1]
     probe.close()
     with pytest.raises(RuntimeError, match="no"):
         async with server.serve(as_proxy(Broken()), settings(port=port)):
             pytest.fail("served without a proxy")
-    close(server.bind("127.0.0.1", port))
+    close(bind("127.0.0.1", port))
 
 
 @pytest.fixture
@@ -258,7 +259,7 @@ def test_run_loop() -> None:
 async def test_small_writes_go_at_once() -> None:
     """Nagle's algorithm is off on what is accepted, on asyncio's own loop too, so that no token waits for the last
     one's acknowledgement."""
-    (listening,) = server.bind("127.0.0.1", 0)
+    (listening,) = bind("127.0.0.1", 0)
     seen = asyncio.get_running_loop().create_future()
 
     def accepted(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -11,7 +11,7 @@ from pydantic import SecretStr, ValidationError
 from security.kit import AGENTS, CONTROL, endpoints
 from tools.kit import served
 
-from hivemind.host.server import bind
+from hivemind.host.listening import bind
 from hivemind.settings import Settings
 
 PUBLIC = ("/_health", "/_control/openapi.json")

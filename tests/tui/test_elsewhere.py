@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hivemind import logs
-from hivemind.host.server import bind
+from hivemind.host.listening import bind
 from hivemind_tui.program.main import main
 
 PROGRAM = "import sys; from hivemind_tui.program.main import main; sys.exit(main())"

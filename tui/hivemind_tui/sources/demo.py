@@ -32,7 +32,7 @@ class DemoSource:
     """The demo's provider, which listens while the context is entered and answers after :meth:`begin`."""
 
     def __init__(self, demo: Demo) -> None:
-        from hivemind.host.server import bind  # and with it uvicorn, which reading settings doesn't need
+        from hivemind.host.listening import bind
 
         self._demo = demo
         (self._socket,) = bind("127.0.0.1", 0)

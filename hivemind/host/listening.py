@@ -1,0 +1,109 @@
+"""Sockets that listen: bound on every address of a host, with one line that says why where that can't be."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from hivemind.errors import BindError
+from hivemind.text.shells import word
+
+if TYPE_CHECKING:
+    from hivemind.settings import Origin
+
+_UNSENT = 128 << 10
+"""Bytes that the system takes for a client before earlier ones are sent; it would take megabytes otherwise."""
+BACKLOG = 2048
+_PROBE_AFTER_S = 60
+"""Silence after which the kernel probes a client; one that lost its power never closes its connection."""
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> list[socket.socket]:
+    """Return bound sockets for every address of `host`, all on one port; port 0 picks a free one.
+
+    `shared`: other processes of this user may listen there too, and the system spreads connections over all of them.
+    Raises: BindError.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror:
+        raise BindError(f"no address to listen on is known for {host}; try --host 127.0.0.1") from None
+    sockets: list[socket.socket] = []
+    for family, _, _, _, address in dict.fromkeys(found):
+        try:
+            sockets.append(_bound(family, (address[0], port, *address[2:]), shared))
+        except OSError as error:
+            if sockets and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                continue  # a second address of the same name (IPv6 of localhost) that this machine doesn't have
+            for bound in sockets:
+                bound.close()
+            raise BindError(_refusal(error, host, port), in_use=error.errno == errno.EADDRINUSE) from None
+        port = sockets[0].getsockname()[1]
+    return sockets
+
+
+def _bound(family: int, address: tuple[Any, ...], shared: bool) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, else asyncio leaves Nagle on
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        # Accepted sockets inherit these. Linux and macOS name the first of the options differently.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
+            option = getattr(socket, name, None)
+            if option is not None:
+                sock.setsockopt(socket.IPPROTO_TCP, option, _PROBE_AFTER_S)
+        # Where the system knows it: what a client doesn't read stays with the upstream, not in this machine's memory.
+        if (option := getattr(socket, "TCP_NOTSENT_LOWAT", None)) is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.bind(address)
+        # Now rather than when the server starts, because two sockets may share an address until one of them listens.
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+def share(sockets: list[socket.socket]) -> None:
+    """Let sockets of other processes, bound as shared ones, listen at the same addresses from now on.
+
+    Until then they are taken, so no two programs share an address by mistake.
+    """
+    for sock in sockets:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+
+
+def _refusal(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} on {host} is in use; choose another with --port, or --port 0 for any free one"
+            f" (if a HiveMind runs there: hivemind-tui --attach {word('bash', url_of(host, port))})"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {port} on {host} needs more rights than this process has; choose one from 1024 on with --port"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{host} is no address of this machine; try --host 127.0.0.1"
+    return f"can't listen on {host} port {port}: {error.strerror}"
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the base URL of a proxy that listens there."""
+    return f"http://{shown(host)}:{port}"
+
+
+def ready_line(address: str, origins: Iterable[Origin]) -> str:
+    """Return the line by which `hivemind proxy` says that it serves."""
+    targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
+    return f"hivemind: ready on {address} -> {targets}"
+
+
+def shown(host: str) -> str:
+    """Return a host as it is written in a URL."""
+    return f"[{host}]" if ":" in host else host
