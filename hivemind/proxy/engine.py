@@ -20,6 +20,7 @@ from hivemind.scheduler.commands import Command, Conflict, Drain
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.events import BudgetState, Event
 from hivemind.scheduler.invariants import Violation
+from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
@@ -58,6 +59,11 @@ class Engine:
         """Callbacks by event type, called when the world's views show the event; they may read, but change nothing."""
         self.record: Callable[[Sequence[Event]], object] | None = None
         """Called with each step's events, before the world applies them, for a journal."""
+        self.on_lane_opened: Callable[[str, LaneConfig], object] | None = None
+        """Called with each lane that is opened."""
+        self.on_lease_short: Callable[[str], object] | None = None
+        """Called with a lane whose report the other proxies should get at once: something waits there for want of a
+        lease, or was met that concerns them all. Called once a report."""
         self._ending = False
         self._wall = wall
         self._day_clock = DayClock(wall(), self._time(), "" if store is None else store.day)
@@ -118,8 +124,29 @@ class Engine:
     def open_lane(self, key: str, config: LaneConfig) -> None:
         """Open a lane unless it is open; cheap when it is."""
         if key not in self._scheduler.lanes:
-            self._scheduler.open_lane(self._time(), key, config)
+            lane = self._scheduler.open_lane(self._time(), key, config)
             self._settle()
+            if self.on_lane_opened is not None:
+                self.on_lane_opened(key, lane.config)
+
+    @property
+    def leasing(self) -> bool:
+        """Whether lanes that are opened from now on grant nothing without a lease, because other proxies use the same
+        credentials."""
+        return self._scheduler.leasing
+
+    @leasing.setter
+    def leasing(self, leasing: bool) -> None:
+        self._scheduler.leasing = leasing
+
+    def take_lease(self, key: str, lease: Lease) -> None:
+        """Have a lane go on under this lease (:meth:`Scheduler.take_lease`)."""
+        self._scheduler.take_lease(self._time(), key, lease)
+        self._settle()
+
+    def lease_report(self, key: str) -> LaneReport | None:
+        """Return what a lane used and wants, to be delivered (:meth:`Scheduler.lease_report`)."""
+        return self._scheduler.lease_report(self._time(), key)
 
     def arrive(self, request: Request) -> Ticket:
         """Schedule a request; its ticket may be in flight already, wait, or be refused."""
@@ -298,6 +325,12 @@ class Engine:
                 elif ticket.refusal is not None and ticket.state is TicketState.IN_FLIGHT and callable(tag):
                     tag()
             scheduler.decisions.clear()
+        if scheduler.short:
+            lanes = tuple(scheduler.short)
+            scheduler.short.clear()
+            if self.on_lease_short is not None:
+                for key in lanes:
+                    self.on_lease_short(key)
         ledger = self.ledger
         if ledger is not None and ledger.timer is None:
             ledger.look()

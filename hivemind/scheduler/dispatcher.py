@@ -101,6 +101,8 @@ class Dispatcher:
         self.timers = Timers()
         self.paused = False  # nothing more is granted until an operator resumes
         self.draining = False  # nothing more is taken or granted, until an operator says otherwise
+        self.short: dict[str, None] = {}
+        """Lanes whose report the other proxies should get at once, until a caller takes them."""
         self._grants = 0
 
     # --- Lanes and agents ------------------------------------------------------------------------------------------
@@ -237,12 +239,16 @@ class Dispatcher:
         if lane.total is None:
             while lane.queue.waiting and self._grant_next(lane, now):
                 pass
+            if lane.leasing is not None and lane.leasing.wants_sync(lane.queue.places()):
+                self.short[lane.key] = None
             return
         sharing = [each for each in self.lanes.values() if each.total is lane.total and each.queue.waiting]
         while sharing:
             first = min(sharing, key=lambda each: (each.gate.active, each.last_grant))
             if not self._grant_next(first, now):
                 sharing.remove(first)
+        if lane.leasing is not None and lane.leasing.wants_sync(lane.queue.places()):
+            self.short[lane.key] = None
 
     def pump_lanes_of(self, agent: Agent, now: float) -> None:
         """Grant what now fits wherever the agent has tickets."""

@@ -268,6 +268,16 @@ class LaneOpened(Event, frozen=True):
     config: LaneConfig | None = None  # its first configuration
 
 
+class LeaseChanged(Event, frozen=True):
+    """What the lane may use of its credential, beside the other proxies of the fleet, has changed markedly."""
+
+    lane: str
+    state: str  # one of :class:`~hivemind.scheduler.lease.LeaseState`
+    slots: float  # most requests in flight here; `inf`: no limit
+    level: float  # the level of all proxies together, or this one's own while it has no lease; `inf`: no limit
+    members: int  # proxies that share the lane
+
+
 class InvariantBroken(Event, frozen=True):
     """Something holds no longer that always has to hold, or (`over`) holds again. Emitted once each."""
 

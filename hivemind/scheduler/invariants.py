@@ -34,7 +34,7 @@ class Violation:
 
     rule: str
     """Its name: `slots`, `upstream`, `queue`, `backoff`, `agent`, `hold`, `budget`, `window`, `probe`, `timer`, `idle`,
-    `stuck` or `stall`; the data plane has others."""
+    `stuck`, `stall` or `lease`; the data plane has others."""
     lane: str
     """The lane that it is about; empty: none in particular."""
     agent: str
@@ -76,7 +76,7 @@ class Stalls:
         for key, lane in scheduler.lanes.items():
             if not lane.queue.waiting or scheduler.paused or scheduler.draining:
                 continue
-            if not (_is_open(lane, now) and lane.queue.in_order):
+            if not (_is_open(lane, now) and lane.queue.in_order) or _lacks_credits(lane, now):
                 continue
             last, since = before.get(key, (lane.last_grant, now))
             if last != lane.last_grant:
@@ -163,6 +163,9 @@ def _slots(scheduler: Scheduler, tickets: _Tickets) -> Iterator[Violation]:
             yield Violation(
                 "slots", key, "", f"{_are(lane.gate.active, 'slot')} taken, but {_are(active, 'attempt')} in flight."
             )
+        if lane.leasing is not None and sum(lane.leasing.flying) != active:
+            counted = _plural(sum(lane.leasing.flying), "request")
+            yield Violation("lease", key, "", f"The lease counts {counted} in flight by class, but has {active}.")
         if lane.total is not None:
             _, others = totals.get(id(lane.total), (lane, 0))
             totals[id(lane.total)] = lane, others + active
@@ -278,6 +281,8 @@ def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
             return
     if not (math.isinf(lane.wake_at) and lane.queue.in_order) or lane.circuit.forced == "open":
         return
+    if lane.leasing is not None and (not lane.gate.free or lane.circuit.shared):
+        return  # it waits for the next lease
     if not _ends(scheduler, lane) and (oldest := _oldest(scheduler, lane)) is not None:
         gates = {hold.ticket: hold.gate for hold in lane_state(lane, now, paused=False).upcoming}
         wait_s = now - oldest.arrived_at
@@ -295,6 +300,14 @@ def _is_open(lane: Lane, now: float) -> bool:
     if lane.settings.backpressure and not lane.circuit.admits():
         return False
     return lane.gate.free and (lane.total is None or lane.total.free)
+
+
+def _lacks_credits(lane: Lane, now: float) -> bool:
+    """Whether a ticket that is next of its family waits for the lane's lease, which may take as long as the others
+    need."""
+    return lane.leasing is not None and any(
+        lane.allowance(family).waits_for_lease(now, ticket) for family, ticket in lane.queue.first().items()
+    )
 
 
 def _end_is_due(scheduler: Scheduler, lane: Lane) -> bool:

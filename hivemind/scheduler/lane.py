@@ -10,9 +10,11 @@ from hivemind.scheduler.admission.aimd import Aimd, Gate
 from hivemind.scheduler.admission.allowance import Allowance
 from hivemind.scheduler.admission.circuit import Circuit, CircuitState
 from hivemind.scheduler.admission.estimate import Estimators
+from hivemind.scheduler.admission.leasing import Leasing
 from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.admission.retry import LATEST_WEIGHT, MAX_PAUSE_S, Retries
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.scheduler.lease import LeaseState
 from hivemind.scheduler.limits import MOST_RESET_S
 from hivemind.scheduler.ticket import Refusal, Ticket
 from hivemind.scheduler.types import Failure, FailureKind, Utilisation, WindowKind, WindowReading
@@ -50,13 +52,15 @@ class Lane:
         settings: SchedulerConfig,
         emit: Callable[[ev.Event], None],
         total: Gate | None = None,
+        leasing: Leasing | None = None,
     ) -> None:
         self.key = key
         self.config = config
         self.settings = settings
-        ceiling = _ceiling(config, settings)
-        self.aimd = Aimd(config.aimd, ceiling)
-        self.gate = Gate(ceiling)
+        self.leasing = leasing
+        """Its lease, which it shares the credential's limits by; None: no other proxy is known."""
+        self.aimd = Aimd(config.aimd, self.ceiling)
+        self.gate = Gate(self.ceiling) if leasing is None else Gate(0.0, least=0)
         self.total = total
         """The gate that all lanes of the upstream share; None: their number together has no limit."""
         self.last_grant = 0  # number of the scheduler's grant that was its last; 0: there was none
@@ -83,13 +87,21 @@ class Lane:
         """Go on with other knobs, at once; what is in flight stays there."""
         level = self.aimd.level
         self.config, self.settings = config, settings
-        self.aimd.configure(config.aimd, _ceiling(config, settings))
+        self.aimd.configure(config.aimd, self.ceiling)
         self.circuit.configure(config.circuit)
         self.retries.config = settings.retry
         for allowance in self.allowances.values():
             allowance.configure(config)
         if self.aimd.level != level:
             self.push_level(now, "operator")
+
+    @property
+    def ceiling(self) -> float:
+        """The highest level that the settings, and a share that has to do without the other proxies, allow."""
+        config = self.config
+        ceiling = float(config.max_concurrency) if config.max_concurrency and self.settings.admission else math.inf
+        leasing = self.leasing
+        return ceiling if leasing is None or leasing.terms.by_credits else min(ceiling, leasing.lease.slots)
 
     @property
     def vacant(self) -> float:
@@ -112,7 +124,8 @@ class Lane:
         if (allowance := self.allowances.get(family)) is None:
             if len(self.allowances) >= FAMILIES_KEPT:
                 self._drop_allowance()
-            allowance = self.allowances[family] = Allowance(self.config)
+            terms = None if self.leasing is None else self.leasing.terms
+            allowance = self.allowances[family] = Allowance(self.config, terms)
         return allowance
 
     def _drop_allowance(self) -> None:
@@ -133,7 +146,9 @@ class Lane:
             return self.paused_until
         circuit = self.circuit
         if circuit.state is not _CLOSED and self.settings.backpressure and not circuit.admits():
-            return circuit.reopens_at or math.inf
+            reopens_at = circuit.reopens_at
+            # One that others probe may stay open longer than was thought.
+            return reopens_at if reopens_at is not None and reopens_at > now else math.inf
         if not self.gate.free:
             self.aimd.gate_full()
             return math.inf
@@ -165,15 +180,25 @@ class Lane:
             circuit.lease(ticket.id)
         ticket.epoch = circuit.epoch
         ticket.reservation = self.allowance(ticket.request.family).take(now, ticket)
+        if self.leasing is not None:
+            self.leasing.flying[ticket.priority] += 1
+            for window, charge in ticket.reservation:
+                if window.credits is not None:
+                    window.credits.take(now, charge.amount, ticket.priority)
         if self._staggered:
             self._staggered -= 1
             self.next_grant_at = now + self.settings.retry.stagger_s
 
     def leave(self, ticket: Ticket, now: float) -> None:
         """Release the slot; reservations are settled apart."""
-        self.gate.leave()
+        gate = self.gate
+        gate.leave()
         if self.total is not None:
             self.total.leave()
+        if self.leasing is not None:
+            self.leasing.flying[ticket.served_as] -= 1
+            if gate.active >= gate.slots:
+                self.leasing.urgent = True  # the slot is another proxy's
         if self.circuit.state is not _CLOSED:
             self.circuit.return_lease(ticket.id)
         held_s = now - ticket.granted_at
@@ -237,7 +262,9 @@ class Lane:
                 self.report_circuit(now, "probe was answered")
             return False
         if failure.delay_s and failure.retryable and failure.kind in _PAUSING and failure.delay_s <= MAX_PAUSE_S:
-            self.pause(now, failure.delay_s, cause)
+            longer = self.pause(now, failure.delay_s, cause)
+            if longer and self.leasing is not None:
+                self.leasing.pause_is_news = self.leasing.urgent = True
         self.retries.note(ok=False)
         if not self.settings.backpressure:
             return False
@@ -256,16 +283,18 @@ class Lane:
         if self.settings.backpressure and self.circuit.poll(now):
             self.report_circuit(now, "cooldown over")
 
-    def pause(self, now: float, for_s: float, cause: str) -> None:
-        """Send nothing for so long, as the provider asks; afterwards the lane starts again one by one."""
+    def pause(self, now: float, for_s: float, cause: str) -> bool:
+        """Send nothing for so long, as the provider asks; afterwards the lane starts again one by one. Return whether
+        the lane is paused for longer than before."""
         until = now + for_s
         if for_s <= 0 or until <= self.paused_until:
-            return
+            return False
         news = now >= self.paused_until or until > self.paused_until + 1.0
         self.paused_until = until
-        self._staggered = int(min(self.gate.slots, MOST_STAGGERED))
+        self._staggered = int(min(max(self.gate.slots, 1), MOST_STAGGERED))
         if news:
             self._emit(ev.LaneParked(now, self.key, for_s, cause))
+        return True
 
     def resume(self, now: float) -> None:
         """End the provider's pause."""
@@ -280,12 +309,27 @@ class Lane:
 
     def push_level(self, now: float, cause: str) -> None:
         """Hand AIMD's level c_t to the gate (paper, Direct Backpressure-Admission Wiring), and report it."""
-        if self.settings.admission:
-            self.gate.limit = self.aimd.level
+        self.set_slots()
+        if self.leasing is not None and self.aimd.cut is not None:
+            self.leasing.urgent = True
         self._emit(ev.LevelChanged(now, self.key, self.aimd.level, cause))
+
+    def set_slots(self) -> None:
+        """Set the gate's limit to AIMD's level, or to what the lease allows."""
+        if self.leasing is not None:
+            joining = self.leasing.lease.state is LeaseState.JOINING
+            self.gate.limit = self.leasing.slots(self.aimd) if self.settings.admission or joining else math.inf
+        elif self.settings.admission:
+            self.gate.limit = self.aimd.level
+
+    def emit(self, event: ev.Event) -> None:
+        """Publish an event."""
+        self._emit(event)
 
     def report_circuit(self, now: float, cause: str) -> None:
         """Report the circuit's state."""
+        if self.leasing is not None and self.circuit.outcome is not None:
+            self.leasing.urgent = True
         reopens_at = self.circuit.reopens_at
         wait_s = None if reopens_at is None else reopens_at - now
         self._emit(ev.CircuitChanged(now, self.key, self.circuit.state.value, cause, wait_s))
@@ -306,7 +350,3 @@ class Lanes(dict[str, Lane]):
         at_rest = sorted((lane for lane in lanes if lane.at_rest), key=lambda lane: lane.used_at)
         for lane in at_rest[: (len(at_rest) + 1) // 2]:
             del self[lane.key]
-
-
-def _ceiling(config: LaneConfig, settings: SchedulerConfig) -> float:
-    return float(config.max_concurrency) if config.max_concurrency and settings.admission else math.inf

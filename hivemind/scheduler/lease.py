@@ -41,9 +41,15 @@ class Lease:
 
     state: LeaseState
     credits: dict[WindowKey, float] = field(default_factory=dict)
-    """Added to what is left of each window's credits. Counts while the state is LEASED or LEARNING."""
+    """Added to what is left of each window's credits. Counts while the state is LEASED or LEARNING; what is left then
+    is void in any other state."""
+    tight: frozenset[WindowKey] = frozenset()
+    """Windows that don't suffice for all that wait at all proxies: credits beyond what is wanted are returned."""
+    used: dict[WindowKey, float] = field(default_factory=dict)
+    """By all proxies in the last minute, for people."""
     limits: dict[WindowKey, float] | None = None
-    """A limit a minute for each window in place of credits (SAFE, ALONE); what was sent in the last minute counts."""
+    """A limit a minute for each window in place of credits (SAFE, ALONE); what was sent in the last minute counts. A
+    window that isn't in it allows nothing until the state has lasted a minute, then the state's share of its limit."""
     slots: float = math.inf
     """Most requests in flight here (0: none may begin); inf: no limit."""
     level: float = math.inf
@@ -62,6 +68,8 @@ class Lease:
     pinned: float | None = None  # an operator holds the level, for all proxies
     members: int = 1
     """Proxies that share the lane."""
+    flying: int | None = None  # requests of all proxies in flight, for people; None: unknown
+    waiting: int | None = None  # likewise those that wait
 
 
 @dataclass(slots=True)

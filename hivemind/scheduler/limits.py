@@ -23,7 +23,10 @@ import math
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
+from hivemind.scheduler.credits import RING_S, Credits
+from hivemind.scheduler.lease import StatedWindow
 from hivemind.scheduler.types import WindowKind, WindowReading
 
 PERIOD_S = 60.0
@@ -46,6 +49,8 @@ long enough that a day's window that really is used up costs few refusals."""
 SHORTEST_PROBE_S = 1.0  # a shorter time between probes counts as none
 MOST_RESET_S = 86400.0
 """The longest window that any provider states is a day's (requests per day: OpenAI, Groq)."""
+LEASE_WAIT_S = 1.0
+"""A ticket that waits for credits of a lease is looked at again after this; the next lease comes sooner."""
 _LARGEST = 1e15
 """Allowances beyond it are cut: sums of them stay exact enough, and no integer is too large for a float."""
 
@@ -91,6 +96,7 @@ class HeaderWindow:
         self._asked_at = -math.inf
         """When a request was last sent, or a reply first stated that a doubtful window is used up."""
         self._probe_s = PROBE_S  # from then until the next probe
+        self.shared = False  # the other clients of the key are known, so that nothing is held back for them
 
     @property
     def _bucket(self) -> bool:
@@ -99,7 +105,7 @@ class HeaderWindow:
     @property
     def _margin(self) -> float:
         """Held back for other clients, unless the headers agree with our own count, so that there are none."""
-        if self._kind is not WindowKind.REQUESTS or not self._foreign or self.limit is None:
+        if self._kind is not WindowKind.REQUESTS or not self._foreign or self.limit is None or self.shared:
             return 0.0
         return min(MARGIN_REQUESTS, self.limit * MARGIN_SHARE)
 
@@ -367,18 +373,24 @@ Reservation = list[tuple["Window", Charge]]  # what one attempt takes from the w
 class Window:
     """One kind of allowance of one lane and model family."""
 
-    def __init__(self, kind: WindowKind, limit: float | None, *, binding: bool = False) -> None:
+    def __init__(
+        self, kind: WindowKind, limit: float | None, *, binding: bool = False, credits: Credits | None = None
+    ) -> None:
         self.kind = kind
+        self.credits = credits
+        """What a lease allows of it, in place of our own limit; None: there are no leases."""
         self.limit = limit  # our own limit a minute; None: none
         self.binding = binding  # the user set the limit, so headers don't replace it
         self.enforced = limit is not None
         self.used = 0.0  # charged in the last minute
         self.reserved = 0.0  # the part of it that isn't settled yet
         self.stated = HeaderWindow(kind)
+        self.stated.shared = credits is not None
+        self._keep_s = PERIOD_S if credits is None else RING_S
         self._charges: deque[Charge] = deque()
 
     @property
-    def source(self) -> str:
+    def source(self) -> Literal["headers", "settings", "profile"]:
         """Where the limit in force comes from: `headers`, `settings` or `profile`."""
         if self.stated.limit is not None and not self.binding:
             return "headers"
@@ -391,6 +403,11 @@ class Window:
             return self.limit if self.stated.limit is None else min(self.limit, self.stated.limit)
         return self.limit if self.stated.limit is None else self.stated.limit
 
+    @property
+    def limiting(self) -> bool:
+        """Whether there is a limit, ours or a stated one, that is in force."""
+        return bool(self.shown_limit) and (self.enforced or self.stated.limit is not None)
+
     def set_limit(self, limit: float | None, *, binding: bool) -> None:
         """Change our own limit, or (None) drop it; what is used in the window stays counted."""
         self.limit = limit
@@ -398,8 +415,11 @@ class Window:
         self.enforced = limit is not None and (binding or self.stated.limit is None)
 
     def sliding(self, now: float) -> tuple[float, Iterator[Charge]]:
-        """Return the room under our own limit now (inf: there is none), and the charges against it, oldest first."""
+        """Return the room under our own limit or the lease now (inf: there is none), and the charges against it, oldest
+        first; those aren't known of a lease."""
         self._roll(now)
+        if self.credits is not None:
+            return self._leased(now, self.credits), iter(())
         if not self.enforced or self.limit is None:
             return math.inf, iter(())
         return self.limit - self.used, iter(self._charges)
@@ -416,10 +436,36 @@ class Window:
             return stated_s
         return max(0.0, self._charges[-1].at + PERIOD_S - now) if self._charges else None
 
+    def _leased(self, now: float, credits: Credits) -> float:
+        """Return what the lease still allows now (inf: everything)."""
+        if not self.limiting:
+            return math.inf
+        return credits.left if credits.terms.by_credits else credits.limit_now(now, self.shown_limit or 0.0) - self.used
+
+    def _leased_delay_s(self, now: float, amount: float, credits: Credits) -> float:
+        """Return the seconds until the lease allows `amount`, 0 for now: known only where a limit a minute counts."""
+        if not self.limiting:
+            return 0.0
+        full = self.shown_limit or 0.0
+        amount = min(amount, full * MAX_SHARE)
+        if credits.terms.by_credits:
+            return 0.0 if credits.covers(amount) else LEASE_WAIT_S
+        limit = credits.limit_now(now, full)
+        if amount > limit:
+            return LEASE_WAIT_S
+        excess = self.used + amount - limit
+        return self._freed_in_s(now, excess) if excess > 0 else 0.0
+
+    def waits_for_lease(self, now: float, amount: float) -> bool:
+        """Whether it is the lease that doesn't allow `amount` now."""
+        return self.credits is not None and self._leased_delay_s(now, amount, self.credits) > 0
+
     def delay_s(self, now: float, amount: float) -> float:
         """Return the seconds until `amount` may be taken, 0 for now; a guess where other clients matter."""
         self._roll(now)
         delay = 0.0 if self.stated.limit is None else self.stated.delay_s(now, amount)
+        if self.credits is not None:
+            return max(delay, self._leased_delay_s(now, amount, self.credits))
         if self.enforced and self.limit is not None:
             most = self.limit * MAX_SHARE
             excess = self.used + (amount if amount < most else most) - self.limit
@@ -432,8 +478,8 @@ class Window:
         for charge in self._charges:
             amount -= charge.amount
             if amount <= 0:
-                return max(charge.at + PERIOD_S - now, 0.001)
-        return PERIOD_S
+                return max(charge.at + self._keep_s - now, 0.001)
+        return self._keep_s
 
     def take(self, now: float, amount: float) -> Charge:
         """Reserve an amount for a granted attempt."""
@@ -449,6 +495,8 @@ class Window:
             return
         charge.settled = True
         self.stated.settle(now, charge, real)
+        if self.credits is not None:
+            self.credits.settle(now, charge.at, charge.amount, real)
         if not charge.expired:
             self.reserved -= charge.amount
             self.used += real - charge.amount
@@ -458,6 +506,9 @@ class Window:
         """Take in what a reply's headers stated (:meth:`HeaderWindow.read`)."""
         self._roll(now)
         doubted = self.stated.read(now, reading, started_at, charge)
+        if self.credits is not None and reading.remaining is not None and not self.stated.doubtful:
+            limit, remaining = self.stated.limit or 0.0, float(min(max(reading.remaining, 0), _LARGEST))
+            self.credits.stated = StatedWindow(limit, remaining, now, self.stated.reset_in_s(now))
         if self.stated.limit is not None:
             self.enforced = self.binding
         return doubted
@@ -465,7 +516,7 @@ class Window:
     def _roll(self, now: float) -> None:
         """Expire and refill up to now, on both levels."""
         charges = self._charges
-        while charges and charges[0].at <= now - PERIOD_S:
+        while charges and charges[0].at <= now - self._keep_s:
             old = charges.popleft()
             old.expired = True
             self.used -= old.amount

@@ -20,11 +20,14 @@ from hivemind.scheduler import persistence
 from hivemind.scheduler.accounts import POOL, Account, Period
 from hivemind.scheduler.admission.aimd import Gate
 from hivemind.scheduler.admission.circuit import CircuitState
+from hivemind.scheduler.admission.leasing import Leasing
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import QUEUE_FULL, TOO_MANY_AGENTS, Dispatcher
 from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.lease import LaneReport, Lease
+from hivemind.scheduler.leases import lane_report, lease_changed, take_lease
 from hivemind.scheduler.operator.operate import Operator
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
@@ -45,6 +48,8 @@ class Scheduler(Dispatcher):
         self._operator = Operator(self)
         self._draw = draw
         self._numbers = 0
+        self.leasing = False
+        """Other proxies use the same credentials: lanes that are opened from now on grant nothing without a lease."""
         self._totals: dict[str, Gate] = {}
         """The gate that the lanes of an upstream share, where their number together is limited."""
 
@@ -56,9 +61,31 @@ class Scheduler(Dispatcher):
         self.lanes.make_room()
         most = config.max_concurrency_per_upstream if self.config.admission else 0
         total = self._totals.setdefault(config.upstream, Gate(float(most))) if most else None
-        lane = self.lanes[key] = Lane(key, config, self.config, self.events.append, total)
+        leasing = Leasing() if self.leasing else None
+        lane = self.lanes[key] = Lane(key, config, self.config, self.events.append, total, leasing)
         self.events.append(ev.LaneOpened(now, key, config.upstream, config.provider, config))
         return lane
+
+    def take_lease(self, now: float, key: str, lease: Lease) -> None:
+        """Have the lane go on under this lease; does nothing where the lane was forgotten, or was opened without
+        leases."""
+        lane = self.lanes.get(key)
+        if lane is None or lane.leasing is None:
+            return
+        if take_lease(lane, lane.leasing, now, lease):
+            self.refuse_behind_circuit(lane, now)
+        lease_changed(lane, lane.leasing, now)
+        self.rearm(lane, now)
+        self.pump(lane, now)
+
+    def lease_report(self, now: float, key: str) -> LaneReport | None:
+        """Return what the lane used since this was called last, and what it wants; the caller has to deliver it.
+
+        None where the lane was forgotten, or was opened without leases.
+        """
+        lane = self.lanes.get(key)
+        self.short.pop(key, None)
+        return None if lane is None or lane.leasing is None else lane_report(lane, lane.leasing, now)
 
     def arrive(self, now: float, request: Request) -> Ticket:
         """Take a request. Its ticket may be in flight already, wait, or be refused (see its state and refusal)."""

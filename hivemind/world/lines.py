@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,6 +82,8 @@ def _words(event: ev.Event, before: str) -> Words | None:
             level = {"closed": "good", "half_open": "warn"}.get(event.state, "bad")
             again = "" if event.reopens_in_s is None else f", a probe in {duration(event.reopens_in_s)}"
             return level, "circuit", event.lane, f"{words(event.state)} ({event.cause}){again}"
+        case ev.LeaseChanged():
+            return _lease_changed(event)
         case ev.InvariantBroken():
             level, text = ("good", f"over: {event.text}") if event.over else ("bad", event.text)
             return level, "alarm", event.agent or event.lane or "proxy", f"{event.rule}: {text}"
@@ -112,6 +115,22 @@ def _words(event: ev.Event, before: str) -> Words | None:
             missing = "1 event is" if event.lost == 1 else f"{event.lost:,} events are"
             return "good", "journal", "recording", f"goes on; {missing} missing"
     return None
+
+
+_LEASES = {
+    "joining": ("warn", "waits for the first lease from the fleet"),
+    "leased": ("good", "goes on with leases from the fleet"),
+    "learning": ("warn", "the fleet learns anew what was used; nothing more is leased until then"),
+    "safe": ("warn", "the fleet's store is away; goes on with a safe share of the limits"),
+    "alone": ("bad", "can't reach the fleet, which may go on; sends next to nothing"),
+}
+"""How a lane stands to the fleet: level and text."""
+
+
+def _lease_changed(event: ev.LeaseChanged) -> Words:
+    level, text = _LEASES.get(event.state, ("info", words(event.state)))
+    slots = "no limit on slots" if math.isinf(event.slots) else plural(int(event.slots), "slot")
+    return level, "fleet", event.lane, f"{text} ({slots}, {plural(event.members, 'member')})"
 
 
 def _failed(event: ev.AttemptFailed) -> Words:

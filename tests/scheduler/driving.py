@@ -10,6 +10,7 @@ from hivemind.scheduler.config import CircuitConfig, LaneConfig, QueueConfig, Re
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.invariants import violations
 from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.lease import LaneReport, Lease, LeaseState
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Priority, Request, Usage
@@ -86,6 +87,7 @@ class Hands:
         config: SchedulerConfig | None = None,
         draw: Callable[[], float] = lambda: 0.0,
         checked: bool = True,
+        leasing: bool = False,
     ) -> None:
         self.now = 0.0
         self._checked = checked
@@ -96,6 +98,7 @@ class Hands:
         """Flying tickets whose attempt the scheduler wants ended."""
         settings = config or SchedulerConfig(queue=queue or QueueConfig(), retry=retry or RetryConfig())
         self.scheduler = Scheduler(settings, draw)
+        self.scheduler.leasing = leasing
         self.lane: Lane = self.scheduler.open_lane(0.0, LANE, lane or lane_config())
 
     def arrive(self, agent: str = "a", **about: object) -> Ticket:
@@ -126,6 +129,16 @@ class Hands:
     def apply(self, command: Command) -> None:
         self.scheduler.apply(self.now, command, "you")
         self.gather()
+
+    def lease(self, state: LeaseState = LeaseState.LEASED, **about: object) -> None:
+        self.scheduler.take_lease(self.now, LANE, Lease(state, **about))  # type: ignore[arg-type]
+        self.gather()
+
+    def report(self) -> LaneReport:
+        report = self.scheduler.lease_report(self.now, LANE)
+        assert report is not None
+        self.gather()
+        return report
 
     def wait(self, seconds: float) -> None:
         """Let time pass, stopping wherever the scheduler wants to act."""

@@ -26,16 +26,18 @@ class Gate:
 
     limit: float
     active: int = 0
+    least: int = 1  # slots that there are at any limit
 
     @property
     def slots(self) -> float:
-        """Whole slots at the present limit, never less than one: a gate without any would starve every request."""
-        return self.limit if math.isinf(self.limit) else max(1, int(self.limit))
+        """Whole slots at the present limit, never less than :attr:`least`: a gate without any would starve every
+        request, unless others lend it some."""
+        return self.limit if math.isinf(self.limit) else max(self.least, int(self.limit))
 
     @property
     def free(self) -> bool:
         """Whether one more request fits: equation 1, A < C_max."""
-        return self.active + 1 <= self.limit or self.active < 1  # `active < slots`, computed at each grant
+        return self.active + 1 <= self.limit or self.active < self.least  # `active < slots`, computed at each grant
 
     @property
     def vacant(self) -> float:
@@ -64,6 +66,10 @@ class Aimd:
         self._saturated = False
         self._changed_at = -math.inf
         self._cut_at = -math.inf
+        self.shared = False
+        """The level is that of several proxies: it is only followed, and what it should do is reported."""
+        self.cut: float | None = None  # factor of the cuts of a shared level that weren't reported yet
+        self._may_grow = False
 
     @property
     def mean_latency_s(self) -> float | None:
@@ -91,6 +97,9 @@ class Aimd:
             return not math.isinf(self.level) and self._cut(now, self.level)
         if not self._saturated or self.level >= self.ceiling:
             return False
+        if self.shared:
+            self._may_grow = True
+            return False
         self.level = min(self.ceiling, self.level + config.alpha)
         self._changed_at = now
         self._saturated = False
@@ -108,7 +117,10 @@ class Aimd:
 
     def configure(self, config: AimdConfig, ceiling: float) -> None:
         """Change the parameters; the level is kept within them, a pinned one too. At the old ceiling it follows that
-        up, anywhere it follows it down."""
+        up, anywhere it follows it down. A shared level stays."""
+        if self.shared:
+            self.config, self.ceiling = config, ceiling
+            return
         if self.level > ceiling or (self.level >= self.ceiling and not self.pinned):
             self.level = ceiling
         self.config, self.ceiling = config, ceiling
@@ -120,6 +132,27 @@ class Aimd:
         if level is not None:
             self.level = min(max(level, self.config.floor), self.ceiling)
 
+    def follow(self, now: float, level: float, *, cut: bool) -> None:
+        """Take over a shared level; `cut`: it was cut since, so what attempts before tell is ignored."""
+        if level != self.level:
+            self.level = level
+            self._changed_at = now
+        if cut:
+            self._cut_at = now
+            self._begin_anew(now)
+
+    @property
+    def settle_s(self) -> float:
+        """How long a change needs to show its effect."""
+        return max(self.config.update_interval_s, self.mean_latency_s or 0.0)
+
+    def take_growth(self) -> float:
+        """Return by how much a shared level may grow, by what was seen since this was called last."""
+        grow = self.config.alpha if self._may_grow and not self.pinned else 0.0
+        if self._may_grow:
+            self._may_grow = self._saturated = False
+        return grow
+
     def _height(self, active: int) -> float:
         """Return where a cut begins: without a ceiling, at what was in flight (TCP's flight size)."""
         return float(active) if math.isinf(self.level) else self.level
@@ -127,8 +160,14 @@ class Aimd:
     def _cut(self, now: float, height: float) -> bool:
         before = self.level
         self.level = max(min(self.config.floor, self.ceiling), height * self.config.beta)
-        self._changed_at = self._cut_at = now
+        self._cut_at = now
+        self._begin_anew(now)
+        if self.shared:
+            self.cut = self.config.beta if self.cut is None else self.cut * self.config.beta
+        return self.shared or self.level != before
+
+    def _begin_anew(self, now: float) -> None:
+        self._changed_at = now
         self._samples.clear()
         self._sum = 0.0
-        self._saturated = False
-        return self.level != before
+        self._saturated = self._may_grow = False

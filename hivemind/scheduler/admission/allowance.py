@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.credits import Credits, Terms
 from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.limits import Reservation, Window
 from hivemind.scheduler.ticket import Ticket
@@ -14,14 +15,21 @@ from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 class Allowance:
     """Windows of requests, input, output and total tokens: a request is sent when each has room for it."""
 
-    def __init__(self, config: LaneConfig) -> None:
+    def __init__(self, config: LaneConfig, terms: Terms | None = None) -> None:
+        """`terms`: of the lane's lease; None: it has none."""
         self._config = config
+        self._terms = terms
         self.emit_at = -math.inf  # what replies say is reported again from this moment on
         self.doubtful = False  # a window has been doubtful, so there may have been probes
         self.windows: dict[WindowKind, Window] = {}
         for kind, (limit, binding) in _limits(config).items():
             if limit:
-                self.windows[kind] = Window(kind, limit, binding=binding)
+                self._open(kind, limit, binding=binding)
+
+    def _open(self, kind: WindowKind, limit: float | None, *, binding: bool = False) -> Window:
+        credits = None if self._terms is None else Credits(self._terms)
+        window = self.windows[kind] = Window(kind, limit, binding=binding, credits=credits)
+        return window
 
     def configure(self, config: LaneConfig) -> None:
         """Change our own limits. A window that is new begins empty."""
@@ -32,12 +40,15 @@ class Allowance:
             if kind in self.windows:
                 self.windows[kind].set_limit(limit or None, binding=binding)
             elif limit:
-                self.windows[kind] = Window(kind, limit, binding=binding)
+                self._open(kind, limit, binding=binding)
 
     @property
     def disposable(self) -> bool:
         """Whether nothing would be lost with it but what was used in the last minute."""
-        return all(not window.reserved and window.stated.limit is None for window in self.windows.values())
+        return not any(
+            window.reserved or window.stated.limit is not None or (window.credits is not None and window.credits.used)
+            for window in self.windows.values()
+        )
 
     def superseded(self, kind: WindowKind) -> bool:
         """Whether the provider's headers have replaced a limit that was only assumed."""
@@ -75,6 +86,10 @@ class Allowance:
             gates[gate] = max(gates[gate], window.delay_s(now, self.amount(kind, ticket)))
         return next(((gate, delay) for gate, delay in gates.items() if delay > 0), None)
 
+    def waits_for_lease(self, now: float, ticket: Ticket) -> bool:
+        """Whether the ticket waits for credits of the lane's lease, or for its limit a minute."""
+        return any(window.waits_for_lease(now, self.amount(kind, ticket)) for kind, window in self.windows.items())
+
     def take(self, now: float, ticket: Ticket) -> Reservation:
         """Reserve what the granted ticket will likely use."""
         reservation = []
@@ -96,7 +111,7 @@ class Allowance:
             if (window := self.windows.get(reading.kind)) is None:
                 if not reading.limit:
                     continue
-                window = self.windows[reading.kind] = Window(reading.kind, None)
+                window = self._open(reading.kind, None)
             if window.read(now, reading, started_at, charges.get(reading.kind)):
                 doubted.append(reading)
             if window.stated.doubtful:

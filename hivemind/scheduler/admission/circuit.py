@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from enum import Enum
 from typing import Literal
@@ -36,6 +37,10 @@ class Circuit:
         self._results: deque[bool] = deque(maxlen=config.window)
         self._opened_at = 0.0
         self._probe: int | None = None
+        self.shared = False
+        """The state is that of several proxies: it is probed only where that one says so."""
+        self.outcome: Literal["opened", "probe_ok", "probe_failed"] | None = None
+        """What results here have made of it, to be reported to the other proxies; None: nothing new."""
 
     @property
     def results(self) -> int:
@@ -45,7 +50,7 @@ class Circuit:
     @property
     def reopens_at(self) -> float | None:
         """When the cooldown is over; None unless it opened by itself."""
-        if self.state is CircuitState.OPEN and self.forced is None:
+        if self.state is CircuitState.OPEN and self.forced is None and self._opened_at < math.inf:
             return self._opened_at + self.config.cooldown_s
         return None
 
@@ -57,7 +62,7 @@ class Circuit:
     def poll(self, now: float) -> bool:
         """Half-open after the cooldown. Return whether the state changed."""
         reopens_at = self.reopens_at
-        if reopens_at is None or now < reopens_at:
+        if reopens_at is None or now < reopens_at or self.shared:
             return False
         self._enter(CircuitState.HALF_OPEN)
         return True
@@ -92,6 +97,7 @@ class Circuit:
             return False
         self._enter(CircuitState.OPEN)
         self._opened_at = now
+        self.outcome = "opened"
         return True
 
     def _report_probe(self, now: float, ticket: int, ok: bool) -> bool:
@@ -99,13 +105,42 @@ class Circuit:
             return False
         self._enter(CircuitState.CLOSED if ok else CircuitState.OPEN)
         self._opened_at = now
+        if self.shared:
+            self.outcome = "probe_ok" if ok else "probe_failed"
+        else:
+            self.outcome = None if ok else "opened"
         return True
+
+    def follow(
+        self,
+        now: float,
+        state: Literal["closed", "open", "probe"],
+        reopens_in_s: float | None,
+        forced: Literal["open", "closed"] | None,
+    ) -> bool:
+        """Take over a shared state; `probe`: the one probe is to be sent from here. Return whether it changed."""
+        states = {"open": CircuitState.OPEN, "probe": CircuitState.HALF_OPEN}
+        entered = states.get(state, CircuitState.CLOSED)
+        changed = entered is not self.state or forced != self.forced
+        if changed:
+            self._enter(entered)
+        self.forced = forced
+        if entered is CircuitState.OPEN:
+            self._opened_at = math.inf if reopens_in_s is None else now + reopens_in_s - self.config.cooldown_s
+        return changed
+
+    def go_alone(self, now: float) -> None:
+        """Decide by oneself again: an open circuit that only others would have probed is probed after a cooldown."""
+        self.shared = False
+        if self.state is CircuitState.OPEN and self._opened_at == math.inf:
+            self._opened_at = now
 
     def force(self, mode: Literal["auto", "open", "closed", "probe"]) -> None:
         """Hold a state by hand; `auto` ends that, `probe` sends one request now."""
         self.forced = mode if mode in ("open", "closed") else None
         states = {"probe": CircuitState.HALF_OPEN, "open": CircuitState.OPEN}
         self._enter(states.get(mode, CircuitState.CLOSED))
+        self.outcome = None
 
     def configure(self, config: CircuitConfig) -> None:
         """Change the parameters. The newest results count, as far as they fit the window; their share is compared with

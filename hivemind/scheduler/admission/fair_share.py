@@ -44,6 +44,7 @@ class Tally:
     owed: float = 0.0
     owed_at: float = -math.inf
     waiting: int = 0  # its tickets that wait
+    sent: int = 0  # its tickets in flight
 
     def catch_up(self, level: float) -> None:
         """Idle agents earn no credit: virtual time catches up."""
@@ -59,10 +60,12 @@ class Tally:
             self.reach = max(self.reach, self.served + tokens)
         self.served += tokens
         self.in_flight += tokens
+        self.sent += 1
 
     def settle(self, charged: float, real: float, level: float, now: float, *, contended: bool) -> None:
         """Replace what a request was charged by what it really used."""
         self.in_flight -= charged
+        self.sent -= 1
         self.served += real - charged
         if level + real > self.reach:
             self.reach = level + real

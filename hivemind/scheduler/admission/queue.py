@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
 
-from hivemind.scheduler.admission.fair_share import OVERDUE, Backlog, Band, Key, Share, Tally, in_turn
+from hivemind.scheduler.admission.fair_share import OVERDUE, Backlog, Band, Key, Share, Tally, in_turn, valid
 from hivemind.scheduler.config import QueueConfig
 from hivemind.scheduler.ticket import Ticket
 from hivemind.scheduler.types import Priority
@@ -143,6 +143,41 @@ class LaneQueue:
     def agents(self) -> Iterator[tuple[str, bool]]:
         """Yield the agents of which tickets wait, and whether :meth:`pause` leaves them out of the order."""
         return ((name, share.paused) for name, share in self._shares.items() if share.waiting)
+
+    def places(self) -> set[tuple[str, Priority]]:
+        """Return the families and classes of which tickets wait."""
+        return {place for place, band in self._bands.items() if band.waiting}
+
+    def in_line(self) -> Iterator[tuple[str, Priority, int, Ticket]]:
+        """Yield family, class, number and the next of each agent's waiting tickets, without those that :meth:`pause`
+        leaves out."""
+        for share in self._shares.values():
+            if not share.waiting or share.paused:
+                continue
+            for (family, priority), backlog in share.backlogs.items():
+                found = next((ticket for key, ticket in backlog.heap if valid(key, ticket)), None)
+                if found is not None:
+                    yield family, priority, backlog.waiting, found
+
+    def agents_at_work(self) -> list[int]:
+        """Return how many agents have tickets in line or in flight, by class."""
+        counts = [0] * len(Priority)
+        for share in self._shares.values():
+            for priority, tally in share.tallies.items():
+                if tally.sent or (tally.waiting and not share.paused):
+                    counts[priority] += 1
+        return counts
+
+    def first(self) -> dict[str, Ticket]:
+        """Return the ticket that is next in line, by family."""
+        heads: dict[str, tuple[float, Key, Ticket]] = {}
+        for band in self._bands.values():
+            head = band.head() if band.waiting else None
+            if head is not None:
+                best = heads.get(band.family)
+                if best is None or (head[2].priority, head) < (best[2].priority, best):
+                    heads[band.family] = head
+        return {family: ticket for family, (_, _, ticket) in heads.items()}
 
     def _best(self, now: float, delay_s: Callable[[Ticket], float]) -> tuple[tuple[float, Key, Ticket] | None, float]:
         """Return the first ticket that no rate window holds with its sort key, and the shortest delay of those before

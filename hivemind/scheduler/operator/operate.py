@@ -53,14 +53,20 @@ class Operator:
                     raise Rejected(f"level {level:g}: must be from 1 to {HIGHEST_LEVEL:,.0f}")
                 for lane in self._lanes(key):
                     lane.aimd.pin(level)
+                    if lane.leasing is not None:
+                        lane.leasing.pin, lane.leasing.urgent = level or 0.0, True
                     lane.push_level(now, "operator")
             case cmd.SetCircuit(mode, key):
                 for lane in self._lanes(key):
                     lane.circuit.force(mode)
+                    if lane.leasing is not None:
+                        lane.leasing.forced, lane.leasing.urgent = mode, True
                     lane.report_circuit(now, f"by {who}")
             case cmd.ReleaseLane(key):
                 for lane in self._lanes(key):
                     lane.reopen(now)
+                    if lane.leasing is not None:
+                        lane.leasing.pause_is_news, lane.leasing.resumed, lane.leasing.urgent = False, True, True
             case cmd.SetBudget(name):
                 check_budget(command)
                 agent = None if name is None else dispatcher.meet(name, now)

@@ -1,0 +1,89 @@
+"""A lane's side of its lease: what it may use now, and what has to be reported.
+
+A decision taken here (a cut, a pause, an operator's command) holds at once, and until it was reported. The lease that
+answers the report holds then, because it counts in what all proxies have reported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Set as AbstractSet
+from typing import Literal
+
+from hivemind.scheduler.admission.aimd import Aimd
+from hivemind.scheduler.credits import RING_S, Terms
+from hivemind.scheduler.lease import Lease, LeaseState, WindowKey
+from hivemind.scheduler.types import Priority
+
+_SHARED = frozenset({LeaseState.LEASED, LeaseState.LEARNING})
+_SHARES = {LeaseState.SAFE: 0.9, LeaseState.ALONE: 0.01}
+"""Of a limit, divided by the number of proxies: what a window may use of which the lease names none."""
+
+Place = tuple[str, Priority]
+"""A family of models and a class, of which requests wait."""
+
+
+class Leasing:
+    """The lane's lease, and what changed since its last report."""
+
+    def __init__(self) -> None:
+        self.lease = Lease(LeaseState.JOINING, slots=0)
+        self.taken_at = -math.inf  # when the lease was taken; -inf: there was none yet
+        self.since = -math.inf  # when its state was entered
+        self.terms = Terms()
+        self.flying = [0] * len(Priority)  # requests in flight, by class
+        self.unclaimed: dict[WindowKey, float] = {}
+        """Credits of windows that aren't kept any more, to be given back."""
+        self.pause_is_news = False  # the provider asked this proxy for a pause, or a longer one
+        self.resumed = False  # an operator ended the pause
+        self.forced: Literal["auto", "open", "closed", "probe"] | None = None  # an operator's command
+        self.trips = 0  # number of the state of the circuit that results here are about
+        self.pin: float | None = None  # an operator's level; 0: it is AIMD's again
+        self.urgent = False  # something happened that the other proxies should know at once
+        self.shown: tuple[LeaseState, float, float, float] | None = None
+        """State, slots and level as they were last reported to people, and when."""
+        self._asked = False  # a sync was asked for since the last report
+        self._reported: AbstractSet[Place] = frozenset()
+
+    @property
+    def shared(self) -> bool:
+        """Whether the lease is one of the store's, so that level, circuit and pauses are those of all proxies."""
+        return self.lease.state in _SHARED
+
+    def take(self, now: float, lease: Lease) -> None:
+        """Go on under another lease."""
+        if lease.state is not self.lease.state or self.since == -math.inf:
+            self.since = now
+        terms = self.terms
+        terms.by_credits = lease.state not in _SHARES
+        if not terms.by_credits:
+            terms.share = _SHARES[lease.state] / max(lease.members, 1)
+            terms.shares_from = self.since + RING_S
+        self.lease, self.taken_at = lease, now
+
+    def slots(self, aimd: Aimd) -> float:
+        """Return the most requests in flight now. A cut that wasn't reported yet holds at once."""
+        lease = self.lease
+        if lease.state is LeaseState.JOINING:
+            return 0.0
+        if lease.state not in _SHARED:
+            return min(lease.slots, aimd.level)
+        if aimd.cut is None:
+            return lease.slots
+        if math.isinf(lease.slots):
+            return aimd.level
+        return max(min(lease.slots, 1.0), lease.slots * aimd.cut)
+
+    def wants_sync(self, waiting: AbstractSet[Place]) -> bool:
+        """Whether to report at once, rather than by and by: something happened that concerns all, or requests wait of
+        which the last report knew nothing. Asked for once a report."""
+        if self._asked or not (self.urgent or waiting - self._reported):
+            return False
+        self._asked = True
+        return True
+
+    def reported(self, waiting: AbstractSet[Place]) -> None:
+        """Note that what is new was reported, and what waits."""
+        self.pause_is_news = self.resumed = self.urgent = self._asked = False
+        self.forced = self.pin = None
+        self._reported = waiting

@@ -1,0 +1,234 @@
+"""Taking a lane's lease, and making its report."""
+
+from __future__ import annotations
+
+import math
+
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.admission.leasing import Leasing
+from hivemind.scheduler.credits import AHEAD_S
+from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.lease import SPARE, LaneReport, Lease, LeaseState, WindowKey, WindowReport
+from hivemind.scheduler.limits import MAX_SHARE, Window
+from hivemind.scheduler.ticket import Ticket
+from hivemind.scheduler.types import Priority
+
+_OWN_PAUSE_S = 1.0
+"""A pause that has so little left has ended elsewhere because of that, rather than because an operator ended it."""
+_CAUSE = "fleet"
+TOLD_EVERY_S = 1.0  # between two events about a lease, unless its state has changed
+
+
+def take_lease(lane: Lane, leasing: Leasing, now: float, lease: Lease) -> bool:
+    """Have the lane go on under this lease. Return whether that opened its circuit."""
+    had_credits = leasing.shared
+    cuts = leasing.lease.cuts
+    leasing.take(now, lease)
+    _take_windows(lane, leasing, had_credits=had_credits)
+    if leasing.shared:
+        _take_level(lane, leasing, now, cut=had_credits and lease.cuts > cuts, stale=lease.cuts != cuts)
+        _take_pause(lane, leasing, now)
+        opened = _take_circuit(lane, leasing, now)
+    else:
+        _go_alone(lane, leasing, now)
+        opened = False
+    lane.set_slots()
+    return opened
+
+
+def _take_windows(lane: Lane, leasing: Leasing, *, had_credits: bool) -> None:
+    lease, given = leasing.lease, dict(leasing.lease.credits) if leasing.shared else {}
+    limits = lease.limits or {}
+    for family, _ in (*given, *limits):
+        lane.allowance(family)
+    for family, allowance in lane.allowances.items():
+        for kind, window in allowance.windows.items():
+            credits = window.credits
+            if credits is None:
+                continue
+            key = family, kind
+            left = credits.left if had_credits else min(credits.left, 0.0)
+            credits.left = left + given.pop(key, 0.0) if leasing.shared else 0.0
+            credits.limit = limits.get(key)
+            credits.used_by_all = lease.used.get(key)
+    for key, amount in given.items():
+        leasing.unclaimed[key] = leasing.unclaimed.get(key, 0.0) + amount
+
+
+def _take_level(lane: Lane, leasing: Leasing, now: float, *, cut: bool, stale: bool) -> None:
+    """Follow the level of all proxies; `stale`: its number of cuts isn't the one that a cut here belongs to."""
+    lease, aimd = leasing.lease, lane.aimd
+    aimd.shared, aimd.ceiling = True, lane.ceiling
+    if stale:
+        aimd.cut = None
+    if leasing.pin is not None:
+        return  # the operator's level here is news to the others
+    aimd.pinned = lease.pinned is not None
+    level = lease.level if aimd.cut is None else min(aimd.level, lease.level)
+    aimd.follow(now, level, cut=cut)
+
+
+def _take_pause(lane: Lane, leasing: Leasing, now: float) -> None:
+    for_s, left_s = leasing.lease.paused_for_s, lane.paused_until - now
+    if for_s > 0:
+        if not leasing.resumed:
+            lane.pause(now, for_s, _CAUSE)
+    elif left_s > _OWN_PAUSE_S and not leasing.pause_is_news:
+        lane.reopen(now)
+
+
+def _take_circuit(lane: Lane, leasing: Leasing, now: float) -> bool:
+    lease, circuit = leasing.lease, lane.circuit
+    if lease.trips != leasing.trips:
+        circuit.outcome = None  # it was about another state
+    leasing.trips = lease.trips
+    circuit.shared = True
+    if circuit.outcome is not None or leasing.forced is not None:
+        return False
+    if not circuit.follow(now, lease.circuit, lease.reopens_in_s, lease.forced):
+        return False
+    lane.report_circuit(now, _CAUSE)
+    return lease.circuit == "open"
+
+
+def _go_alone(lane: Lane, leasing: Leasing, now: float) -> None:
+    """Have AIMD and the circuit decide here, within the lease's slots."""
+    aimd, alone = lane.aimd, leasing.lease.state is not LeaseState.JOINING
+    fresh = aimd.shared
+    aimd.shared, aimd.cut = False, None
+    lane.circuit.go_alone(now)
+    if not alone:
+        return
+    aimd.ceiling = ceiling = lane.ceiling
+    level = ceiling if fresh and not math.isinf(ceiling) else min(aimd.level, ceiling)
+    if level != aimd.level:
+        aimd.follow(now, level, cut=False)
+
+
+def lane_report(lane: Lane, leasing: Leasing, now: float) -> LaneReport:
+    """Return what the lane used since its last report, and what it wants; the caller has to deliver it."""
+    waiting = [0] * len(Priority)
+    needs: dict[WindowKey, list[float]] = {}
+    for family, priority, number, ticket in lane.queue.in_line():
+        waiting[priority] += number
+        for key, window in _windows(lane, family):
+            need = needs.setdefault(key, [0.0] * len(Priority))
+            need[priority] += number * _amount(lane, window, ticket)
+    shares = _sendable(lane, leasing, waiting)
+    first = lane.queue.first()
+    aimd, circuit = lane.aimd, lane.circuit
+    opened_for_s = None if circuit.outcome in (None, "probe_ok") else lane.config.circuit.cooldown_s
+    report = LaneReport(
+        windows=_window_reports(lane, leasing, now, needs, shares, first),
+        flying=list(leasing.flying),
+        waiting=waiting,
+        agents=lane.queue.agents_at_work(),
+        ceiling=float(lane.config.max_concurrency or math.inf) if lane.settings.admission else math.inf,
+        floor=aimd.config.floor,
+        cut=aimd.cut,
+        cuts=leasing.lease.cuts,
+        grow=aimd.take_growth() if leasing.shared else 0.0,
+        settle_s=aimd.settle_s,
+        paused_for_s=max(0.0, lane.paused_until - now) if leasing.pause_is_news else 0.0,
+        resumed=leasing.resumed,
+        trips=leasing.trips,
+        opened_for_s=opened_for_s,
+        probe_ok={"probe_ok": True, "probe_failed": False}.get(circuit.outcome or ""),
+        forced=leasing.forced,
+        pin=leasing.pin,
+    )
+    leasing.reported(lane.queue.places())
+    aimd.cut, circuit.outcome = None, None
+    return report
+
+
+def _windows(lane: Lane, family: str) -> list[tuple[WindowKey, Window]]:
+    if not lane.settings.rate_windows:
+        return []
+    windows = lane.allowance(family).windows
+    return [((family, kind), window) for kind, window in windows.items() if window.limiting]
+
+
+def _amount(lane: Lane, window: Window, ticket: Ticket) -> float:
+    """Return what has to be left of the window's credits for the ticket to be sent."""
+    amount = lane.allowance(ticket.request.family).amount(window.kind, ticket)
+    return min(amount, MAX_SHARE * (window.shown_limit or 0.0))
+
+
+def _sendable(lane: Lane, leasing: Leasing, waiting: list[int]) -> list[float]:
+    """Return the shares of waiting requests, by class, that slots may let through until about three syncs from now: of
+    credits for others nobody had anything."""
+    lease, hold_s = leasing.lease, lane.hold_s
+    slots = max(lease.slots, lease.level / max(lease.members, 1), 1.0)
+    if lease.state is LeaseState.JOINING or hold_s is None or math.isinf(slots):
+        return [1.0] * len(waiting)
+    left = slots * (1.0 + AHEAD_S / max(hold_s, 0.001))
+    shares = []
+    for count in waiting:
+        shares.append(min(1.0, left / count) if count else 1.0)
+        left = max(0.0, left - count)
+    return shares
+
+
+def _window_reports(
+    lane: Lane,
+    leasing: Leasing,
+    now: float,
+    needs: dict[WindowKey, list[float]],
+    shares: list[float],
+    first: dict[str, Ticket],
+) -> dict[WindowKey, WindowReport]:
+    reports = {key: WindowReport(returned=amount) for key, amount in leasing.unclaimed.items()}
+    leasing.unclaimed = {}
+    nothing = [0.0] * len(Priority)
+    for family, allowance in lane.allowances.items():
+        for kind, window in allowance.windows.items():
+            credits, key = window.credits, (family, kind)
+            if credits is None:
+                continue
+            credits.forget_before(now)
+            limiting = window.limiting and lane.settings.rate_windows
+            if not limiting and not credits.left:
+                continue
+            need = [each * share for each, share in zip(needs.get(key, nothing), shares, strict=True)]
+            next_one = first.get(family)
+            wanted = credits.wanted(now, need) if limiting else [0.0] * (SPARE + 1)
+            returned = credits.give_back(wanted, tight=not limiting or key in leasing.lease.tight)
+            limit = window.shown_limit if limiting else None
+            news = credits.used or credits.left or returned or any(wanted) or credits.stated is not None
+            if not news and limit == credits.reported_limit:
+                continue
+            credits.reported_limit = limit
+            stated, credits.stated = credits.stated, None
+            reports[key] = WindowReport(
+                used=credits.take_used(),
+                left=credits.left,
+                returned=returned,
+                wanted=wanted,
+                first=_amount(lane, window, next_one) if next_one is not None else 0.0,
+                limit=limit,
+                source=window.source,
+                stated=stated,
+            )
+    return reports
+
+
+def lease_changed(lane: Lane, leasing: Leasing, now: float) -> None:
+    """Report to people what has changed of the lease, if it matters."""
+    lease, gate, level = leasing.lease, lane.gate, lane.aimd.level
+    before = leasing.shown
+    if (
+        before is not None
+        and before[0] is lease.state
+        and not (now >= before[3] + TOLD_EVERY_S and (_differ(before[1], gate.slots) or _differ(before[2], level)))
+    ):
+        return
+    leasing.shown = lease.state, gate.slots, level, now
+    lane.emit(ev.LeaseChanged(now, lane.key, lease.state.value, gate.slots, level, lease.members))
+
+
+def _differ(before: float, after: float) -> bool:
+    """Whether two numbers of slots differ by more than a fifth, or one of them is 0."""
+    if before == after:
+        return False
+    return not before or not after or math.isinf(before + after) or abs(after - before) > 0.2 * before

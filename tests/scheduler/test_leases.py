@@ -1,0 +1,403 @@
+"""A lane under a lease: credits and slots in place of its own limits."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
+
+from hivemind.scheduler.commands import PinLevel, ReleaseLane, SetCircuit, Tune
+from hivemind.scheduler.config import LaneConfig
+from hivemind.scheduler.events import LeaseChanged
+from hivemind.scheduler.lease import LeaseState, WindowKey
+from hivemind.scheduler.ticket import Ticket, TicketState
+from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
+
+REQUESTS: WindowKey = ("m", WindowKind.REQUESTS)
+TOKENS: WindowKey = ("m", WindowKind.TOKENS)
+JOINING, LEASED, SAFE, ALONE = LeaseState.JOINING, LeaseState.LEASED, LeaseState.SAFE, LeaseState.ALONE
+
+
+def leased(lane: LaneConfig | None = None) -> Hands:
+    """A scheduler whose lanes need leases."""
+    return Hands(lane or lane_config(slots=8, rpm=60), leasing=True)
+
+
+def sent(*tickets: Ticket) -> list[bool]:
+    return [ticket.state is TicketState.IN_FLIGHT for ticket in tickets]
+
+
+def test_nothing_is_granted_without_a_lease() -> None:
+    """Requests wait for the first one, and a sync is asked for at once."""
+    hands = leased()
+    waiting = hands.arrive()
+    assert sent(waiting) == [False]
+    assert list(hands.scheduler.short) == [LANE]
+    hands.lease(slots=4, level=8, credits={REQUESTS: 5.0})
+    assert sent(waiting) == [True]
+
+
+def test_credits_are_spent_once() -> None:
+    """Two credits let two requests through, whatever our own limit is; the third waits for a sync."""
+    hands = leased()
+    hands.lease(slots=8, level=8, credits={REQUESTS: 2.0})
+    first, second, third = (hands.arrive(f"a{n}") for n in range(3))
+    assert sent(first, second, third) == [True, True, False]
+    hands.wait(50.0)  # sixty a minute are more than three
+    assert not third.attempts
+    report = hands.report().windows[REQUESTS]
+    assert (report.used, report.left, report.first) == ({0: 2.0}, 0.0, 1.0)
+    assert report.wanted[Priority.NORMAL] >= 1.0
+    assert (report.limit, report.source) == (60.0, "profile")
+    hands.lease(slots=8, level=8, credits={REQUESTS: 1.0})
+    assert sent(third) == [True]
+    assert hands.report().windows[REQUESTS].used == {50: 1.0}
+
+
+def test_a_sync_is_asked_for_once_a_report() -> None:
+    """Only what the last report didn't know of is worth one."""
+    hands = leased()
+    hands.lease(slots=1, level=8, credits={REQUESTS: 9.0})
+    flying = hands.arrive("a")
+    assert not hands.scheduler.short
+    hands.arrive("b")
+    assert list(hands.scheduler.short) == [LANE]
+    hands.report()
+    hands.arrive("c")
+    assert not hands.scheduler.short
+    hands.arrive("d", priority=Priority.CRITICAL)
+    assert list(hands.scheduler.short) == [LANE]
+    hands.report()
+    hands.lease(slots=0, level=8)
+    hands.succeed(flying)  # the slot is another proxy's now
+    assert list(hands.scheduler.short) == [LANE]
+
+
+def test_a_lease_of_no_slots_grants_nothing() -> None:
+    """The local rule that a lane has one slot at least doesn't hold."""
+    hands = leased()
+    hands.lease(slots=0, level=8, credits={REQUESTS: 9.0})
+    ticket = hands.arrive()
+    assert sent(ticket) == [False]
+    hands.lease(slots=1, level=8)
+    assert sent(ticket) == [True]
+
+
+def test_estimates_are_settled_where_they_were_taken() -> None:
+    """A refund counts at the second of the grant, an excess when it is known; both move the credits."""
+    hands = leased(lane_config(slots=8, tpm=100_000))
+    hands.lease(slots=8, level=8, credits={TOKENS: 10_000.0})
+    low, high = hands.arrive("a"), hands.arrive("b")
+    estimate = low.estimated_input + low.estimated_output
+    hands.wait(5.5)
+    hands.succeed(low, Usage(input_tokens=10, output_tokens=5))
+    hands.succeed(high, Usage(input_tokens=2000, output_tokens=500))
+    window = hands.lane.allowances["m"].windows[WindowKind.TOKENS]
+    assert window.credits is not None
+    assert window.credits.left == 10_000 - 15 - 2500
+    assert hands.report().windows[TOKENS].used == {0: estimate + 15, 5: 2500 - estimate}
+
+
+def test_a_request_larger_than_a_window_needs_most_of_it() -> None:
+    """As locally: nine tenths of the limit are enough, and the rest is a debt."""
+    hands = leased(lane_config(slots=8, tpm=1000))
+    hands.lease(slots=8, level=8, credits={TOKENS: 899.0})
+    large = hands.arrive(size=8000)
+    assert sent(large) == [False]
+    assert hands.report().windows[TOKENS].first == 900.0
+    hands.lease(slots=8, level=8, credits={TOKENS: 1.0})
+    assert sent(large) == [True]
+    assert hands.report().windows[TOKENS].left < 0
+
+
+def test_windows_without_a_limit_need_no_credits() -> None:
+    """A lane without rate limits needs slots alone."""
+    hands = leased(lane_config(slots=8))
+    hands.lease(slots=8, level=8)
+    assert sent(hands.arrive()) == [True]
+    assert not hands.report().windows
+
+
+def test_headers_hold_under_a_lease_without_a_margin() -> None:
+    """What the provider states holds, and is reported; nothing is held back for the other proxies."""
+    hands = leased(lane_config(slots=8, rpm=100))
+    hands.lease(slots=8, level=8, credits={REQUESTS: 50.0})
+    first = hands.arrive()
+    reading = WindowReading(WindowKind.REQUESTS, 100, 1, 30.0)
+    hands.scheduler.headers(hands.now, first, (reading,))
+    assert sent(hands.arrive("b"), hands.arrive("c")) == [True, False]
+    stated = hands.report().windows[REQUESTS].stated
+    assert stated is not None
+    assert (stated.limit, stated.remaining, stated.reset_in_s) == (100.0, 1.0, 30.0)
+    assert hands.report().windows[REQUESTS].stated is None
+
+
+def test_spare_credits_are_returned_where_others_are_short() -> None:
+    """While nothing is short they harm nobody; then all goes back that isn't wanted here."""
+    hands = leased()
+    hands.lease(slots=8, level=8, credits={REQUESTS: 5.0})
+    hands.succeed(hands.arrive())
+    kept = hands.report().windows[REQUESTS]
+    assert (kept.left, kept.returned) == (4.0, 0.0)
+    hands.lease(slots=8, level=8, tight=frozenset({REQUESTS}))
+    report = hands.report().windows[REQUESTS]
+    assert report.left == pytest.approx(sum(report.wanted[:4]))
+    assert report.left + report.returned == pytest.approx(4.0)
+    hands.wait(70.0)
+    hands.lease(slots=8, level=8)
+    rest = hands.report().windows[REQUESTS]
+    assert rest.left < 0.001
+
+
+def test_without_the_store_the_last_minute_counts() -> None:
+    """A safe limit holds at once with what was used before, over 61 s."""
+    hands = leased()
+    hands.lease(slots=8, level=8, credits={REQUESTS: 3.0})
+    for n in range(3):
+        hands.succeed(hands.arrive(f"a{n}"))
+    hands.lease(SAFE, slots=4, level=8, limits={REQUESTS: 4.0}, members=3)
+    fourth, fifth = hands.arrive("b"), hands.arrive("c")
+    assert sent(fourth, fifth) == [True, False]
+    hands.until(60.9)
+    assert not fifth.attempts
+    hands.until(61.1)
+    assert sent(fifth) == [True]
+
+
+def test_credits_are_void_without_the_store() -> None:
+    """What was left is another proxy's by the time that the store is back."""
+    hands = leased()
+    hands.lease(slots=8, level=8, credits={REQUESTS: 30.0})
+    hands.succeed(hands.arrive())
+    hands.lease(SAFE, slots=4, level=8, limits={REQUESTS: 4.0})
+    hands.lease(slots=8, level=8)
+    assert sent(hands.arrive()) == [False]
+
+
+def test_a_window_that_no_safe_lease_names_opens_after_a_minute() -> None:
+    """Until then nobody knows what the others used of it; then it is a share of its limit."""
+    hands = leased(lane_config(slots=80, rpm=60))
+    hands.lease(slots=80, level=80)
+    hands.lease(SAFE, slots=80, level=80, members=3)
+    tickets = [hands.arrive(f"a{n}") for n in range(20)]
+    hands.wait(60.0)
+    assert not any(sent(*tickets))
+    hands.wait(3.0)
+    assert sum(sent(*tickets)) == 18
+
+
+def test_congestion_is_reported_once_and_holds_at_once() -> None:
+    """One cut for one event, at the lease that was known; the next lease decides what holds then."""
+    hands = leased(lane_config(slots=20))
+    hands.lease(slots=8, level=20, cuts=3)
+    flying = [hands.arrive(f"a{n}") for n in range(8)]
+    hands.wait(1.0)
+    for ticket in flying[:4]:
+        hands.fail(ticket, failure(FailureKind.OVERLOADED, retryable=False))
+    assert (hands.lane.aimd.level, hands.lane.gate.limit) == (10.0, 4.0)
+    assert list(hands.scheduler.short) == [LANE]
+    hands.lease(slots=8, level=20, cuts=3)  # it was on its way already
+    assert (hands.lane.aimd.level, hands.lane.gate.limit) == (10.0, 4.0)
+    report = hands.report()
+    assert (report.cut, report.cuts) == (0.5, 3)
+    hands.lease(slots=5, level=10, cuts=4)
+    assert (hands.lane.aimd.level, hands.lane.gate.limit) == (10.0, 5.0)
+    hands.fail(flying[4], failure(FailureKind.OVERLOADED, retryable=False))  # begun before the cut
+    assert hands.report().cut is None
+
+
+def test_a_cut_elsewhere_covers_what_was_in_flight_here() -> None:
+    """Attempts that began before the number of cuts rose say nothing about the level after it."""
+    hands = leased(lane_config(slots=20))
+    hands.lease(slots=8, level=20)
+    flying = hands.arrive()
+    hands.wait(1.0)
+    hands.lease(slots=4, level=10, cuts=1)
+    hands.fail(flying, failure(FailureKind.OVERLOADED, retryable=False))
+    assert hands.report().cut is None
+
+
+def test_growth_is_only_reported() -> None:
+    """A full gate with good latencies asks for more; the level moves with the lease."""
+    hands = leased(lane_config(slots=20))
+    hands.lease(slots=1, level=4)
+    for n in range(3):
+        ticket = hands.arrive(f"a{n}")
+        hands.wait(0.5)
+        hands.succeed(ticket)
+    assert hands.lane.aimd.level == 4
+    report = hands.report()
+    assert (report.grow, report.settle_s) == (0.5, 0.5)
+    assert not hands.report().grow
+
+
+def test_aimd_moves_within_the_slots_of_a_safe_lease() -> None:
+    """Without the store congestion here is met here."""
+    hands = leased(lane_config(slots=20))
+    hands.lease(slots=8, level=20)
+    hands.lease(SAFE, slots=4, level=20, members=3)
+    flying = [hands.arrive(f"a{n}") for n in range(5)]
+    assert sent(*flying) == [True] * 4 + [False]
+    hands.wait(1.0)
+    hands.fail(flying[0], failure(FailureKind.OVERLOADED, retryable=False))
+    assert hands.lane.gate.limit == 2.0
+    hands.lease(slots=8, level=20)
+    assert hands.lane.gate.limit == 8.0
+    assert hands.report().cut is None
+
+
+def test_a_pause_holds_for_all_until_one_operator_ends_it() -> None:
+    """It is reported once; a lease that knows of no pause ends it."""
+    hands = leased(lane_config(slots=8))
+    hands.lease(slots=8, level=8)
+    hands.fail(hands.arrive(), failure(FailureKind.RATE_LIMITED, delay_s=20.0))
+    hands.lease(slots=8, level=8)  # from before the report
+    assert hands.lane.paused_until == 20.0
+    assert hands.report().paused_for_s == 20.0
+    assert not hands.report().paused_for_s
+    hands.lease(slots=8, level=8, paused_for_s=20.0)
+    ticket = hands.arrive()
+    assert sent(ticket) == [False]
+    hands.lease(slots=8, level=8)
+    hands.wait(0.1)  # behind the one that is tried again
+    assert sent(ticket) == [True]
+
+
+def test_an_operator_ends_a_pause_for_all() -> None:
+    """It is told once, and the pause of a lease that was on its way doesn't begin anew."""
+    hands = leased(lane_config(slots=8))
+    hands.lease(slots=8, level=8, paused_for_s=20.0)
+    ticket = hands.arrive()
+    assert sent(ticket) == [False]
+    hands.apply(ReleaseLane(LANE))
+    hands.lease(slots=8, level=8, paused_for_s=20.0)
+    assert sent(ticket) == [True]
+    assert hands.report().resumed
+    assert not hands.report().resumed
+
+
+def opened(hands: Hands) -> None:
+    """Four failures, and the circuit is open."""
+    for ticket in [hands.arrive(f"unlucky-{n}") for n in range(4)]:
+        hands.fail(ticket, failure(retryable=False))
+    assert hands.lane.circuit.state.value == "open"
+
+
+def test_the_circuit_is_probed_only_where_the_lease_says_so() -> None:
+    """The cooldown alone doesn't let a probe through here."""
+    hands = leased(circuit_lane())
+    hands.lease(slots=8, level=8, trips=1)
+    opened(hands)
+    report = hands.report()
+    assert (report.opened_for_s, report.trips, report.probe_ok) == (10.0, 1, None)
+    hands.lease(slots=8, level=8, circuit="open", trips=2, reopens_in_s=10.0)
+    ticket = hands.arrive()
+    hands.wait(15.0)
+    assert sent(ticket) == [False]
+    hands.lease(slots=8, level=8, circuit="probe", trips=2)
+    second = hands.arrive("second")
+    assert sent(ticket, second) == [True, False]
+    hands.lease(slots=8, level=8, circuit="probe", trips=2)
+    hands.succeed(ticket)
+    assert sent(second) == [True]
+    report = hands.report()
+    assert (report.probe_ok, report.trips, report.opened_for_s) == (True, 2, None)
+    hands.lease(slots=8, level=8, trips=3)
+    assert hands.lane.circuit.state.value == "closed"
+
+
+def test_a_probe_that_fails_opens_the_circuit_again() -> None:
+    """For all, for another cooldown."""
+    hands = leased(circuit_lane())
+    hands.lease(slots=8, level=8, circuit="probe", trips=2)
+    hands.fail(hands.arrive(), failure(retryable=False))
+    report = hands.report()
+    assert (report.probe_ok, report.opened_for_s, report.trips) == (False, 10.0, 2)
+    assert hands.lane.circuit.state.value == "open"
+
+
+def test_a_circuit_that_opens_elsewhere_refuses_here() -> None:
+    """Those that may not wait for it are refused at once, as where it opened."""
+    hands = leased(circuit_lane(when_open="refuse"))
+    hands.lease(slots=0, level=8)
+    ticket = hands.arrive()
+    hands.lease(slots=8, level=8, circuit="open", trips=1, reopens_in_s=10.0)
+    assert ticket.refusal is not None
+    assert ticket.refusal.reason == "circuit_open"
+
+
+def test_an_operator_holds_the_circuit_and_the_level_for_all() -> None:
+    """Commands hold here at once, are reported once, and come back as a lease."""
+    hands = leased(circuit_lane())
+    hands.lease(slots=8, level=8)
+    hands.apply(SetCircuit("open", None))
+    hands.apply(PinLevel(3.0, None))
+    hands.lease(slots=8, level=8)
+    assert (hands.lane.circuit.state.value, hands.lane.aimd.level) == ("open", 3.0)
+    report = hands.report()
+    assert (report.forced, report.pin) == ("open", 3.0)
+    report = hands.report()
+    assert (report.forced, report.pin) == (None, None)
+    hands.lease(slots=3, level=3, pinned=3.0, circuit="open", forced="open", trips=1)
+    assert (hands.lane.circuit.forced, hands.lane.aimd.pinned) == ("open", True)
+    hands.lease(slots=3, level=3, trips=2)
+    assert (hands.lane.circuit.forced, hands.lane.aimd.pinned) == (None, False)
+
+
+def test_knobs_change_what_is_reported() -> None:
+    """A limit set here is told with its source; the level stays that of the lease."""
+    hands = leased()
+    hands.lease(slots=8, level=8, credits={REQUESTS: 5.0})
+    hands.arrive()
+    hands.apply(Tune("rpm", 30.0))
+    hands.apply(Tune("max_concurrency", 2.0))
+    report = hands.report()
+    assert (report.windows[REQUESTS].limit, report.windows[REQUESTS].source) == (30.0, "settings")
+    assert report.ceiling == 2.0
+    assert hands.lane.gate.limit == 8.0
+
+
+def test_what_is_reported_of_requests() -> None:
+    """In flight, waiting in line and at work, by class; held agents aren't in line."""
+    hands = leased(lane_config(slots=8))
+    hands.lease(slots=2, level=8)
+    hands.arrive("a", priority=Priority.HIGH)
+    hands.arrive("b")
+    hands.arrive("b")
+    hands.arrive("c", priority=Priority.LOW)
+    report = hands.report()
+    assert (report.flying, report.waiting, report.agents) == ([0, 1, 1, 0], [0, 0, 1, 1], [0, 1, 1, 1])
+    assert (report.ceiling, report.floor) == (8.0, 1.0)
+
+
+def test_credits_of_a_forgotten_window_are_given_back() -> None:
+    """It was forgotten with its family, and nothing has stated a limit of it since."""
+    hands = leased()
+    hands.lease(slots=2, level=8, credits={("m", WindowKind.OUTPUT): 3.0})
+    assert hands.report().windows["m", WindowKind.OUTPUT].returned == 3.0
+
+
+def test_people_are_told_what_matters() -> None:
+    """Each change of state, and large changes of the slots, but not four a second."""
+    hands = leased(lane_config(slots=80))
+    for slots in (8, 8, 4, 5, 6, 7):
+        hands.lease(slots=slots, level=80)
+        hands.wait(0.25)
+    hands.wait(1.0)
+    hands.lease(slots=20, level=80)
+    hands.lease(SAFE, slots=2, level=80, members=3)
+    seen = [(event.state, event.slots, event.members) for event in hands.seen(LeaseChanged)]
+    assert seen == [("leased", 8, 1), ("leased", 6, 1), ("leased", 20, 1), ("safe", 2, 3)]
+
+
+def test_a_lane_without_limits_has_leases_without_limits() -> None:
+    """Then a cut begins with what is in flight here, until the others' are known."""
+    hands = leased(lane_config(slots=0))
+    hands.lease()
+    flying = [hands.arrive(f"a{n}") for n in range(8)]
+    assert all(sent(*flying))
+    hands.wait(1.0)
+    hands.fail(flying[0], failure(FailureKind.OVERLOADED, retryable=False))
+    assert hands.lane.gate.limit == 4.0
+    assert hands.report().ceiling == math.inf
