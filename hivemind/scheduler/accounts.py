@@ -7,6 +7,7 @@ when that began.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -67,6 +68,32 @@ class Budget:
 NO_BUDGET = Budget()
 
 
+@dataclass(slots=True)
+class Share:
+    """What this proxy may use of a budget that other proxies count against too, as their store answered last
+    (:mod:`.shared_budgets`)."""
+
+    per: Period
+    round: int = 0
+    """Rises when the budget begins to count anew, so that a late answer about the period before is told apart."""
+    elsewhere: Spent = field(default_factory=Spent)
+    """Used by the other proxies in the budget's period, as far as known."""
+    tokens: float = 0.0
+    dollars: float = 0.0
+    """Up to what this proxy's own count in the period may rise, requests in flight included; inf: no such ceiling."""
+    alone: bool = False
+    """No other proxy has, or may begin, a request under this budget: one may begin here, however large it is."""
+    until: float = -math.inf
+    """When the last three end to hold, since the store gives them to others then."""
+    active_at: float = -math.inf  # when something was last in flight, waiting or used under it
+    told_at: float = -math.inf  # when it was last reported
+    told: int = -1  # the tokens used that were reported then
+
+
+Estimate = tuple[int, float]
+"""Tokens and dollars."""
+
+
 @dataclass(slots=True, eq=False)
 class Account:
     """A count, what of it is only estimated, and a budget if there is one."""
@@ -84,8 +111,10 @@ class Account:
     """Its requests in flight may use up the rest of the budget: no further one is granted for the time being."""
     members: dict[str, None] = field(default_factory=dict)
     """Names of the agents at hand whose requests it is charged with, while it has a budget; an ordered set."""
-    short: dict[str, None] = field(default_factory=dict)
-    """Members whose next request is larger than what is left, so that it waits for those in flight; an ordered set."""
+    short: dict[str, Estimate] = field(default_factory=dict)
+    """Members whose next request is larger than what is left, and its estimate: it waits for those in flight."""
+    shared: Share | None = None
+    """None: the budget isn't shared with other proxies."""
 
     @property
     def spent(self) -> Spent:
@@ -102,6 +131,8 @@ class Account:
         """Count a period from now on. Return whether that makes a difference."""
         if (self.at_run if per == "run" else self.at_day) == self.ever:
             return False
+        if self.shared is not None and self.shared.per == per:
+            self.shared = Share(per, self.shared.round + 1)
         if per == "run":
             self.at_run = replace(self.ever)
         else:
@@ -127,6 +158,14 @@ class Account:
         return used if budget.dollars is None else max(used, dollars / budget.dollars)
 
     def _counted(self) -> tuple[int, float]:
+        """Return the tokens and dollars used in the budget's period, by all proxies that share it."""
+        share = self.shared
+        if share is None:
+            return self._counted_here()
+        tokens, dollars = self._counted_here()
+        return tokens + share.elsewhere.tokens, dollars + share.elsewhere.dollars
+
+    def _counted_here(self) -> tuple[int, float]:
         """Return the tokens and dollars of :attr:`spent`."""
         ever, per = self.ever, self.budget.per
         if per == "ever":
@@ -141,15 +180,22 @@ class Account:
             return True
         return budget.dollars is not None and used_dollars + dollars >= budget.dollars
 
-    def has_room(self, tokens: int, dollars: float) -> bool:
-        """Whether a request of this estimate fits into what is left. A request that is alone always does."""
-        if not self.in_flight:
+    def has_room(self, tokens: int, dollars: float, now: float) -> bool:
+        """Whether a request of this estimate fits into what is left. A request that is alone always does; under a
+        shared budget, if it is the only one of all proxies."""
+        share = self.shared
+        if not self.in_flight and (share is None or (share.alone and now < share.until)):
             return True
-        budget = self.budget
+        budget, tokens, dollars = self.budget, tokens + self.reserved_tokens, dollars + self.reserved_dollars
         used_tokens, used_dollars = self._counted()
-        if budget.tokens is not None and used_tokens + self.reserved_tokens + tokens > budget.tokens:
+        if budget.tokens is not None and used_tokens + tokens > budget.tokens:
             return False
-        return budget.dollars is None or used_dollars + self.reserved_dollars + dollars <= budget.dollars
+        if budget.dollars is not None and used_dollars + dollars > budget.dollars:
+            return False
+        if share is None:
+            return True
+        here_tokens, here_dollars = self._counted_here()
+        return now < share.until and here_tokens + tokens <= share.tokens and here_dollars + dollars <= share.dollars
 
     def absorb(self, part: Account, factor: int) -> None:
         """Count another account's use here too (`factor` 1), or no longer (-1)."""
@@ -162,7 +208,8 @@ class Account:
 
     def state(self) -> BudgetState:
         """Return the budget and how much of it is used, for people."""
-        budget, spent = self.budget, self.spent
+        budget, spent, share = self.budget, self.spent, self.shared
+        total = spent if share is None else spent.plus(share.elsewhere)
         covers = "all" if self.owner is None else budget.covers
         return BudgetState(
             self.owner,
@@ -170,8 +217,10 @@ class Account:
             budget.dollars,
             budget.per,
             covers,
-            spent.tokens,
-            spent.dollars,
-            spent.unpriced,
+            total.tokens,
+            total.dollars,
+            total.unpriced,
             self.reserved_tokens,
+            None if share is None else spent.tokens,
+            None if share is None else spent.dollars,
         )

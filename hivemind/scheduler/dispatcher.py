@@ -222,10 +222,10 @@ class Dispatcher:
             return False
         if lane.closed_until(now) is not None or lane.window_delay_s(ticket, now) > 0:
             return False
-        return not agent.limits or self._has_room(ticket)
+        return not agent.limits or self._has_room(ticket, now)
 
-    def _has_room(self, ticket: Ticket) -> bool:
-        if self.ledger.has_room(ticket):
+    def _has_room(self, ticket: Ticket, now: float) -> bool:
+        if self.ledger.has_room(ticket, now):
             return True
         self.update_hold(ticket.agent)
         return False
@@ -266,7 +266,7 @@ class Dispatcher:
             if ticket is None:
                 self._set_wake(lane, now + delay_s)
                 return False
-            if ticket.agent.limits and not self._has_room(ticket):
+            if ticket.agent.limits and not self._has_room(ticket, now):
                 continue  # its agent is held now; the others are next
             ticket.state = TicketState.IN_FLIGHT
             lane.queue.drop(ticket)

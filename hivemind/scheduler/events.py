@@ -181,6 +181,9 @@ class BudgetState:
     """Of the used tokens those whose price isn't known, so that they aren't in the dollars."""
     reserved_tokens: int = 0
     """Estimate of the requests in flight."""
+    here_tokens: int | None = None
+    here_dollars: float | None = None
+    """Of what is used, this proxy's part; None: no other proxy counts against the budget."""
 
     @property
     def share(self) -> float:

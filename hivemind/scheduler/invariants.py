@@ -215,7 +215,7 @@ def _account(account: Account, sums: list[float]) -> Iterator[Violation]:
         yield Violation("budget", "", name, text)
     if account.shut is not (bool(account.budget) and account.full):
         yield Violation("budget", "", name, f"{of} is{_not(account.shut)} shut, but should{_not(account.full)} be.")
-    if account.short and not count:
+    if account.short and not count and account.shared is None:  # else they wait for another proxy's, perhaps
         agents = _plural(len(account.short), "agent waits", "agents wait")
         text = f"{agents} for requests of the account to end, but none is in flight."
         yield Violation("budget", "", name, text)
@@ -275,7 +275,7 @@ def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
         return  # by a timer that is about due, it will be looked at anyway
     if _is_open(lane, now):
         ready = lane.queue.ready(now, lambda ticket: lane.window_delay_s(ticket, now))
-        if ready is not None and scheduler.ledger.short_of(ready) is None and not _end_is_due(scheduler, lane):
+        if ready is not None and scheduler.ledger.short_of(ready, now) is None and not _end_is_due(scheduler, lane):
             text = f"Request {ready.id} waits although {_free(lane)} and nothing else forbids it."
             yield Violation("idle", lane.key, ready.agent.name, text)
             return

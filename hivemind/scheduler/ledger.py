@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from hivemind.scheduler.accounts import NO_BUDGET, POOL, Account, Budget, Period, Spent
+from hivemind.scheduler.accounts import NO_BUDGET, POOL, Account, Budget, Period, Share, Spent
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig
@@ -44,7 +44,16 @@ class Ledger:
         self.pool_budgeted = False  # the pool's budget was decided; else the settings hold
         self.unsaved: set[str] = set()
         """Names of agents (or :data:`.accounts.POOL`) of which something changed that a restart must know."""
-        self._config = config
+        self.shared = False
+        """Other proxies count against the budgets too (:mod:`.shared_budgets`)."""
+        self.on_short: Callable[[], object] | None = None
+        """Called when a request has to wait for more of a shared budget."""
+        self.decided: dict[str, None] = {}
+        """Names of agents (or :data:`.accounts.POOL`) whose budget was decided here since the others were told."""
+        self.known: dict[str, Budget] = {}
+        """Budgets of agents, here or not, that were decided at another proxy."""
+        self.config = config
+        """What holds where nothing was decided."""
         self._agents = agents
         self._emit = emit
         self._price: Price | None = None
@@ -59,7 +68,7 @@ class Ledger:
         for account in limits:
             if account.shut and account.exhausted:
                 return _used_up(account)
-        if self._config.unpriced == "refuse" and self._price is not None:
+        if self.config.unpriced == "refuse" and self._price is not None:
             counts = next((account for account in limits if account.budget.dollars is not None), None)
             if counts is not None and self._price(ticket.provider, model, Usage()) is None:
                 return Refusal("price_unknown", None, 403, counts.state(), model)
@@ -72,19 +81,23 @@ class Ledger:
 
     # --- A ticket's way through the accounts -----------------------------------------------------------------------
 
-    def has_room(self, ticket: Ticket) -> bool:
+    def has_room(self, ticket: Ticket, now: float) -> bool:
         """Whether the next ticket fits into what its agent's budgets have left; if not, the agent is to be held until
-        one of the requests in flight has ended."""
-        account = self.short_of(ticket)
-        if account is None:
-            return True
-        account.short[ticket.agent.name] = None
-        return False
+        one of the requests in flight has ended, or there is more of a shared budget."""
+        tokens, dollars = ticket.estimated_input + ticket.estimated_output, self._estimate(ticket)
+        room, asks = True, False
+        for account in ticket.agent.limits:
+            if not account.has_room(tokens, dollars, now):
+                account.short[ticket.agent.name] = tokens, dollars
+                room, asks = False, asks or account.shared is not None
+        if asks and self.on_short is not None:
+            self.on_short()
+        return room
 
-    def short_of(self, ticket: Ticket) -> Account | None:
+    def short_of(self, ticket: Ticket, now: float) -> Account | None:
         """Return the account that has too little left for the ticket; None: it fits."""
         tokens, dollars = ticket.estimated_input + ticket.estimated_output, self._estimate(ticket)
-        return next((each for each in ticket.agent.limits if not each.has_room(tokens, dollars)), None)
+        return next((each for each in ticket.agent.limits if not each.has_room(tokens, dollars, now)), None)
 
     def reserve(self, ticket: Ticket) -> list[Agent]:
         """Set aside what a granted ticket will likely use. Return the agents to hold because of that."""
@@ -165,9 +178,9 @@ class Ledger:
 
     # --- Reviews ---------------------------------------------------------------------------------------------------
 
-    def review(self, account: Account, agent: Agent, now: float) -> Review | None:
-        """Compare the account with its budget after the agent's use of it changed: warn, shut or open it. Return what
-        follows; None: nothing."""
+    def review(self, account: Account, agent: Agent | None, now: float) -> Review | None:
+        """Compare the account with its budget after the agent's use of it changed, or (None) another proxy's: warn,
+        shut or open it. Return what follows; None: nothing."""
         self._warn(account, agent, now)
         if not (account.short or account.shut or account.full):
             return None
@@ -182,7 +195,7 @@ class Ledger:
             review.refused = [(member, refusal) for member in self._members(account)]
         return review
 
-    def _warn(self, account: Account, agent: Agent, now: float) -> None:
+    def _warn(self, account: Account, agent: Agent | None, now: float) -> None:
         """Report the mark that was crossed, the higher one if both were; each once a budget."""
         if not account.budget:
             return
@@ -191,7 +204,8 @@ class Ledger:
         mark = 2 if account.exhausted else 1
         if mark > account.warned:
             account.warned = mark
-            self._emit(BudgetWarned(now, account.owner or agent.name, account.state(), exhausted=mark == 2))
+            name = account.owner or (next(iter(account.members), POOL) if agent is None else agent.name)
+            self._emit(BudgetWarned(now, name, account.state(), exhausted=mark == 2))
 
     def relimit(self, accounts: Iterable[Account], now: float) -> Review:
         """Begin with other budgets, or none, or with counts from another moment."""
@@ -200,6 +214,7 @@ class Ledger:
             account.warned = 0
             account.members.clear()
             account.short.clear()
+            self._share(account)
             account.shut = bool(account.budget) and account.full
             charged = self._charged(account)
             for agent in charged:
@@ -215,12 +230,20 @@ class Ledger:
 
     def set_budget(self, agent: Agent | None, command: SetBudget, now: float) -> Review:
         """Give an agent, or (None) all together, another budget. The command was checked by :func:`check_budget`."""
+        budget = self._budget(command, self.pool.budget if agent is None else agent.budget)
+        if self.shared:
+            name = POOL if agent is None else agent.name
+            self.decided[name] = None
+            self.known.pop(name, None)
+        return self.give(agent, budget, now)
+
+    def give(self, agent: Agent | None, budget: Budget, now: float) -> Review:
+        """Give an agent, or (None) all together, this budget from now on; none if it has no ceiling."""
         if agent is None:
             self.pool_budgeted = True
-            self.pool.budget = self._budget(command, self.pool.budget)
+            self.pool.budget = budget
             return self.relimit([self.pool], now)
-        budget = self._budget(command, agent.budget)
-        agent.budgeted = bool(budget or self._config.tokens or self._config.dollars)
+        agent.budgeted = bool(budget or self.config.tokens or self.config.dollars)
         changed = []
         for account, covers in ((agent.own, "agent"), (agent.tree, "subtree")):
             before, account.budget = account.budget, budget if budget.covers == covers else NO_BUDGET
@@ -229,7 +252,7 @@ class Ledger:
         return self.relimit(changed, now)
 
     def _budget(self, command: SetBudget, before: Budget) -> Budget:
-        per = command.per or (before.per if before else self._config.per)
+        per = command.per or (before.per if before else self.config.per)
         return Budget(command.tokens, command.dollars, per, command.covers or before.covers)
 
     def begin(self, per: Period, now: float, agent: Agent | None = None) -> Review:
@@ -244,10 +267,25 @@ class Ledger:
     def open(self, agent: Agent, now: float) -> Review:
         """Open the accounts of an agent that is new at hand, with the settings' budget if none was decided."""
         if not agent.budgeted:
-            agent.own.budget = Budget(self._config.tokens, self._config.dollars, self._config.per)
+            agent.own.budget = self.default
         self.join(agent)
+        if self.known and (decided := self.known.get(agent.name)) is not None:
+            return self.give(agent, decided, now)
         # An agent that is back may have used up its budget before.
         return self.relimit([agent.own] if agent.own.budget else [], now)
+
+    @property
+    def default(self) -> Budget:
+        """The budget of an agent about which nothing was decided."""
+        return Budget(self.config.tokens, self.config.dollars, self.config.per)
+
+    def _share(self, account: Account) -> None:
+        """Have the account's budget shared or not, as it has to be now."""
+        share, per = account.shared, account.budget.per
+        if not (self.shared and account.budget):
+            account.shared = None
+        elif share is None or share.per != per:
+            account.shared = Share(per, 0 if share is None else share.round + 1)
 
     def join(self, agent: Agent) -> None:
         """Charge the agent's requests to it, its ancestors, and the pool; new ones also with what it used before."""

@@ -29,6 +29,7 @@ from hivemind.scheduler.lane import Lane
 from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.leases import lane_report, lease_changed, take_lease
 from hivemind.scheduler.operator.operate import Operator
+from hivemind.scheduler.shared_budgets import SharedBudgets
 from hivemind.scheduler.tasks import SavedTask
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Failure, FailureKind, Price, Request, Usage, Utilisation, WindowReading
@@ -45,6 +46,8 @@ class Scheduler(Dispatcher):
     def __init__(self, config: SchedulerConfig, draw: Callable[[], float]) -> None:
         super().__init__(config)
         self.pool: Account = self.ledger.pool
+        self.sharing: SharedBudgets | None = None
+        """None: budgets count what is used here alone."""
         self._operator = Operator(self)
         self._draw = draw
         self._numbers = 0
@@ -271,6 +274,14 @@ class Scheduler(Dispatcher):
     def begin_period(self, now: float, per: Period) -> None:
         """Begin another run or day of every budget."""
         self.carry_out(self.ledger.begin(per, now), now)
+
+    def share_budgets(self, now: float) -> SharedBudgets:
+        """Have every budget hold for this proxy and others together. What this returns tells what was used here, and
+        takes what the others did; until it has, nothing is granted under a budget."""
+        if self.sharing is None:
+            self.sharing = SharedBudgets(self)
+            self.carry_out(self.sharing.begin(now), now)
+        return self.sharing
 
     def price_by(self, price: Price, now: float) -> None:
         """Use these prices from now on, for what was used before too."""
