@@ -43,11 +43,14 @@ from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
-from hivemind.world.snapshot import Alarm, Line, RecordingView, RequestDetail, Requests, Snapshot
+from hivemind.world.fleet import Fleet
+from hivemind.world.snapshot import AgentView, Alarm, Line, RecordingView, RequestDetail, Requests, Snapshot
 from hivemind.world.world import World
 
 if TYPE_CHECKING:
     import httpx
+
+    from hivemind.fleet.watcher import Watcher
 
 _log = logging.getLogger(__name__)
 
@@ -100,6 +103,8 @@ class Proxy:
         self.record_in: Path | None = None
         """Folder of the journals; set before :meth:`start`. None: nothing is recorded."""
         self.journal: Recorder | None = None
+        self.watcher: Watcher | None = None
+        """What is known of the fleet; None: the proxy is in none."""
         try:
             self._routes = open_routes(settings, transports)
         except ValueError as error:
@@ -278,6 +283,29 @@ class Proxy:
     def apply(self, command: Command, who: str = "you") -> None:
         """Carry out an operator's command. Raises: Rejected: it can't be carried out; the text says why."""
         self.engine.apply(command, who)
+
+    async def fleet(self) -> Fleet:
+        """Return the proxies that share a key with this one, read now."""
+        return Fleet() if self.watcher is None else await self.watcher.fresh()
+
+    def fleet_now(self) -> Fleet:
+        """Return them as they were read last, which they are a few times a second while this is called."""
+        return Fleet() if self.watcher is None else self.watcher.fleet()
+
+    def fleet_agents(self) -> tuple[AgentView, ...]:
+        """Return the agents of all of them, those of this proxy first."""
+        own = self.engine.snapshot()
+        return own.agents if self.watcher is None else self.watcher.agents(own)
+
+    async def apply_anywhere(self, command: Command, who: str = "you") -> None:
+        """Have a command carried out by each proxy of the fleet that it is about; without a fleet, by this one.
+
+        Raises: Rejected.
+        """
+        if self.watcher is None:
+            self.apply(command, who)
+        else:
+            await self.watcher.apply(command, who)
 
     async def settled(self) -> None:
         """Wait until the commands so far would survive a crash."""
