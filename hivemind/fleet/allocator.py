@@ -215,12 +215,12 @@ def expire(state: State, now: float) -> None:
     for name in sorted(state.members):
         member = state.members[name]
         silent_s = now - member.heard_at
+        if silent_s >= CREDITS_TTL_S:
+            lapse(state, member, now)
         if silent_s >= SLOTS_TTL_S:
             del state.members[name]
             if state.circuit.prober == name:
                 state.circuit.prober = None
-        elif silent_s >= CREDITS_TTL_S:
-            lapse(state, member, now)
 
 
 def lapse(state: State, member: Member, now: float) -> None:

@@ -18,6 +18,7 @@ from hivemind.proxy.routing import Routes
 from hivemind.redaction.text import redact
 from hivemind.redaction.values import credentials_in
 from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, sanitized_facts
+from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.wire.identity import (
     PRIORITY_HEADER,
     Claims,
@@ -42,14 +43,23 @@ _WORD = re.compile(r"(?:v\d+[a-z]*\d*|[A-Za-z][A-Za-z_-]{0,31})(?::[A-Za-z]{1,32
 class CallReader:
     """Reads requests as the dialects, the routes and the claims of one proxy define them.
 
-    `secrets` are the proxy's own credentials, which no agent's name may hold.
+    `secrets` are the proxy's own credentials, which no agent's name may hold; `fleet_lanes` keeps what the fleet calls
+    the lanes, where there is a fleet.
     """
 
-    def __init__(self, routes: Routes, claims: Claims, secrets: tuple[str, ...], steps: StepRunner) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        claims: Claims,
+        secrets: tuple[str, ...],
+        steps: StepRunner,
+        fleet_lanes: FleetLanes | None = None,
+    ) -> None:
         self._routes = routes
         self._claims = claims
         self._secrets = secrets
         self._steps = steps
+        self._fleet_lanes = fleet_lanes
         self._unknown_paths = UnknownPaths()
 
     def head(self, scope: Scope, headers: Mapping[bytes, bytes], place: RequestPath) -> CallHead:
@@ -62,6 +72,9 @@ class CallReader:
         profile = route.origin.profile
         method, dialect = scope["method"], dialect_for(place.path)
         secrets = (*self._secrets, *credentials_in(pairs, scope["raw_path"] + b"?" + query))
+        lane = f"{route.origin.name}:{lane_credential(pairs, query, profile)}"
+        if self._fleet_lanes is not None:
+            self._fleet_lanes.note(lane, pairs, query, profile, route.origin.url)
         name = claimed_name(headers, place.agent)
         free = is_free(method, place.raw_path, b"") and headers.keys().isdisjoint(METHOD_OVERRIDES)
         return CallHead(
@@ -74,7 +87,7 @@ class CallReader:
             route=route,
             dialect=dialect,
             client=sanitized_client(client_of(pairs), secrets),
-            lane=f"{route.origin.name}:{lane_credential(pairs, query, profile)}",
+            lane=lane,
             name=name,
             credential=fingerprint(headers, query, profile.auth_headers),
             priority=headers.get(PRIORITY_HEADER),

@@ -29,6 +29,7 @@ from hivemind.scheduler.ticket import Ticket
 from hivemind.settings import Settings
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
+from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.wire.identity import Claims
 from hivemind.wire.recent_heads import Heads, RecentHeads, size_of_head
 from hivemind.wire.request_head import ALLOW, RequestPath, RequestRefused, fields, for_client, parse_path, value
@@ -109,7 +110,8 @@ class DataPlane:
     """Serves requests on one event loop: local applications first, everything else goes upstream.
 
     `local_app` finds the local application for a method and path, `on_call` gets every call before it is scheduled,
-    `bodies` records requests and answers; `wall` is the time of day in seconds since the epoch.
+    `bodies` records requests and answers; `wall` is the time of day in seconds since the epoch; `fleet_lanes` keeps
+    what the fleet calls the lanes.
     """
 
     def __init__(
@@ -123,6 +125,7 @@ class DataPlane:
         on_call: Callable[[Call], object] | None = None,
         bodies: Bodies | None = None,
         wall: Callable[[], float] = time.time,
+        fleet_lanes: FleetLanes | None = None,
     ) -> None:
         self._engine = engine
         self._claims = claims
@@ -135,7 +138,7 @@ class DataPlane:
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
         self._shared = Shared(engine, keepalive, StepRunner(), wall, ProgressReporter(engine.progress))
-        self._calls = CallReader(routes, claims, settings.own_credentials(), self._shared.steps)
+        self._calls = CallReader(routes, claims, settings.own_credentials(), self._shared.steps, fleet_lanes)
         self._retries = ClientRetries()
         self._heads = HeadCache()
         self.recent_heads = RecentHeads()

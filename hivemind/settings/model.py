@@ -23,12 +23,14 @@ from hivemind.settings import sections
 from hivemind.settings.hosts import checked_host, checked_origin
 from hivemind.settings.origin import Origin, make_origins, split_upstream
 from hivemind.settings.sections import Seconds, SecondsOrZero
+from hivemind.settings.store_address import store_address
 from hivemind.upstream.base import Timeouts
 
 _SCHEDULER, _TIMEOUTS = SchedulerConfig(), Timeouts()
 _LISTED = {"allowed_hosts": "names", "allowed_origins": "origins"}
 _TOKEN_LENGTH, _TOKEN_LETTERS = 16, 6
 """What a token on an address that others reach must have at least; 16 random hexadecimal digits have 64 bits."""
+_SHORTEST_PASSWORD = 8
 _MASKED_URL = "http://127.0.0.1:8080"
 
 
@@ -72,6 +74,9 @@ class Settings(BaseSettings):
     """Proxy to reach the upstreams through: http://, https://, socks5:// or socks5h:// URL."""
     ca_file: Annotated[Path | None, Field(json_schema_extra={"metavar": "FILE"})] = None
     """Certificates (PEM) to trust besides the system's."""
+    fleet: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
+    """Store through which proxies with the same keys share their limits: redis://, rediss://, valkey://, valkeys:// or
+    unix:// URL. Better as HIVEMIND_FLEET if it holds a password."""
     connect_timeout_s: Seconds = _TIMEOUTS.connect_s or 0
     """Longest wait for a connection to an upstream, TLS included."""
     headers_timeout_s: SecondsOrZero = _TIMEOUTS.headers_s or 0
@@ -198,6 +203,13 @@ class Settings(BaseSettings):
             )
         return value
 
+    @field_validator("fleet")
+    @classmethod
+    def _check_fleet(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            store_address(value.get_secret_value())
+        return value
+
     @field_validator("ca_file")
     @classmethod
     def _check_ca_file(cls, value: Path | None) -> Path | None:
@@ -259,11 +271,18 @@ class Settings(BaseSettings):
         return Timeouts(self.connect_timeout_s, self.headers_timeout_s or None, self.idle_timeout_s or None)
 
     def own_credentials(self) -> tuple[str, ...]:
-        """Return the proxy's own tokens and its credentials for the outbound proxy, the longest first; no output may
-        show them."""
+        """Return the proxy's own tokens, its credentials for the outbound proxy and its password for the fleet's store,
+        the longest first; no output may show them."""
         tokens = (self.token, self.control_token, *self.agents.credentials.values())
         via = credentials_of_url(self.via.get_secret_value()) if self.via else ()
-        return longest_first((*(each.get_secret_value() for each in tokens if each is not None), *via))
+        store = _passwords(self.fleet.get_secret_value()) if self.fleet else ()
+        return longest_first((*(each.get_secret_value() for each in tokens if each is not None), *via, *store))
+
+
+def _passwords(url: str) -> list[str]:
+    """Return a store's password in each spelling; one as short as a word would mask that in every text."""
+    user = store_address(url).user or ""
+    return [each for each in credentials_of_url(url) if each != user and len(each) >= _SHORTEST_PASSWORD]
 
 
 def _is_strong(token: str) -> bool:

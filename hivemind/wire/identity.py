@@ -111,6 +111,23 @@ def lane_credential(headers: Sequence[tuple[bytes, bytes]], query: bytes, profil
     Others are ignored, or each made-up credential would bring an allowance of its own. Requests with several different
     ones share a lane, since it isn't known which one counts; so do all requests if limits depend on no credential.
     """
+    secret = _lane_secret(headers, query, profile)
+    return secret if isinstance(secret, str) else _hashed(secret)
+
+
+def fleet_lane(headers: Sequence[tuple[bytes, bytes]], query: bytes, profile: Profile, place: str) -> str:
+    """Return the name of a request's lane among the proxies that share its credential, in 32 hexadecimal digits.
+
+    It is the same on every machine, and tells nobody the credential who doesn't have it: that is the key of the hash.
+    `place` says which upstream it is for.
+    """
+    secret = _lane_secret(headers, query, profile)
+    key = f"hivemind fleet 1 {secret}".encode() if isinstance(secret, str) else secret
+    return hmac.new(key, f"hivemind fleet 1|{place}".encode(), "sha256").hexdigest()[:32]
+
+
+def _lane_secret(headers: Sequence[tuple[bytes, bytes]], query: bytes, profile: Profile) -> bytes | str:
+    """Return the credential that a request's provider reads, or one of the names for what isn't a single one."""
     if profile.one_lane:
         return EVERYBODY
     names = profile.auth_headers
@@ -124,7 +141,7 @@ def lane_credential(headers: Sequence[tuple[bytes, bytes]], query: bytes, profil
     shown.discard(b"")
     if len(shown) > 1:
         return SEVERAL
-    return _hashed(shown.pop()) if shown else ANONYMOUS
+    return shown.pop() if shown else ANONYMOUS
 
 
 def _secret(value: bytes) -> bytes:
