@@ -50,6 +50,8 @@ class AccountReport:
     cap: tuple[float, float]  # up to what `used` and `reserved` may rise as last answered
     first: Estimate  # of the smallest request that waits for more of the budget; 0: none does
     ask: Estimate  # of all that wait so
+    elsewhere: Spent  # as last answered
+    alone: bool  # likewise
 
 
 @dataclass(slots=True)
@@ -179,6 +181,8 @@ class SharedBudgets:
             (share.tokens, share.dollars) if now < share.until else (0.0, 0.0),
             first,
             self._asked(account, first),
+            share.elsewhere,
+            share.alone and now < share.until,
         )
 
     def _asked(self, account: Account, first: Estimate) -> Estimate:
@@ -200,10 +204,9 @@ class SharedBudgets:
         used = account.used(budget.per)
         if budget and used.tokens:
             run = str(account.at_run.tokens) if budget.per == "run" else ""
-            none = (0, 0.0)
-            key = (name, budget.covers)
+            none, key, is_open = (0, 0.0), (name, budget.covers), not agent.ended
             yield AccountReport(
-                key, 0, budget, not agent.budgeted, used, run, not agent.ended, False, 0, none, none, none, none
+                key, 0, budget, not agent.budgeted, used, run, is_open, False, 0, none, none, none, none, Spent(), False
             )
 
     def _decided(self, name: str) -> Budget | None:

@@ -1,0 +1,326 @@
+-- The budgets of a fleet: what hivemind/fleet/budgets.py does, under the same names, inside the store.
+-- KEYS[1]: the hash. ARGV: the report as JSON, a random seed, the channel, and (tests only) the time in seconds.
+-- Absent fields have their default: 0, false, empty. Answers with JSON; with "protocol" where the state is another's.
+
+local PROTOCOL, LIVE_S, LEARN_S, FRESH_S, HOLD_S, GONE_S = 1, 3, 3, 1.25, 120, 86400
+local KEPT_S, PRUNE_EVERY_S, MOST_CHANGES, EPS = 8 * 86400, 3600, 500, 1e-9
+local KINDS = {'tokens', 'dollars'}
+
+local key, report = KEYS[1], cjson.decode(ARGV[1])
+local now = tonumber(ARGV[4])
+if not now then
+  local time = redis.call('TIME')
+  now = tonumber(time[1]) + tonumber(time[2]) / 1e6
+end
+local max, min = math.max, math.min
+
+local function load(name)
+  local text = redis.call('HGET', key, name)
+  return text and cjson.decode(text) or nil
+end
+
+local function save(name, value)
+  redis.call('HSET', key, name, cjson.encode(value))
+end
+
+local state = load('state') or {protocol = PROTOCOL, epoch = '', members = {}}
+for _, name in ipairs({'version', 'rev', 'defaults_rev', 'learn_until', 'prune_at'}) do
+  state[name] = state[name] or 0
+end
+
+-- Amounts --------------------------------------------------------------------------------------------------------
+
+local function amount(given)
+  given = given or {}
+  return {tokens = given.tokens or 0, dollars = given.dollars or 0}
+end
+
+local function plus(one, other)
+  return {tokens = one.tokens + other.tokens, dollars = one.dollars + other.dollars}
+end
+
+local function minus(one, other)
+  return {tokens = one.tokens - other.tokens, dollars = one.dollars - other.dollars}
+end
+
+local function at_least(each)
+  return {tokens = max(0, each.tokens), dollars = max(0, each.dollars)}
+end
+
+-- Members --------------------------------------------------------------------------------------------------------
+
+local function is_live(member)
+  return member and not member.left and now - member.at < LIVE_S
+end
+
+local function same(one, other)
+  if not one or not other then return not one and not other end
+  for _, name in ipairs({'tokens', 'dollars', 'pool_tokens', 'pool_dollars', 'per'}) do
+    if one[name] ~= other[name] then return false end
+  end
+  return true
+end
+
+local function take_defaults(before)
+  if not same(report.defaults, before and before.defaults) then
+    state.rev = state.rev + 1
+    state.defaults_rev = state.rev
+  end
+end
+
+local function take_decisions()
+  local taken, names = false, {}
+  for name in pairs(report.decided or {}) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do
+    local decision, held = report.decided[name], load('decided|' .. name)
+    local version, wins = decision.version, true
+    if held then
+      wins = version ~= 0 and (version > held.version or (version == held.version and decision.by > held.by))
+      if wins then redis.call('HDEL', key, 'order|' .. string.format('%d', held.rev)) end
+    end
+    if wins then
+      state.rev = state.rev + 1
+      decision.rev = state.rev
+      save('decided|' .. name, decision)
+      redis.call('HSET', key, 'order|' .. string.format('%d', state.rev), name)
+      taken = true
+    end
+  end
+  return taken
+end
+
+local function tell_changes(reply)
+  local seen = report.rev or 0
+  local last, fields = min(state.rev, seen + MOST_CHANGES), {}
+  for rev = seen + 1, last do fields[#fields + 1] = 'order|' .. string.format('%d', rev) end
+  if #fields > 0 then
+    for _, name in ipairs(redis.call('HMGET', key, unpack(fields))) do
+      if name then reply.decided[name] = load('decided|' .. name) end
+    end
+  end
+  reply.rev = last
+  if last ~= seen then reply.again = true end
+end
+
+local function prune()
+  if now < state.prune_at then return end
+  state.prune_at = now + PRUNE_EVERY_S
+  local gone = {}
+  for name, member in pairs(state.members) do
+    if now - member.at > GONE_S then gone[#gone + 1] = name end
+  end
+  for _, name in ipairs(gone) do state.members[name] = nil end
+  for _, name in ipairs(redis.call('HKEYS', key)) do
+    if name:sub(1, 8) == 'account|' and not name:find('|ever|', 1, true) then
+      if now - (load(name).at or 0) > KEPT_S then redis.call('HDEL', key, name) end
+    end
+  end
+end
+
+-- One account ----------------------------------------------------------------------------------------------------
+
+local function holds(ledger, entry)
+  local member = state.members[ledger]
+  return (entry['until'] or 0) > now and member and not member.left and member.member == entry.member
+end
+
+local function is_open(ledger, entry)
+  local member = state.members[ledger]
+  if not member or member.left or now - member.at >= GONE_S then return false end
+  return entry.open and member.member == entry.member
+end
+
+local function used_of(account)
+  local used = amount(account.lost)
+  for _, entry in pairs(account.entries) do used = plus(used, plus(entry.base, entry.raw)) end
+  return used
+end
+
+local function limits_of(entries)
+  local found = {}
+  for _, entry in ipairs(entries) do
+    for kind, limit in pairs(entry.limit or {}) do found[kind] = min(found[kind] or limit, limit) end
+  end
+  return found
+end
+
+local function in_force(demand)
+  local rev = demand.default and state.defaults_rev or 0
+  local name = demand.account:match('^[^|]*|[^|]*|(.*)$')
+  local decision = load('decided|' .. name)
+  if decision then rev = max(rev, decision.rev) end
+  for _, member in pairs(state.members) do
+    if is_live(member) and (member.rev or 0) < rev then return false end
+  end
+  return true
+end
+
+local function entry_of(demand, account, learning)
+  local ledger, run = report.ledger, demand.run or ''
+  local entry = account.entries[ledger]
+  local begins = run ~= '' and demand.open and (not entry or entry.run ~= run or not entry.open)
+  if begins and not learning then
+    local others = false
+    for name, each in pairs(account.entries) do
+      if name ~= ledger and is_open(name, each) then others = true end
+    end
+    if not others then
+      account.entries, account.lost = {}, amount()
+      if entry and entry.run == run then account.entries[ledger] = entry end
+    end
+  end
+  if not entry then
+    account.lost = at_least(minus(account.lost, demand.used))
+  end
+  if not entry or entry.run ~= run then
+    entry = {raw = amount(), base = amount(), hold = amount(), run = run}
+    account.entries[ledger] = entry
+  end
+  entry.base = plus(entry.base, at_least(minus(entry.raw, demand.used)))
+  entry.raw, entry.open, entry.member = demand.used, demand.open, report.member
+  return entry
+end
+
+local function learn(account, demand, learning)
+  if learning then
+    local known = plus(demand.used, demand.elsewhere)
+    if account.known then
+      known = {tokens = max(known.tokens, account.known.tokens), dollars = max(known.dollars, account.known.dollars)}
+    end
+    account.known = known
+  elseif account.known then
+    local lost = minus(account.known, minus(used_of(account), account.lost))
+    account.lost, account.known = at_least(lost), nil
+  end
+end
+
+local function give(demand, entry, others, limits, used, tight, part)
+  local fits, larger, open, idle = true, false, true, demand.flying == 0
+  for _, kind in ipairs(KINDS) do
+    if limits[kind] then
+      local left, held = limits[kind] - used[kind], 0
+      for _, each in ipairs(others) do held = held + each.hold[kind] end
+      local reserved, first = demand.reserved[kind], demand.first[kind]
+      local room, more = max(0, left - held - reserved), 0
+      if first > room + EPS then
+        fits = false
+        larger = larger or first > left + EPS
+      else
+        local spare = tight and 0 or max(0, left) / (2 * part.members)
+        more = min(room, max(spare, first, min(demand.ask[kind], room / 2)))
+      end
+      open = open and left > EPS
+      idle = idle and held <= EPS
+      part.hold[kind] = reserved + more
+    end
+  end
+  for _, each in ipairs(others) do
+    if (each.flying or 0) > 0 or each.alone then idle = false end
+  end
+  if not fits and larger and open and idle then
+    part.alone = true
+    for _, kind in ipairs(KINDS) do
+      if limits[kind] then part.hold[kind] = limits[kind] - used[kind] end
+    end
+  end
+  entry.short = not fits and not part.alone
+end
+
+local function take_account(demand, reply)
+  for _, name in ipairs({'used', 'elsewhere', 'reserved', 'hold', 'first', 'ask'}) do
+    demand[name] = amount(demand[name])
+  end
+  demand.flying = demand.flying or 0
+  local field = 'account|' .. demand.account
+  local account = load(field) or {entries = {}}
+  account.lost = amount(account.lost)
+  local entry = entry_of(demand, account, reply.learning)
+  learn(account, demand, reply.learning)
+  local others = {}
+  for name, each in pairs(account.entries) do
+    if name ~= report.ledger and holds(name, each) then others[#others + 1] = each end
+  end
+  entry.limit, entry.flying, entry.unpriced = demand.limit, demand.flying, demand.unpriced
+  entry['until'] = (demand.active and not report.leaving) and now + HOLD_S or 0
+  account.at = now
+  local kept = {
+    tokens = max(demand.hold.tokens, demand.reserved.tokens, 0),
+    dollars = max(demand.hold.dollars, demand.reserved.dollars, 0),
+  }
+  local used, unpriced = used_of(account), 0
+  for _, each in pairs(account.entries) do unpriced = unpriced + (each.unpriced or 0) end
+  local part = {account = demand.account, used = used, unpriced = unpriced, hold = amount()}
+  local wants = entry['until'] > 0
+  part.members = #others + (wants and 1 or 0)
+  entry.short, entry.alone = false, false
+  local tight, all = false, {entry}
+  for _, each in ipairs(others) do
+    all[#all + 1] = each
+    if each.short then tight = true end
+  end
+  local limits = limits_of(all)
+  if not wants then
+    part.hold = demand.reserved
+  elseif reply.learning or not in_force(demand) then
+    part.hold, part.alone = kept, demand.alone
+    entry.short = demand.first.tokens > 0
+  else
+    give(demand, entry, others, limits, used, tight, part)
+  end
+  local held = entry.hold
+  entry.alone = part.alone
+  entry.hold = {tokens = max(kept.tokens, part.hold.tokens), dollars = max(kept.dollars, part.hold.dollars)}
+  if tight and (part.hold.tokens < kept.tokens - EPS or part.hold.dollars < kept.dollars - EPS) then
+    reply.again = true
+  end
+  local frees = entry.hold.tokens < held.tokens - EPS or entry.hold.dollars < held.dollars - EPS
+  if tight and frees then reply.kick = true end
+  if entry.short then
+    for _, each in ipairs(others) do
+      for kind in pairs(limits) do
+        if each.hold[kind] > EPS then reply.kick = true end
+      end
+    end
+  end
+  save(field, account)
+  reply.accounts[#reply.accounts + 1] = part
+end
+
+-- The sync -------------------------------------------------------------------------------------------------------
+
+if state.protocol ~= report.protocol then return 'protocol' end
+if state.epoch == '' then
+  state.epoch = ARGV[2]
+  state.learn_until = now + ((report.epoch or '') ~= '' and LEARN_S or FRESH_S)
+elseif report.epoch == state.epoch and (report.version or 0) > state.version then
+  state.version = report.version
+  state.learn_until = now + LEARN_S
+end
+local reply = {epoch = state.epoch, version = state.version, rev = report.rev or 0, accounts = {}, decided = {}}
+local before = state.members[report.ledger]
+if not (before and before.member == report.member and report.seq < before.seq) then
+  state.version = state.version + 1
+  reply.version = state.version
+  reply.learning = now < state.learn_until
+  prune()
+  take_defaults(before)
+  state.members[report.ledger] = {
+    member = report.member, seq = report.seq, rev = report.rev or 0, at = now, left = report.leaving or false,
+    defaults = report.defaults,
+  }
+  reply.kick = take_decisions()
+  for _, demand in ipairs(report.accounts or {}) do take_account(demand, reply) end
+  tell_changes(reply)
+  local defaults = {}
+  for _, member in pairs(state.members) do
+    if not member.left and now - member.at < HOLD_S and member.defaults then
+      defaults[#defaults + 1] = member.defaults
+    end
+  end
+  if #defaults > 0 then reply.defaults = defaults end
+  save('state', state)
+  if reply.kick then redis.call('PUBLISH', ARGV[3], report.ledger) end
+end
+if #reply.accounts == 0 then reply.accounts = nil end
+return cjson.encode(reply)

@@ -1,0 +1,135 @@
+"""What Redis runs decides as the Python function does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from redis_server import running
+
+import hivemind.fleet
+from hivemind.fleet.budgets import (
+    CHANNEL,
+    KEY,
+    PROTOCOL,
+    Amount,
+    Decision,
+    Defaults,
+    Demand,
+    Reply,
+    Report,
+    State,
+    sync,
+)
+
+START = 1_700_000_000.0
+ACCOUNTS = ("agent|run|a", "subtree|ever|b|c", "all|day:2026-11-23|")
+
+
+@pytest.fixture(scope="module")
+def redis() -> Iterator[Any]:
+    import redis as library
+
+    with running(unix=True) as server:
+        client = library.Redis.from_url(server.url)
+        with contextlib.closing(client):
+            yield client
+
+
+def some(random: Random, *, most: int = 100) -> Amount:
+    return Amount(random.choice([0, 0, random.randrange(most)]), random.choice([0.0, random.randrange(most) / 8]))
+
+
+def demand(random: Random, account: str, used: Amount) -> Demand:
+    limit = {kind: float(random.choice([60, 100, 300])) for kind in ("tokens", "dollars") if random.random() < 0.8}
+    return Demand(
+        account,
+        limit,
+        random.random() < 0.3,
+        used,
+        random.randrange(3),
+        some(random),
+        random.choice(["", "1", "2"]) if "|run|" in account else "",
+        random.random() < 0.7,
+        random.random() < 0.8,
+        random.choice([0, 0, 1, 3]),
+        some(random, most=40),
+        some(random),
+        random.random() < 0.1,
+        some(random, most=80),
+        some(random),
+    )
+
+
+def report(random: Random, ledger: str, seq: int, last: Reply | None) -> Report:
+    decided = {}
+    if random.random() < 0.2:
+        decided[random.choice(["a", "b|c", ""])] = Decision(
+            random.randrange(4), ledger, random.choice([None, 50]), random.choice([None, 2.5]), who="ann"
+        )
+    known = last is not None and random.random() < 0.9
+    return Report(
+        PROTOCOL,
+        ledger,
+        random.choice(["p", "p", "p", "q"]),
+        seq - (random.random() < 0.05),
+        last.epoch if known and last else random.choice(["", "old"]),
+        (last.version if known and last else 0) + (random.random() < 0.03) * 1000,
+        last.rev if known and last else 0,
+        [demand(random, each, some(random)) for each in ACCOUNTS if random.random() < 0.7],
+        decided,
+        random.choice([None, Defaults(tokens=5), Defaults(per="day", pool_dollars=1.5)]),
+        random.random() < 0.05,
+    )
+
+
+def plain(reply: Reply) -> Any:
+    """In one order, and with numbers as they may be written."""
+    reply.accounts.sort(key=lambda part: part.account)
+    reply.defaults.sort(key=str)
+    return msgspec.to_builtins(reply)
+
+
+def near(one: Any, other: Any) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(near(one.get(key, 0), other.get(key, 0)) for key in one.keys() | other.keys())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(near, one, other))
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other) < 1e-6
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_both_answer_alike(redis: Any, seed: int) -> None:
+    """Whatever members report, and however absurd."""
+    random, state = Random(seed), State()
+    redis.flushall()
+    run = redis.register_script((Path(hivemind.fleet.__path__[0]) / "budgets.lua").read_text())
+    now, last = START, dict[str, Reply]()
+    for seq in range(1, 60):
+        now += random.choice([0.0, 0.25, 1.0, 5.0, 200.0, 4000.0, 100_000.0] if random.random() < 0.2 else [0.25])
+        if random.random() < 0.02:
+            redis.flushall()
+            state = State()
+        ledger = random.choice("xyz")
+        told = report(random, ledger, seq, last.get(ledger))
+        answer = run(keys=[KEY], args=[msgspec.json.encode(told), f"seed{seq}", CHANNEL, repr(now)])
+        found = msgspec.json.decode(answer, type=Reply)
+        expected = sync(state, msgspec.json.decode(msgspec.json.encode(told), type=Report), now, f"seed{seq}")
+        last[ledger] = expected
+        one, other = plain(found), plain(expected)
+        assert near(one, other), f"{seq}: {told}\n{one}\n{other}"
+
+
+def test_another_protocol_is_refused(redis: Any) -> None:
+    """By a word that is no answer."""
+    redis.flushall()
+    run = redis.register_script((Path(hivemind.fleet.__path__[0]) / "budgets.lua").read_text())
+    run(keys=[KEY], args=[msgspec.json.encode(Report(PROTOCOL, "x", "p", 1)), "seed", CHANNEL])
+    assert run(keys=[KEY], args=[msgspec.json.encode(Report(9, "x", "p", 2)), "seed", CHANNEL]) == b"protocol"
