@@ -27,6 +27,7 @@ class Terms:
     share: float = 0.0
     """Of a window's limit, where the lease names none and :attr:`shares_from` is over."""
     shares_from: float = math.inf
+    members: int = 1
 
 
 @dataclass(slots=True, eq=False)
@@ -36,6 +37,7 @@ class Credits:
     terms: Terms
     left: float = 0.0
     limit: float | None = None  # a minute, in place of credits; None: the lease names none
+    in_force: float | None = None  # for all proxies together; None: as known here
     used_by_all: float | None = None
     """In the last minute, as of the last lease and what was used here since; None: unknown."""
     used: dict[int, float] = field(default_factory=dict)  # by whole second, not reported yet

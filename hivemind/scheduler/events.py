@@ -279,6 +279,7 @@ class LeaseChanged(Event, frozen=True):
     slots: float  # most requests in flight here; `inf`: no limit
     level: float  # the level of all proxies together, or this one's own while it has no lease; `inf`: no limit
     members: int  # proxies that share the lane
+    entered: bool = True  # the state is new; else only the numbers are
 
 
 class InvariantBroken(Event, frozen=True):
@@ -321,7 +322,7 @@ class WindowState:
     kind: WindowKind
     limit: float
     used: float
-    """Counted in the window now, settled with real usage where known."""
+    """Counted in the window now, settled with real usage where known; of all proxies that share it, as far as known."""
     reserved: float
     """The part of `used` that is still an estimate."""
     remaining: float
@@ -331,6 +332,8 @@ class WindowState:
     probe_in_s: float | None = None
     """Until a probe is sent although the provider states that nothing is left, because its reset is later than the
     window can last. None: there is no such doubt, or something is left."""
+    used_here: float | None = None
+    """What this proxy used of it, where others may too; None: there are no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,11 +352,33 @@ class Hold:
 UPCOMING_SHOWN = 100
 GATES = (
     *("paused", "parked", "circuit", "slot", "upstream", "requests", "tokens"),
+    *("fleet", "fleet_slots", "credits"),
     *("budget", "held", "dependency", "backoff"),
 )
-"""Admissions are paused; the provider asked for a pause (Retry-After); the circuit is open; no slot is free; all lanes
-of the upstream together have as many requests in flight as they may; a window of requests, or of tokens, is used up; so
-is a budget of the agent's; the operator holds the agent; its task waits for others; between two attempts."""
+"""Admissions are paused; the provider asked for a pause (Retry-After); the circuit is open; no slot is free; all
+lanes of the upstream together have as many requests in flight as they may; a window of requests, or of tokens, is
+used up; the lane has no lease of its fleet yet; the slots that it is leased are taken, others are other proxies'; its
+credits don't cover the request; a budget of the agent's is used up; the operator holds the agent; its task waits for
+others; between two attempts."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseGauges:
+    """What a lane is leased at a moment; part of :class:`LaneState`."""
+
+    state: str
+    """One of :class:`~hivemind.scheduler.lease.LeaseState`."""
+    members: int
+    """Proxies that share the lane."""
+    slots: float
+    """Most requests in flight here; `inf`: no limit."""
+    level: float
+    """The level of all proxies together, or this one's own while it has to do without the others."""
+    flying: int | None = None
+    """Requests of all proxies in flight; None: unknown."""
+    waiting: int | None = None
+    age_s: float | None = None
+    """Since the lease; None: there was none yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -394,6 +419,8 @@ class LaneState:
     """Requests in flight in all lanes of this upstream, where their number is limited."""
     upstream_limit: int = 0
     """Most of them; 0: no limit."""
+    lease: LeaseGauges | None = None
+    """What the lane is leased; None: the proxy is in no fleet."""
 
 
 class Sampled(Event, frozen=True):

@@ -11,8 +11,10 @@ from bisect import bisect_left
 from itertools import islice
 
 from hivemind.scheduler.admission.allowance import Allowance
-from hivemind.scheduler.events import UPCOMING_SHOWN, Hold, LaneState
+from hivemind.scheduler.admission.leasing import Leasing
+from hivemind.scheduler.events import UPCOMING_SHOWN, Hold, LaneState, LeaseGauges
 from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.lease import LeaseState
 from hivemind.scheduler.limits import MAX_SHARE, PERIOD_S, Window
 from hivemind.scheduler.operator.knobs import readings
 from hivemind.scheduler.ticket import Ticket
@@ -58,7 +60,31 @@ def lane_state(lane: Lane, now: float, *, paused: bool) -> LaneState:
         upcoming=_holds(lane, now, paused),
         upstream_active=0 if total is None else total.active,
         upstream_limit=0 if total is None else int(total.limit),
+        lease=None if lane.leasing is None else _lease_gauges(lane, lane.leasing, now),
     )
+
+
+def _lease_gauges(lane: Lane, leasing: Leasing, now: float) -> LeaseGauges:
+    lease = leasing.lease
+    return LeaseGauges(
+        state=lease.state.value,
+        members=lease.members,
+        slots=lane.gate.slots,
+        level=lease.level if leasing.shared else lane.aimd.level,
+        flying=lease.flying,
+        waiting=lease.waiting,
+        age_s=None if math.isinf(leasing.taken_at) else now - leasing.taken_at,
+    )
+
+
+def _slot_gate(lane: Lane) -> str:
+    """Return the gate of a lane without a free slot: whose slots they are."""
+    if lane.leasing is None:
+        return "slot"
+    lease = lane.leasing.lease
+    if lease.state is LeaseState.JOINING:
+        return "fleet"
+    return "fleet_slots" if lease.slots < lease.level else "slot"
 
 
 def _holds(lane: Lane, now: float, paused: bool) -> tuple[Hold, ...]:
@@ -96,13 +122,13 @@ class _LaneView:
             self._for_all = self._for_all or ("circuit", opens_in_s)
             # Then a probe goes alone, and its outcome decides about the others.
             self._lead_s = max(self._lead_s, (opens_in_s or 0.0) + (lane.hold_s or 0.0))
-        self._for_line = self._for_all or (None if lane.gate.free else ("slot", None))
-        self._unknowable = paused or lane.circuit.forced == "open"
+        self._for_line = self._for_all or (None if lane.gate.free else (_slot_gate(lane), None))
+        self._unknowable = paused or lane.circuit.forced == "open" or self._for_line == ("fleet", None)
         if self._for_line is None and lane.total is not None and not lane.total.free:
             self._for_line = ("upstream", None)
             self._unknowable = True  # other lanes may come first
         slots, active, hold_s = lane.gate.slots, lane.gate.active, lane.hold_s
-        self._pace_s = None if hold_s is None else hold_s / slots  # between two slots coming free
+        self._pace_s = None if hold_s is None else hold_s / max(slots, 1)  # between two slots coming free
         self._free = slots - active
         if self._lead_s and hold_s:
             self._free += active * min(1.0, self._lead_s / hold_s)
@@ -160,7 +186,7 @@ class Outlook:
         self._openings = [
             (kind, Opening(window, now)) for kind, window in allowance.windows.items() if window.shown_limit is not None
         ]
-        self.held: tuple[str, float] | None = None
+        self.held: _Shut | None = None
         """The gate that is shut to the first ticket, and so to all, and for how many seconds; None: none is."""
         if self._openings:
             self.held = allowance.shut(now, first)
@@ -193,7 +219,10 @@ class Opening:
         return max(delay_s, self._window.stated.refilled_in_s(self._now, missing)) if missing > 0 else delay_s
 
     def _sliding(self) -> float:
-        """Return the seconds by our own limit: a charge comes free after a minute, its successor one later."""
+        """Return the seconds by our own limit: a charge comes free after a minute, its successor one later. By a lease
+        it is a guess."""
+        if self._window.credits is not None:
+            return self._window.leased_in_s(self._now, self._total - self._room)
         limit = self._window.limit
         assert limit is not None
         minutes = math.ceil(self._total / limit) - 1

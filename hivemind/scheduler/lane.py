@@ -162,6 +162,8 @@ class Lane:
         if circuit.state is not _OPEN or not self.settings.backpressure:
             return None
         reopens_at = circuit.reopens_at
+        if circuit.shared and reopens_at is not None and reopens_at <= now:
+            return None  # whoever has a request waiting may be told to probe
         refuses = circuit.forced == "open" or circuit.config.when_open == "refuse"
         if refuses or (reopens_at is not None and reopens_at > ticket.expires_at):
             wait_s = self.config.circuit.cooldown_s if reopens_at is None else reopens_at - now

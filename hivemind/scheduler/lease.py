@@ -43,6 +43,8 @@ class Lease:
     credits: dict[WindowKey, float] = field(default_factory=dict)
     """Added to what is left of each window's credits. Counts while the state is LEASED or LEARNING; what is left then
     is void in any other state."""
+    in_force: dict[WindowKey, float] = field(default_factory=dict)
+    """The limit a minute of all proxies together; a window that isn't in it has the one that this proxy knows."""
     tight: frozenset[WindowKey] = frozenset()
     """Windows that don't suffice for all that wait at all proxies: credits beyond what is wanted are returned."""
     used: dict[WindowKey, float] = field(default_factory=dict)

@@ -50,6 +50,7 @@ def _take_windows(lane: Lane, leasing: Leasing, *, had_credits: bool) -> None:
             left = credits.left if had_credits else min(credits.left, 0.0)
             credits.left = left + given.pop(key, 0.0) if leasing.shared else 0.0
             credits.limit = limits.get(key)
+            credits.in_force = lease.in_force.get(key)
             credits.used_by_all = lease.used.get(key)
     for key, amount in given.items():
         leasing.unclaimed[key] = leasing.unclaimed.get(key, 0.0) + amount
@@ -152,7 +153,7 @@ def _windows(lane: Lane, family: str) -> list[tuple[WindowKey, Window]]:
 def _amount(lane: Lane, window: Window, ticket: Ticket) -> float:
     """Return what has to be left of the window's credits for the ticket to be sent."""
     amount = lane.allowance(ticket.request.family).amount(window.kind, ticket)
-    return min(amount, MAX_SHARE * (window.shown_limit or 0.0))
+    return min(amount, MAX_SHARE * window.full)
 
 
 def _sendable(lane: Lane, leasing: Leasing, waiting: list[int]) -> list[float]:
@@ -194,7 +195,7 @@ def _window_reports(
             next_one = first.get(family)
             wanted = credits.wanted(now, need) if limiting else [0.0] * (SPARE + 1)
             returned = credits.give_back(wanted, tight=not limiting or key in leasing.lease.tight)
-            limit = window.shown_limit if limiting else None
+            limit = window.own_limit if limiting else None
             news = credits.used or credits.left or returned or any(wanted) or credits.stated is not None
             if not news and limit == credits.reported_limit:
                 continue
@@ -224,7 +225,8 @@ def lease_changed(lane: Lane, leasing: Leasing, now: float) -> None:
     ):
         return
     leasing.shown = lease.state, gate.slots, level, now
-    lane.emit(ev.LeaseChanged(now, lane.key, lease.state.value, gate.slots, level, lease.members))
+    entered = before is None or before[0] is not lease.state
+    lane.emit(ev.LeaseChanged(now, lane.key, lease.state.value, gate.slots, level, lease.members, entered))
 
 
 def _differ(before: float, after: float) -> bool:

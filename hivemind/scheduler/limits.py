@@ -398,7 +398,19 @@ class Window:
 
     @property
     def shown_limit(self) -> float | None:
-        """The limit in force: the user's, else the one the provider stated, else the profile's."""
+        """The limit in force: of all proxies that share it, else as known here."""
+        if self.credits is not None and self.credits.in_force is not None:
+            return self.credits.in_force
+        return self.own_limit
+
+    @property
+    def full(self) -> float:
+        """The limit in force as a number: 0 where there is none."""
+        return self.shown_limit or 0.0
+
+    @property
+    def own_limit(self) -> float | None:
+        """The limit as known here: the user's, else the one the provider stated, else the profile's."""
         if self.binding and self.limit is not None:
             return self.limit if self.stated.limit is None else min(self.limit, self.stated.limit)
         return self.limit if self.stated.limit is None else self.stated.limit
@@ -406,7 +418,7 @@ class Window:
     @property
     def limiting(self) -> bool:
         """Whether there is a limit, ours or a stated one, that is in force."""
-        return bool(self.shown_limit) and (self.enforced or self.stated.limit is not None)
+        return bool(self.own_limit) and (self.enforced or self.stated.limit is not None)
 
     def set_limit(self, limit: float | None, *, binding: bool) -> None:
         """Change our own limit, or (None) drop it; what is used in the window stays counted."""
@@ -427,6 +439,8 @@ class Window:
     def remaining(self, now: float) -> float:
         """Return what may still be taken now, by the stricter of the two levels."""
         room, _ = self.sliding(now)
+        if self.credits is not None and self.credits.used_by_all is not None:
+            room = self.full - self.used_by_all
         return max(0.0, min(room, self.stated.level))
 
     def resets_in_s(self, now: float) -> float | None:
@@ -440,25 +454,39 @@ class Window:
         """Return what the lease still allows now (inf: everything)."""
         if not self.limiting:
             return math.inf
-        return credits.left if credits.terms.by_credits else credits.limit_now(now, self.shown_limit or 0.0) - self.used
+        return credits.left if credits.terms.by_credits else credits.limit_now(now, self.full) - self.used
 
     def _leased_delay_s(self, now: float, amount: float, credits: Credits) -> float:
         """Return the seconds until the lease allows `amount`, 0 for now: known only where a limit a minute counts."""
         if not self.limiting:
             return 0.0
-        full = self.shown_limit or 0.0
-        amount = min(amount, full * MAX_SHARE)
+        amount = min(amount, self.full * MAX_SHARE)
         if credits.terms.by_credits:
             return 0.0 if credits.covers(amount) else LEASE_WAIT_S
-        limit = credits.limit_now(now, full)
+        limit = credits.limit_now(now, self.full)
         if amount > limit:
             return LEASE_WAIT_S
         excess = self.used + amount - limit
         return self._freed_in_s(now, excess) if excess > 0 else 0.0
 
     def waits_for_lease(self, now: float, amount: float) -> bool:
-        """Whether it is the lease that doesn't allow `amount` now."""
-        return self.credits is not None and self._leased_delay_s(now, amount, self.credits) > 0
+        """Whether `amount` may be taken only under another lease: the credits don't cover it, or the limit in their
+        place doesn't at any time."""
+        credits = self.credits
+        if credits is None or self._leased_delay_s(now, amount, credits) <= 0:
+            return False
+        return credits.terms.by_credits or min(amount, self.full * MAX_SHARE) > credits.limit_now(now, self.full)
+
+    def leased_in_s(self, now: float, missing: float) -> float:
+        """Return a guess of the seconds until a lease allows so much more: at an even share of the limit."""
+        assert self.credits is not None
+        return missing * PERIOD_S * self.credits.terms.members / max(self.full, 1.0)
+
+    @property
+    def used_by_all(self) -> float:
+        """What all proxies used in the last minute, as far as known."""
+        known = None if self.credits is None else self.credits.used_by_all
+        return self.used if known is None else max(known, self.used)
 
     def delay_s(self, now: float, amount: float) -> float:
         """Return the seconds until `amount` may be taken, 0 for now; a guess where other clients matter."""

@@ -83,7 +83,7 @@ def _words(event: ev.Event, before: str) -> Words | None:
             again = "" if event.reopens_in_s is None else f", a probe in {duration(event.reopens_in_s)}"
             return level, "circuit", event.lane, f"{words(event.state)} ({event.cause}){again}"
         case ev.LeaseChanged():
-            return _lease_changed(event)
+            return _lease_changed(event) if event.entered else None
         case ev.InvariantBroken():
             level, text = ("good", f"over: {event.text}") if event.over else ("bad", event.text)
             return level, "alarm", event.agent or event.lane or "proxy", f"{event.rule}: {text}"

@@ -114,6 +114,9 @@ _REASONS = {
     "budget": "its agent's budget is used up",
     "held": "its agent is paused",
     "dependency": "its agent's task waits for others",
+    "fleet": "there is no lease from the fleet yet",
+    "fleet_slots": "the slots leased from the fleet are taken",
+    "credits": "the credits leased from the fleet are used up",
     "backoff": "it was tried and will be again",
 }
 """Reasons to wait by gate."""

@@ -9,7 +9,8 @@ from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
 from hivemind.scheduler.commands import PinLevel, ReleaseLane, SetCircuit, Tune
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.events import LeaseChanged
+from hivemind.scheduler.events import LeaseChanged, LeaseGauges
+from hivemind.scheduler.explain import lane_state
 from hivemind.scheduler.lease import LeaseState, WindowKey
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
@@ -376,6 +377,66 @@ def test_credits_of_a_forgotten_window_are_given_back() -> None:
     hands = leased()
     hands.lease(slots=2, level=8, credits={("m", WindowKind.OUTPUT): 3.0})
     assert hands.report().windows["m", WindowKind.OUTPUT].returned == 3.0
+
+
+def gates(hands: Hands) -> list[str]:
+    return [hold.gate for hold in lane_state(hands.lane, hands.now, paused=False).upcoming]
+
+
+def test_a_wait_for_a_lease_is_told() -> None:
+    """For the first one, for slots that others have, and for credits; not where the lane itself is full."""
+    hands = leased(lane_config(slots=8, rpm=60))
+    hands.arrive("a")
+    assert gates(hands) == ["fleet"]
+    hands.lease(slots=0, level=8, members=3)
+    assert gates(hands) == ["fleet_slots"]
+    hands.lease(slots=4, level=8, members=3)
+    hold = lane_state(hands.lane, hands.now, paused=False).upcoming[0]
+    assert (hold.gate, hold.opens_in_s) == ("credits", None)
+    hands.lease(slots=1, level=1, members=3, credits={REQUESTS: 5.0})
+    hands.arrive("b")
+    assert gates(hands) == ["slot"]
+    hands.lease(SAFE, slots=1, level=1, members=3, limits={REQUESTS: 0.5})
+    hands.succeed(hands.granted[0])
+    assert gates(hands) == ["credits"]
+
+
+def test_the_gauges_tell_of_the_lease() -> None:
+    """State, members, the key's level and what is in flight; windows show what all used."""
+    hands = leased()
+    assert lane_state(hands.lane, 0.0, paused=False).lease == LeaseGauges("joining", 1, 0, 8.0)
+    hands.lease(slots=3, level=8, members=2, flying=7, waiting=1, credits={REQUESTS: 5.0}, used={REQUESTS: 40.0})
+    hands.arrive()
+    hands.wait(0.5)
+    state = lane_state(hands.lane, hands.now, paused=False)
+    assert state.lease == LeaseGauges("leased", 2, 3, 8, 7, 1, 0.5)
+    (window,) = state.windows
+    assert (window.limit, window.used, window.used_here, window.remaining) == (60, 41.0, 1.0, 19.0)
+
+
+def test_the_smallest_limit_of_all_counts() -> None:
+    """What an outsized request needs follows from the limit in force, which another member may have set."""
+    hands = leased(lane_config(slots=8, tpm=1000))
+    hands.lease(slots=8, level=8, credits={TOKENS: 450.0})
+    ticket = hands.arrive(size=8000)
+    assert sent(ticket) == [False]
+    hands.lease(slots=8, level=8, in_force={TOKENS: 500.0})
+    assert sent(ticket) == [True]
+    assert hands.report().windows[TOKENS].limit == 1000.0
+
+
+def test_an_open_circuit_of_the_fleet_lets_requests_wait_for_the_probe() -> None:
+    """Only a proxy with waiting requests is told to probe; so once it may be probed nothing is refused."""
+    hands = leased(circuit_lane(when_open="refuse"))
+    hands.lease(slots=8, level=8, circuit="open", trips=1, reopens_in_s=10.0)
+    assert hands.arrive().refusal is not None
+    hands.wait(10.0)
+    hands.lease(slots=8, level=8, circuit="open", trips=1, reopens_in_s=0.0)
+    ticket = hands.arrive("b")
+    assert ticket.refusal is None
+    assert hands.report().waiting == [0, 0, 1, 0]
+    hands.lease(slots=8, level=8, circuit="probe", trips=1)
+    assert sent(ticket) == [True]
 
 
 def test_people_are_told_what_matters() -> None:

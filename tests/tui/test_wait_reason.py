@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from tui.worlds import budget, world
 
-from hivemind.scheduler.events import GATES, LaneState, WindowState
+from hivemind.scheduler.events import GATES, LaneState, LeaseGauges, WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.snapshot import TicketView
 from hivemind_tui.render import wait_reason
@@ -121,6 +121,20 @@ def test_a_budget_above_the_agents_own_may_be_what_holds_it() -> None:
     agent = replace(agent, budget=budget(agent, agent.usage.total + 100_000))
     told = wait_reason.sentence(waiting(gate="budget", estimated_tokens=13_000), lane(), agent)
     assert "a budget that covers its agent" in told
+
+
+def test_what_a_fleet_holds_is_told_with_its_share() -> None:
+    """How many slots this proxy has of all, and how many proxies share the limit."""
+    leased = lane(lease=LeaseGauges("leased", 3, 4.0, 12.0))
+    assert wait_reason.sentence(waiting(gate="fleet_slots"), leased) == (
+        "waits for a slot of the fleet: this proxy has 4 of 12 and 2 go first; about 12 s"
+    )
+    assert wait_reason.sentence(waiting(gate="credits", estimate_s=None), leased) == (
+        "waits for credits of the fleet: 3 proxies share the rate limit and 2 go first"
+    )
+    assert wait_reason.sentence(waiting(gate="fleet", estimate_s=None), lane()) == (
+        "waits for the fleet: this proxy has no lease yet and 2 go first"
+    )
 
 
 def test_a_task_that_waits_for_others_is_named() -> None:

@@ -181,6 +181,7 @@ def test_no_command_ends_the_drain_of_a_shutdown(command: ev.Commanded) -> None:
         ev.LaneParked(1.0, LANE, 3.0, "429"),
         ev.LaneReleased(1.0, LANE),
         ev.ResetDoubted(1.0, LANE, "m", WindowKind.REQUESTS, 1e12, True),
+        ev.LeaseChanged(1.0, LANE, "leased", 4.0, 12.0, 3),
         commanded("SetPriority", agent="ann", priority="high"),
         commanded("StopAgent", agent="ann", stopped=True),
         commanded("Tune", knob="aimd.beta", value=0.7, upstream=None),

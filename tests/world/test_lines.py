@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import get_args
 
 import pytest
@@ -48,6 +49,20 @@ ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tas
         (ev.LaneParked(1.0, LANE, 7.0, "429"), "warn", "429", LANE, "paused 7 s by the provider"),
         (ev.LaneParked(1.0, LANE, 12.4, "429"), "warn", "429", LANE, "paused 12.4 s by the provider"),
         (ev.LaneReleased(1.0, LANE), "good", "lane", LANE, "resumed"),
+        (
+            ev.LeaseChanged(1.0, LANE, "leased", 4.0, 12.0, 3),
+            "good",
+            "fleet",
+            LANE,
+            "goes on with leases from the fleet (4 slots, 3 members)",
+        ),
+        (
+            ev.LeaseChanged(1.0, LANE, "safe", math.inf, math.inf, 1),
+            "warn",
+            "fleet",
+            LANE,
+            "the fleet's store is away; goes on with a safe share of the limits (no limit on slots, 1 member)",
+        ),
         (
             ev.ResetDoubted(1.0, LANE, "m", WindowKind.REQUESTS, 2.5e11, True),
             "warn",

@@ -77,9 +77,11 @@ class Allowance:
                 delay = window_delay
         return delay
 
-    def shut(self, now: float, ticket: Ticket) -> tuple[str, float] | None:
+    def shut(self, now: float, ticket: Ticket) -> tuple[str, float | None] | None:
         """Return the gate that is shut to the ticket, `requests` before `tokens`, and for how many seconds; None: none
-        is."""
+        is. `credits`, for an unknown time: only another lease opens it."""
+        if self._terms is not None and self.waits_for_lease(now, ticket):
+            return "credits", None
         gates = {"requests": 0.0, "tokens": 0.0}
         for kind, window in self.windows.items():
             gate = "requests" if kind is WindowKind.REQUESTS else "tokens"
@@ -151,12 +153,13 @@ class Allowance:
                     family=family,
                     kind=kind,
                     limit=limit,
-                    used=window.used,
+                    used=window.used_by_all,
                     reserved=window.reserved,
                     remaining=remaining if not math.isinf(remaining) else limit,
                     resets_in_s=window.resets_in_s(now),
                     source=window.source,
                     probe_in_s=window.stated.probe_in_s(now),
+                    used_here=None if window.credits is None else window.used,
                 )
             )
         return states

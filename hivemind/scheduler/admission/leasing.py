@@ -55,9 +55,10 @@ class Leasing:
         if lease.state is not self.lease.state or self.since == -math.inf:
             self.since = now
         terms = self.terms
+        terms.members = max(lease.members, 1)
         terms.by_credits = lease.state not in _SHARES
         if not terms.by_credits:
-            terms.share = _SHARES[lease.state] / max(lease.members, 1)
+            terms.share = _SHARES[lease.state] / terms.members
             terms.shares_from = self.since + RING_S
         self.lease, self.taken_at = lease, now
 

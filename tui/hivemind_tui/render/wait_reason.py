@@ -119,6 +119,12 @@ class _Case:
                 return self.circuit()
             case "slot":
                 return "waits for a slot: " + _listed(self.slots(), self.ahead())
+            case "fleet":
+                return "waits for the fleet: " + _listed("this proxy has no lease yet", self.ahead())
+            case "fleet_slots":
+                return "waits for a slot of the fleet: " + _listed(self.leased(), self.ahead())
+            case "credits":
+                return "waits for credits of the fleet: " + _listed(self.others(), self.ahead())
             case "upstream":
                 limit = lane.upstream_limit if lane is not None else None
                 taken = f"all {limit} are taken" if limit else "all are taken"
@@ -177,6 +183,19 @@ class _Case:
         if lane.active > slots:
             return f"{lane.active} are in flight, the limit is {slots}"
         return f"all {slots} are taken" if slots > 1 else "the only one is taken"
+
+    def leased(self) -> str:
+        """Return how many slots this proxy is leased, of how many."""
+        lease = self.lane.lease if self.lane is not None else None
+        if lease is None or math.isinf(lease.slots):
+            return "this proxy's are taken"
+        of = "" if math.isinf(lease.level) else f" of {int(lease.level)}"
+        return f"this proxy has {int(lease.slots)}{of}" if lease.slots else f"this proxy has none{of}"
+
+    def others(self) -> str:
+        """Return who shares the rate limits."""
+        members = self.lane.lease.members if self.lane is not None and self.lane.lease is not None else 0
+        return f"{members} proxies share the rate limit" if members > 1 else "the next sync may bring some"
 
     def room(self, window: WindowState | None) -> str:
         """Return when there is room again, or when one request checks for it."""
