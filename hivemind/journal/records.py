@@ -34,6 +34,8 @@ class JournalBegan(Event, frozen=True):
     """Bodies are recorded."""
     source: str = "proxy"
     """`proxy`: recorded as it happened; `har`, `mitmproxy`: imported; `what-if`: simulated."""
+    fleet: bool = False
+    """The proxy shared its keys with others, whose traffic isn't in this journal."""
 
     @property
     def foreign(self) -> bool:

@@ -132,13 +132,13 @@ def test_means() -> None:
 def test_what_was_imported_is_compared_with_hivemind() -> None:
     """Nothing is off there: what HiveMind makes of it is better or worse, or what other settings are measured by."""
     faster = replace(RUN, wall_s=80.0, retries=3)
-    lines = comparing.table(RUN, [faster], [], None, foreign=True)
+    lines = comparing.table(RUN, [faster], [], None, other=comparing.WITH_HIVEMIND)
     assert re.split(r"  +", lines[0].strip()) == ["RECORDED", "WITH HIVEMIND", "DIFFERENCE"]
     shown = {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in lines[1:])}
     assert shown["wall time"] == ["1 min 40 s", "80 s", "-20.0 %", "better"]
     assert shown["retries"] == ["2", "3", "+50.0 %", "worse"]
     assert shown["agents finished"] == ["4", "4", "="]
-    lines = comparing.table(RUN, [faster], [replace(faster, wall_s=70.0)], None, foreign=True)
+    lines = comparing.table(RUN, [faster], [replace(faster, wall_s=70.0)], None, other=comparing.WITH_HIVEMIND)
     shown = {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in lines[1:])}
     assert shown["wall time"] == ["1 min 40 s", "80 s", "-20.0 %", "70 s", "-12.5 %", "better"]
     assert "OFF BY" not in lines[0]

@@ -124,7 +124,7 @@ def test_folder_as_out(tmp_path: Path) -> None:
     """In a folder the report has the journal's name."""
     path = journal(tmp_path / "night.2.jsonl", a_night())
     parser = _parsed("x", "--out", str(tmp_path))
-    assert report._out(parser, path) == tmp_path / "night.2.html"
+    assert report._out(parser, [path]) == tmp_path / "night.2.html"
 
 
 def test_keeping_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

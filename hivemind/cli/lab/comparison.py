@@ -15,18 +15,18 @@ FOREIGN = (
     "This was recorded without HiveMind: the result of its usual settings on the same traffic can't be checked against"
     " anything that really happened."
 )
+APART = (
+    "Each of these proxies scheduled for itself: what one scheduler does with all of their traffic can't be checked"
+    " against anything that really happened."
+)
 _RECORDED = (
     Column(""),
     Column("RECORDED", right=True),
     Column("REPLAYED", right=True, spare=1),
     Column("OFF BY", right=True, spare=2),
 )
-_IMPORTED = (
-    Column(""),
-    Column("RECORDED", right=True),
-    Column("WITH HIVEMIND", right=True),
-    Column("DIFFERENCE", right=True),
-)
+WITH_HIVEMIND, AS_ONE = "WITH HIVEMIND", "AS ONE"
+"""Titles of the column with a simulation of what was recorded without HiveMind, or by proxies apart."""
 _BEST = (
     Column(""),
     Column("AS RECORDED", right=True),
@@ -50,22 +50,23 @@ def table(
     changed: Sequence[Figures],
     room: int | None,
     *,
-    foreign: bool = False,
+    other: str = "",
 ) -> list[str]:
     """Return a line for each figure: as recorded, simulated with the recorded settings, and `changed`, if any.
 
     Of several runs (the same seeds for both) the mean is shown, and the confidence interval of the difference.
-    `foreign`: it was recorded without HiveMind, so the simulation is compared with the recording, not held against it.
+    `other`: the simulation is of something other than was recorded, so it is compared with the recording under this
+    title, not held against it.
     """
-    first = _IMPORTED if foreign else _RECORDED
-    columns = first + _CHANGED if changed else (*first, Column("", spare=3)) if foreign else first
+    first = (*_RECORDED[:2], Column(other, right=True), Column("DIFFERENCE", right=True)) if other else _RECORDED
+    columns = first + _CHANGED if changed else (*first, Column("", spare=3)) if other else first
     simulated = compare_runs([recorded] * len(replayed), replayed, also=changed)
     rows: list[list[Cell | str]] = []
     for row in simulated:
-        shown = _difference(row) if foreign else [_error(row)]
+        shown = _difference(row) if other else [_error(row)]
         rows.append([row.measure.name, _amount(row.measure, [recorded]), _amount(row.measure, replayed), *shown])
     if changed:
-        reference = recorded if len(replayed) == 1 and not foreign else None
+        reference = recorded if len(replayed) == 1 and not other else None
         compared = compare_runs(replayed, changed, recorded=reference, also=[recorded])
         for cells, row in zip(rows, compared, strict=True):
             cells[4:] = [_amount(row.measure, changed), *_difference(row)]

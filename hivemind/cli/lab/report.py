@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
@@ -26,10 +27,10 @@ _ABOUT = (
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s FILE [--out FILE] [--markdown] [flags]"
+    parser.usage = "%(prog)s FILE [FILE ...] [--out FILE] [--markdown] [flags]"
     parser.description = _ABOUT
     add = parser.add_argument
-    add("file", metavar="FILE", help=FILE_HELP)
+    add("file", metavar="FILE", nargs="+", help=f"{FILE_HELP}; of several proxies: as one run")
     out = (
         "where to write, - for standard output [the journal's name with .html, in this folder; of --markdown, standard"
     )
@@ -44,15 +45,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(namespace: argparse.Namespace) -> int:
     if not namespace.markdown:
         _check_libraries()
-    (path,) = find_journals(namespace, [namespace.file])
-    out = _out(namespace, path)
+    paths = find_journals(namespace, namespace.file)
+    out = _out(namespace, paths)
     if out is not None:
         output.check_writable(out, force=namespace.force)
     from hivemind.lab.report.run import read
 
-    run = read(path, prices_at(), _zone(path, utc=namespace.utc))
+    run = read(paths, prices_at(), _zone(paths[0], utc=namespace.utc))
     for note in run.notes:
-        print_note(f"{printable(path.name)}: {printable(note)}")
+        print_note(printable(note) if len(paths) > 1 else f"{printable(paths[0].name)}: {printable(note)}")
     if namespace.markdown:
         from hivemind.lab.report.tables import build
     else:
@@ -77,18 +78,19 @@ def _check_libraries() -> None:
         ) from None
 
 
-def _out(namespace: argparse.Namespace, journal: Path) -> Path | None:
+def _out(namespace: argparse.Namespace, journals: Sequence[Path]) -> Path | None:
     """Return where to write; None: to standard output. Raises: UsageError."""
     if namespace.out == _STANDARD_OUTPUT or (namespace.out is None and namespace.markdown):
         return None
-    name = f"{journal.name.removesuffix('.jsonl')}{'.md' if namespace.markdown else '.html'}"
+    more = f"+{len(journals) - 1}" if len(journals) > 1 else ""
+    name = f"{journals[0].name.removesuffix('.jsonl')}{more}{'.md' if namespace.markdown else '.html'}"
     if namespace.out is None:
         return Path(name)
     out = Path(os.path.expanduser(namespace.out))
     if not namespace.out:
         raise UsageError("--out: must be a file, or - for standard output")
     out = out / name if out.is_dir() else out
-    if out.exists() and out.samefile(journal):
+    if out.exists() and any(out.samefile(journal) for journal in journals):
         raise UsageError(f"--out {printable(str(out))}: is the journal itself")
     return out
 

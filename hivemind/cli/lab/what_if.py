@@ -46,9 +46,9 @@ class Compared:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s FILE [--set NAME=VALUE ...] [flags]"
+    parser.usage = "%(prog)s FILE [FILE ...] [--set NAME=VALUE ...] [flags]"
     add = parser.add_argument
-    add("file", metavar="FILE", help=FILE_HELP)
+    add("file", metavar="FILE", nargs="+", help=f"{FILE_HELP}; of several proxies: as if they had shared their keys")
     setting = "a setting of `hivemind proxy --help`, or agent.NAME.priority, agent.NAME.budget; may be repeated"
     add("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
     add("--seeds", metavar="N", type=int, help="draw faults and latencies anew N times [once]")
@@ -65,12 +65,12 @@ def _run(namespace: argparse.Namespace) -> int:
     faults, seeds = _seeds(namespace)
     changes = parse_changes(namespace.set)
     out = None if namespace.out is None else writable(Path(namespace.out).expanduser(), force=namespace.force)
-    (path,) = find_journals(namespace, [namespace.file])
+    paths = tuple(find_journals(namespace, namespace.file))
     price = prices_at()
     with progress_line("reading"):
-        recording = load(path, price)
+        recording = load(paths, price)
     with progress_line("simulating"):
-        found = compared(recording, path, changes, faults, seeds, price)
+        found = compared(recording, paths, changes, faults, seeds, price)
     if out is not None:
         write_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
     if namespace.json:
@@ -94,7 +94,12 @@ def _seeds(namespace: argparse.Namespace) -> tuple[Faults, range]:
 
 
 def compared(
-    recording: Recording, path: Path, changes: tuple[Change, ...], faults: Faults, seeds: Sequence[int], price: Price
+    recording: Recording,
+    paths: tuple[Path, ...],
+    changes: tuple[Change, ...],
+    faults: Faults,
+    seeds: Sequence[int],
+    price: Price,
 ) -> Compared:
     """Simulate with the recorded settings and, if there are any, with the changes.
 
@@ -104,7 +109,7 @@ def compared(
     first = simulate(recording, changes, seed=seeds[0], faults=faults, price=price)  # raises if changes are wrong
     jobs = [SimulationJob(0, (), seed, faults) for seed in seeds]
     jobs += [SimulationJob(0, changes, seed, faults) for seed in seeds[1:]] if changes else []
-    found = _simulated(recording, path, price, jobs if changes else jobs[1:])
+    found = _simulated(recording, paths, price, jobs if changes else jobs[1:])
     if not changes:
         return Compared(recording, (), faults, (first, *found), ())
     count = len(seeds)
@@ -120,11 +125,13 @@ def _check_agents(recording: Recording, changes: Sequence[Change]) -> None:
             raise UsageError(f"{order.agent}: no agent of that name is in {recording.name}{printable(hint)}")
 
 
-def _simulated(recording: Recording, path: Path, price: Price, jobs: Sequence[SimulationJob]) -> list[Figures]:
+def _simulated(
+    recording: Recording, paths: tuple[Path, ...], price: Price, jobs: Sequence[SimulationJob]
+) -> list[Figures]:
     """Simulate on all cores if that is worth starting processes."""
     if len(jobs) < 4:
         return [simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=price) for job in jobs]
-    with workers([path]) as runs:
+    with workers([paths]) as runs:
         return [figures for figures in runs(jobs) if figures is not None]
 
 
@@ -138,11 +145,14 @@ def as_text(found: Compared) -> list[str]:
         head.append((f"changed: {', '.join(map(str, found.changes))}", "bold"))
     if len(found.replayed) > 1:
         head.append((f"means of {len(found.replayed)} runs, faults and latencies drawn anew for each", "dim"))
-    foreign = recording.began.foreign
     accuracy = comparison.accuracy(figures, found.replayed, drawn=found.faults == "drawn")
-    trust = (comparison.FOREIGN, "dim") if foreign else (accuracy.text, accuracy.style)
+    trust, other = (accuracy.text, accuracy.style), ""
+    if recording.began.foreign:
+        trust, other = (comparison.FOREIGN, "dim"), comparison.WITH_HIVEMIND
+    elif recording.apart:
+        trust, other = (comparison.APART, "dim"), comparison.AS_ONE
     notes = [trust, *((f"Note: {printable(line)}.", "warn") for line in found.notes)]
-    table = comparison.table(figures, found.replayed, found.changed, room, foreign=foreign)
+    table = comparison.table(figures, found.replayed, found.changed, room, other=other)
     return [*_paragraphs(head, room), "", *table, "", *_paragraphs(notes, room)]
 
 
@@ -155,6 +165,8 @@ def as_json(found: Compared) -> dict[str, object]:
     return {
         "journal": found.recording.name,
         "source": found.recording.began.source,
+        "proxies": found.recording.trace.proxies,
+        "apart": found.recording.apart,
         "changes": {change.name: change.value for change in found.changes},
         "faults": found.faults,
         "recorded": found.recording.figures,

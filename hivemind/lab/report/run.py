@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hivemind.journal.figures import Figures, FiguresFold
-from hivemind.journal.read.reader import open_journal
+from hivemind.journal.read.several import open_journals
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AgentStats, TokenSpending, spending_by_model
@@ -149,24 +149,26 @@ class RecordedRun:
         return notes
 
 
-def read(path: Path, price: Price | None = None, tz: tzinfo = UTC) -> RecordedRun:
-    """Read a journal and its later parts. `tz` is for the times that are shown.
+def read(paths: Path | Sequence[Path], price: Price | None = None, tz: tzinfo = UTC) -> RecordedRun:
+    """Read a journal and its later parts, or those of several proxies as one run. `tz` is for the times that are shown.
 
-    Raises: UsageError: it can't be read.
+    Raises: UsageError: one can't be read, or is named twice.
     """
-    journal = open_journal(path)
-    fold, tally = RunFold(journal.began, price), FiguresFold(price)
+    journals = open_journals(paths)
+    fold, tally = RunFold(journals.began, price), FiguresFold(price)
     take, count = fold.apply, tally.apply
-    for event in journal.events():
+    for _, event in journals.events():
         take(event)
         count(event)
     fold.end()
-    warnings = list(journal.damage.messages())
-    if being_written(journal.parts[-1]):
-        warnings.append("it is still being written: this is its state so far")
-    elif not journal.damage.ended and not journal.damage.torn:
-        warnings.append("it was cut off: the program that wrote it was killed")
-    return RecordedRun(journal.began, fold, tally, warnings, tz)
+    warnings = journals.notes()
+    for name, journal in journals.named():
+        it = f"{name}:" if len(journals.each) > 1 else "it"
+        if being_written(journal.parts[-1]):
+            warnings.append(f"{it} is still being written: this is its state so far")
+        elif not journal.damage.ended and not journal.damage.torn:
+            warnings.append(f"{it} was cut off: the program that wrote it was killed")
+    return RecordedRun(journals.began, fold, tally, warnings, tz)
 
 
 def _moment(wall: float, tz: tzinfo) -> datetime | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -13,7 +13,8 @@ from msgspec import structs
 
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures, FiguresFold
-from hivemind.journal.read.reader import gc_paused, open_journal
+from hivemind.journal.read.reader import gc_paused
+from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
 from hivemind.lab.trace.steps import RequestStep
@@ -50,7 +51,7 @@ class ClientBehaviour:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A journal, its trace, and the models fitted to it."""
+    """A journal, or several of one fleet as one; its trace, and the models fitted to it."""
 
     name: str
     began: JournalBegan
@@ -63,22 +64,28 @@ class Recording:
     lanes: Mapping[str, LaneConfig] = field(repr=False)
     """The configuration that each lane began with."""
     clients: ClientBehaviour
+    apart: bool = False
+    """Several proxies recorded it, each of which scheduled for itself; simulated they are one."""
 
 
-def load(path: Path, price: Price | None = None) -> Recording:
-    """Read a journal and fit the models. Raises: UsageError: it can't be read, or no request is in it."""
-    journal = open_journal(path)
+def load(paths: Path | Sequence[Path], price: Price | None = None) -> Recording:
+    """Read a journal, or several proxies' journals as those of one scheduler, and fit the models.
+
+    Raises: UsageError: one can't be read, is named twice, or no request is in them.
+    """
+    journals = open_journals(paths)
     with gc_paused():
-        trace, tally = Trace(journal.began), FiguresFold(price)
-        for event in journal.events(_UNUSED):
+        trace, tally = Trace(journals.began, len(journals.each)), FiguresFold(price)
+        for proxy, event in journals.events(_UNUSED):
             tally.apply(event)
-            trace.apply(event)
-        return _fitted(path, trace, tally.figures(), journal.damage.messages())
+            trace.apply(event, proxy)
+        return _fitted(journals, trace, tally.figures())
 
 
-def _fitted(path: Path, trace: Trace, figures: Figures, warnings: Sequence[str]) -> Recording:
+def _fitted(journals: Journals, trace: Trace, figures: Figures) -> Recording:
     if not trace.requests:
-        raise UsageError(f"{path}: no request is in it, so there is nothing to simulate")
+        named, it = ", ".join(map(str, journals.paths)), "it" if len(journals.each) == 1 else "them"
+        raise UsageError(f"{named}: no request is in {it}, so there is nothing to simulate")
     by_lane: dict[str, list[RequestStep]] = {}
     for request in trace.requests:
         by_lane.setdefault(request.arrived.lane, []).append(request)
@@ -88,7 +95,7 @@ def _fitted(path: Path, trace: Trace, figures: Figures, warnings: Sequence[str])
         name=trace.began.journal,
         began=_with_shared_knobs(trace.began, trace.lanes),
         figures=figures,
-        warnings=(*warnings, *_caveats(providers)),
+        warnings=(*journals.notes(), *_left_out(trace), *_caveats(providers)),
         trace=trace,
         providers=providers,
         lanes={key: lane.config or _assumed(lane) for key, lane in lanes.items()},
@@ -98,7 +105,14 @@ def _fitted(path: Path, trace: Trace, figures: Figures, warnings: Sequence[str])
             _client_timeouts(trace.requests),
             _retry_delays_s(trace.requests, left=True),
         ),
+        apart=journals.apart,
     )
+
+
+def _left_out(trace: Trace) -> Iterator[str]:
+    if trace.left_out:
+        commands = plural(trace.left_out, "command")
+        yield f"{commands} that paused or drained one of the proxies left out: one scheduler would stop for all"
 
 
 def _assumed(lane: LaneTrace) -> LaneConfig:

@@ -119,8 +119,8 @@ class Simulation:
         """Claims of tasks that can't be claimed yet."""
         self._remaining = sum(1 for request in trace.requests if request.end != "open")
         """Requests that aren't over here, but were when the recording ended."""
-        self._dead: set[str] = set()
-        """Agents that ended with an error."""
+        self._dead: set[tuple[int, str]] = set()
+        """Agents that ended with an error, by proxy and name."""
         self._client_retries: dict[RequestStep, tuple[int, int]] = {}
         """By request, retries of its client beyond the recorded ones, and the next inherent attempt."""
         self._pending_commands: dict[str, list[Command]] = {}
@@ -182,7 +182,7 @@ class Simulation:
 
     def _arrive(self, request: RequestStep, now: float) -> None:
         arrived = request.arrived
-        if arrived.agent in self._dead:
+        if (request.proxy, arrived.agent) in self._dead:
             self._skip(now, request)
             return
         scheduler = self._scheduler
@@ -315,7 +315,7 @@ class Simulation:
         """Schedule what followed from the end of the request."""
         self._remaining -= request.end != "open"
         if how in ("failed", "refused") and request.end == "answered" and not self._clients.survives_errors:
-            self._dead.add(request.arrived.agent)
+            self._dead.add((request.proxy, request.arrived.agent))
         for delay_s, step in request.after:
             if isinstance(step, RequestStep) and step.repeats is request and how == "answered":
                 self._skip(now, step)
@@ -445,7 +445,14 @@ def write_journal(
     config, _ = apply_changes(changes, recording.began.config, next(iter(recording.lanes.values())))
     program = f"hivemind {__version__}"
     first = replace(
-        recording.began, journal=path.stem, part=1, program=program, config=config, bodies=False, source="what-if"
+        recording.began,
+        journal=path.stem,
+        part=1,
+        program=program,
+        config=config,
+        bodies=False,
+        source="what-if",
+        fleet=False,
     )
     ends_at = recording.began.at
     with output_file(path, f"--out {path}") as file:

@@ -128,6 +128,8 @@ class RequestStep(TraceStep):
     end: str = "open"
     """`answered`, `failed`, `refused`, `left` or `open`."""
     ended_at: float = 0.0
+    proxy: int = 0
+    """Which of several proxies it was recorded at."""
     left_in_flight_s: float | None = None
     """Seconds from the beginning of its last attempt until its client left."""
     repeats: RequestStep | None = None

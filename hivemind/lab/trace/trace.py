@@ -21,6 +21,8 @@ from hivemind.scheduler.types import Failure, Priority, Request, WindowReading
 from hivemind.world.lifecycle import End, Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 
+_OF_A_PROXY = frozenset({"PauseAdmissions", "Drain"})
+"""Commands that hold a proxy as a whole; among several they say nothing about what the others may do."""
 SOON_S = 5.0
 """Within this time, one command of a runner follows from another."""
 
@@ -54,8 +56,12 @@ class _Traced(Lifecycle):
 class Trace:
     """All steps of a run, and its lanes, built from the events of a journal."""
 
-    def __init__(self, began: JournalBegan) -> None:
+    def __init__(self, began: JournalBegan, proxies: int = 1) -> None:
         self.began = began
+        self.proxies = proxies
+        """Whose journals are merged."""
+        self.left_out = 0
+        """Commands that held one of several proxies as a whole."""
         self.ends_at = 0.0
         self.requests: list[RequestStep] = []
         self.start: list[tuple[float, TraceStep]] = []
@@ -64,18 +70,24 @@ class Trace:
         self._steps = 0
         self._open = OpenRequests(_Traced)
         self._in_flight: dict[str, int] = {}
-        self._agents: dict[str, AgentHistory] = {}
-        self._last: dict[str, CommandStep] = {}
-        """The latest command of each name."""
+        self._proxy = 0
+        """Where the event that is being taken was recorded."""
+        self._begun: set[int] = set()
+        """Proxies of which a lane or a request is known."""
+        self._agents: dict[tuple[int, str], AgentHistory] = {}
+        """By proxy and name: what an agent does follows from what it did at the same proxy."""
+        self._last: dict[tuple[int, str], CommandStep] = {}
+        """The latest command of each proxy and name."""
 
     @property
     def wall_offset(self) -> float:
         """Add it to a time of the journal for seconds since the epoch."""
         return self.began.wall - self.began.at
 
-    def apply(self, event: ev.Event) -> None:
-        """Take the next event."""
+    def apply(self, event: ev.Event, proxy: int = 0) -> None:
+        """Take the next event, of one of several proxies whose journals are merged."""
         self.ends_at = max(event.at, 0.0)
+        self._proxy = proxy
         traced = self._open.apply(event)
         match event:
             case ev.Arrived() if traced is not None:
@@ -87,7 +99,7 @@ class Trace:
             case ev.AttemptFailed() | ev.Finished() | ev.Abandoned() | ev.Refused() if traced is not None:
                 self._ended(traced, event)
             case ev.LaneOpened():
-                self.lanes.setdefault(event.lane, LaneTrace(event.lane, event.upstream, event.provider, event.config))
+                self._lane_opened(event)
             case ev.LimitsRead():
                 if event.lane in self.lanes:
                     self.lanes[event.lane].readings.append((event.at, event.family, event.readings))
@@ -104,19 +116,26 @@ class Trace:
 
     def _carried(self, event: Carried) -> None:
         """Where the journal begins in the middle, what was open then comes at once."""
-        if not self.requests and not self.lanes:
+        if self._proxy not in self._begun:
             self._begin_in_the_middle(event)
+            self._begun.add(self._proxy)
+        for lane in event.state.lanes:
+            if lane.lane not in self.lanes:
+                self.lanes[lane.lane] = LaneTrace(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
         for request in self._open.carried(event)[0]:
             self._add(request)
             if request.in_flight:
                 self._begin_attempt(request, event.at)
 
+    def _lane_opened(self, event: ev.LaneOpened) -> None:
+        lane = self.lanes.setdefault(event.lane, LaneTrace(event.lane, event.upstream, event.provider, event.config))
+        self._begun.add(self._proxy)
+        lane.config = event.config or lane.config  # of several proxies that open it, the last event holds for all
+
     def _begin_in_the_middle(self, event: Carried) -> None:
-        for lane in event.state.lanes:
-            self.lanes[lane.lane] = LaneTrace(lane.lane, lane.upstream, lane.provider, None, knobs=lane.knobs)
         for agent in event.state.agents:
             self._decided_before(event.at, agent.name, None, paused=agent.paused, stopped=agent.stopped)
-        if event.state.paused:
+        if event.state.paused and self.proxies == 1:
             self._commanded_before(event.at, "PauseAdmissions", {"paused": True})
 
     def _decided_before(self, at: float, agent: str, priority: Priority | None, *, paused: bool, stopped: bool) -> None:
@@ -135,12 +154,14 @@ class Trace:
     def _add(self, traced: _Traced) -> None:
         at = traced.known_from
         arrived = traced.arrived if at == traced.arrived.at else structs.replace(traced.arrived, at=at)
-        request = traced.step = RequestStep(at, number=self._number(), arrived=arrived, request=_request_of(arrived))
+        made, number = _request_of(arrived), self._number()
+        request = traced.step = RequestStep(at, number=number, arrived=arrived, request=made, proxy=self._proxy)
         self.requests.append(request)
-        parent = self._agents.get(arrived.parent) if arrived.parent else None
-        agent = self._agents.get(arrived.agent)
+        self._begun.add(self._proxy)
+        parent = self._agents.get((self._proxy, arrived.parent)) if arrived.parent else None
+        agent = self._agents.get((self._proxy, arrived.agent))
         if agent is None:
-            agent = self._agents[arrived.agent] = AgentHistory(parent)
+            agent = self._agents[self._proxy, arrived.agent] = AgentHistory(parent)
         if parent is not None:
             parent.children.setdefault(agent, at)
         anchors, at_end = agent.anchors(request)
@@ -187,7 +208,7 @@ class Trace:
             self._end_attempt(step, event)
         if traced.end is not None:
             step.end, step.ended_at = traced.state, event.at
-            self._agents[step.arrived.agent].ended(step)
+            self._agents[step.proxy, step.arrived.agent].ended(step)
 
     def _end_attempt(self, step: RequestStep, event: ev.AttemptFailed | ev.Finished | ev.Abandoned) -> None:
         last = step.attempts[-1]
@@ -208,19 +229,22 @@ class Trace:
     # --- Commands ------------------------------------------------------------------------------------------------
 
     def _commanded(self, event: ev.Commanded) -> None:
+        if self.proxies > 1 and event.name in _OF_A_PROXY:
+            self.left_out += 1
+            return
         command = CommandStep(
             event.at, number=self._number(), who=event.who, name=event.name, arguments=event.arguments
         )
         about = event.arguments.get("agent")
-        agent = self._agents.get(about) if isinstance(about, str) else None
+        agent = self._agents.get((self._proxy, about)) if isinstance(about, str) else None
         ended = None if agent is None else agent.last_ended
         if command.name == "EndAgent" and ended is not None and ended.ended_at:
             ended.after.append((max(0.0, command.at - ended.ended_at), command))
         else:
             self._follow(None if ended is not None and command.name == "EndAgent" else self._cause(command), command)
         if command.name == "BeginAgent" and isinstance(about, str):
-            self._agents.setdefault(about, AgentHistory(None)).started_by = command
-        self._last[command.name] = command
+            self._agents.setdefault((self._proxy, about), AgentHistory(None)).started_by = command
+        self._last[self._proxy, command.name] = command
 
     def _cause(self, command: CommandStep) -> CommandStep | None:
         """Return the command that one of a runner follows from: the end of a task or an agent, or a claim."""
@@ -229,12 +253,12 @@ class Trace:
             "ClaimTask": ("FinishTask", "SubmitTasks", "ClaimTask"),
             "FinishTask": ("EndAgent",),
         }.get(command.name, ())
-        found = [self._last[name] for name in causes if name in self._last]
+        found = [self._last[self._proxy, name] for name in causes if (self._proxy, name) in self._last]
         latest = max(found, key=lambda each: each.at, default=None)
         return latest if latest is not None and command.at - latest.at <= SOON_S else None
 
     def _task_added(self, event: ev.TaskAdded) -> None:
-        command = self._last.get("SubmitTasks")
+        command = self._last.get((self._proxy, "SubmitTasks"))
         if command is not None and event.at == command.at:
             command.tasks.append(event)
             return

@@ -37,12 +37,14 @@ class SimulationJob:
     faults: Faults = "drawn"
 
 
+Paths = Path | tuple[Path, ...]
+"""A journal, or several that are read as one."""
 Runs = Callable[[Sequence[SimulationJob]], list[Figures | None]]
 """Simulates jobs and returns their figures in order; None: the changes don't go together."""
 
 
 @contextmanager
-def workers(paths: Sequence[Path]) -> Iterator[Runs]:
+def workers(paths: Sequence[Paths]) -> Iterator[Runs]:
     """Start a process for each core, which simulate jobs; each loads recordings when needed.
 
     Raises: HiveMindError: a process died.
@@ -62,7 +64,7 @@ def workers(paths: Sequence[Path]) -> Iterator[Runs]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _run(pool: ProcessPoolExecutor, paths: Sequence[Path], jobs: Sequence[SimulationJob]) -> list[Figures | None]:
+def _run(pool: ProcessPoolExecutor, paths: Sequence[Paths], jobs: Sequence[SimulationJob]) -> list[Figures | None]:
     futures: list[Future[Figures | None]] = []
     try:
         with _sigint_blocked():
@@ -89,7 +91,7 @@ def _sigint_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def simulate_job(paths: Sequence[Path], job: SimulationJob) -> Figures | None:
+def simulate_job(paths: Sequence[Paths], job: SimulationJob) -> Figures | None:
     """Return the figures of a job; None: its changes don't go together. A process reads each recording once."""
     recording = _recording(paths[job.recording])
     try:
@@ -99,8 +101,8 @@ def simulate_job(paths: Sequence[Path], job: SimulationJob) -> Figures | None:
 
 
 @cache
-def _recording(path: Path) -> Recording:
-    return load(path, _price())
+def _recording(paths: Paths) -> Recording:
+    return load(paths, _price())
 
 
 @cache

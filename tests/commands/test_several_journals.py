@@ -1,0 +1,135 @@
+"""Commands over the journals of several proxies, recorded by real ones that used one key."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from commands.journals import does
+
+from hivemind.cli.main import main
+from hivemind.journal.codec import event_of, line_of
+from hivemind.journal.read.reader import open_journal
+from hivemind.journal.records import JournalBegan
+from hivemind.lab.simulate.clock import run_virtual
+from hivemind.lab.simulate.recording import load
+from hivemind_mock.agents.agent import Agent, AgentConfig
+from hivemind_mock.bench.proxied import in_process
+from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig
+from hivemind_mock.provider.inprocess import provider_in_loop_time
+
+pytestmark = pytest.mark.usefixtures("at_a_shell")
+AGENTS = (4, 2)
+"""By proxy."""
+
+
+@pytest.fixture(scope="module")
+def journals(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
+    """Two proxies before one provider whose limit is that of their key, each with agents of its own."""
+    folder = tmp_path_factory.mktemp("journals")
+    paths = tuple(folder / f"proxy-{number}.jsonl" for number in range(len(AGENTS)))
+
+    async def record() -> None:
+        config = MockConfig(limits=LimitConfig(rpm=30, concurrency=3), latency=LatencyConfig(0.5, 0.2))
+        mock = provider_in_loop_time(config)
+        async with AsyncExitStack() as stack:
+            agents = []
+            for number, (path, count) in enumerate(zip(paths, AGENTS, strict=True)):
+                transport = await stack.enter_async_context(in_process(mock, number, {"max_concurrency": 3}, path))
+                agents += [
+                    Agent(
+                        AgentConfig(f"agent-{number}-{each}", 8, 0.5, stream=each % 2 == 0, prompt_tokens=100),
+                        transport,
+                        f"http://hivemind.localhost/agent/agent-{number}-{each}",
+                    )
+                    for each in range(count)
+                ]
+            await asyncio.gather(*(agent.run() for agent in agents))
+
+    run_virtual(record())
+    return paths
+
+
+def named(journals: Sequence[Path]) -> list[str]:
+    """Their paths as arguments."""
+    return list(map(str, journals))
+
+
+def in_a_fleet(journals: Sequence[Path], folder: Path) -> list[Path]:
+    """The same journals, as members of a fleet would have written them."""
+    found = []
+    for path in journals:
+        first, _, rest = path.read_bytes().partition(b"\n")
+        began = event_of(first)
+        assert isinstance(began, JournalBegan)
+        member = folder / path.name
+        member.write_bytes(line_of(began).replace(b'"fleet":false', b'"fleet":true') + rest)
+        found.append(member)
+    return found
+
+
+def test_as_one_scheduler(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The recorded figures are those of all proxies together; beside them stands what one scheduler does, by the limit
+    that the key has, and with other settings."""
+    found = json.loads(does(capsys, "what-if", *named(journals), "--set", "max_concurrency=1", "--json"))
+    assert (found["proxies"], found["apart"], found["journal"]) == (2, True, "proxy-0 + proxy-1")
+    alone = [load(path).figures for path in journals]
+    for name in ("agents", "requests", "answered", "attempts", "retries", "tokens"):
+        assert found["recorded"][name] == sum(getattr(each, name) for each in alone)
+    assert found["recorded"]["waited_s"] == pytest.approx(sum(each.waited_s for each in alone))
+    (as_one,), (changed,) = found["replayed"], found["changed"]
+    assert (as_one["answered"], changed["answered"]) == (48, 48)
+    assert as_one["busiest"] <= 3
+    assert changed["busiest"] == 1
+    assert as_one["retries"] < found["recorded"]["retries"]  # more than the key's three at once are refused
+    out = does(capsys, "what-if", *named(journals), "--set", "max_concurrency=1")
+    titles = next(line for line in out.splitlines() if "RECORDED" in line)
+    assert titles.split() == ["RECORDED", "AS", "ONE", "DIFFERENCE", "CHANGED", "DIFFERENCE"]
+    assert "Each of these proxies scheduled for itself" in out
+
+
+@pytest.mark.usefixtures("in_one_process")
+def test_seeds(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Worker processes read the same journals as one."""
+    args = ("what-if", *named(journals), "--seeds", "3", "--set", "max_concurrency=2", "--json")
+    found = json.loads(does(capsys, *args))
+    assert {run["requests"] for run in found["changed"]} == {48}
+
+
+def test_in_a_fleet(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What proxies recorded that shared their key is one run already, so the simulation is held against it."""
+    members = in_a_fleet(journals, tmp_path)
+    found = json.loads(does(capsys, "what-if", *named(members), "--json"))
+    assert (found["proxies"], found["apart"]) == (2, False)
+    assert "OFF BY" in does(capsys, "what-if", *named(members))
+    alone = does(capsys, "what-if", str(members[0]))
+    assert "requests of the other proxies that used the same keys aren't in it" in " ".join(alone.split())
+
+
+def test_simulated_run_is_one_journal(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Which can be asked about in turn."""
+    found = json.loads(does(capsys, "what-if", *named(journals), "--out", "one", "--json"))
+    assert load(Path("one.jsonl")).figures.answered == found["replayed"][0]["answered"]
+    assert open_journal(Path("one.jsonl")).began.source == "what-if"
+
+
+def test_the_same_twice(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """One line, exit code 2."""
+    for command in ("what-if", "report"):
+        assert main([command, str(journals[0]), *named(journals)]) == 2
+        told = f"hivemind: {journals[0]}, {journals[0]}: are the same journal; name it once\n"
+        assert capsys.readouterr() == ("", told)
+    assert list(Path().iterdir()) == []
+
+
+def test_report(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """One page about all of them, named after the first."""
+    out = does(capsys, "report", *named(journals), "--markdown")
+    assert "proxy-0 + proxy-1" in out
+    assert "agents finished | 6 of 6" in out
+    assert main(["report", *named(journals)]) == 0
+    assert [each.name for each in Path().iterdir()] == ["proxy-0+1.html"]
