@@ -306,9 +306,10 @@ class Link:
         now = self._loop.time()
         self._timer = self._loop.call_later(CHECK_S, self._check)
         error = self._error
-        away = error is not None and error.fault is Fault.AWAY and now - self._error_at < CREDITS_TTL_S
+        away = error is not None and error.fault is Fault.AWAY
+        away_until = self._error_at + CREDITS_TTL_S if away else None
         for lane in self._lanes.values():
-            lease = lane.membership.without(now, away=away)
+            lease = lane.membership.without(now, away_until)
             if lease is not None and lease != lane.shown:
                 lane.shown = lease
                 self._leases.take_lease(lane.key, lease)

@@ -157,6 +157,9 @@ class Membership:
         return Lease(
             self.state,
             credits={key: window.give for key, window in known.items()},
+            tight=frozenset(key for key, window in known.items() if window.tight),
+            used={key: window.used for key, window in known.items()},
+            until=self.ends_at,
             slots=math.inf if reply.slots is None else float(reply.slots),
             level=math.inf if reply.level is None else reply.level,
             cuts=reply.cuts,
@@ -167,6 +170,8 @@ class Membership:
             forced=reply.forced,
             pinned=reply.pinned,
             members=reply.members,
+            flying=reply.flying,
+            waiting=reply.waiting,
         )
 
     # --- Without an answer ------------------------------------------------------------------------------------------
@@ -176,20 +181,22 @@ class Membership:
         """Whether the lane goes by an answer of the store."""
         return self.state in (LeaseState.LEASED, LeaseState.LEARNING)
 
-    def without(self, now: float, *, away: bool) -> Lease | None:
+    def without(self, now: float, away_until: float | None) -> Lease | None:
         """Return the lease without an answer, if what was leased has ended: a share within the limits.
 
-        `away`: the store is away for all proxies, and was found so just now. None: what was leased holds, or there was
-        none yet, so that nothing may be sent.
+        `away_until`: until then it is known that the store is away for all proxies; None or past: it isn't. None is
+        returned where what was leased holds, or there was none yet, so that nothing may be sent.
         """
         reply = self.reply
         if reply is None or (self.leased and now < self.ends_at):
             return None
         if self.leased:
             self._safe_from = self.ends_at
+        away = away_until is not None and now < away_until
         state = self.state = LeaseState.SAFE if away else LeaseState.ALONE
         return Lease(
             state,
+            until=away_until if away and away_until is not None else math.inf,
             limits=self._limits(now, reply, away=away),
             slots=self._slots(now, reply, away=away),
             level=math.inf if reply.level is None else reply.level,

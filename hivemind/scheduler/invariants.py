@@ -281,7 +281,7 @@ def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
             return
     if not (math.isinf(lane.wake_at) and lane.queue.in_order) or lane.circuit.forced == "open":
         return
-    if lane.leasing is not None and (not lane.gate.free or lane.circuit.shared):
+    if lane.leasing is not None and (not lane.gate.free or lane.circuit.shared or now >= lane.leased_until):
         return  # it waits for the next lease
     if not _ends(scheduler, lane) and (oldest := _oldest(scheduler, lane)) is not None:
         gates = {hold.ticket: hold.gate for hold in lane_state(lane, now, paused=False).upcoming}
@@ -295,7 +295,7 @@ def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
 
 def _is_open(lane: Lane, now: float) -> bool:
     """Whether the lane admits one more, as :meth:`.lane.Lane.closed_until` tells, which notes that it was asked."""
-    if now < max(lane.paused_until, lane.next_grant_at):
+    if now < max(lane.paused_until, lane.next_grant_at) or now >= lane.leased_until:
         return False
     if lane.settings.backpressure and not lane.circuit.admits():
         return False

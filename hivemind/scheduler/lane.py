@@ -58,6 +58,8 @@ class Lane:
         self.config = config
         self.settings = settings
         self.leasing = leasing
+        self.leased_until = math.inf
+        """When the lease ends; inf: it doesn't by itself, or there is none."""
         """Its lease, which it shares the credential's limits by; None: no other proxy is known."""
         self.aimd = Aimd(config.aimd, self.ceiling)
         self.gate = Gate(self.ceiling) if leasing is None else Gate(0.0, least=0)
@@ -149,6 +151,8 @@ class Lane:
             reopens_at = circuit.reopens_at
             # One that others probe may stay open longer than was thought.
             return reopens_at if reopens_at is not None and reopens_at > now else math.inf
+        if now >= self.leased_until:
+            return math.inf
         if not self.gate.free:
             self.aimd.gate_full()
             return math.inf

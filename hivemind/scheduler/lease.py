@@ -52,6 +52,8 @@ class Lease:
     limits: dict[WindowKey, float] | None = None
     """A limit a minute for each window in place of credits (SAFE, ALONE); what was sent in the last minute counts. A
     window that isn't in it allows nothing until the state has lasted a minute, then the state's share of its limit."""
+    until: float = math.inf
+    """When it ends, on the scheduler's clock: from then on nothing is granted, as after the process was suspended."""
     slots: float = math.inf
     """Most requests in flight here (0: none may begin); inf: no limit."""
     level: float = math.inf

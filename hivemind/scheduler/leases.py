@@ -24,6 +24,7 @@ def take_lease(lane: Lane, leasing: Leasing, now: float, lease: Lease) -> bool:
     had_credits = leasing.shared
     cuts = leasing.lease.cuts
     leasing.take(now, lease)
+    lane.leased_until = lease.until
     _take_windows(lane, leasing, had_credits=had_credits)
     if leasing.shared:
         _take_level(lane, leasing, now, cut=had_credits and lease.cuts > cuts, stale=lease.cuts != cuts)

@@ -71,8 +71,8 @@ def test_an_answer_counts_from_the_first_sending() -> None:
     member.report(2.0)
     member.answered(2.1, reply())
     assert member.ends_at == CREDITS_TTL_S
-    assert member.without(2.9, away=True) is None
-    assert lease_of(member.without(3.0, away=True)).state is LeaseState.SAFE
+    assert member.without(2.9, math.inf) is None
+    assert lease_of(member.without(3.0, math.inf)).state is LeaseState.SAFE
 
 
 def test_an_answer_that_comes_too_late_gives_nothing() -> None:
@@ -86,7 +86,7 @@ def test_an_answer_that_comes_too_late_gives_nothing() -> None:
 
 def test_nothing_is_granted_before_the_first_lease() -> None:
     member = Membership("a")
-    assert member.without(1000.0, away=True) is None
+    assert member.without(1000.0, math.inf) is None
     assert member.state is LeaseState.JOINING
 
 
@@ -110,36 +110,36 @@ def joined(members: int = 2, used: float = 0.0, own: float = 0.0) -> Membership:
 )
 def test_the_safe_share(used: float, own: float, first: float, later: float) -> None:
     member = joined(used=used, own=own)
-    lease = lease_of(member.without(103.0, away=True))
+    lease = lease_of(member.without(103.0, math.inf))
     assert (lease.state, limit_in(lease)) == (LeaseState.SAFE, first)
-    assert limit_in(member.without(164.0, away=True)) == later
+    assert limit_in(member.without(164.0, math.inf)) == later
 
 
 def test_the_share_of_one_that_may_be_cut_off_alone() -> None:
     member = joined()
-    lease = lease_of(member.without(103.0, away=False))
+    lease = lease_of(member.without(103.0, None))
     assert (lease.state, limit_in(lease), lease.slots) == (LeaseState.ALONE, 0.3, 4.0)
-    assert lease_of(member.without(100.0 + SLOTS_TTL_S, away=False)).slots == 1.0
+    assert lease_of(member.without(100.0 + SLOTS_TTL_S, None)).slots == 1.0
     # Once it is known that the store is away for all, or the other way round:
-    assert lease_of(member.without(120.0, away=True)).state is LeaseState.SAFE
-    assert lease_of(member.without(121.0, away=False)).state is LeaseState.ALONE
+    assert lease_of(member.without(120.0, math.inf)).state is LeaseState.SAFE
+    assert lease_of(member.without(121.0, None)).state is LeaseState.ALONE
 
 
 def test_slots_without_the_store() -> None:
     member = joined(members=3)
-    assert lease_of(member.without(103.0, away=True)).slots == 3.0  # of 10, with a margin, each of three
+    assert lease_of(member.without(103.0, math.inf)).slots == 3.0  # of 10, with a margin, each of three
     many = joined(members=30)
-    assert lease_of(many.without(103.0, away=True)).slots == 1.0
-    assert lease_of(many.without(500.0, away=True)).slots == 1.0
+    assert lease_of(many.without(103.0, math.inf)).slots == 1.0
+    assert lease_of(many.without(500.0, math.inf)).slots == 1.0
 
 
 def test_coming_back() -> None:
     member = joined()
-    member.without(103.0, away=True)
+    member.without(103.0, math.inf)
     member.report(110.0)
     lease = lease_of(member.answered(110.1, reply(version=9)))
     assert (lease.state, lease.limits, lease.credits) == (LeaseState.LEASED, None, {KEY: 5.0})
-    assert member.without(110.2, away=True) is None
+    assert member.without(110.2, math.inf) is None
 
 
 def test_two_reports_in_one_keep_what_happens_once() -> None:
@@ -251,7 +251,7 @@ class Fleet:
     def step(self, dt: float, *, away: bool = False) -> None:
         self.now += dt
         for lane in self.lanes:
-            lane.take(lane.member.without(self.now, away=away))
+            lane.take(lane.member.without(self.now, math.inf if away else None))
             lane.send(self.now)
         self.most = max(self.most, self.in_last_minute())
 

@@ -39,6 +39,18 @@ def test_nothing_is_granted_without_a_lease() -> None:
     assert sent(waiting) == [True]
 
 
+def test_a_lease_ends_by_itself() -> None:
+    """A process that was suspended grants nothing before it has another one, though no timer has told it yet."""
+    hands = leased()
+    hands.lease(slots=8, level=8, credits={REQUESTS: 5.0}, until=3.0)
+    first = hands.arrive("a")
+    hands.wait(3.0)
+    late = hands.arrive("b")
+    assert sent(first, late) == [True, False]
+    hands.lease(slots=8, level=8, until=6.0)
+    assert sent(late) == [True]
+
+
 def test_credits_are_spent_once() -> None:
     """Two credits let two requests through, whatever our own limit is; the third waits for a sync."""
     hands = leased()
