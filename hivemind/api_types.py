@@ -12,7 +12,7 @@ from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.checkpoints import Checkpoint
-from hivemind.world.snapshot import RequestView, Snapshot
+from hivemind.world.snapshot import AgentView, RequestView, Snapshot
 
 PREFIX = "/_control"
 ANONYMOUS = "api"
@@ -310,6 +310,14 @@ class CheckpointDetail:
     checkpoint: Checkpoint
     conversation: msgspec.Raw | None
     """The body of the agent's last request, or base64 text if that isn't JSON; None: it wasn't stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAgents:
+    """The agents of all proxies of the fleet; of this proxy alone where it is in none."""
+
+    run: str
+    agents: tuple[AgentView, ...]
 
 
 @dataclass(frozen=True, slots=True)

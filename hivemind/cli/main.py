@@ -54,6 +54,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "look": {
         "status": ("operator.status", "how the proxy is: lanes, requests, tokens, budgets"),
         "agents": ("operator.agents", "every agent: what it does, what it used, its budget"),
+        "fleet": ("operator.fleet", "the proxies that share a key: who has what of it"),
         "tasks": ("operator.tasks", "the task graph: list, submit, report, cancel, retry"),
         "checkpoints": ("agents.checkpoint", "list or show what was kept of agents that were stopped"),
     },

@@ -26,7 +26,8 @@ from hivemind.scheduler.commands import Command, Conflict, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as checkpoint_store
 from hivemind.store.token_file import ControlKey
-from hivemind.world.snapshot import Alarm, RequestDetail, Requests, Snapshot
+from hivemind.world.fleet import Fleet
+from hivemind.world.snapshot import AgentView, Alarm, RequestDetail, Requests, Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +58,9 @@ class ControlledProxy(Protocol):
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage: ...
     def budgets(self, agent: str | None) -> api.BudgetsPart: ...
     def spelling(self, name: str) -> str: ...
+    async def fleet(self) -> Fleet: ...
+    def fleet_agents(self) -> tuple[AgentView, ...]: ...
+    async def apply_anywhere(self, command: Command, who: str) -> None: ...
 
 
 class _Failed(Exception):
@@ -122,6 +126,18 @@ class Control:
         command, who = command_from(order.name, order.arguments), checked_who(order.who)
         self._proxy.apply(command, who)
         await self._proxy.settled()  # what the response reports must survive a crash
+        return api.CommandResult(order.name, to_plain(command), who)
+
+    async def fleet(self, _: api.NoInput) -> Fleet:
+        return await self._proxy.fleet()
+
+    async def fleet_agents(self, _: api.NoInput) -> api.FleetAgents:
+        return api.FleetAgents(self._run, self._proxy.fleet_agents())
+
+    async def fleet_command(self, order: api.CommandRequest) -> api.CommandResult:
+        command, who = command_from(order.name, order.arguments), checked_who(order.who)
+        await self._proxy.apply_anywhere(command, who)
+        await self._proxy.settled()
         return api.CommandResult(order.name, to_plain(command), who)
 
     async def about(self, _: api.NoInput) -> api.About:
@@ -196,6 +212,9 @@ ENDPOINTS = (
     Endpoint("GET", "/requests", "Requests that changed.", Control.requests, named=False),
     Endpoint("GET", "/requests/{ticket}", "The details of a request.", Control.request, named=False),
     Endpoint("POST", "/commands", "Execute a command.", Control.command, _GRAPH_LIMIT),
+    Endpoint("GET", "/fleet", "The proxies that share a key with this one.", Control.fleet),
+    Endpoint("GET", "/fleet/agents", "The agents of all of them.", Control.fleet_agents, named=False),
+    Endpoint("POST", "/fleet/commands", "Execute a command where its agent is.", Control.fleet_command, _GRAPH_LIMIT),
     Endpoint("GET", "/budgets", "All budgets with their usage.", Control.budgets, long=True),
     Endpoint("GET", "/tasks", "The list of tasks.", Control.tasks, long=True),
     Endpoint("POST", "/tasks/claim", "Start the next eligible task.", Control.claim),

@@ -18,6 +18,7 @@ from hivemind.control.codec import decode_named, decode_snapshot, encode_named, 
 from hivemind.control.discovery import ProxyAddress, Token
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
+from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import RequestDetail
 
 T = TypeVar("T")
@@ -87,6 +88,19 @@ class ControlClient:
     async def about(self) -> api.About:
         """Return facts about the proxy."""
         return await self._get("/about", _decoder(api.About))
+
+    async def fleet(self) -> Fleet:
+        """Return the proxies that share a key with this one."""
+        return await self._get("/fleet", _decoder(Fleet))
+
+    async def fleet_agents(self) -> api.FleetAgents:
+        """Return the agents of all of them."""
+        return await self._get("/fleet/agents", _decoder(api.FleetAgents))
+
+    async def command_anywhere(self, command: Command, who: str) -> api.CommandResult:
+        """Execute a command wherever in the fleet its agent is."""
+        order = api.CommandRequest(type(command).__name__, to_plain(command), who)
+        return await self._post("/fleet/commands", order, _decoder(api.CommandResult))
 
     async def tasks(self, batch: str | None = None) -> api.TasksPart:
         """Return the tasks of a batch, or (None) all."""

@@ -15,7 +15,7 @@ from hivemind.wire.fleet_lanes import FleetLanes
 _log = logging.getLogger(__name__)
 
 
-class Fleet:
+class FleetPart:
     """Made with the proxy, started and closed with it.
 
     Raises: UsageError: the URL can't be a store's, or the library that speaks to it isn't installed.

@@ -43,13 +43,15 @@ from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
-from hivemind.world.snapshot import Alarm, Line, RecordingView, RequestDetail, Requests, Snapshot
+from hivemind.world.fleet import Fleet
+from hivemind.world.snapshot import AgentView, Alarm, Line, RecordingView, RequestDetail, Requests, Snapshot
 from hivemind.world.world import World
 
 if TYPE_CHECKING:
     import httpx
 
-    from hivemind.host.fleet import Fleet
+    from hivemind.fleet.watcher import Watcher
+    from hivemind.host.fleet import FleetPart
 
 _log = logging.getLogger(__name__)
 
@@ -102,16 +104,18 @@ class Proxy:
         self.record_in: Path | None = None
         """Folder of the journals; set before :meth:`start`. None: nothing is recorded."""
         self.journal: Recorder | None = None
+        self.watcher: Watcher | None = None
+        """What is known of the fleet; None: the proxy is in none."""
         try:
             self._routes = open_routes(settings, transports)
         except ValueError as error:
             raise UsageError(str(error)) from None
-        self.fleet: Fleet | None = None
+        self.fleet_part: FleetPart | None = None
         """The part in a fleet, where the settings name its store."""
         if settings.fleet is not None:
-            from hivemind.host.fleet import Fleet  # not needed without one, and so isn't the library that it needs
+            from hivemind.host.fleet import FleetPart  # not needed without one, and neither is the library it needs
 
-            self.fleet = Fleet(settings.fleet.get_secret_value(), settings.ca_file)
+            self.fleet_part = FleetPart(settings.fleet.get_secret_value(), settings.ca_file)
         self._rng = rng or random.Random()
         self._wall = wall
         self._secrets = settings.own_credentials()
@@ -128,7 +132,7 @@ class Proxy:
     async def start(self) -> None:
         """Begin to schedule, on the running loop."""
         text_finder()  # compiled now, because that takes longer than a request may be held up
-        fleet = self.fleet
+        fleet = self.fleet_part
         if fleet is not None:
             await fleet.check()
         settings = self.settings
@@ -173,8 +177,8 @@ class Proxy:
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
         await self.watch.aclose()
-        if self.fleet is not None:
-            await self.fleet.aclose()
+        if self.fleet_part is not None:
+            await self.fleet_part.aclose()
         await self._tools.aclose()
         if self._checkpointer is not None:
             await self._checkpointer.aclose()
@@ -294,6 +298,29 @@ class Proxy:
     def apply(self, command: Command, who: str = "you") -> None:
         """Carry out an operator's command. Raises: Rejected: it can't be carried out; the text says why."""
         self.engine.apply(command, who)
+
+    async def fleet(self) -> Fleet:
+        """Return the proxies that share a key with this one, read now."""
+        return Fleet() if self.watcher is None else await self.watcher.fresh()
+
+    def fleet_now(self) -> Fleet:
+        """Return them as they were read last, which they are a few times a second while this is called."""
+        return Fleet() if self.watcher is None else self.watcher.fleet()
+
+    def fleet_agents(self) -> tuple[AgentView, ...]:
+        """Return the agents of all of them, those of this proxy first."""
+        own = self.engine.snapshot()
+        return own.agents if self.watcher is None else self.watcher.agents(own)
+
+    async def apply_anywhere(self, command: Command, who: str = "you") -> None:
+        """Have a command carried out by each proxy of the fleet that it is about; without a fleet, by this one.
+
+        Raises: Rejected.
+        """
+        if self.watcher is None:
+            self.apply(command, who)
+        else:
+            await self.watcher.apply(command, who)
 
     async def settled(self) -> None:
         """Wait until the commands so far would survive a crash."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 TROUBLED = ("alone", "safe", "learning", "joining")
 """States of a lease other than `leased`, the gravest first."""
+SILENT_S = 3.0
+"""A proxy that wasn't heard of for so long, which it is once a second, may be gone."""
 
 
 @dataclass(frozen=True, slots=True)

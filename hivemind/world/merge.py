@@ -88,7 +88,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
         slots=tuple(sorted((ticket for each in shared for ticket in each.slots), key=lambda ticket: -ticket.age_s)),
         queue=tuple(waiting)[:QUEUE_SHOWN],
         queued=sum(each.queued for each in snapshots),
-        agents=merged_agents(parts),
+        agents=merged_agents((part.member.label, part.snapshot.agents) for part in parts),
         lines=tuple(heapq.merge(*(each.lines for each in shared), key=lambda line: line.wall))[-LINES_SHOWN:],
         totals=reduce(_total, (each.totals for each in snapshots), _NO_TOTALS),
         pool=_budget([each.pool for each in snapshots]),
@@ -172,12 +172,12 @@ def _least(values: Iterable[float | None]) -> float | None:
 # --- Agents and tasks -------------------------------------------------------------------------------------------------
 
 
-def merged_agents(parts: Iterable[Part]) -> tuple[AgentView, ...]:
-    """Return the agents of all parts; one that runs on several machines names them, and has their sums."""
+def merged_agents(agents: Iterable[tuple[str, Iterable[AgentView]]]) -> tuple[AgentView, ...]:
+    """Return the agents of all machines, given by label; one that runs on several names them, and has their sums."""
     found: dict[str, list[tuple[str, AgentView]]] = {}
-    for part in parts:
-        for agent in part.snapshot.agents:
-            found.setdefault(agent.name, []).append((part.member.label, agent))
+    for label, views in agents:
+        for agent in views:
+            found.setdefault(agent.name, []).append((label, agent))
     return tuple(_agent(each) for each in found.values())
 
 

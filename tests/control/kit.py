@@ -25,7 +25,8 @@ from hivemind.control.app import control_app
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import Event
 from hivemind.store.token_file import ControlKey
-from hivemind.world.snapshot import Alarm, RequestDetail, Requests, Snapshot
+from hivemind.world.fleet import Fleet
+from hivemind.world.snapshot import AgentView, Alarm, RequestDetail, Requests, Snapshot
 from hivemind_mock.provider.serve import serving
 
 TOKEN = "control-token-of-the-tests"
@@ -44,6 +45,7 @@ class FakeProxy:
         self.at = 10.0
         self.asked_since: list[int] = []
         self.reject = ""
+        self.its_fleet = Fleet()
         self.applied: list[tuple[Command, str]] = []
 
     def happens(self, *events: Event) -> None:
@@ -83,6 +85,15 @@ class FakeProxy:
 
     def spelling(self, name: str) -> str:
         return name
+
+    async def fleet(self) -> Fleet:
+        return self.its_fleet
+
+    def fleet_agents(self) -> tuple[AgentView, ...]:
+        return self.snapshot().agents
+
+    async def apply_anywhere(self, command: Command, who: str) -> None:
+        self.apply(command, f"{who}, anywhere")
 
     def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim:
         return TaskClaim(None, 0, 0)

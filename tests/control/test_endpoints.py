@@ -13,6 +13,7 @@ import httpx
 import msgspec
 import pytest
 from control.kit import BEARER, RUN, TOKEN
+from fleet.fleets import Watched, fleet
 from jsonschema import Draft202012Validator, ValidationError
 from openapi_spec_validator import OpenAPIV31SpecValidator
 from proxy.kit import Running, between, client
@@ -30,6 +31,7 @@ from hivemind.scheduler.commands import Rejected, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.store.checkpoints import Checkpoint, checkpoint_name, folder_in, write
 from hivemind.store.token_file import ControlKey
+from hivemind.world.fleet import Fleet
 
 DESCRIPTION = msgspec.json.decode(description())
 
@@ -88,6 +90,27 @@ async def test_about() -> None:
         about = await good(web, "GET", "about")
         assert (about["run"], about["version"], about["address"]) == (RUN, __version__, proxy.url)
         assert (about["agents_token"], about["max_agents"], about["read_only"]) == (False, 3, True)
+
+
+async def test_a_proxy_without_a_fleet() -> None:
+    """Its agents are all there are, and commands to anywhere are carried out here."""
+    async with steered() as (web, proxy):
+        fleet = await good(web, "GET", "fleet")
+        assert (fleet["store"], fleet["members"], fleet["lanes"]) == ("", [], [])
+        await web.post(f"{proxy.url}/agent/ann/v1/messages", content=PLAIN_BODY)
+        agents = (await good(web, "GET", "fleet/agents"))["agents"]
+        assert [(each["name"], each["machines"]) for each in agents] == [("ann", [])]
+        await good(web, "POST", "fleet/commands", json=order("SetPriority", agent="ann", priority="low"))
+        assert proxy.proxy.snapshot().agents[0].priority is Priority.LOW
+        assert (await bad(web, "POST", "fleet/commands", json=order("StopAgent", agent="eve", stopped=True)))[0] == 409
+
+
+async def test_a_proxy_in_a_fleet() -> None:
+    """It tells of all proxies, as described."""
+    async with steered() as (web, proxy):
+        known = fleet(keys=2)
+        proxy.proxy.watcher = Watched(known)  # type: ignore[assignment]
+        assert msgspec.convert(await good(web, "GET", "fleet"), Fleet) == known
 
 
 async def test_tasks() -> None:

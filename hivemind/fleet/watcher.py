@@ -1,0 +1,186 @@
+"""What is known of a fleet where somebody looks at it: in a proxy with a screen, or in a program that asks the store.
+
+Nothing is read while nobody looks. What is read is kept, so that a frame needn't wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from hivemind.fleet import orders
+from hivemind.fleet.presence import Store, Viewer, unpack, unpack_agents
+from hivemind.fleet.store import StoreError
+from hivemind.scheduler.commands import Command, Conflict
+from hivemind.world.fleet import Fleet, Member, gathered
+from hivemind.world.merge import Part, merged, merged_agents
+from hivemind.world.snapshot import AgentView, Snapshot
+
+EVERY_S = 0.5
+"""Between two looks at the store."""
+LATELY_S = 3.0
+"""Somebody who looked within this time still does."""
+_CLOCKS_APART_S = 2.0
+"""Clocks of machines that differ by less count as right: reading takes up to a second."""
+
+
+class Watcher:
+    """Reads the fleet in one background task, :meth:`run`."""
+
+    def __init__(
+        self,
+        store: Store,
+        me: Callable[[], Member] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`me` describes the proxy in this process; None: there is none, and whole snapshots are read."""
+        self._store = store
+        self._viewer = Viewer(store)
+        self._me = me
+        self._clock = clock
+        self._wall = wall
+        self._members: tuple[Member, ...] = ()
+        self._agents: Mapping[str, tuple[AgentView, ...]] = {}
+        """Agents of other members, by member."""
+        self._snapshots: dict[str, Part] = {}
+        self._merged: Snapshot | None = None
+        self._numbers: dict[str, int] = {}
+        self._skews: dict[str, float] = {}
+        self._away = "it wasn't asked yet"
+        self._read_at = -math.inf
+        """When the store last answered."""
+        self._looked_at = self._agents_looked_at = -math.inf
+        self._wake = asyncio.Event()
+        self.first_answer = asyncio.Event()
+        """Set once the store was asked, whether it answered or not."""
+
+    # --- What is known ----------------------------------------------------------------------------------------------
+
+    def fleet(self) -> Fleet:
+        """Return the fleet as of the last answer; never blocks. The store is asked while this is called."""
+        self._looked_at = self._look(self._looked_at)
+        old_s = max(0.0, self._clock() - self._read_at) if self._away else 0.0
+        me = None if self._me is None else self._me()
+        members = [replace(each, seen_s=each.seen_s + old_s) for each in self._members]
+        if me is not None:  # of itself a proxy knows without the store
+            members = [me, *(each for each in members if each.id != me.id)]
+        return gathered(members, store=self._store.shown, me="" if me is None else me.id, away=self._away)
+
+    async def fresh(self) -> Fleet:
+        """Return the fleet, read from the store now unless that was done a moment ago."""
+        if self._clock() - self._read_at > EVERY_S:
+            await self.read()
+        return self.fleet()
+
+    def agents(self, own: Snapshot) -> tuple[AgentView, ...]:
+        """Return all members' agents, those of the proxy in this process first; never blocks."""
+        self._agents_looked_at = self._look(self._agents_looked_at)
+        fleet = self.fleet()
+        found = {fleet.me: own.agents, **self._agents}
+        labels = {member.id: member.label for member in fleet.members}
+        return merged_agents((labels[each], agents) for each, agents in found.items() if each in labels)
+
+    def snapshot(self) -> Snapshot | None:
+        """Return all proxies as one, as of the last answer; None: there is none yet. Never blocks."""
+        self._agents_looked_at = self._look(self._agents_looked_at)
+        return self._merged
+
+    @property
+    def away(self) -> str:
+        """Why the store can't be asked at present; empty: it answers."""
+        return self._away
+
+    @property
+    def lost_for_s(self) -> float:
+        """Time since the store last answered."""
+        return 0.0 if math.isinf(self._read_at) else max(0.0, self._clock() - self._read_at)
+
+    def _look(self, before: float) -> float:
+        now = self._clock()
+        if now - before > LATELY_S:
+            self._wake.set()
+        return now
+
+    # --- Reading ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Read for ever, while somebody looks."""
+        while True:
+            self._wake.clear()
+            if self._lately(self._looked_at) or self._lately(self._agents_looked_at):
+                await self.read()
+                self.first_answer.set()
+                wait_s: float | None = EVERY_S
+            else:
+                wait_s = None
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._wake.wait()
+
+    async def read(self) -> None:
+        """Read now. What fails is told by :attr:`away`."""
+        try:
+            watching = self._lately(self._agents_looked_at)
+            if watching:
+                await self._viewer.watch()
+            self._members = gathered(await self._viewer.members()).members
+            self._read_at, self._away = self._clock(), ""
+            await self._read_snapshots(watching)
+        except StoreError as error:
+            self._away = str(error)
+
+    async def _read_snapshots(self, watching: bool) -> None:
+        me = "" if self._me is None else self._me().id
+        others = [member for member in self._members if member.id != me]
+        packed = await self._viewer.snapshots(others) if watching else {}
+        if self._me is not None:
+            agents = {}
+            for each, data in packed.items():
+                agents[each] = unpack_agents(data)
+                await asyncio.sleep(0)  # one at a time, because the traffic shares this loop
+            self._agents = agents
+            return
+        for member in others:
+            snapshot = unpack(packed[member.id]) if member.id in packed else None
+            if snapshot is not None:
+                number = self._numbers.setdefault(member.id, len(self._numbers))
+                self._snapshots[member.id] = Part(member, snapshot, number, self._skew(member.id, snapshot))
+            await asyncio.sleep(0)
+        present = {member.id: member for member in others}
+        self._snapshots = {
+            each: replace(part, member=present[each]) for each, part in self._snapshots.items() if each in present
+        }
+        parts = [self._snapshots[member.id] for member in others if member.id in self._snapshots]
+        self._merged = merged(parts, self._store.shown) if parts else None
+
+    def _skew(self, member: str, snapshot: Snapshot) -> float:
+        """Return what is to be added to a machine's time of day; nothing where it may be right.
+
+        A snapshot can't come from the future, and the freshest one is the best measure.
+        """
+        behind = self._wall() - snapshot.wall
+        self._skews[member] = best = min(self._skews.get(member, math.inf), behind)
+        return best if abs(best) > _CLOCKS_APART_S else 0.0
+
+    def _lately(self, at: float) -> bool:
+        return self._clock() - at <= LATELY_S
+
+    # --- Steering ---------------------------------------------------------------------------------------------------
+
+    async def apply(self, command: Command, who: str) -> None:
+        """Have a command carried out by the proxies that it is about.
+
+        Raises: Rejected: it wasn't carried out by all of them; the text says by which it was.
+        """
+        try:
+            members = gathered(await self._viewer.members()).members
+            me = "" if self._me is None else self._me().id
+            (await orders.send(self._store, orders.destinations(command, members, me), who)).check()
+        except StoreError as error:
+            raise Conflict(f"{error}; nothing was changed as far as is known") from None
