@@ -41,6 +41,7 @@ from hivemind.store.checkpoints import folder_in
 from hivemind.store.store import Store
 from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint, is_tools_path
+from hivemind.wire.fleet_lanes import machine
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
 from hivemind.world.fleet import Fleet
@@ -233,6 +234,8 @@ class Proxy:
             self._routes.names,
             settings.scheduler_config(),
             given.bodies,
+            fleet=settings.fleet is not None,
+            machine=machine(),
         )
         waiting = _WAITING_WITH_BODIES if given.bodies else WAITING_MOST
         recorder = Recorder(

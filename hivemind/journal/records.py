@@ -36,6 +36,8 @@ class JournalBegan(Event, frozen=True):
     """`proxy`: recorded as it happened; `har`, `mitmproxy`: imported; `what-if`: simulated."""
     fleet: bool = False
     """The proxy shared its keys with others, whose traffic isn't in this journal."""
+    machine: str = ""
+    """Tells the machine from others, as a hash; empty: unknown."""
 
     @property
     def foreign(self) -> bool:

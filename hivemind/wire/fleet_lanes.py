@@ -41,14 +41,19 @@ class FleetLanes:
         return self._names.get(lane) or sha256(f"{lane}|{machine()}".encode()).hexdigest()[:32]
 
 
-@cache
 def place_of(url: str) -> str:
-    """Return what tells an upstream from others, on whichever machine: scheme, host and port of its URL, and for one on
-    the loopback the machine."""
+    """Return what tells an upstream from others, on whichever machine."""
+    return place_on(url, machine())
+
+
+@cache
+def place_on(url: str, machine: str) -> str:
+    """Return what tells an upstream of a proxy on that machine from others: scheme, host and port of its URL, and for
+    one on the loopback the machine."""
     parts = urlsplit(url)
     host = (parts.hostname or "").lower().removesuffix(".")
     origin = f"{parts.scheme}://{host}:{parts.port or _PORTS.get(parts.scheme, 0)}"
-    return f"{origin}|{machine()}" if _is_loopback(host) else origin
+    return f"{origin}|{machine}" if _is_loopback(host) else origin
 
 
 def _is_loopback(host: str) -> bool:

@@ -193,7 +193,8 @@ def test_an_agent_counts_once_by_name() -> None:
     ("name", "url", "lane"),
     [
         ("mock", URL, "mock:1"),
-        ("mock", f"{URL}/", "mock:1"),
+        ("mock", f"{URL}/v1", "mock:1"),
+        ("mock", "http://[", "mock@2:1"),
         ("other", URL, "mock:1"),
         ("mock", "http://elsewhere.example", "mock@2:1"),
         ("third", "http://elsewhere.example", "third:1"),
@@ -216,6 +217,14 @@ def test_upstreams_are_one_by_their_url(name: str, url: str, lane: str) -> None:
     assert theirs[1].arguments["upstream"] == upstream
     assert (upstream, url) in merge.began.upstreams
     assert merge.unshared() == ([] if lane == LANE else [0, 1])
+
+
+def test_a_server_on_the_machine_itself_is_another_on_another_machine() -> None:
+    """Its URL is the same everywhere."""
+    here = first("a", url="http://127.0.0.1:9", machine="1")
+    assert dict(Merge([here, first("b", url="http://127.0.0.1:9", machine="1")]).began.upstreams).keys() == {"mock"}
+    found = dict(Merge([here, first("b", url="http://127.0.0.1:9", machine="2")]).began.upstreams)
+    assert found.keys() == {"mock", "mock@2"}
 
 
 def test_two_names_of_one_upstream_stay_two() -> None:

@@ -25,6 +25,7 @@ from hivemind.journal.records import JournalBegan, JournalEnded, RequestBody, Re
 from hivemind.journal.write import bodies
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import Event
+from hivemind.wire.fleet_lanes import machine
 
 MESSAGES = "/agent/alice/v1/messages"
 TOKEN = "hm-token-ALSOSECRET"
@@ -64,6 +65,7 @@ async def test_what_happened(tmp_path: Path) -> None:
     journal, events = journal_in(folder)
     assert answer.status_code == 200
     assert (journal.began.upstreams, journal.began.bodies) == ((("lab", upstream.url),), False)
+    assert (journal.began.fleet, journal.began.machine) == (False, machine())
     assert journal.damage.messages() == []
     kinds = [type(event) for event in events if not isinstance(event, ev.Sampled | ev.LevelChanged)]
     began, *course, ended = kinds

@@ -18,6 +18,7 @@ from hivemind.journal.read.clocks import WindowEnds
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
+from hivemind.wire.fleet_lanes import place_on
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import AttemptState, Carried, OpenTicket, WorldState
 
@@ -155,9 +156,13 @@ class Merge:
             key = window.family, window.kind
             before = windows.get(key)
             if before is not None:
-                used, reserved = before.used + window.used, before.reserved + window.reserved
-                remaining = min(before.remaining, window.remaining)
-                window = replace(before, used=used, reserved=reserved, remaining=remaining)
+                known_of_all = before.used_here is not None and window.used_here is not None
+                window = replace(
+                    before,
+                    used=max(before.used, window.used) if known_of_all else before.used + window.used,
+                    reserved=before.reserved + window.reserved,
+                    remaining=min(before.remaining, window.remaining),
+                )
             windows[key] = window
         return replace(
             state,
@@ -349,7 +354,7 @@ def _differing_in(one: Any, other: Any, prefix: str) -> Iterator[str]:
 def _merged_upstreams(began: Sequence[JournalBegan]) -> list[tuple[dict[str, str], list[tuple[str, str]]]]:
     """Return by journal the new names of upstreams whose names change, and all upstreams by their new names.
 
-    Upstreams are one where their URL is the same, whatever they are called; those that only have the same name aren't.
+    Upstreams are one where a fleet takes them for one: at the same place, whatever they are called.
     """
     urls: dict[str, str] = {}
     found = []
@@ -357,7 +362,7 @@ def _merged_upstreams(began: Sequence[JournalBegan]) -> list[tuple[dict[str, str
         own = dict(each.upstreams)
         names: dict[str, str] = {}
         for name, url in own.items():
-            place = url.rstrip("/")
+            place = _place(url, each.machine)
             known = urls.get(name)
             alias = next((at for at, other in urls.items() if other == place and at not in own), None)
             if known == place or (known is None and alias is None):
@@ -369,6 +374,13 @@ def _merged_upstreams(began: Sequence[JournalBegan]) -> list[tuple[dict[str, str
                 urls[names[name]] = place
         found.append((names, [(names.get(name, name), url) for name, url in own.items()]))
     return found
+
+
+def _place(url: str, machine: str) -> str:
+    try:
+        return place_on(url, machine)
+    except ValueError:
+        return url  # no URL: the journal is damaged
 
 
 def _joined(names: Sequence[str]) -> str:
