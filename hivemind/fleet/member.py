@@ -158,6 +158,7 @@ class Membership:
             self.state,
             credits={key: window.give for key, window in known.items()},
             tight=frozenset(key for key, window in known.items() if window.tight),
+            in_force=_in_force(reply),
             used={key: window.used for key, window in known.items()},
             until=self.ends_at,
             slots=math.inf if reply.slots is None else float(reply.slots),
@@ -198,6 +199,7 @@ class Membership:
             state,
             until=away_until if away and away_until is not None else math.inf,
             limits=self._limits(now, reply, away=away),
+            in_force=_in_force(reply),
             slots=self._slots(now, reply, away=away),
             level=math.inf if reply.level is None else reply.level,
             cuts=reply.cuts,
@@ -260,6 +262,12 @@ def _ages(now: float, used: dict[int, float]) -> list[tuple[int, float]]:
     """Return amounts by age in whole seconds, without those that count in no window any more."""
     ages = ((max(0, int(now) - second), amount) for second, amount in sorted(used.items(), reverse=True) if amount)
     return [(age, amount) for age, amount in ages if age < RING_S]
+
+
+def _in_force(reply: Reply) -> dict[WindowKey, float]:
+    """Return the limits of all proxies together."""
+    limits = ((_key(name), window.limit) for name, window in reply.windows.items())
+    return {key: limit for key, limit in limits if key is not None and limit is not None}
 
 
 def _named(key: WindowKey) -> str:

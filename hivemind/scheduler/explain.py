@@ -77,12 +77,12 @@ def _lease_gauges(lane: Lane, leasing: Leasing, now: float) -> LeaseGauges:
     )
 
 
-def _slot_gate(lane: Lane) -> str:
-    """Return the gate of a lane without a free slot: whose slots they are."""
+def _slot_gate(lane: Lane, now: float) -> str:
+    """Return the gate of a lane without a free slot, or without a lease: whose slots they are."""
     if lane.leasing is None:
         return "slot"
     lease = lane.leasing.lease
-    if lease.state is LeaseState.JOINING:
+    if lease.state is LeaseState.JOINING or now >= lane.leased_until:
         return "fleet"
     return "fleet_slots" if lease.slots < lease.level else "slot"
 
@@ -122,7 +122,9 @@ class _LaneView:
             self._for_all = self._for_all or ("circuit", opens_in_s)
             # Then a probe goes alone, and its outcome decides about the others.
             self._lead_s = max(self._lead_s, (opens_in_s or 0.0) + (lane.hold_s or 0.0))
-        self._for_line = self._for_all or (None if lane.gate.free else (_slot_gate(lane), None))
+        self._for_line = self._for_all or (
+            None if lane.gate.free and now < lane.leased_until else (_slot_gate(lane, now), None)
+        )
         self._unknowable = paused or lane.circuit.forced == "open" or self._for_line == ("fleet", None)
         if self._for_line is None and lane.total is not None and not lane.total.free:
             self._for_line = ("upstream", None)

@@ -58,9 +58,9 @@ class Lane:
         self.config = config
         self.settings = settings
         self.leasing = leasing
+        """Its lease, which it shares the credential's limits by; None: no other proxy is known."""
         self.leased_until = math.inf
         """When the lease ends; inf: it doesn't by itself, or there is none."""
-        """Its lease, which it shares the credential's limits by; None: no other proxy is known."""
         self.aimd = Aimd(config.aimd, self.ceiling)
         self.gate = Gate(self.ceiling) if leasing is None else Gate(0.0, least=0)
         self.total = total
@@ -270,7 +270,7 @@ class Lane:
         if failure.delay_s and failure.retryable and failure.kind in _PAUSING and failure.delay_s <= MAX_PAUSE_S:
             longer = self.pause(now, failure.delay_s, cause)
             if longer and self.leasing is not None:
-                self.leasing.pause_is_news = self.leasing.urgent = True
+                self.leasing.pause_is_own = self.leasing.urgent = True
         self.retries.note(ok=False)
         if not self.settings.backpressure:
             return False
@@ -316,7 +316,7 @@ class Lane:
     def push_level(self, now: float, cause: str) -> None:
         """Hand AIMD's level c_t to the gate (paper, Direct Backpressure-Admission Wiring), and report it."""
         self.set_slots()
-        if self.leasing is not None and self.aimd.cut is not None:
+        if self.leasing is not None and self.leasing.shared and self.aimd.cut is not None:
             self.leasing.urgent = True
         self._emit(ev.LevelChanged(now, self.key, self.aimd.level, cause))
 

@@ -63,29 +63,33 @@ def _take_level(lane: Lane, leasing: Leasing, now: float, *, cut: bool, stale: b
     aimd.shared, aimd.ceiling = True, lane.ceiling
     if stale:
         aimd.cut = None
-    if leasing.pin is not None:
+    if stale or now >= leasing.cut_until:
+        leasing.cut = None
+    if leasing.pin is not None or leasing.holds_pin(now):
         return  # the operator's level here is news to the others
     aimd.pinned = lease.pinned is not None
-    level = lease.level if aimd.cut is None else min(aimd.level, lease.level)
+    level = lease.level if leasing.cut_here(aimd) == 1.0 else min(aimd.level, lease.level)
     aimd.follow(now, level, cut=cut)
 
 
 def _take_pause(lane: Lane, leasing: Leasing, now: float) -> None:
     for_s, left_s = leasing.lease.paused_for_s, lane.paused_until - now
     if for_s > 0:
+        leasing.pause_is_own = False
         if not leasing.resumed:
             lane.pause(now, for_s, _CAUSE)
-    elif left_s > _OWN_PAUSE_S and not leasing.pause_is_news:
+    elif left_s > _OWN_PAUSE_S and not leasing.pause_is_own:
         lane.reopen(now)
 
 
 def _take_circuit(lane: Lane, leasing: Leasing, now: float) -> bool:
     lease, circuit = leasing.lease, lane.circuit
+    circuit.shared = True
     if lease.trips != leasing.trips:
         circuit.outcome = None  # it was about another state
+        leasing.circuit_until = -math.inf
     leasing.trips = lease.trips
-    circuit.shared = True
-    if circuit.outcome is not None or leasing.forced is not None:
+    if circuit.outcome is not None or leasing.forced is not None or now < leasing.circuit_until:
         return False
     if not circuit.follow(now, lease.circuit, lease.reopens_in_s, lease.forced):
         return False
@@ -131,7 +135,7 @@ def lane_report(lane: Lane, leasing: Leasing, now: float) -> LaneReport:
         cuts=leasing.lease.cuts,
         grow=aimd.take_growth() if leasing.shared else 0.0,
         settle_s=aimd.settle_s,
-        paused_for_s=max(0.0, lane.paused_until - now) if leasing.pause_is_news else 0.0,
+        paused_for_s=max(0.0, lane.paused_until - now) if leasing.pause_is_own else 0.0,
         resumed=leasing.resumed,
         trips=leasing.trips,
         opened_for_s=opened_for_s,
@@ -139,8 +143,7 @@ def lane_report(lane: Lane, leasing: Leasing, now: float) -> LaneReport:
         forced=leasing.forced,
         pin=leasing.pin,
     )
-    leasing.reported(lane.queue.places())
-    aimd.cut, circuit.outcome = None, None
+    leasing.reported(now, aimd, circuit, lane.queue.places())
     return report
 
 

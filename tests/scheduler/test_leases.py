@@ -214,6 +214,9 @@ def test_congestion_is_reported_once_and_holds_at_once() -> None:
     assert (hands.lane.aimd.level, hands.lane.gate.limit) == (10.0, 4.0)
     report = hands.report()
     assert (report.cut, report.cuts) == (0.5, 3)
+    hands.lease(slots=8, level=20, cuts=3)  # so was this
+    assert (hands.lane.aimd.level, hands.lane.gate.limit) == (10.0, 4.0)
+    assert hands.report().cut is None
     hands.lease(slots=5, level=10, cuts=4)
     assert (hands.lane.aimd.level, hands.lane.gate.limit) == (10.0, 5.0)
     hands.fail(flying[4], failure(FailureKind.OVERLOADED, retryable=False))  # begun before the cut
@@ -261,15 +264,17 @@ def test_aimd_moves_within_the_slots_of_a_safe_lease() -> None:
 
 
 def test_a_pause_holds_for_all_until_one_operator_ends_it() -> None:
-    """It is reported once; a lease that knows of no pause ends it."""
+    """It is reported until a lease names it; the next one that names none ends it."""
     hands = leased(lane_config(slots=8))
     hands.lease(slots=8, level=8)
     hands.fail(hands.arrive(), failure(FailureKind.RATE_LIMITED, delay_s=20.0))
     hands.lease(slots=8, level=8)  # from before the report
     assert hands.lane.paused_until == 20.0
     assert hands.report().paused_for_s == 20.0
-    assert not hands.report().paused_for_s
+    hands.lease(slots=8, level=8)  # its report didn't arrive at first
+    assert hands.lane.paused_until == 20.0
     hands.lease(slots=8, level=8, paused_for_s=20.0)
+    assert not hands.report().paused_for_s
     ticket = hands.arrive()
     assert sent(ticket) == [False]
     hands.lease(slots=8, level=8)
@@ -350,6 +355,8 @@ def test_an_operator_holds_the_circuit_and_the_level_for_all() -> None:
     assert (hands.lane.circuit.state.value, hands.lane.aimd.level) == ("open", 3.0)
     report = hands.report()
     assert (report.forced, report.pin) == ("open", 3.0)
+    hands.lease(slots=8, level=8)
+    assert (hands.lane.circuit.state.value, hands.lane.aimd.level) == ("open", 3.0)
     report = hands.report()
     assert (report.forced, report.pin) == (None, None)
     hands.lease(slots=3, level=3, pinned=3.0, circuit="open", forced="open", trips=1)

@@ -1,7 +1,9 @@
 """A lane's side of its lease: what it may use now, and what has to be reported.
 
-A decision taken here (a cut, a pause, an operator's command) holds at once, and until it was reported. The lease that
-answers the report holds then, because it counts in what all proxies have reported.
+A decision taken here (a cut, an opened circuit, an operator's command) holds at once, and until a lease shows that it
+is known: by a new number, or by the same decision. A lease that was on its way already doesn't know of it; one that
+comes :data:`HOLD_S` after the report decides in any case. A pause that the provider asked for here is reported until a
+lease names one.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Set as AbstractSet
 from typing import Literal
 
 from hivemind.scheduler.admission.aimd import Aimd
+from hivemind.scheduler.admission.circuit import Circuit
 from hivemind.scheduler.credits import RING_S, Terms
 from hivemind.scheduler.lease import Lease, LeaseState, WindowKey
 from hivemind.scheduler.types import Priority
@@ -18,6 +21,9 @@ from hivemind.scheduler.types import Priority
 _SHARED = frozenset({LeaseState.LEASED, LeaseState.LEARNING})
 _SHARES = {LeaseState.SAFE: 0.9, LeaseState.ALONE: 0.01}
 """Of a limit, divided by the number of proxies: what a window may use of which the lease names none."""
+
+HOLD_S = 1.0
+"""What was reported holds here for so long, if no lease shows that it is known."""
 
 Place = tuple[str, Priority]
 """A family of models and a class, of which requests wait."""
@@ -34,10 +40,15 @@ class Leasing:
         self.flying = [0] * len(Priority)  # requests in flight, by class
         self.unclaimed: dict[WindowKey, float] = {}
         """Credits of windows that aren't kept any more, to be given back."""
-        self.pause_is_news = False  # the provider asked this proxy for a pause, or a longer one
+        self.pause_is_own = False  # the provider asked this proxy for a pause, or a longer one, that no lease names yet
         self.resumed = False  # an operator ended the pause
         self.forced: Literal["auto", "open", "closed", "probe"] | None = None  # an operator's command
         self.trips = 0  # number of the state of the circuit that results here are about
+        self.cut: float | None = None  # factor of the cuts that were reported, but that no lease knows yet
+        self.cut_until = -math.inf  # it holds until then
+        self.circuit_until = -math.inf  # so long a state of the circuit holds that was reported, likewise
+        self._told_pin = 0.0  # the operator's level that was reported last
+        self._pin_until = -math.inf  # it holds until then
         self.pin: float | None = None  # an operator's level; 0: it is AIMD's again
         self.urgent = False  # something happened that the other proxies should know at once
         self.shown: tuple[LeaseState, float, float, float] | None = None
@@ -61,6 +72,8 @@ class Leasing:
             terms.share = _SHARES[lease.state] / terms.members
             terms.shares_from = self.since + RING_S
         self.lease, self.taken_at = lease, now
+        if bool(self._told_pin) is (lease.pinned is not None):
+            self._pin_until = -math.inf
 
     def slots(self, aimd: Aimd) -> float:
         """Return the most requests in flight now. A cut that wasn't reported yet holds at once."""
@@ -69,11 +82,20 @@ class Leasing:
             return 0.0
         if lease.state not in _SHARED:
             return min(lease.slots, aimd.level)
-        if aimd.cut is None:
+        cut = self.cut_here(aimd)
+        if cut == 1.0:
             return lease.slots
         if math.isinf(lease.slots):
             return aimd.level
-        return max(min(lease.slots, 1.0), lease.slots * aimd.cut)
+        return max(min(lease.slots, 1.0), lease.slots * cut)
+
+    def cut_here(self, aimd: Aimd) -> float:
+        """Return the factor of the cuts that the lease doesn't know of."""
+        return (1.0 if aimd.cut is None else aimd.cut) * (1.0 if self.cut is None else self.cut)
+
+    def holds_pin(self, now: float) -> bool:
+        """Whether the lease doesn't know yet that an operator here pinned the level, or gave it back to AIMD."""
+        return now < self._pin_until
 
     def wants_sync(self, waiting: AbstractSet[Place]) -> bool:
         """Whether to report at once, rather than by and by: something happened that concerns all, or requests wait of
@@ -83,8 +105,15 @@ class Leasing:
         self._asked = True
         return True
 
-    def reported(self, waiting: AbstractSet[Place]) -> None:
+    def reported(self, now: float, aimd: Aimd, circuit: Circuit, waiting: AbstractSet[Place]) -> None:
         """Note that what is new was reported, and what waits."""
-        self.pause_is_news = self.resumed = self.urgent = self._asked = False
-        self.forced = self.pin = None
+        if aimd.cut is not None:
+            self.cut, aimd.cut = self.cut_here(aimd), None
+            self.cut_until = now + HOLD_S
+        if self.pin is not None:
+            self._told_pin, self._pin_until = self.pin, now + HOLD_S
+        if self.forced is not None or circuit.outcome is not None:
+            self.circuit_until = now + HOLD_S
+        circuit.outcome = self.forced = self.pin = None
+        self.resumed = self.urgent = self._asked = False
         self._reported = waiting

@@ -66,7 +66,7 @@ class Operator:
                 for lane in self._lanes(key):
                     lane.reopen(now)
                     if lane.leasing is not None:
-                        lane.leasing.pause_is_news, lane.leasing.resumed, lane.leasing.urgent = False, True, True
+                        lane.leasing.pause_is_own, lane.leasing.resumed, lane.leasing.urgent = False, True, True
             case cmd.SetBudget(name):
                 check_budget(command)
                 agent = None if name is None else dispatcher.meet(name, now)
