@@ -1,0 +1,1 @@
+"""A fleet measured: proxies that share one key, a real Redis between them, and a provider that counts."""

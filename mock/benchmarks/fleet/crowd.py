@@ -1,0 +1,134 @@
+"""What a fleet costs: twenty proxies on one Redis, and a request through a proxy with and without a fleet."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import httpx
+
+from benchmarks.fleet import result
+from benchmarks.fleet.load import Group, Load
+from benchmarks.fleet.network import Host, Network
+from benchmarks.fleet.programs import Proxy, Redis, proxy_on
+from benchmarks.fleet.runs import WARM_S, scene
+from benchmarks.fleet.upstream import Provider
+from benchmarks.perf import servers
+from benchmarks.perf.load import put_load
+from benchmarks.perf.metering import cpu_s
+
+PROXIES = 20
+_AGENTS = 5
+"""At each proxy."""
+_RPM = 1_200
+_CLIENTS = (1, 16)
+_SYNCS = re.compile(r"^(hivemind_fleet_sync\S*?)(\{[^}]*\})? (\S+)$", re.MULTILINE)
+
+
+async def crowd(network: Network, folder: Path, minutes: float) -> dict[str, Any]:
+    """Run twenty proxies on one Redis, and read what they and it use."""
+    center = Network(network.center, [Host(network.center.address) for _ in range(PROXIES)])
+    settings = Provider(host=network.center.address, rpm=_RPM)
+    flags = ("--rpm", str(_RPM), "--tpm", "0", "--max-concurrency", "200")
+    async with scene(center, folder, settings, flags, fleet=True) as here:
+        assert here.store is not None
+        load = Load()
+        async with load.at_work([Group(proxy, _AGENTS) for proxy in here.proxies]):
+            load.shift([2] * PROXIES)
+            await asyncio.sleep(WARM_S)
+            load.shift([_AGENTS] * PROXIES)
+            before = _used(here.store, here.proxies)
+            await asyncio.sleep(minutes * 60)
+            after = _used(here.store, here.proxies)
+            ended = time.monotonic()
+            metrics = await _metrics(here.proxies[0])
+        seen = await here.seen(load, ended, _RPM)
+    found = result.summary(seen)
+    span_s, scripts = after["at"] - before["at"], after["scripts"] - before["scripts"]
+    found |= {
+        "proxies": PROXIES,
+        "syncs_per_s": round(scripts / span_s, 1),
+        "redis_cpu_share": round((after["redis_cpu_s"] - before["redis_cpu_s"]) / span_s, 4),
+        "script_us": round((after["script_us"] - before["script_us"]) / max(1, scripts), 1),
+        "redis_mb": round(after["redis_mb"], 1),
+        "proxy_cpu_share": round((after["proxy_cpu_s"] - before["proxy_cpu_s"]) / span_s / PROXIES, 4),
+        "proxy_mb": round(after["proxy_mb"], 1),
+        "metrics": metrics,
+    }
+    return found
+
+
+def _used(store: Redis, proxies: Sequence[Proxy]) -> dict[str, float]:
+    stats = store.info("commandstats")
+    scripts = [stats.get(f"cmdstat_{name}") for name in ("evalsha", "eval")]
+    counted = [each for each in scripts if isinstance(each, dict)]
+    return {
+        "at": time.monotonic(),
+        "scripts": sum(each["calls"] for each in counted),
+        "script_us": sum(each["usec"] for each in counted),
+        "redis_cpu_s": cpu_s(store.pid),
+        "redis_mb": _memory_mb(store.pid),
+        "proxy_cpu_s": sum(cpu_s(proxy.program.pid) for proxy in proxies),
+        "proxy_mb": median(_memory_mb(proxy.program.pid) for proxy in proxies),
+    }
+
+
+def _memory_mb(pid: int) -> float:
+    found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+async def _metrics(proxy: Proxy) -> dict[str, float]:
+    async with httpx.AsyncClient(timeout=10, trust_env=False) as http:
+        host, port = proxy.address
+        answer = await http.get(f"http://{host}:{port}/metrics")
+    return {name + (labels or ""): float(value) for name, labels, value in _SYNCS.findall(answer.text)}
+
+
+async def overhead(folder: Path, rounds: int, *, measure_s: float = 0.5, pairs: int = 3) -> dict[str, Any]:
+    """Put a load on a proxy with a fleet and on one without, turn and turn about."""
+    store = Redis("127.0.0.1", folder)
+    taken: dict[int, list[tuple[float, float]]] = {clients: [] for clients in _CLIENTS}
+    cpu: list[float] = []
+    try:
+        await store.start()
+        for _ in range(pairs):
+            async with contextlib.AsyncExitStack() as stack:
+                direct = await stack.enter_async_context(servers.upstream())
+                # Limits that are never met, but have to be leased.
+                limits = ("--rpm", "6000000", "--max-concurrency", "256")
+                on = await stack.enter_async_context(
+                    servers.hivemind(direct, "with", *limits, "--fleet", store.url)
+                )
+                off = await stack.enter_async_context(servers.hivemind(direct, "without", *limits))
+                for clients in _CLIENTS:
+                    for number in range(rounds + 1):
+                        turn = (on, off) if number % 2 == 0 else (off, on)
+                        both = {
+                            each.name: await put_load(each, clients, warm_s=0.1, measure_s=measure_s) for each in turn
+                        }
+                        if number:  # the first warms up
+                            taken[clients].append((both["with"].p50_ms, both["without"].p50_ms))
+                            if (ours := both["with"].cpu_us) and (theirs := both["without"].cpu_us):
+                                cpu.append(ours / theirs)
+    finally:
+        await store.stop()
+    return {
+        "rounds": rounds * pairs,
+        "cpu_ratio": round(median(cpu), 4) if cpu else None,
+        "clients": {
+            str(clients): {
+                "with_ms": round(median(on for on, _ in found), 4),
+                "without_ms": round(median(off for _, off in found), 4),
+                "ratio": round(median(on / off for on, off in found), 4),
+                "added_us": round(median((on - off) * 1000 for on, off in found), 1),
+            }
+            for clients, found in taken.items()
+        },
+    }
