@@ -30,11 +30,13 @@ Run = Callable[[Network, Path], Awaitable[dict[str, Any]]]
 
 
 def chosen(minutes: float, short: float, fault: str = "") -> dict[str, Run]:
-    """Return every run by its name. `minutes`: of the steady ones; `short`: of the others; `fault`: of the faults, those
+    """Return every run by its name. `minutes`: of the steady ones; `short`: of the others; `fault`: only the faults
     whose name contains this."""
     return {
         "fleet": lambda net, folder: runs.steady(net, folder, minutes, fleet=True),
-        "apart": lambda net, folder: runs.steady(net, folder, minutes, fleet=False, work=round((minutes + 0.9) * runs.RPM)),
+        "apart": lambda net, folder: runs.steady(
+            net, folder, minutes, fleet=False, work=round((minutes + 0.9) * runs.RPM)
+        ),
         "apart, nothing stated": lambda net, folder: runs.steady(
             *(net, folder, minutes), fleet=False, work=round((minutes + 0.9) * runs.RPM), stated=False
         ),
@@ -94,9 +96,11 @@ def main() -> int:
         every = chosen(namespace.minutes, namespace.short, namespace.fault)
         wanted = namespace.only.split(";") if namespace.only else list(every)
         names = {name: every[name] for name in wanted}
-        with tempfile.TemporaryDirectory(prefix="hivemind-fleet-", ignore_cleanup_errors=True) as folder:
-            with contextlib.suppress(asyncio.CancelledError):
-                asyncio.run(measure(names, Path(namespace.keep or folder), keep))
+        with (
+            tempfile.TemporaryDirectory(prefix="hivemind-fleet-", ignore_cleanup_errors=True) as folder,
+            contextlib.suppress(asyncio.CancelledError),
+        ):
+            asyncio.run(measure(names, Path(namespace.keep or folder), keep))
     except HiveMindError as error:
         print(f"benchmarks.fleet: {error}", file=sys.stderr)
         return 2

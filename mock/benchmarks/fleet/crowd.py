@@ -16,7 +16,7 @@ import httpx
 from benchmarks.fleet import result
 from benchmarks.fleet.load import Group, Load
 from benchmarks.fleet.network import Host, Network
-from benchmarks.fleet.programs import Proxy, Redis, proxy_on
+from benchmarks.fleet.programs import Proxy, Redis
 from benchmarks.fleet.runs import WARM_S, scene
 from benchmarks.fleet.upstream import Provider
 from benchmarks.perf import servers
@@ -103,9 +103,7 @@ async def overhead(folder: Path, rounds: int, *, measure_s: float = 0.5, pairs: 
                 direct = await stack.enter_async_context(servers.upstream())
                 # Limits that are never met, but have to be leased.
                 limits = ("--rpm", "6000000", "--max-concurrency", "256")
-                on = await stack.enter_async_context(
-                    servers.hivemind(direct, "with", *limits, "--fleet", store.url)
-                )
+                on = await stack.enter_async_context(servers.hivemind(direct, "with", *limits, "--fleet", store.url))
                 off = await stack.enter_async_context(servers.hivemind(direct, "without", *limits))
                 for clients in _CLIENTS:
                     for number in range(rounds + 1):

@@ -49,8 +49,8 @@ class Program:
 
     async def start(self, ready: str = "") -> str:
         """Start it, and return what follows `ready` on its first line. Raises: PerfError: that doesn't come."""
-        self.folder.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - a moment, while nothing is measured
-        with (self.folder / "errors").open("ab") as errors:  # noqa: ASYNC230
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "errors").open("ab") as errors:
             self.process = await asyncio.create_subprocess_exec(
                 *self.argv,
                 stdin=asyncio.subprocess.DEVNULL,

@@ -88,20 +88,18 @@ def shares(seen: Seen, begin: float, end: float) -> dict[str, tuple[float, float
         for proxy, agents in at_work.items():
             due[proxy] += amount * agents / total  # type: ignore[assignment]
     whole = max(1.0, sum(got.values()))
-    return {proxy: (got[proxy] / whole, due[proxy] / whole) for proxy in sorted(due) if due[proxy]}
+    return {proxy: (round(got[proxy] / whole, 4), round(due[proxy] / whole, 4)) for proxy in sorted(due) if due[proxy]}
 
 
 def worst_share(found: Iterable[dict[str, tuple[float, float]]]) -> float:
     """Return by how much of its due a proxy was off at most."""
-    return max((abs(got / due - 1) for each in found for got, due in each.values() if due), default=0.0)
+    return round(max((abs(got / due - 1) for each in found for got, due in each.values() if due), default=0.0), 4)
 
 
 def waits(seen: Seen, of: Callable[[str], bool] = lambda word: True) -> list[float]:
     """Return the seconds from each request to its last arrival at the provider, ascending."""
     reached = {each.word: each.at for each in seen.arrivals}
-    return sorted(
-        reached[each.word] - each.sent for each in seen.asked if each.word in reached and of(each.word)
-    )
+    return sorted(reached[each.word] - each.sent for each in seen.asked if each.word in reached and of(each.word))
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:

@@ -61,9 +61,7 @@ async def scene(
             stack.push_async_callback(store.stop)
             await store.start()
             flags = (*flags, "--fleet", store.url)
-        proxies = [
-            proxy_on(host, number + 1, upstream, folder, *flags) for number, host in enumerate(network.hosts)
-        ]
+        proxies = [proxy_on(host, number + 1, upstream, folder, *flags) for number, host in enumerate(network.hosts)]
         for proxy in proxies:
             stack.push_async_callback(proxy.program.stop)
         await asyncio.gather(*(proxy.start() for proxy in proxies))
@@ -72,8 +70,8 @@ async def scene(
 
 def phases(minutes: float) -> list[tuple[float, tuple[int, ...]]]:
     """Return when which demand begins."""
-    found = [(0.0, WARM)]
-    at, demand = WARM_S, DEMAND
+    found: list[tuple[float, tuple[int, ...]]] = [(0.0, WARM)]
+    at, demand = WARM_S, tuple(DEMAND)
     while at < WARM_S + minutes * 60 - _LAST_S or len(found) == 1:
         found.append((at, demand))
         at, demand = at + PHASE_S, (*demand[-1:], *demand[:-1])
@@ -97,19 +95,14 @@ async def steady(
         seen = await here.seen(load, ended, RPM)
         found = result.summary(seen)
         found["wall_s"] = round(ended - load.begun, 1)
-        found["shares"] = [
-            {proxy: [round(got, 4), round(due, 4)] for proxy, (got, due) in each.items()}
-            for each in (
-                result.shares(seen, begin + SETTLE_S, end)
-                for begin, end in itertools.pairwise([*shifts[1:], ended])
-                if end - begin > PHASE_S / 2
-            )
+        by_phase = [
+            result.shares(seen, begin + SETTLE_S, end)
+            for begin, end in itertools.pairwise([*shifts[1:], ended])
+            if end - begin > PHASE_S / 2
         ]
-        whole = result.shares(seen, load.begun + WARM_S, ended)
-        found["worst_share"] = round(result.worst_share(
-            {proxy: (got, due) for proxy, (got, due) in each.items()} for each in found["shares"]
-        ), 4)
-        found["worst_share_whole"] = round(result.worst_share([whole]), 4)
+        found["shares"] = by_phase
+        found["worst_share"] = result.worst_share(by_phase)
+        found["worst_share_whole"] = result.worst_share([result.shares(seen, load.begun + WARM_S, ended)])
         return found
 
 
