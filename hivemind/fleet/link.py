@@ -19,9 +19,10 @@ from typing import Protocol
 import msgspec
 
 from hivemind.fleet.member import Membership
-from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, Reply
+from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, Reply, WindowLease
 from hivemind.fleet.store import Answer, Fault, Run, Script, Store, StoreError
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState
+from hivemind.world.fleet import MemberLane, MemberWindow
 
 _log = logging.getLogger(__name__)
 
@@ -48,13 +49,16 @@ class _Lane:
     key: str
     name: str
     """The fleet's."""
+    upstream: str
     membership: Membership
     due_at: float
     sent_at: float = -math.inf
     busy_at: float = -math.inf
     """When it last had requests."""
-    shown: Lease | None = None
-    """The lease without an answer that it goes by."""
+    lease: Lease | None = None
+    """The one in force; None: there was none yet."""
+    told: LaneReport | None = None
+    """The last report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +153,8 @@ class Link:
 
     # --- Lanes ------------------------------------------------------------------------------------------------------
 
-    def open(self, key: str) -> None:
-        """Join the fleet with a lane that has just been opened."""
+    def open(self, key: str, upstream: str) -> None:
+        """Join the fleet with a lane that has just been opened, to an upstream of that name."""
         name = self._name_of(key)
         now = self._loop.time()
         old = self._lanes.get(key)
@@ -159,7 +163,7 @@ class Link:
         # A name that was used before is another member's for the store, which counts the reports of each.
         joins = self._joins[name] = self._joins.get(name, 0) + 1
         member = self.member if joins == 1 else f"{self.member}.{joins}"
-        self._lanes[key] = _Lane(key, name, Membership(member), now, busy_at=now)
+        self._lanes[key] = _Lane(key, name, upstream, Membership(member), now, busy_at=now)
         self.store.subscribe(_channel(name), functools.partial(self._on_kick, name))
         self._wake.set()
 
@@ -230,6 +234,7 @@ class Link:
             busy = any(report.flying) or any(report.waiting)
             lane.busy_at = began if busy else lane.busy_at
             lane.sent_at, lane.due_at = began, began + (SYNC_S if busy else IDLE_SYNC_S)
+            lane.told = report
             lane.membership.add(began, report)
             sent.append(lane)
             runs.append(self._command(lane, began))
@@ -271,7 +276,7 @@ class Link:
         if lease is None or self._lanes.get(lane.key) is not lane:
             self.hurry(lane.key)
             return
-        lane.shown = None
+        lane.lease = lease
         self._leases.take_lease(lane.key, lease)
 
     def _rest(self, lane: _Lane) -> None:
@@ -310,8 +315,8 @@ class Link:
         away_until = self._error_at + CREDITS_TTL_S if away else None
         for lane in self._lanes.values():
             lease = lane.membership.without(now, away_until)
-            if lease is not None and lease != lane.shown:
-                lane.shown = lease
+            if lease is not None and lease != lane.lease:
+                lane.lease = lease
                 self._leases.take_lease(lane.key, lease)
         self._tell()
 
@@ -325,6 +330,11 @@ class Link:
         ages = [now - (each.ends_at - CREDITS_TTL_S) for each in memberships if each.leased]
         members = max((each.reply.members for each in memberships if each.reply is not None), default=1)
         return LinkState(state, self._text(state), len(memberships), max(ages, default=None), members)
+
+    def lanes(self) -> tuple[MemberLane, ...]:
+        """Return the lanes as this proxy tells the others of them."""
+        now = self._loop.time()
+        return tuple(_told(lane, now) for lane in self._lanes.values())
 
     def _worst(self) -> str:
         if not self._reached:
@@ -362,6 +372,32 @@ _TEXTS = {
     "safe": "requests go on with a safe share of the limits, as at all other proxies",
     "alone": "this proxy may be cut off alone, so nearly all requests wait",
 }
+
+
+def _told(lane: _Lane, now: float) -> MemberLane:
+    report, lease, membership = lane.told or LaneReport({}, [], [], []), lane.lease, lane.membership
+    reply = membership.reply
+    windows = (
+        () if reply is None else tuple(_window(name, window, membership, now) for name, window in reply.windows.items())
+    )
+    return MemberLane(
+        lane.name,
+        lane.key,
+        lane.upstream,
+        membership.state.value,
+        None if reply is None else now - (membership.ends_at - CREDITS_TTL_S),
+        sum(report.flying),
+        sum(report.waiting),
+        float(sum(report.agents)),
+        None if lease is None or math.isinf(lease.slots) else lease.slots,
+        None if lease is None or math.isinf(lease.level) else lease.level,
+        windows,
+    )
+
+
+def _window(name: str, window: WindowLease, membership: Membership, now: float) -> MemberWindow:
+    family, _, kind = name.rpartition("|")
+    return MemberWindow(family, kind, window.limit, window.used, membership.own_use(now, name))
 
 
 def _channel(name: str) -> str:

@@ -226,6 +226,11 @@ class Membership:
         unused = max(0.0, window.limit - window.used) / max(1, members)
         return min(share, self._own(now, key) + SAFE_SHARE * unused)
 
+    def own_use(self, now: float, name: str) -> float:
+        """Return what this lane used of a window in the last minute, as far as it was noted."""
+        key = _key(name)
+        return 0.0 if key is None else self._own(now, key)
+
     def _own(self, now: float, key: WindowKey) -> float:
         oldest = int(now) - RING_S
         return max(0.0, sum(amount for second, amount in self._used.get(key, {}).items() if second > oldest))

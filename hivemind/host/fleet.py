@@ -1,18 +1,46 @@
-"""A proxy's part in its fleet: the store, and the lanes that are leased through it."""
+"""A proxy's part in its fleet: its lanes are leased, the others are told of it, and may send it commands."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
+import os
+import platform
+from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
+from hivemind import __version__
 from hivemind.errors import UsageError
 from hivemind.fleet.link import Link, LinkState
+from hivemind.fleet.messages import PROTOCOL
+from hivemind.fleet.orders import Inbox, inbox_key
+from hivemind.fleet.presence import Beacon
 from hivemind.fleet.scripts import ALLOCATOR
 from hivemind.fleet.store import Fault, Store, StoreError
+from hivemind.fleet.watcher import Watcher
 from hivemind.proxy.engine import Engine
+from hivemind.scheduler.commands import Command
+from hivemind.scheduler.config import LaneConfig
 from hivemind.wire.fleet_lanes import FleetLanes
+from hivemind.world.fleet import Member
+from hivemind.world.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
+
+_BYE_S = 1.0
+"""Longest time to be taken off the list."""
+
+
+class _Proxy(Protocol):
+    """What is used of :class:`hivemind.host.proxy.Proxy`."""
+
+    address: str
+    engine: Engine
+
+    def snapshot(self) -> Snapshot: ...
+    def apply(self, command: Command, who: str) -> None: ...
 
 
 class FleetPart:
@@ -22,12 +50,18 @@ class FleetPart:
     """
 
     link: Link
-    """From :meth:`start` on."""
+    """Link and watcher from :meth:`start` on."""
+    watcher: Watcher
 
-    def __init__(self, url: str, ca_file: Path | None = None) -> None:
+    def __init__(self, url: str, ca_file: Path | None, wall: Callable[[], float]) -> None:
+        """`wall` is the time of day in seconds since the epoch."""
         self.store = Store(url, ca_file)
+        self.shown = Store(url, ca_file, name="hivemind-view")
+        """For what people see and for commands, which may be long and must not hold up the leases."""
         self.lanes = FleetLanes()
-        self._begun = False
+        self._wall = wall
+        self._started = wall()
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def check(self) -> None:
         """Try to reach the store once; where it isn't there, requests wait until it is.
@@ -42,21 +76,69 @@ class FleetPart:
                 raise UsageError(f"fleet: {error}") from None
             _log.warning("%s; requests wait until it is there", error)
 
-    def start(self, engine: Engine) -> None:
-        """Have the engine's lanes leased from now on; before it gets any."""
-        self.link = Link(self.store, engine, ALLOCATOR, self.lanes.name)
+    def start(self, proxy: _Proxy) -> None:
+        """Have the lanes leased from now on; before there are any."""
+        engine = proxy.engine
+        self.link = link = Link(self.store, engine, ALLOCATOR, self.lanes.name)
         engine.leasing = True
-        engine.on_lane_opened = lambda key, config: self.link.open(key)
-        engine.on_lease_short = self.link.hurry
-        self.link.start()
-        self._begun = True
+        engine.on_lane_opened = self._open
+        engine.on_lease_short = link.hurry
+
+        def describe() -> Member:
+            return self._described(proxy)
+
+        inbox = Inbox(self.shown, link.member, proxy.apply, lambda command: _knows(engine, command), engine.settled)
+        self._beacon = Beacon(self.shown, describe, proxy.snapshot, link.member, inbox.look)
+        self.shown.subscribe(inbox_key(link.member), lambda message: self._beacon.call())
+        self.watcher = Watcher(self.shown, describe, wall=self._wall)
+        link.start()
+        for name, running in (("fleet-beacon", self._beacon.run()), ("fleet-watcher", self.watcher.run())):
+            self._tasks.append(asyncio.create_task(running, name=name))
+
+    def _open(self, key: str, config: LaneConfig) -> None:
+        self.link.open(key, config.upstream)
 
     async def aclose(self) -> None:
         """Leave the fleet."""
-        if self._begun:
+        if self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
             await self.link.aclose()
+            with contextlib.suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(_BYE_S):
+                    await self._beacon.leave(self.link.member)
+        await self.shown.aclose()
         await self.store.aclose()
 
     def state(self) -> LinkState:
         """Return how this proxy stands to its fleet."""
         return self.link.state()
+
+    def _described(self, proxy: _Proxy) -> Member:
+        agents, _ = proxy.engine.accounts
+        busy = [agent for agent in agents.values() if agent.tickets]
+        flying = sum(agent.in_flight for agent in busy)
+        return Member(
+            self.link.member,
+            platform.node(),
+            os.getpid(),
+            __version__,
+            PROTOCOL,
+            proxy.address,
+            self._started,
+            proxy.engine.health()[0],
+            len(agents),
+            len(busy),
+            flying,
+            sum(len(agent.tickets) for agent in busy) - flying,
+            self.link.lanes(),
+        )
+
+
+def _knows(engine: Engine, command: Command) -> bool:
+    """Return whether the agent or task that a command names is this proxy's; True where it names none."""
+    agent, task = getattr(command, "agent", None), getattr(command, "task", None)
+    if isinstance(agent, str):
+        return engine.agent(engine.spelling(agent)) is not None
+    return not isinstance(task, str) or task in engine.tasks

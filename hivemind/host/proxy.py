@@ -116,7 +116,7 @@ class Proxy:
         if settings.fleet is not None:
             from hivemind.host.fleet import FleetPart  # not needed without one, and neither is the library it needs
 
-            self.fleet_part = FleetPart(settings.fleet.get_secret_value(), settings.ca_file)
+            self.fleet_part = FleetPart(settings.fleet.get_secret_value(), settings.ca_file, wall)
         self._rng = rng or random.Random()
         self._wall = wall
         self._secrets = settings.own_credentials()
@@ -161,7 +161,8 @@ class Proxy:
             fleet_lanes=None if fleet is None else fleet.lanes,
         )
         if fleet is not None:
-            fleet.start(engine)
+            fleet.start(self)
+            self.watcher = fleet.watcher
         self.watch = Watch(engine, lambda: self.app.direct)
         if self._prices is not None:
             self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
