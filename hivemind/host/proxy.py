@@ -20,6 +20,7 @@ from hivemind.control.app import control_app
 from hivemind.control.guard import failure, guards_itself, is_own, may_scrape
 from hivemind.errors import UsageError
 from hivemind.host.checkpointing import Checkpointer
+from hivemind.host.front import Front
 from hivemind.host.processes import Processes
 from hivemind.host.watch import Watch
 from hivemind.journal.records import JournalBegan
@@ -105,6 +106,8 @@ class Proxy:
         self.record_in: Path | None = None
         """Folder of the journals; set before :meth:`start`. None: nothing is recorded."""
         self.journal: Recorder | None = None
+        self.front: Front | None = None
+        """What answers for all workers, where this is one of several; set after :meth:`start`."""
         self.watcher: Watcher | None = None
         """What is known of the fleet; None: the proxy is in none."""
         try:
@@ -175,6 +178,8 @@ class Proxy:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.app.idle(), timeout_s)
         await self._tools.aclose()
+        if self.front is not None:
+            await self.front.aclose()
 
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
@@ -269,9 +274,13 @@ class Proxy:
         )
 
     async def _serve_control(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
+        if self.front is not None and await self.front.serve("control", scope, place, receive, send):
+            return
         await self._control_app({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
 
     async def _serve_tools(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
+        if self.front is not None and await self.front.serve("tools", scope, place, receive, send):
+            return
         await self._tools(scope, place.path, place.agent, receive, send)
 
     # --- Operation ------------------------------------------------------------------------------------------------

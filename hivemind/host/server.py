@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import secrets
 import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
 
@@ -34,6 +35,8 @@ _STOP_S = 1
 """Grace for connections still open once the proxy has drained."""
 
 T = TypeVar("T")
+Beside = Callable[["Proxy"], contextlib.AbstractAsyncContextManager[object]]
+"""Makes what runs beside a proxy while that is served."""
 
 
 class EmbeddedServer(uvicorn.Server):
@@ -72,13 +75,19 @@ class EmbeddedServer(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def serve(
-    proxy: Proxy, settings: Settings, *, durable: bool = True, worker: Worker | None = None
+    proxy: Proxy,
+    settings: Settings,
+    *,
+    durable: bool = True,
+    worker: Worker | None = None,
+    beside: Beside = contextlib.nullcontext,
 ) -> AsyncIterator[None]:
     """Start the proxy and serve it at its `address` in the running loop; leaving the context stops both.
 
     While it is served, its control token is in a file. `durable` keeps usage, decisions and tasks in the same folder,
     for the next proxy too, and writes a journal. Streams still in flight at the end are cut, so call
-    :meth:`Proxy.drain` first to let them finish. One that is a `worker` shares its address and token with others.
+    :meth:`Proxy.drain` first to let them finish. One that is a `worker` shares its address and token with others,
+    and with what runs `beside` it answers for all of them.
 
     Raises: BindError; UsageError: the kept state can't be used.
     """
@@ -102,7 +111,7 @@ async def serve(
             proxy.watch.watch_loop()
             try:
                 with _control_key(settings, proxy.address, port, worker) as proxy.control_key:
-                    async with _listening(EmbeddedServer(_config(proxy)), sockets):
+                    async with beside(proxy), _listening(EmbeddedServer(_config(proxy)), sockets):
                         yield
             finally:
                 await proxy.aclose()
@@ -115,7 +124,8 @@ def _control_key(
     settings: Settings, address: str, port: int, worker: Worker | None
 ) -> contextlib.AbstractContextManager[ControlKey | None]:
     if worker is not None:
-        return contextlib.nullcontext(worker.key)
+        # The run is this process's, because its tasks and places are what clients hold on to.
+        return contextlib.nullcontext(worker.key and ControlKey(secrets.token_hex(8), worker.key.token))
     chosen = settings.control_token.get_secret_value() if settings.control_token else None
     return announced(chosen, settings.state_dir, address, port)
 
@@ -152,7 +162,12 @@ def _config(proxy: Proxy) -> uvicorn.Config:
     )
 
 
-async def run(settings: Settings, settings_file: Path | None = None, worker: Worker | None = None) -> int:
+async def run(
+    settings: Settings,
+    settings_file: Path | None = None,
+    worker: Worker | None = None,
+    beside: Beside = contextlib.nullcontext,
+) -> int:
     """`hivemind proxy`, or one `worker` of it: serve until SIGINT or SIGTERM, then drain. Returns the exit code.
 
     A second signal isn't caught, so it ends the process at once, whatever the loop is doing. Settings are saved
@@ -168,7 +183,7 @@ async def run(settings: Settings, settings_file: Path | None = None, worker: Wor
     stop = _stop_signal()
     proxy.tell = logs.log_line
     proxy.settings_file = settings_file
-    async with _log_thread(settings), serve(proxy, settings, worker=worker):
+    async with _log_thread(settings), serve(proxy, settings, worker=worker, beside=beside):
         # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
         gc.collect()
         gc.freeze()

@@ -29,6 +29,10 @@ class Worker:
     ready: int
     """File that the supervisor reads."""
 
+    def socket(self, number: int) -> Path:
+        """Return the unix socket on which a worker answers the others."""
+        return self.folder / f"worker-{number}.sock"
+
     def tell_ready(self) -> None:
         """Tell the supervisor that this worker serves."""
         os.write(self.ready, READY)

@@ -64,6 +64,8 @@ class Engine:
         self.on_lease_short: Callable[[str], object] | None = None
         """Called with a lane whose report the other proxies should get at once: something waits there for want of a
         lease, or was met that concerns them all. Called once a report."""
+        self.on_command: Callable[[Command, str], object] | None = None
+        """Called with each command that was carried out, and its author."""
         self._ending = False
         self._wall = wall
         self._day_clock = DayClock(wall(), self._time(), "" if store is None else store.day)
@@ -211,6 +213,17 @@ class Engine:
             self._scheduler.apply(self._time(), fit_to_show(command), who)
         finally:
             self._sample()
+        if self.on_command is not None:
+            self.on_command(command, who)
+
+    def mirror(self, command: Command, who: str) -> None:
+        """Carry out a command about an agent that need not be known here, because another process of the same proxy
+        knows it. Raises: Rejected."""
+        agent = getattr(command, "agent", None)
+        if agent is not None:
+            self._scheduler.meet(agent, self._time())
+            self.names.add(agent)
+        self.apply(command, who)
 
     def spelling(self, name: str) -> str:
         """Return the known spelling of an agent's name, or the name itself where the agent isn't known."""

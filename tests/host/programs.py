@@ -54,3 +54,48 @@ async def program(upstream: str, tmp_path: Path, *flags: str) -> AsyncIterator[P
         if process.returncode is None:
             process.kill()
             await process.communicate()
+
+
+# --- Workers ----------------------------------------------------------------------------------------------------------
+
+
+def children(pid: int) -> dict[int, str]:
+    """The command lines of a process's children."""
+    found = {}
+    for each in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int((each / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
+                found[int(each.name)] = (each / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def workers_of(running: Program) -> list[int]:
+    return sorted(pid for pid, line in children(running.process.pid).items() if "hivemind.host.workers" in line)
+
+
+def store_of(running: Program) -> int:
+    (found,) = (pid for pid, line in children(running.process.pid).items() if "store.sock" in line)
+    return found
+
+
+async def until_gone(*pids: int) -> None:
+    async with asyncio.timeout(HANGS_S):
+        while any(map(runs, pids)):  # noqa: ASYNC110 - other processes
+            await asyncio.sleep(0.01)
+
+
+def runs(pid: int) -> bool:
+    """Whether the process is there, and no zombie, whose files are closed."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except OSError:
+        return False
+
+
+async def said(running: Program, text: str) -> str:
+    """Read the program's log up to the line with this text."""
+    assert running.process.stderr is not None
+    async with asyncio.timeout(HANGS_S):
+        while text not in (line := (await running.process.stderr.readline()).decode()):
+            assert line, f"it ended without: {text}"
+    return line

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 import redis_server
-from host.programs import Program, program
+from host.programs import Program, program, said, store_of, until_gone, workers_of
 from ports import unused_port
-from proxy.kit import HANGS_S, Play, client, playing, raw, request
+from proxy.kit import Play, client, playing, raw, request
 from proxy.wire import END, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
 from upstream.scripted import Scripted, serving
 
@@ -38,48 +38,6 @@ needs_server = pytest.mark.skipif(
 
 def settings(**values: Any) -> Settings:
     return Settings(**{"upstream": ("lab=http://127.0.0.1:9",), **values})
-
-
-def children(pid: int) -> dict[int, str]:
-    """The command lines of a process's children."""
-    found = {}
-    for each in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if int((each / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
-                found[int(each.name)] = (each / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-    return found
-
-
-def workers_of(running: Program) -> list[int]:
-    return sorted(pid for pid, line in children(running.process.pid).items() if "hivemind.host.workers" in line)
-
-
-def store_of(running: Program) -> int:
-    (found,) = (pid for pid, line in children(running.process.pid).items() if "store.sock" in line)
-    return found
-
-
-async def until_gone(*pids: int) -> None:
-    async with asyncio.timeout(HANGS_S):
-        while any(map(runs, pids)):  # noqa: ASYNC110 - other processes
-            await asyncio.sleep(0.01)
-
-
-def runs(pid: int) -> bool:
-    """Whether the process is there, and no zombie, whose files are closed."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
-    except OSError:
-        return False
-
-
-async def said(running: Program, text: str) -> str:
-    """Read the program's log up to the line with this text."""
-    assert running.process.stderr is not None
-    async with asyncio.timeout(HANGS_S):
-        while text not in (line := (await running.process.stderr.readline()).decode()):
-            assert line, f"it ended without: {text}"
-    return line
 
 
 @contextlib.asynccontextmanager

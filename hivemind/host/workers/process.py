@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
 import sys
 
@@ -18,8 +19,10 @@ def main() -> int:
         tie_to(order.worker.supervisor)
         with guarded_output():
             from hivemind.host import server
+            from hivemind.host.workers.beside import attended
 
-            return server.run_loop(server.run(order.settings, order.settings_file, order.worker))
+            beside = functools.partial(attended, order.worker)
+            return server.run_loop(server.run(order.settings, order.settings_file, order.worker, beside))
     except HiveMindError as error:
         print_note(str(error))
         return error.exit_code

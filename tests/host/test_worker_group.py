@@ -1,0 +1,227 @@
+"""One control address for all workers, whichever of them gets a request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from host.programs import Program, program, said, workers_of
+from proxy.kit import HANGS_S, playing
+from proxy.wire import ANSWER, PLAIN_BODY
+from upstream.scripted import serving
+
+from hivemind.host.workers import frames
+from hivemind.host.workers.request_log import MergedRequests, WorkerRequests
+from hivemind.scheduler.types import Priority
+from hivemind.world.snapshot import REQUESTS_KEPT, REQUESTS_PAGE, Requests, RequestView
+
+needs_server = pytest.mark.skipif(
+    shutil.which("redis-server") is None and shutil.which("valkey-server") is None,
+    reason="neither redis-server nor valkey-server is installed",
+)
+
+
+# --- Two workers ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Workers:
+    """A program with workers, asked over a new connection each time, so that any of them may answer."""
+
+    program: Program
+    token: str
+
+    async def send(self, method: str, path: str, **given: Any) -> httpx.Response:
+        headers = {"authorization": f"Bearer {self.token}", **given.pop("headers", {})}
+        async with httpx.AsyncClient(timeout=HANGS_S, trust_env=False) as web:
+            return await web.request(method, f"http://127.0.0.1:{self.program.port}{path}", headers=headers, **given)
+
+    async def get(self, path: str) -> Any:
+        answer = await self.send("GET", path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    async def ask_model(self, agent: str) -> int:
+        url = f"http://127.0.0.1:{self.program.port}/agent/{agent}/v1/messages"
+        async with httpx.AsyncClient(timeout=HANGS_S, trust_env=False) as web:
+            return (await web.post(url, content=PLAIN_BODY)).status_code
+
+    async def command(self, name: str, **arguments: Any) -> httpx.Response:
+        return await self.send("POST", "/_control/commands", json={"name": name, "arguments": arguments, "who": "test"})
+
+    async def ends(self) -> None:
+        self.program.process.send_signal(signal.SIGTERM)
+        assert (await self.program.ends())[0] == 0
+
+
+@contextlib.asynccontextmanager
+async def two_workers(tmp_path: Path, *flags: str) -> AsyncIterator[Workers]:
+    state = tmp_path / "state"
+    given = ("--workers", "2", "--state-dir", str(state), "--max-concurrency", "50", "--rpm", "0", *flags)
+    async with serving(playing([ANSWER])) as upstream, program(f"lab={upstream.url}", tmp_path, *given) as running:
+        note = json.loads((state / f"control-{running.port}.json").read_text())
+        yield Workers(running, note["token"])
+
+
+@needs_server
+async def test_one_address_for_all(tmp_path: Path) -> None:
+    """Snapshot, requests, details, budgets and health are of both workers, and the same whoever is asked."""
+    async with two_workers(tmp_path) as workers:
+        for _ in range(20):
+            assert await workers.ask_model("alice") == 200
+        pages = [await workers.get("/_control/requests") for _ in range(6)]
+        tickets = [each["ticket"] for each in pages[0]["changed"]]
+        assert len(tickets) == 20
+        assert len({ticket % 1000 for ticket in tickets}) == 2, "both workers served some"
+        assert all([each["ticket"] for each in page["changed"]] == tickets for page in pages)
+        assert len({page["run"] for page in pages}) == 1
+        for ticket in tickets:
+            found = await workers.get(f"/_control/requests/{ticket}")
+            assert (found["view"]["ticket"], found["view"]["agent"]) == (ticket, "alice")
+        assert (await workers.send("GET", "/_control/requests/999001")).status_code == 404
+        for _ in range(6):
+            (agent,) = (await workers.get("/_stats"))["agents"]
+            assert (agent["name"], agent["requests"]) == ("alice", 20)
+            rows = await workers.get("/_control/budgets?agent=alice")
+            assert rows["agents"][0]["ever"] == rows["pool"]["ever"]
+            assert rows["pool"]["ever"]["tokens"] > 0
+            health = await workers.get("/_health")
+            assert (health["status"], health["alarms"]) == ("serving", [])
+        metrics = (await workers.send("GET", "/metrics")).text
+        assert "hivemind_requests_total 20.0" in metrics
+        await workers.ends()
+
+
+@needs_server
+@pytest.mark.e2e
+async def test_decisions_hold_on_all_workers(tmp_path: Path) -> None:
+    """An agent that is stopped is refused wherever its connection comes, and served there again once it is released."""
+    async with two_workers(tmp_path) as workers:
+        await workers.ask_model("alice")
+        assert (await workers.command("StopAgent", agent="alice", stopped=True)).status_code == 200
+        assert Counter([await workers.ask_model("alice") for _ in range(12)]).keys() == {403}
+        assert await workers.ask_model("bob") == 200
+        assert (await workers.command("StopAgent", agent="alice", stopped=False)).status_code == 200
+        assert Counter([await workers.ask_model("alice") for _ in range(12)]).keys() == {200}
+        unknown = await workers.command("StopAgent", agent="nobody", stopped=True)
+        assert (unknown.status_code, "no agent named 'nobody'" in unknown.text) == (409, True)
+        wrong = await workers.command("SetPriority", agent="alice", priority="first")
+        assert wrong.status_code == 422
+        await workers.ends()
+
+
+@needs_server
+@pytest.mark.e2e
+async def test_first_worker_gone(tmp_path: Path) -> None:
+    """Until the first worker is back the control API says so; health and traffic go on."""
+    async with two_workers(tmp_path) as workers:
+        first, _ = workers_of(workers.program)
+        before = (await workers.get("/_control/about"))["run"]
+        os.kill(first, signal.SIGKILL)
+        await said(workers.program, "worker 1 serves again")
+        assert (await workers.get("/_control/about"))["run"] != before
+        assert await workers.ask_model("alice") == 200
+        await workers.ends()
+
+
+# --- Parts ------------------------------------------------------------------------------------------------------------
+
+
+def view(ticket: int, state: str = "in_flight", ended_at: float | None = None) -> RequestView:
+    return RequestView(
+        ticket=ticket,
+        agent="alice",
+        lane="lab:all",
+        model="m",
+        priority=Priority.NORMAL,
+        stream=False,
+        state=state,
+        arrived_at=1.0,
+        ended_at=ended_at,
+        waited_s=0.0,
+        attempts=(),
+        status=None,
+        usage=None,
+        output_tokens=0,
+        estimated_tokens=0,
+        dollars=None,
+        last_error="",
+    )
+
+
+def test_a_process_started_anew_counts_on() -> None:
+    """Its tickets have numbers that no ticket of the process before had, and those that were open have ended."""
+    log, worker = MergedRequests(), WorkerRequests(1)
+    worker.begin("a")
+    log.change(worker.take(Requests(3, 1, (view(1, "answered", 2.0), view(2)))))
+    assert [each.ticket for each in log.since(0).changed] == [1001, 2001]
+    assert (worker.its_own(2001), worker.open) == (2, {2001})
+    log.end(worker.open, 9.0)
+    worker.open.clear()
+    worker.begin("b")
+    log.change(worker.take(Requests(1, 1, (view(1),))))
+    found = {each.ticket: (each.state, each.ended_at) for each in log.since(0).changed}
+    assert found == {1001: ("answered", 2.0), 2001: ("failed", 9.0), 3001: ("in_flight", None)}
+    assert (worker.its_own(3001), worker.its_own(2001)) == (1, None)
+
+
+def test_pages() -> None:
+    """A reader that goes on from each page's revision gets every request, and only what changed after that."""
+    log = MergedRequests()
+    log.change(view(number, "answered", 2.0) for number in range(1, 1201))
+    seen, revision = [], 0
+    while page := log.since(revision):
+        seen += [each.ticket for each in page.changed]
+        revision = page.revision
+        if len(page.changed) < REQUESTS_PAGE:
+            break
+    assert seen == list(range(1, 1201))
+    assert log.since(revision).changed == ()
+    log.change([view(1300)])
+    assert [each.ticket for each in log.since(revision).changed] == [1300]
+    assert len(log.since(10**6).changed) == REQUESTS_PAGE, "a revision of another process begins anew"
+    log.change(view(number, "answered", 2.0) for number in range(2000, 2000 + REQUESTS_KEPT))
+    assert log.since(0).oldest == 1300, "one that is open stays"
+
+
+async def test_channel(tmp_path: Path) -> None:
+    """Questions are answered in their order; those that are open when the other end goes are told so."""
+
+    async def answer(first: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while first is not None and first != "go":
+            writer.write(frames.packed(first * 2))
+            first = await frames.receive(reader)
+
+    path = tmp_path / "s"
+    path.touch()  # as a killed process leaves it
+    server = await frames.serve(path, answer)
+    channel = await frames.Channel.to(path)
+    running = asyncio.create_task(channel.run())
+    assert await asyncio.gather(*(channel.ask(number) for number in range(50))) == [2 * n for n in range(50)]
+    last = channel.ask("go")
+    await running
+    with pytest.raises(frames.Gone):
+        await last
+    with pytest.raises(frames.Gone):
+        await channel.ask(1)
+    server.close()
+
+
+async def test_broken_frames() -> None:
+    """What isn't a message, or is cut, ends the connection like its end does."""
+    for data in (b"", b"\0\0", b"\0\0\0\5ab", b"\0\0\0\1\xc1", b"\xff\xff\xff\xff"):
+        reader = asyncio.StreamReader()
+        reader.feed_data(data)
+        reader.feed_eof()
+        assert await frames.receive(reader) is None
