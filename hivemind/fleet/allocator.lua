@@ -1,0 +1,902 @@
+-- What each member of a fleet may use of one lane: allocator.py, as the store runs it. The functions have the same
+-- names and order there, where they are explained; tests hold one against the other.
+--
+-- KEYS[1]  the lane's state, hm:lane:{LANE}
+-- ARGV[1]  the report, as JSON
+-- ARGV[2]  random digits, which become part of an epoch's name if one begins
+-- ARGV[3]  only in tests: the time in seconds. They run years of a lane's life in seconds, and compare each answer with
+--          that of allocator.py, which is only possible if both are told the same time. Otherwise the store's clock
+--          counts, which is one for all members.
+-- Returns the answer as JSON, or an error: HMPROTOCOL (a state of another version), HMSTATE (the key holds no state).
+
+local PROTOCOL, CREDITS_TTL_S, SLOTS_TTL_S, RING_S, SYNC_S, KICK_APART_S = 1, 3, 10, 61, 0.25, 0.05
+local KEPT_MS = 3600000
+local CLASSES, SPARE, PERIOD_S = 4, 5, 60 -- classes count from 1 here
+local FRESH_S, AGEING_S, OVERDUE_S, MAX_SHARE = 1.25, 30, 60, 0.9
+local RESERVE, RESERVED_FOR_S = 0.01, 120
+local SLOT_MOVES_S, MOST_OWED_S, BACKWARDS_S, EPS = 1, 60, 60, 1e-6
+local INF = math.huge
+local floor, max, min = math.floor, math.max, math.min
+
+local is_stale, begun_ms, begin_epoch, expire, lapse, add_use
+local take_report, turn_minute, window_of, member_window, take_demand, take_use, take_statement
+local take_level, ceiling, level_of, take_pause, take_circuit, trip
+local share_window, limit_of, used_in_minute, held, room_of, ages, needs_of, lack_of, share_margin, contenders
+local settle_accounts, fill, weight, turns, whole_requests, ask_back_or_offer, note_served
+local share_slots, held_slots, slot_targets, slot_ages, slots_wanted, count_owed, rounded
+local kicked, answer, window_lease, padded
+
+local function zeros(count)
+  local list = {}
+  for index = 1, count do list[index] = 0 end
+  return list
+end
+
+local function filled(count, value)
+  local list = {}
+  for index = 1, count do list[index] = value end
+  return list
+end
+
+local function sum(list, last)
+  local total = 0
+  for index = 1, last or #list do total = total + list[index] end
+  return total
+end
+
+local function sorted(keyed)
+  local names = {}
+  for name in pairs(keyed) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+local in_order -- names of the members, sorted; sums come out the same everywhere
+
+local function sync(state, report, now, seed)
+  if report.protocol ~= PROTOCOL then
+    return nil, 'HMPROTOCOL the report is of protocol ' .. tostring(report.protocol) .. ', this is ' .. PROTOCOL
+  end
+  if state and state.protocol ~= PROTOCOL then
+    if now - state.now < RING_S then
+      return nil, 'HMPROTOCOL the state is of protocol ' .. tostring(state.protocol) .. ', this is ' .. PROTOCOL
+    end
+    state = nil
+  end
+  if not state or is_stale(state, report, now) then
+    state = begin_epoch(state, report, now, seed)
+  end
+  now = max(state.now, now)
+  state.now = now
+  local member = state.members[report.member]
+  in_order = sorted(state.members)
+  if member and report.seq <= member.seq then
+    return state, answer(state, report.member, now, {})
+  end
+  state.version = state.version + 1
+  expire(state, now)
+  member = take_report(state, report, now)
+  in_order = sorted(state.members)
+  take_use(state, member, report, now)
+  take_level(state, report, now)
+  take_pause(state, report, now)
+  take_circuit(state, report, now)
+  if report.leaving then
+    state.members[report.member] = nil
+    in_order = sorted(state.members)
+    if state.circuit.prober == report.member then
+      state.circuit.prober = nil
+    end
+    return state, answer(state, report.member, now, {})
+  end
+  local kick = {}
+  for _, name in ipairs(sorted(state.windows)) do
+    local mine = member.windows[name]
+    mine.gave = share_window(state, name, report.member, now, kick)
+    mine.left = mine.left + mine.gave
+  end
+  share_slots(state, report.member, now, kick)
+  return state, answer(state, report.member, now, kicked(state, report.member, now, kick))
+end
+
+-- --- what has been
+
+function is_stale(state, report, now)
+  if state.now - now > BACKWARDS_S or begun_ms(report.epoch) > begun_ms(state.epoch) then
+    return true
+  end
+  return report.epoch == state.epoch and report.version > state.version
+end
+
+function begun_ms(epoch)
+  return tonumber(string.match(string.sub(epoch, 1, 13), '^%d+$') or 0)
+end
+
+function begin_epoch(state, report, now, seed)
+  local earlier = max(begun_ms(report.epoch), state and begun_ms(state.epoch) or 0)
+  local begun = max(floor(now * 1000), earlier + 1)
+  local learn_s = (report.epoch ~= '' or state) and CREDITS_TTL_S or FRESH_S
+  return {
+    protocol = PROTOCOL, epoch = string.format('%013.0f', begun) .. seed, now = now, begun_at = now,
+    learn_until = now + learn_s, version = 0, pause_until = 0, resumed_in = 0, cuts = 0, changed_at = 0,
+    critical_at = 0, served_at = filled(CLASSES, now), owed_at = now,
+    circuit = {open = false, trips = 0, open_for_s = 0}, windows = {}, members = {},
+  }
+end
+
+function expire(state, now)
+  for _, name in ipairs(in_order) do
+    local member = state.members[name]
+    local silent_s = now - member.heard_at
+    if silent_s >= CREDITS_TTL_S then
+      lapse(state, member, now)
+    end
+    if silent_s >= SLOTS_TTL_S then
+      state.members[name] = nil
+      if state.circuit.prober == name then
+        state.circuit.prober = nil
+      end
+    end
+  end
+end
+
+function lapse(state, member, now)
+  local second = floor(member.heard_at + CREDITS_TTL_S)
+  member.waiting = zeros(CLASSES)
+  for name, mine in pairs(member.windows) do
+    mine.wanted, mine.first, mine.due = zeros(SPARE), 0, 0
+    if mine.left > 0 then
+      add_use(state.windows[name], second, mine.left, now)
+      mine.lapsed, mine.lapsed_at = mine.left, second
+    end
+    mine.left = 0
+  end
+end
+
+function add_use(window, second, amount, now)
+  local newest, ring = floor(now), window.ring
+  if newest > window.second then
+    for passed = max(window.second, newest - RING_S) + 1, newest do
+      ring[passed % RING_S + 1] = 0
+    end
+    window.second = newest
+  end
+  if window.second - RING_S < second then
+    local index = min(second, window.second) % RING_S + 1
+    ring[index] = ring[index] + amount
+  end
+end
+
+-- --- what a member tells
+
+function take_report(state, report, now)
+  local member = state.members[report.member]
+  if not member then
+    member = {owed = 0, slots = 0, slots_before = 0, heard_at = now, windows = {}}
+    state.members[report.member] = member
+  end
+  if report.epoch ~= '' and report.epoch ~= state.epoch then
+    state.learn_until = max(state.learn_until, state.begun_at + CREDITS_TTL_S)
+    state.cuts = max(state.cuts, report.cuts or 0)
+    state.circuit.trips = max(state.circuit.trips, report.trips or 0)
+    if report.level and now < state.learn_until then
+      state.level = min(state.level or INF, report.level)
+    end
+  end
+  turn_minute(member, now)
+  member.seq, member.heard_at, member.kicked = report.seq, now, false
+  member.flying = padded(report.flying, CLASSES)
+  member.waiting = padded(report.waiting, CLASSES)
+  member.agents = padded(report.agents, CLASSES)
+  member.ceiling = report.ceiling
+  if member.flying[1] + member.waiting[1] > 0 then
+    state.critical_at = now
+  end
+  for name in pairs(report.windows) do
+    window_of(state, name, now)
+  end
+  for name, window in pairs(state.windows) do
+    take_demand(window, member_window(member, name, now), report.windows[name] or {}, now)
+  end
+  return member
+end
+
+function turn_minute(member, now)
+  local minutes = floor(now / PERIOD_S) - floor(member.heard_at / PERIOD_S)
+  if minutes ~= 0 then
+    for _, mine in pairs(member.windows) do
+      mine.mine_before = minutes == 1 and mine.mine or 0
+      mine.mine = 0
+    end
+  end
+end
+
+function window_of(state, name, now)
+  if not state.windows[name] then
+    state.windows[name] = {
+      ring = zeros(RING_S), second = floor(now), foreign = 0, stated_at = 0, marginal = -1,
+      served_at = filled(CLASSES, now),
+    }
+  end
+  return state.windows[name]
+end
+
+function member_window(member, name, now)
+  if not member.windows[name] then
+    member.windows[name] = {
+      wanted = zeros(SPARE), left = 0, first = 0, rank = 0, due = 0, gave = 0, unmet_since = now, mine = 0,
+      mine_before = 0, lapsed = 0, lapsed_at = 0,
+    }
+  end
+  return member.windows[name]
+end
+
+function take_demand(window, mine, demand, now)
+  if mine.lapsed > 0 then
+    add_use(window, mine.lapsed_at, -mine.lapsed, now)
+    mine.lapsed = 0
+  end
+  mine.wanted = padded(demand.wanted, SPARE)
+  mine.left = demand.left or 0
+  mine.first = max(demand.first or 0, 0)
+  mine.rank = demand.rank or 0
+  mine.limit = nil
+  if mine.rank ~= 1 then
+    mine.limit = demand.limit
+  elseif not window.limit then
+    window.limit = demand.limit
+  end
+end
+
+function take_use(state, member, report, now)
+  if report.epoch == state.epoch then
+    local minute = report.minute and next(report.minute) and report.minute
+    for name, told in pairs(minute or report.windows) do
+      local window, mine = window_of(state, name, now), member_window(member, name, now)
+      for _, use in ipairs(minute and told or told.used or {}) do
+        add_use(window, floor(now) - max(use[1], 0), use[2], now)
+        mine.mine = mine.mine + use[2]
+      end
+    end
+    if minute then
+      state.learn_until = max(state.learn_until, min(state.begun_at + CREDITS_TTL_S, now + CREDITS_TTL_S))
+    end
+  end
+  for name, demand in pairs(report.windows) do
+    take_statement(state, name, demand, now)
+  end
+end
+
+function take_statement(state, name, demand, now)
+  local stated, window = demand.stated, state.windows[name]
+  if not stated or stated.limit <= 0 or now - (stated.age_s or 0) < window.stated_at then
+    return
+  end
+  window.limit = stated.limit
+  if now < state.learn_until then
+    return
+  end
+  window.stated_at = now - (stated.age_s or 0)
+  local ours = used_in_minute(window, now) + held(state, name)
+  window.foreign = max(0, stated.limit - max(stated.remaining, 0) - ours)
+end
+
+function take_level(state, report, now)
+  local top = ceiling(state)
+  local lowest = report.floor or 1
+  if report.pin then
+    state.pinned = nil
+    if report.pin > 0 then
+      state.pinned = min(max(report.pin, lowest), top)
+      state.level = state.pinned
+    end
+    state.changed_at = now
+  end
+  if state.pinned then
+    return
+  end
+  if report.cut and (report.cuts or 0) == state.cuts then
+    local height = min(state.level or INF, top)
+    if height == INF then
+      height = 0
+      for _, name in ipairs(in_order) do height = height + sum(state.members[name].flying) end
+    end
+    state.level = max(min(lowest, top), height * report.cut)
+    state.cuts = state.cuts + 1
+    state.changed_at = now
+  elseif (report.grow or 0) > 0 and state.level and now - state.changed_at >= (report.settle_s or 0) then
+    state.level = state.level + report.grow
+    state.changed_at = now
+  end
+  if state.level and state.level >= top then
+    state.level = nil
+  end
+end
+
+function ceiling(state)
+  local lowest = INF
+  for _, member in pairs(state.members) do
+    lowest = min(lowest, member.ceiling or INF)
+  end
+  return lowest
+end
+
+function level_of(state)
+  if state.pinned then
+    return state.pinned
+  end
+  local level = min(state.level or INF, ceiling(state))
+  return level < INF and level or nil
+end
+
+function take_pause(state, report, now)
+  if report.resumed then
+    state.pause_until = now
+    state.resumed_in = state.version
+  elseif (report.paused_for_s or 0) > 0
+    and (report.epoch ~= state.epoch or report.version >= state.resumed_in) then
+    state.pause_until = max(state.pause_until, now + report.paused_for_s)
+  end
+end
+
+function take_circuit(state, report, now)
+  local circuit = state.circuit
+  local idle = sum(report.waiting or {}) == 0
+  local forced = report.forced
+  if forced then
+    circuit.forced = (forced == 'open' or forced == 'closed') and forced or nil
+    circuit.open = forced == 'open' or forced == 'probe'
+    circuit.reopens_at = forced == 'probe' and now or nil
+    circuit.prober = nil
+    circuit.trips = circuit.trips + 1
+  elseif not circuit.forced and (report.trips or 0) == circuit.trips then
+    if not circuit.open and report.opened_for_s then
+      trip(circuit, report.opened_for_s, now)
+    elseif circuit.open and circuit.prober == report.member and report.probe_ok ~= nil then
+      if report.probe_ok then
+        circuit.open, circuit.reopens_at, circuit.prober = false, nil, nil
+        circuit.trips = circuit.trips + 1
+      else
+        trip(circuit, report.opened_for_s or circuit.open_for_s, now)
+      end
+    end
+  end
+  if circuit.prober == report.member and idle and sum(report.flying or {}) == 0 then
+    circuit.prober = nil
+  end
+  local ripe = circuit.open and circuit.reopens_at and now >= circuit.reopens_at
+  if ripe and not circuit.prober and not idle and not report.leaving then
+    circuit.prober = report.member
+  end
+end
+
+function trip(circuit, open_for_s, now)
+  circuit.open, circuit.open_for_s, circuit.reopens_at, circuit.prober = true, open_for_s, now + open_for_s, nil
+  circuit.trips = circuit.trips + 1
+end
+
+-- --- sharing a rate window
+
+function share_window(state, name, me, now, kick)
+  local window, mine = state.windows[name], state.members[me].windows[name]
+  local limit = limit_of(state, name)
+  if not limit then
+    window.marginal = -1
+    return max(0, sum(mine.wanted) - mine.left)
+  end
+  local shift = ages(window.served_at, now)
+  local needs = {}
+  for _, each in ipairs(in_order) do
+    needs[each] = needs_of(state.members[each].windows[name], shift)
+  end
+  local room = room_of(state, name, limit, now)
+  local closed = now < state.pause_until or now < state.learn_until
+  local give, marginal, whole_until = 0, -1, SPARE + 1
+  for cls = 1, SPARE do
+    if cls == 2 and now - state.critical_at < RESERVED_FOR_S then
+      room = max(0, room - RESERVE * limit)
+    end
+    local total = 0
+    for _, each in ipairs(in_order) do total = total + needs[each][cls] end
+    if total > room + EPS then
+      marginal, whole_until = cls, cls
+      break
+    end
+    room = room - total
+    give = give + needs[me][cls]
+  end
+  if closed then
+    return 0
+  end
+  local part = 0
+  if marginal >= 0 then
+    part = share_margin(state, name, needs, marginal, room, give, limit, me, now, kick)
+  else
+    for _, each in pairs(state.members) do
+      if each.windows[name] then each.windows[name].due = 0 end
+    end
+  end
+  window.marginal = marginal >= 0 and marginal - 1 or -1 -- counts from 0 in the state, as in allocator.py
+  give = give + part
+  for _, other in ipairs(in_order) do
+    if other ~= me then
+      ask_back_or_offer(state.members[other].windows[name], other, needs[other], whole_until, limit, kick)
+    end
+  end
+  note_served(state, name, me, shift, part <= EPS and whole_until or whole_until + 1, now)
+  if give > EPS or sum(needs[me], CLASSES) <= EPS then
+    mine.unmet_since = now
+  end
+  return give
+end
+
+function limit_of(state, name)
+  local profile, settings
+  local headers = state.windows[name].limit
+  for _, member in pairs(state.members) do
+    local mine = member.windows[name]
+    if mine and mine.limit then
+      if mine.rank == 0 then
+        profile = min(profile or INF, mine.limit)
+      elseif mine.rank == 2 then
+        settings = min(settings or INF, mine.limit)
+      end
+    end
+  end
+  if settings then
+    return min(settings, headers or INF)
+  end
+  return headers or profile
+end
+
+function used_in_minute(window, now)
+  add_use(window, floor(now), 0, now)
+  return max(0, sum(window.ring))
+end
+
+function held(state, name)
+  local total = 0
+  for _, each in ipairs(in_order) do
+    local mine = state.members[each].windows[name]
+    if mine then total = total + max(mine.left, 0) end
+  end
+  return total
+end
+
+function room_of(state, name, limit, now)
+  local window, free = state.windows[name], limit
+  if window.limit and now - window.stated_at < PERIOD_S then
+    free = min(free, window.limit - window.foreign)
+  end
+  return max(0, free - used_in_minute(window, now) - held(state, name))
+end
+
+function ages(served_at, now)
+  local shift = {}
+  for cls = 1, CLASSES do
+    shift[cls] = max(1, cls - floor((now - served_at[cls]) / AGEING_S))
+  end
+  shift[SPARE] = SPARE
+  return shift
+end
+
+function needs_of(mine, shift)
+  local need = zeros(SPARE)
+  if not mine then
+    return need
+  end
+  local left, wanted = mine.left, mine.wanted
+  for cls = 1, SPARE do
+    if wanted[cls] > 0 then
+      local lacks = wanted[cls] - left
+      left = max(-lacks, 0)
+      need[shift[cls]] = need[shift[cls]] + max(lacks, 0)
+    end
+  end
+  return need
+end
+
+function lack_of(mine, base, limit)
+  return mine.first > 0 and min(mine.first, MAX_SHARE * limit) - base or 0
+end
+
+function share_margin(state, name, needs, cls, room, given, limit, me, now, kick)
+  local unmet = contenders(state, name, needs, cls, now)
+  local mine_among = settle_accounts(state, name, needs, cls, room, unmet)[me]
+  local part = 0
+  local mine = state.members[me].windows[name]
+  if mine_among then
+    local base = mine.left + given
+    local lack = lack_of(mine, base, limit)
+    local account = min(mine.due, needs[me][cls], room)
+    if lack > account + EPS then
+      local covered, next_one = turns(state, name, needs, cls, unmet, limit, me, now)
+      if next_one == me and lack <= room - covered + EPS then
+        part = lack
+      end
+    elseif account > 0 then
+      part = whole_requests(mine, name, base, account, needs[me][cls], limit)
+    end
+    mine.due = mine.due - part
+    room = room - part
+  end
+  local covered, next_one = turns(state, name, needs, cls, unmet, limit, '', now)
+  for _, each in ipairs(unmet) do
+    local theirs = state.members[each].windows[name]
+    local above = sum(needs[each], cls - 1)
+    local lack = lack_of(theirs, theirs.left + above, limit)
+    if lack > 0 and (lack <= min(theirs.due, room) + EPS or (each == next_one and lack <= room - covered + EPS)) then
+      kick[each] = true
+    end
+  end
+  return part
+end
+
+function contenders(state, name, needs, cls, now)
+  local unmet, first, most, since = {}, '', -INF, INF
+  for _, each in ipairs(in_order) do
+    if needs[each][cls] > EPS then
+      unmet[#unmet + 1] = each
+      local member = state.members[each]
+      local theirs = member.windows[name]
+      if theirs.first > 0 and now - member.heard_at <= 2 * SYNC_S then
+        local ratio = theirs.due / weight(state, each, cls)
+        if ratio > most + EPS or (ratio > most - EPS and theirs.unmet_since < since) then
+          first, most, since = each, ratio, theirs.unmet_since
+        end
+      end
+    end
+  end
+  if now - since >= OVERDUE_S then
+    return {first}
+  end
+  return unmet
+end
+
+function settle_accounts(state, name, needs, cls, room, unmet)
+  local taking_part = {}
+  for _, each in ipairs(unmet) do taking_part[each] = true end
+  local total, positive = 0, 0
+  for _, each in ipairs(in_order) do
+    local theirs = state.members[each].windows[name]
+    if theirs then
+      if needs[each][cls] <= EPS then
+        theirs.due = 0
+      elseif not taking_part[each] then
+        theirs.due = min(theirs.due, 0)
+      else
+        theirs.due = min(theirs.due, needs[each][cls])
+        total = total + theirs.due
+        positive = positive + max(theirs.due, 0)
+      end
+    end
+  end
+  if room > total then
+    local weights, caps = {}, {}
+    for _, each in ipairs(unmet) do
+      weights[each] = weight(state, each, cls)
+      caps[each] = needs[each][cls] - state.members[each].windows[name].due
+    end
+    for each, share in pairs(fill(room - total, weights, caps)) do
+      local theirs = state.members[each].windows[name]
+      theirs.due = theirs.due + share
+    end
+  elseif positive > 0 then
+    local factor = max(0, positive + room - total) / positive
+    for _, each in ipairs(unmet) do
+      local theirs = state.members[each].windows[name]
+      if theirs.due > 0 then theirs.due = theirs.due * factor end
+    end
+  end
+  return taking_part
+end
+
+function fill(amount, weights, caps)
+  local names, ratios, shares, total = sorted(weights), {}, {}, 0
+  for _, each in ipairs(names) do
+    total = total + weights[each]
+    ratios[each] = caps[each] / weights[each]
+  end
+  table.sort(names, function(one, other)
+    if ratios[one] ~= ratios[other] then return ratios[one] < ratios[other] end
+    return one < other
+  end)
+  for _, each in ipairs(names) do
+    local share = min(caps[each], amount * weights[each] / total)
+    shares[each] = share
+    amount = amount - share
+    total = total - weights[each]
+  end
+  return shares
+end
+
+function weight(state, name, cls)
+  local agents = state.members[name].agents
+  local count = cls > CLASSES and sum(agents) or agents[cls]
+  return count > 0 and count or 1
+end
+
+function turns(state, name, needs, cls, unmet, limit, me, now)
+  local covered, next_one, most = 0, '', -INF
+  for _, each in ipairs(unmet) do
+    local member = state.members[each]
+    local theirs = member.windows[name]
+    local lack = lack_of(theirs, theirs.left + sum(needs[each], cls - 1), limit)
+    if lack > 0 then
+      if lack <= min(theirs.due, needs[each][cls]) + EPS then
+        covered = covered + (each ~= me and theirs.due or 0)
+      elseif now - member.heard_at <= 2 * SYNC_S then
+        local ratio = theirs.due / weight(state, each, cls)
+        if ratio > most + EPS or (each == me and ratio >= most - EPS) then
+          most, next_one = ratio, each
+        end
+      end
+    end
+  end
+  return covered, next_one
+end
+
+function whole_requests(mine, name, base, account, need, limit)
+  if account >= need - EPS then
+    return account
+  end
+  local unit = min(mine.first, MAX_SHARE * limit)
+  if unit <= 0 and string.sub(name, -9) == '|requests' then
+    unit = 1
+  end
+  if unit <= 0 then
+    return account
+  end
+  return max(0, unit * floor((base + account) / unit + EPS) - base)
+end
+
+function ask_back_or_offer(theirs, name, need, whole_until, limit, kick)
+  if not theirs then
+    return
+  end
+  if whole_until < SPARE and theirs.left - sum(theirs.wanted, CLASSES) > EPS then
+    kick[name] = true
+  end
+  local above = sum(need, whole_until - 1)
+  if theirs.first > 0 and above > EPS and lack_of(theirs, theirs.left, limit) > EPS then
+    kick[name] = true
+  end
+end
+
+function note_served(state, name, me, shift, below, now)
+  local window, mine = state.windows[name], state.members[me].windows[name]
+  for cls = 1, CLASSES do
+    local wanted = 0
+    for _, each in ipairs(in_order) do
+      local theirs = state.members[each].windows[name]
+      if theirs then wanted = wanted + theirs.wanted[cls] end
+    end
+    if wanted <= EPS or (mine.wanted[cls] > EPS and shift[cls] < below) then
+      window.served_at[cls] = now
+    end
+  end
+end
+
+-- --- sharing slots
+
+function share_slots(state, me, now, kick)
+  local level = level_of(state)
+  local member = state.members[me]
+  member.slots_before = member.slots
+  if not level then
+    member.slots = 0
+    return
+  end
+  local targets = slot_targets(state, floor(level), now)
+  local others = 0
+  for _, each in ipairs(in_order) do
+    if each ~= me then others = others + held_slots(state.members[each]) end
+  end
+  if now < state.learn_until then
+    member.slots = sum(member.flying)
+    return
+  end
+  local free = max(0, floor(level) - others)
+  member.slots = min(targets[me], free)
+  free = free - max(sum(member.flying), member.slots, member.slots_before)
+  local short = false
+  for _, each in ipairs(in_order) do
+    local other = state.members[each]
+    if targets[each] > other.slots and sum(other.waiting) > 0 then
+      short = true
+      if free > 0 then kick[each] = true end
+    end
+  end
+  if not short then
+    return
+  end
+  for _, each in ipairs(in_order) do
+    if state.members[each].slots > targets[each] then kick[each] = true end
+  end
+  if held_slots(member) > max(sum(member.flying), member.slots) then
+    kick[me] = true
+  end
+end
+
+function held_slots(member)
+  return max(sum(member.flying), member.slots, member.slots_before)
+end
+
+function slot_targets(state, level, now)
+  local shift = slot_ages(state, now)
+  local part, rest, torn = {}, level, nil
+  for _, each in ipairs(in_order) do part[each] = 0 end
+  for cls = 1, CLASSES do
+    local caps, total = {}, 0
+    for _, each in ipairs(in_order) do
+      local cap = slots_wanted(state.members[each], cls, shift)
+      if cap > 0 then
+        caps[each] = cap
+        total = total + cap
+      end
+    end
+    if total > rest then
+      local weights = {}
+      for each in pairs(caps) do weights[each] = weight(state, each, cls) end
+      torn = fill(rest, weights, caps)
+      for each, share in pairs(torn) do part[each] = part[each] + share end
+      break
+    end
+    for each, cap in pairs(caps) do part[each] = part[each] + cap end
+    rest = rest - total
+  end
+  count_owed(state, part, torn or {}, now)
+  if torn then
+    return rounded(state, part, level, torn)
+  end
+  local spare, more, targets = floor(rest / #in_order), rest % #in_order, {}
+  for index, each in ipairs(in_order) do
+    targets[each] = part[each] + spare + (index <= more and 1 or 0)
+  end
+  return targets
+end
+
+function slot_ages(state, now)
+  for cls = 1, CLASSES do
+    local waiting, flying = 0, 0
+    for _, each in pairs(state.members) do
+      waiting = waiting + each.waiting[cls]
+      flying = flying + each.flying[cls]
+    end
+    if waiting == 0 or flying > 0 then
+      state.served_at[cls] = now
+    end
+  end
+  return ages(state.served_at, now)
+end
+
+function slots_wanted(member, cls, shift)
+  local total = 0
+  for each = 1, CLASSES do
+    if shift[each] == cls then total = total + member.flying[each] + member.waiting[each] end
+  end
+  return total
+end
+
+function count_owed(state, part, torn, now)
+  local passed_s = now - state.owed_at
+  state.owed_at = now
+  for _, name in ipairs(in_order) do
+    local member = state.members[name]
+    if not torn[name] then
+      member.owed = 0
+    else
+      local behind = member.owed + (part[name] - max(sum(member.flying), member.slots)) * passed_s
+      member.owed = min(max(behind, -MOST_OWED_S), MOST_OWED_S)
+    end
+  end
+end
+
+function rounded(state, part, level, torn)
+  local targets, rest, behind = {}, level, {}
+  for _, name in ipairs(in_order) do
+    targets[name] = floor(part[name] + EPS)
+    rest = rest - targets[name]
+  end
+  for _, name in ipairs(in_order) do
+    if torn[name] and part[name] - targets[name] > EPS then
+      local member = state.members[name]
+      local stays = member.slots > targets[name] and SLOT_MOVES_S or 0
+      behind[#behind + 1] = {-(member.owed + stays), targets[name] - part[name], name}
+    end
+  end
+  table.sort(behind, function(one, other)
+    if one[1] ~= other[1] then return one[1] < other[1] end
+    if one[2] ~= other[2] then return one[2] < other[2] end
+    return one[3] < other[3]
+  end)
+  for index = 1, min(rest, #behind) do
+    targets[behind[index][3]] = targets[behind[index][3]] + 1
+  end
+  return targets
+end
+
+-- --- the answer
+
+function kicked(state, me, now, kick)
+  local names = {}
+  for _, name in ipairs(sorted(kick)) do
+    local member = state.members[name]
+    if name == me or (not member.kicked and now - member.heard_at >= KICK_APART_S) then
+      member.kicked = true
+      names[#names + 1] = name
+    end
+  end
+  return names
+end
+
+function answer(state, me, now, kick)
+  local member, level, circuit = state.members[me], level_of(state), state.circuit
+  local windows, flying, waiting = {}, 0, 0
+  if member then
+    for name, mine in pairs(member.windows) do
+      windows[name] = window_lease(state, name, mine, now)
+    end
+  end
+  for _, each in pairs(state.members) do
+    flying = flying + sum(each.flying)
+    waiting = waiting + sum(each.waiting)
+  end
+  return {
+    epoch = state.epoch, version = state.version, learning = now < state.learn_until, windows = windows,
+    slots = level and member and member.slots or nil, level = level, cuts = state.cuts,
+    paused_for_s = max(0, state.pause_until - now),
+    circuit = not circuit.open and 'closed' or circuit.prober == me and 'probe' or 'open', trips = circuit.trips,
+    reopens_in_s = circuit.reopens_at and max(0, circuit.reopens_at - now) or nil, forced = circuit.forced,
+    pinned = state.pinned, members = #in_order, flying = flying, waiting = waiting,
+    kick = #kick > 0 and kick or nil, -- an empty list would come out as {}
+  }
+end
+
+function window_lease(state, name, mine, now)
+  local window = state.windows[name]
+  local fresh = 1 - now % PERIOD_S / PERIOD_S
+  return {
+    give = mine.gave, limit = limit_of(state, name), used = used_in_minute(window, now),
+    mine = max(0, mine.mine + mine.mine_before * fresh),
+    tight = window.marginal >= 0 and window.marginal < SPARE - 1,
+  }
+end
+
+function padded(values, length)
+  local list = zeros(length)
+  for index = 1, min(length, #(values or {})) do
+    list[index] = max(values[index], 0)
+  end
+  return list
+end
+
+-- --- the store
+
+local function now_s()
+  if ARGV[3] then
+    return tonumber(ARGV[3])
+  end
+  local time = redis.call('TIME')
+  return tonumber(time[1]) + tonumber(time[2]) / 1000000
+end
+
+local report = cjson.decode(ARGV[1])
+report.epoch, report.version, report.windows = report.epoch or '', report.version or 0, report.windows or {}
+local text, state = redis.call('GET', KEYS[1]), nil
+if text then
+  local ok, value = pcall(cjson.decode, text)
+  if not ok or type(value) ~= 'table' or not tonumber(value.protocol) or not tonumber(value.now) then
+    return redis.error_reply('HMSTATE ' .. KEYS[1] .. " holds no state of a lane")
+  end
+  state = value
+end
+local after, reply = sync(state, report, now_s(), ARGV[2] or '')
+if not after then
+  return redis.error_reply(reply)
+end
+redis.call('SET', KEYS[1], cjson.encode(after), 'PX', KEPT_MS)
+for _, name in ipairs(reply.kick or {}) do
+  redis.call('PUBLISH', (string.gsub(KEYS[1], '^hm:lane:', 'hm:kick:')), name)
+end
+return cjson.encode(reply)
