@@ -156,6 +156,10 @@ class Fleet:
     away: str = ""
     """Why the store can't be asked at present; empty: it answers."""
 
+    def names(self, key: FleetLane) -> frozenset[str]:
+        """Return what the proxies call a key's lane."""
+        return frozenset(lane.shown for member in self.members for lane in member.lanes if lane.lane == key.lane)
+
 
 def gathered(members: Iterable[Member], *, store: str = "", me: str = "", state: str = "", away: str = "") -> Fleet:
     """Return the fleet of these proxies, with its sums."""

@@ -72,6 +72,6 @@ def _lane(n: int, count: int, key: int) -> MemberLane:
         waiting=(5, 2, 0)[n % 3],
         agents=(8.0, 4.0, 1.0)[n % 3],
         slots=(8.0, 4.0, 2.0)[n % 3],
-        level=14.0,
+        level=14.0 * max(1, count // 3),
         windows=windows if key == 0 else windows[:1],
     )

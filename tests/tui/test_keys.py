@@ -121,6 +121,8 @@ PLACES: dict[str, Callable[[View], bool]] = {
     "4": lambda view: view.page == "tuning",
     "5": lambda view: view.page == "log",
     "0": lambda view: view.page == "start",
+    "7": lambda view: view.page == "fleet",
+    "M": lambda view: not view.everywhere,
     "2 1": lambda view: view.page == "overview",
     "2 j enter": lambda view: view.trail == ("agents", "agent") and view.selected == "bob",
     "2 enter escape": lambda view: view.trail == ("agents",),

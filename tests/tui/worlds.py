@@ -14,6 +14,7 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
 from hivemind.settings.write import Draft
+from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import (
     AgentView,
     CurvePoint,
@@ -119,6 +120,8 @@ class FakeSource:
         self._snapshot = snapshot
         self.reject = reject
         self.link = Link()
+        self.its_fleet = Fleet()
+        self.everywhere: tuple[AgentView, ...] = ()
         self.applied: list[Command] = []
         self.remembered = requests
         self.revision = 1
@@ -133,6 +136,12 @@ class FakeSource:
     def become(self, snapshot: Snapshot | Callable[[], Snapshot]) -> None:
         """Another world from now on."""
         self._snapshot = snapshot
+
+    def fleet(self) -> Fleet:
+        return self.its_fleet
+
+    def agents_everywhere(self) -> tuple[AgentView, ...]:
+        return self.everywhere
 
     def requests(self) -> tuple[RequestView, ...]:
         if self.collected.revision < self.revision:

@@ -225,10 +225,11 @@ class ControlRoom(ModalApp, Actions):
     def go(self, view: View) -> None:
         self._greeting = self._greeting and view.page == "start"
         turned = view.page != self.view.page
+        others = (view.everywhere, view.machine) != (self.view.everywhere, self.view.machine)
         self.view = view
         if turned:
             self._board.turn_to(view.page)
-        self.view = self._builder.look(view, self.source) if turned else self._builder.arrange(view)
+        self.view = self._builder.look(view, self.source) if turned or others else self._builder.arrange(view)
         if self.view.page == "request" and self.view.detail is None:
             self._request_detail()
         self._draw_all()

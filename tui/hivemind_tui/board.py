@@ -17,6 +17,7 @@ from hivemind_tui.panels import (
     comparison,
     connect,
     diagnostics,
+    fleet_page,
     header,
     knobs,
     limits,
@@ -89,6 +90,7 @@ class Board(Vertical):
             ),
             "log": Vertical(Panel(log.render, id="log")),
             "tasks": Horizontal(Panel(task_page.render, id="tasks-all"), Panel(task_page.render_card, id="task-card")),
+            "fleet": Vertical(Panel(fleet_page.render, id="fleet")),
             "whatif": Horizontal(
                 Panel(knobs.render_what_if, id="whatif-settings"),
                 Vertical(

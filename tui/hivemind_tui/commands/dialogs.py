@@ -13,7 +13,7 @@ from hivemind.text.humanise import short_count, short_plural
 from hivemind.world.snapshot import AgentView, TaskView, TicketView
 from hivemind_tui.keys.keymap import here
 from hivemind_tui.render.format import clean
-from hivemind_tui.render.glyphs import LEGEND, TASK_SIGNS, Sign, sign
+from hivemind_tui.render.glyphs import LEASE_SIGNS, LEGEND, TASK_SIGNS, Sign, sign
 from hivemind_tui.render.pen import Pen, Span, call, cells_of, linked
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.state.view import View
@@ -168,7 +168,7 @@ def help_rows(pen: Pen, view: View, size: Size) -> Rows:
     for group in sorted(pages, key=lambda name: (name != "time", pages[name])):
         listed: Rows = [[(f"  {key.shown:<12}", "accent"), (key.help, "text")] for key in keys if key.group == group]
         parts.append([[(group, "title")], *listed])
-    signs = (TASK_SIGNS if view.page == "tasks" else LEGEND).values()
+    signs = {"tasks": TASK_SIGNS, "fleet": LEASE_SIGNS}.get(view.page, LEGEND).values()
     parts.append(_legend("glyphs", signs, pen))
     if view.playback is not None:
         parts.append(_legend("marks of the timeline", KINDS.values(), pen))

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Concatenate, ParamSpec
 
 from hivemind.setup.clients import quick_lines
+from hivemind.world.fleet import Member
 from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, TaskView
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
@@ -15,18 +16,19 @@ from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_K
 from hivemind_tui.state.tree import parents
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
-Item = AgentView | RequestView | TaskView
+Work = AgentView | RequestView | TaskView
+Item = Work | Member
 P = ParamSpec("P")
-LISTED = OF_AGENTS | OF_REQUESTS | {"tasks"}
+LISTED = OF_AGENTS | OF_REQUESTS | {"tasks", "fleet"}
 """Pages with a list."""
-FILTERED = LISTED | {"log"}
+FILTERED = LISTED - {"fleet"} | {"log"}
 """Pages whose list can be filtered."""
 _TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent"})
 
 
 def page(view: View, name: str) -> View:
     """Show another page, from its top."""
-    return replace(view, trail=(name,), scroll=0)
+    return replace(view, trail=(name,), scroll=0, machine="")
 
 
 def back(view: View) -> View:
@@ -37,7 +39,10 @@ def back(view: View) -> View:
         return replace(view, marked=frozenset())
     if view.page == "log" and view.log_back:
         return replace(view, log_back=0)
-    return replace(view, trail=view.trail[:-1] or ("overview",)) if len(view.trail) > 1 else page(view, "overview")
+    if len(view.trail) == 1:
+        return page(view, "overview")
+    trail = view.trail[:-1]
+    return replace(view, trail=trail, machine="" if trail[-1] == "fleet" else view.machine)
 
 
 def into(view: View) -> View:
@@ -46,9 +51,18 @@ def into(view: View) -> View:
         return replace(open_agent(view, view.agent.name), trail=(*view.trail, "agent"))
     if view.page in OF_REQUESTS and view.request is not None:
         return replace(view, ticket=view.request.ticket, detail=None, scroll=0, trail=(*view.trail, "request"))
+    if view.page == "fleet" and view.proxy is not None:
+        return of_proxy(view, view.proxy)
     if view.page == "tasks" and view.agent is not None:
         return replace(open_agent(view, view.agent.name), trail=("tasks", "agent"))
     return page(view, "overview") if view.page == "start" else view
+
+
+def of_proxy(view: View, member: Member) -> View:
+    """Show the agents of one proxy of the fleet."""
+    order = replace(view.agents_order, filter="")
+    trail = ("fleet", "agents")
+    return replace(view, member=member.id, machine=member.label, agents_order=order, marked=frozenset(), trail=trail)
 
 
 def open_agent(view: View, name: str) -> View:
@@ -85,6 +99,8 @@ def move(view: View, step: int) -> View:
 def _list_of(view: View) -> tuple[Sequence[Item], Item | None]:
     if view.page == "tasks":
         return view.tasks, view.task
+    if view.page == "fleet":
+        return view.fleet.members, view.proxy
     if view.page in OF_REQUESTS:
         return view.listed, view.request
     return view.agents, view.agent
@@ -95,6 +111,8 @@ def _select(view: View, item: Item) -> View:
         return replace(view, chosen=item.id)
     if isinstance(item, RequestView):
         return replace(view, ticket=item.ticket)
+    if isinstance(item, Member):
+        return replace(view, member=item.id)
     return replace(view, selected=item.name)
 
 
@@ -154,6 +172,11 @@ def fold(view: View) -> View:
     return view if name is None else replace(view, folded=view.folded ^ {name}, selected=name)
 
 
+def everywhere(view: View) -> View:
+    """Show the agents of all machines of the fleet, or only this one's."""
+    return replace(view, everywhere=not view.everywhere, machine="")
+
+
 def sort(view: View, step: int) -> View:
     """Sort by the next column; after the last one in the order of the source."""
     names = ["", *columns(view)]
@@ -191,23 +214,24 @@ def _ordered(view: View, order: Order) -> View:
 
 def jump(view: View, kind: str) -> View:
     """Select the next one in trouble (`failing`), the `slowest`, or the `dearest` of those listed, if there is one."""
-    items, selected = _list_of(view)
+    listed, selected = _list_of(view)
+    items = [item for item in listed if not isinstance(item, Member)]
     if kind == "failing":
         start = _position(items, selected) + 1
-        found = next((item for item in (*items[start:], *items[:start]) if _in_trouble(item)), None)
+        found: Work | None = next((item for item in (*items[start:], *items[:start]) if _in_trouble(item)), None)
     else:
         measure = partial(_slowness, at=view.snapshot.at) if kind == "slowest" else _cost
         found = max((item for item in items if measure(item) > 0), key=measure, default=None)
     return view if found is None else _select(view, found)
 
 
-def _in_trouble(item: Item) -> bool:
+def _in_trouble(item: Work) -> bool:
     if isinstance(item, TaskView):
         return item.state in ("failed", "blocked")
     return item.state in _TROUBLED or (isinstance(item, AgentView) and item.failed > 0)
 
 
-def _slowness(item: Item, at: float) -> float:
+def _slowness(item: Work, at: float) -> float:
     if isinstance(item, TaskView):
         return item.ran_s
     if isinstance(item, RequestView):
@@ -215,7 +239,7 @@ def _slowness(item: Item, at: float) -> float:
     return item.served_s / item.finished if item.finished else 0.0
 
 
-def _cost(item: Item) -> float:
+def _cost(item: Work) -> float:
     """Return dollars, else tokens, which for comparison count as far less."""
     if item.dollars:
         return item.dollars
@@ -263,6 +287,15 @@ class NavigationActions(Room):
         hint = "words, !not, state:retry  enter keeps it, esc drops the change"
         self.ask_line("filter", now.order.filter, hint=hint, typed=changed)
 
+    def action_everywhere(self) -> None:
+        """Show the agents of all machines, if there are other machines."""
+        if self.view.fleet.me:
+            self.go(everywhere(self.view))
+        else:
+            self.complain(
+                "all machines are shown" if self.view.fleet.store else "this proxy is in no fleet; see page 7"
+            )
+
     def action_lane(self, step: int) -> None:
         self.go(replace(self.view, lane_index=self.view.lane_index + step))
 
@@ -277,6 +310,10 @@ class NavigationActions(Room):
     def action_pick_task(self, name: str) -> None:
         """Select a task on a click, and open its agent on a second one."""
         self._pick(replace(self.view, chosen=name))
+
+    def action_pick_proxy(self, member: str) -> None:
+        """Select a proxy of the fleet on a click, and open its agents on a second one."""
+        self._pick(replace(self.view, member=member))
 
     def _pick(self, picked: View) -> None:
         self.go(into(picked) if picked == self.view else picked)

@@ -24,7 +24,8 @@ TREES = frozenset({"overview", "agents"})
 TUNING = frozenset({"tuning"})
 WHAT_IF = frozenset({"whatif"})
 START = frozenset({"start"})
-SCROLLED = LISTS | {"tuning", "log", "request"} | START | WHAT_IF
+FLEET = frozenset({"fleet"})
+SCROLLED = LISTS | FLEET | {"tuning", "log", "request"} | START | WHAT_IF
 
 _SHOWN = {"escape": "esc", "backslash": "\\", "slash": "/", "plus": "+", "minus": "-"}
 
@@ -123,6 +124,7 @@ KEYS = (
     _page("tuning", "4", "page('tuning')", "tuning", "change limits and retries while agents run"),
     _page("log", "5", "page('log')", "log", "the latest events, line by line"),
     _page("tasks", "6", "page('tasks')", "tasks", "the task graph: what runs, what waits for what"),
+    _page("fleet", "7", "page('fleet')", "fleet", "the proxies that share a key: who has what of it", live=True),
     _page("start", "0", "page('start')", "connect", "how to point an agent here", live=True),
     _page("back", "escape", "out", "back", "clear the filter, then the marks, then leave the page"),
     # Lists
@@ -153,6 +155,7 @@ KEYS = (
     _agent("mark_all", "asterisk", "mark_all", "", "mark all that are shown, or none", pages=TREES),
     _tree("tree", "T", "tree", "tree", "show agents under those that started them, or as a flat list"),
     _tree("fold", "z", "fold", "fold", "hide the agents below it and show their sums, or unfold"),
+    _tree("everywhere", "M", "everywhere", "all machines", "show all machines' agents, or this one's", live=True),
     _task("cancel", "X", "cancel", "cancel", "cancel the task; says first what can't run without it"),
     _task("retry", "R", "send('retry')", "retry", "run a failed task again, and what it blocked"),
     # Lane and knobs
@@ -234,9 +237,12 @@ FOOTERS = {
     "start": ("help", "quit", "demo", "down", "copy", "overview", "theme"),
     "overview": (
         *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "undo"),
-        *("pin", "budget", "mark", "release", "lane", "drain", "what_if", "sort", "palette", "freeze"),
+        *("pin", "budget", "mark", "release", "lane", "everywhere", "drain", "what_if", "sort", "palette", "freeze"),
     ),
-    "agents": ("help", "quit", "open", *_STEER_AGENT, "mark", "fold", *_FIND, "tree", "undo", "pause", "palette"),
+    "agents": (
+        *("help", "quit", "open", *_STEER_AGENT, "mark", "fold", "everywhere", *_FIND, "tree", "undo"),
+        *("pause", "palette"),
+    ),
     "requests": (
         *("help", "quit", "open", *_FIND, "stop", "hold", "raise", "boost", "budget", "copy", "pause", "undo"),
         *("palette", "freeze"),
@@ -248,6 +254,7 @@ FOOTERS = {
     ),
     "log": ("help", "quit", "filter", "down", "copy", "pause", "undo", "palette", "freeze"),
     "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
+    "fleet": ("help", "quit", "open", "down", "lane", *_STEER, "undo", "palette", "freeze", "theme"),
     "whatif": (
         *("help", "quit", "vary_up", "open", "other", "apply", "back", "as_recorded", "write", "copy", "down"),
         *("undo", "pause", "palette"),
@@ -339,6 +346,7 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "boost": lambda view: _turned(view, "boost", "unboost", lambda agent: agent.boosted_for_s > 0),
     "hold": lambda view: _of_agent(view, _turned(view, "hold", "release", lambda agent: agent.paused)),
     "stop": lambda view: _of_agent(view, _turned(view, "stop", "allow", lambda agent: agent.stopped)),
+    "everywhere": lambda view: "this machine" if view.everywhere else "all machines",
     "tree": lambda view: "flat list" if view.branches else "tree",
     "fold": lambda view: "unfold" if view.agent is not None and view.agent.name in view.folded else "fold",
     "pin": lambda view: "unpin limit" if view.lane is not None and view.lane.state.pinned else "pin limit",
@@ -362,7 +370,8 @@ _AVAILABLE: Mapping[str, Callable[[View], bool]] = {
     "cancel": _task_open,
     "retry": lambda view: view.task is not None and view.task.state in SPOILED,
     "release": _paused_by_provider,
-    "lane": lambda view: len(view.snapshot.lanes) > 1,
+    "lane": lambda view: len(view.fleet.lanes if view.page == "fleet" else view.snapshot.lanes) > 1,
+    "everywhere": lambda view: bool(view.fleet.me) and not view.machine,
     "write": lambda view: bool(view.what_if.knobs if view.page == "whatif" else view.untuned),
     "undo": lambda view: view.undoable,
     "demo": lambda view: view.demo,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -129,6 +130,7 @@ AGENTS: Table[AgentView] = Table(
         Column("ttft", "TTFT", 5, 8, lambda a, _: (short_duration(a.ttft_s), "text")),
         Column("seen", "SEEN", 6, 12, lambda a, _: (short_duration(a.last_seen_s), "dim")),
         Column("client", "CLIENT", 14, 13, lambda a, _: (a.client or NOTHING, "dim"), "<"),
+        Column("machine", "MACHINE", 14, 3, lambda a, _: (", ".join(a.machines), "info"), "<"),
     ),
     rest=Column("why", "WAIT / ERROR", 14, 3, _error, "<"),
     sortable=AGENT_KEYS,
@@ -141,6 +143,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     agents, order = view.agents, view.agents_order
     if not agents:
         note = "No agent matches the filter (esc clears it)." if order.filter else _NO_AGENT
+        if view.machine and not order.filter:
+            note = f"{view.machine} has no agent, or hasn't shown it yet (esc goes back to the fleet)."
         return pen.message("Agents", note, width, height, _note(view))
     branches, picked = view.branches, view.agent
     items = [branches[agent.name].total or agent if agent.name in branches else agent for agent in agents]
@@ -153,18 +157,20 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         link=lambda agent: call("app.pick_agent", agent.name),
     )
     limited = any(agent.budget is not None for agent in view.snapshot.agents)
-    table = _TABLES[limited, cells >= _ROOMY]
+    table = _TABLES[limited, any(agent.machines for agent in agents), cells >= _ROOMY]
     placed = table.placed(cells - 1)  # the list may have a scrollbar
     reasons = next((each.width for each in placed if each.column is table.rest), 0)
     table = _with_reasons(table, view.snapshot.queue, reasons)
     if branches:
         table = _with_branches(table, branches)
     body = render_table(table, shown, cells, rows, pen)
-    return pen.frame("Agents", join(hidden_order(AGENTS, order.sort, placed), _note(view)), body, width, height)
+    title = f"Agents on {view.machine}" if view.machine else "Agents of all machines" if view.everywhere else "Agents"
+    return pen.frame(title, join(hidden_order(AGENTS, order.sort, placed), _note(view)), body, width, height)
 
 
-def _variant(limited: bool, roomy: bool) -> Table[AgentView]:
-    columns = tuple(column for column in AGENTS.columns if limited or column.id not in ("budget", "of"))
+def _variant(limited: bool, spread: bool, roomy: bool) -> Table[AgentView]:
+    out = {*(() if limited else ("budget", "of")), *(() if spread else ("machine",))}
+    columns = tuple(column for column in AGENTS.columns if column.id not in out)
     assert AGENTS.rest is not None
     if not roomy:
         return replace(AGENTS, columns=columns)
@@ -172,7 +178,7 @@ def _variant(limited: bool, roomy: bool) -> Table[AgentView]:
     return replace(AGENTS, name=name, columns=columns, rest=rest)
 
 
-_TABLES = {(limited, roomy): _variant(limited, roomy) for limited in (False, True) for roomy in (False, True)}
+_TABLES = {which: _variant(*which) for which in itertools.product((False, True), repeat=3)}
 
 
 def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> Table[AgentView]:

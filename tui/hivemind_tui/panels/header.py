@@ -11,10 +11,11 @@ from textual.strip import Strip
 from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_count, short_dollars, short_duration, short_size
 from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
+from hivemind_tui.panels.fleet_page import state_of as state_of_proxy
 from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
 from hivemind_tui.render.format import fit, local, uptime
-from hivemind_tui.render.glyphs import sign
+from hivemind_tui.render.glyphs import lease_sign, sign
 from hivemind_tui.render.pen import Chunk, Pen, Span, cells_of, fitting, linked
 from hivemind_tui.render.rows import counted, named
 from hivemind_tui.sources.playback import Playback, shown_speed
@@ -69,6 +70,7 @@ def _health(view: View, pen: Pen) -> list[Chunk]:
     chunks += [*_pool(snapshot), *_tasks(snapshot)]
     if view.order.filter:
         chunks.append((3, named("filter", fit(view.order.filter, _FILTER).rstrip(), "accent")))
+    chunks += _fleet(view, pen)
     upstreams = ", ".join(name for name, _ in snapshot.upstreams)
     here: list[Span] = [(snapshot.address, "text"), (" ", "text")] if snapshot.address else []
     there: list[Span] = [(f"{pen.glyphs.arrow} ", "dim"), (upstreams, "text")] if upstreams else []
@@ -146,6 +148,24 @@ def _tasks(snapshot: Snapshot) -> list[Chunk]:
     return [(5, spans)]
 
 
+def _fleet(view: View, pen: Pen) -> list[Chunk]:
+    """Return how the proxy stands to its fleet; for a screen of the whole fleet, how many it has."""
+    fleet = view.fleet
+    if not fleet.store:
+        return []
+    count = len(fleet.members)
+    state = fleet.state if fleet.me else "joining" if fleet.away else "leased"
+    glyph, role = pen.sign(lease_sign(state))
+    words = {"safe": "store away, SAFE SHARE", "alone": "ALONE, cut off from the fleet", "joining": "joining the fleet"}
+    text = words.get(state, f"fleet of {count}" + (" learning" if state == "learning" else ""))
+    troubled = sum(1 for member in fleet.members if state_of_proxy(member) not in ("leased", "idle"))
+    action = "app.page('fleet')"
+    spans = [linked(f"{glyph} {text}", "dim" if state == "idle" else role, action)]
+    if troubled and state in ("leased", "idle"):
+        spans.append(linked(f", {troubled} in trouble", "wait", action))
+    return [(3 if state in ("leased", "idle") and not troubled else 0, spans)]
+
+
 def _mode(view: View, pen: Pen) -> list[Span]:
     mode = view.snapshot.mode
     glyph, role = pen.mark(mode)
@@ -183,6 +203,8 @@ def _second(view: View, width: int, pen: Pen) -> Strip:
 def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
     spans: list[Span] = []
     for number, name in enumerate(PAGES, 1):
+        if name == "fleet" and not view.live:
+            continue
         here = view.trail[0] == name
         text = f"{number} {name.capitalize()}" if name in named else str(number)
         shown = f"[{text}]" if here else f" {text} "

@@ -44,9 +44,11 @@ def render_newest(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 def _line(line: Line, cells: int, pen: Pen) -> Row:
     glyph, role = pen.sign(sign(line.level))
     who = max(_WHO[0], min(_WHO[1], cells // 7))
+    machine = fit(line.machine, who) + " " if line.machine else ""
     return [
         (clock(line.wall) + " ", "dim"),
         (f"{glyph} {fit(line.tag, _TAG)} ", role),
+        (machine, "dim"),
         (fit(line.who, who) + " ", "text"),
         (line.text, "text" if line.level != "info" else "dim"),
     ]

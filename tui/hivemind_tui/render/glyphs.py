@@ -200,6 +200,18 @@ TASK_SIGNS: Mapping[str, Sign] = {
 }
 """States of a task: :data:`hivemind.scheduler.tasks.TASK_STATES`."""
 
+LEASE_SIGNS: Mapping[str, Sign] = {
+    "leased": Sign("dot", "leased", "ok", "uses what the fleet leases to it"),
+    "idle": Sign("idle", "idle", "dim", "has no lane yet"),
+    "joining": Sign("ring", "joining", "wait", "has no lease yet; its requests wait"),
+    "learning": Sign("half", "learning", "wait", "the store lost its state, and learns it anew"),
+    "safe": Sign("warn", "safe", "wait", "the store is away; it goes on with a safe share of the key"),
+    "alone": Sign("cross", "alone", "bad", "cut off from the store, so it uses next to nothing"),
+    "draining": Sign("half", "draining", "wait", "refuses new requests, and ends when those in flight have"),
+    "silent": Sign("cross", "silent", "bad", "wasn't heard of for seconds"),
+}
+"""How a proxy stands to its fleet: :class:`hivemind.scheduler.lease.LeaseState`, and two more."""
+
 PHASES: Mapping[str, Sign] = {
     "queue": Sign("queue", "queue", "wait", "waits for a slot or a rate limit"),
     "failed": Sign("lost", "failed", "bad", "a failed attempt"),
@@ -220,6 +232,11 @@ def sign(state: str) -> Sign:
 def task_sign(state: str) -> Sign:
     """Return how a task's state is shown."""
     return TASK_SIGNS.get(state, _UNKNOWN)
+
+
+def lease_sign(state: str) -> Sign:
+    """Return how a proxy's state in its fleet is shown; `paused` and `draining` are the proxy's own."""
+    return LEASE_SIGNS.get(state) or SIGNS.get(state, _UNKNOWN)
 
 
 def gate_sign(gate: str) -> Sign:

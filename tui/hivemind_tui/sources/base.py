@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import os
+import platform
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from hivemind.control.parsing import WHO_LENGTH
 from hivemind.scheduler.commands import Command
 from hivemind.settings.write import Draft, draft, write
-from hivemind.world.snapshot import REQUESTS_KEPT, RequestDetail, Requests, RequestView, Snapshot
+from hivemind.world.fleet import Fleet
+from hivemind.world.snapshot import REQUESTS_KEPT, AgentView, RequestDetail, Requests, RequestView, Snapshot
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
@@ -26,7 +30,7 @@ class Link:
 
     kind: str = "live"
     """`live`: a proxy in this process, which ends with the screen; `attached`: one elsewhere, which doesn't;
-    `replay`: a recording."""
+    `fleet`: all proxies of a store; `replay`: a recording."""
     where: str = ""
     """Of an attached one: its address; of a recording: its name."""
     lost_for_s: float | None = None
@@ -48,11 +52,18 @@ class Source(Protocol):
     def requests(self) -> tuple[RequestView, ...]:
         """Return the requests in memory, newest first: the same object until one changes. Never blocks."""
 
+    def fleet(self) -> Fleet:
+        """Return the proxies that share a key with this one, as of the last answer; one without a store: there is no
+        fleet. Never blocks."""
+
+    def agents_everywhere(self) -> tuple[AgentView, ...]:
+        """Return the agents of all of them, each with its machines. Never blocks."""
+
     async def detail(self, ticket: int) -> RequestDetail | None:
         """Return everything about one request; None where it is forgotten."""
 
     async def apply(self, command: Command) -> None:
-        """Carry a command out.
+        """Carry a command out, by the proxies where its agent lives.
 
         Raises: hivemind.scheduler.commands.Rejected, whose text says why and what would be right.
         """
@@ -68,6 +79,19 @@ class Source(Protocol):
 
         Raises: hivemind.scheduler.commands.Rejected: the file can't be written, or has changed since the draft.
         """
+
+
+def elsewhere(agents: Iterable[AgentView], fleet: Fleet) -> frozenset[str]:
+    """Return the names of the agents that don't live with the fleet's own proxy alone."""
+    here = next((member.label for member in fleet.members if member.id == fleet.me), "")
+    return frozenset(agent.name for agent in agents if agent.machines not in ((), (here,)))
+
+
+def signature(environ: Mapping[str, str]) -> str:
+    """Return who gives a command, for another proxy's log."""
+    user = environ.get("USER") or environ.get("LOGNAME") or "attached"
+    name = "".join(letter for letter in f"{user}@{platform.node()}" if letter.isprintable())
+    return name[:WHO_LENGTH].strip("@ ") or "attached"
 
 
 class RequestList:
@@ -107,6 +131,8 @@ class Local:
         self._proxy = proxy
         self._settings_file = settings_file
         self._requests = RequestList()
+        self._elsewhere: frozenset[str] = frozenset()
+        """Agents that live on other machines too, or only there, as they were shown last."""
         self.link = Link()
 
     def snapshot(self) -> Snapshot:
@@ -116,11 +142,22 @@ class Local:
         self._requests.update(self._proxy.requests(self._requests.revision))
         return self._requests.all
 
+    def fleet(self) -> Fleet:
+        return self._proxy.fleet_now()
+
+    def agents_everywhere(self) -> tuple[AgentView, ...]:
+        found = self._proxy.fleet_agents()
+        self._elsewhere = elsewhere(found, self._proxy.fleet_now())
+        return found
+
     async def detail(self, ticket: int) -> RequestDetail | None:
         return self._proxy.detail(ticket)
 
     async def apply(self, command: Command) -> None:
-        self._proxy.apply(command, "you")  # the name that the control API reserves for this screen
+        if getattr(command, "agent", None) in self._elsewhere:
+            await self._proxy.apply_anywhere(command, signature(os.environ))
+        else:
+            self._proxy.apply(command, "you")  # the name that the control API reserves for this screen
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         return await asyncio.to_thread(draft, self._settings_file, values)

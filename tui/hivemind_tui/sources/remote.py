@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import platform
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -21,13 +20,14 @@ import httpx
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import OutOfSync, merge
 from hivemind.control.discovery import Token, find_token, parse_address
-from hivemind.control.parsing import WHO_LENGTH
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
+from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import (
     REQUESTS_KEPT,
     REQUESTS_PAGE,
+    AgentView,
     Line,
     RequestDetail,
     Requests,
@@ -35,7 +35,7 @@ from hivemind.world.snapshot import (
     Snapshot,
     Totals,
 )
-from hivemind_tui.sources.base import Link, RequestList
+from hivemind_tui.sources.base import Link, RequestList, elsewhere, signature
 
 T = TypeVar("T")
 
@@ -53,6 +53,8 @@ class PollPace:
     """While a screen reads the source."""
     unseen_s: float = 2.0
     """While none does; still enough to notice that the proxy is gone."""
+    fleet_s: float = 0.5
+    """The fleet, which changes less often."""
     lately_s: float = 3.0
     """A screen that read in this time still does."""
     again_s: float = 0.1
@@ -84,8 +86,14 @@ class AttachedSource:
         self._clock = clock
         self._run = ""
         self._known: Snapshot | None = None
-        self._empty = _empty_snapshot(url, wall())
+        self._empty = empty_snapshot(url, wall())
         self._requests = RequestList()
+        self._fleet = Fleet()
+        self._agents: tuple[AgentView, ...] = ()
+        self._elsewhere: frozenset[str] = frozenset()
+        self._fleet_at = self._agents_at = -math.inf
+        """When the fleet, and all its agents, were looked at last."""
+        self._fleet_due = -math.inf
         self._looked_at = self._updated_at = clock()
         self._read_at = -math.inf
         self._lost = "connecting"
@@ -118,6 +126,14 @@ class AttachedSource:
         self._read_at = self._note_reader(self._read_at)
         return self._requests.all
 
+    def fleet(self) -> Fleet:
+        self._fleet_at = self._note_reader(self._fleet_at)
+        return self._fleet
+
+    def agents_everywhere(self) -> tuple[AgentView, ...]:
+        self._agents_at = self._note_reader(self._agents_at)
+        return self._agents
+
     def _note_reader(self, before: float) -> float:
         now = self._clock()
         if now - before > self._pace.lately_s:
@@ -128,7 +144,10 @@ class AttachedSource:
         return await self._call(lambda: self._client.request(ticket))
 
     async def apply(self, command: Command) -> None:
-        await self._call(lambda: self._client.command(command, self._name), "; nothing was changed")
+        send = self._client.command
+        if getattr(command, "agent", None) in self._elsewhere:
+            send = self._client.command_anywhere
+        await self._call(lambda: send(command, self._name), "; nothing was changed")
 
     async def draft(self, values: Mapping[str, float]) -> Draft:
         return await self._call(lambda: self._client.draft(values))
@@ -190,6 +209,13 @@ class AttachedSource:
                 if len(page.changed) < REQUESTS_PAGE:
                     break
 
+        if self._lately(self._fleet_at) and self._clock() >= self._fleet_due:
+            self._fleet_due = self._clock() + self._pace.fleet_s
+            self._fleet = await self._client.fleet()
+        if self._lately(self._agents_at) and self._fleet.store:
+            self._agents = (await self._client.fleet_agents()).agents
+            self._elsewhere = elsewhere(self._agents, self._fleet)
+
     def _lately(self, at: float) -> bool:
         return self._clock() - at <= self._pace.lately_s
 
@@ -206,7 +232,7 @@ async def attached(
     token = find_token(place, environ, token_file)
     async with (
         open_http(place) as http,
-        AttachedSource(place.url, token, http, name=_signature(environ), pace=pace) as source,
+        AttachedSource(place.url, token, http, name=signature(environ), pace=pace) as source,
     ):
         with contextlib.suppress(TimeoutError):  # a later answer is shown when it comes
             async with asyncio.timeout(_FIRST_ANSWER_S):
@@ -222,13 +248,7 @@ def _own_line(line: Line, name: str) -> Line:
     return replace(line, tag="you", text=line.text.removesuffix(signed))
 
 
-def _signature(environ: Mapping[str, str]) -> str:
-    user = environ.get("USER") or environ.get("LOGNAME") or "attached"
-    name = "".join(letter for letter in f"{user}@{platform.node()}" if letter.isprintable())
-    return name[:WHO_LENGTH].strip("@ ") or "attached"
-
-
-def _empty_snapshot(url: str, wall: float) -> Snapshot:
+def empty_snapshot(url: str, wall: float) -> Snapshot:
     return Snapshot(
         at=0.0,
         wall=wall,

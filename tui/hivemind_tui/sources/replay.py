@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
-from hivemind.world.snapshot import RequestDetail, RequestView, Snapshot
+from hivemind.world.fleet import Fleet
+from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, Snapshot
 from hivemind.world.world import World
 from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Link, RequestList
@@ -89,6 +90,12 @@ class ReplaySource:
         if self._snapshot is None:
             self._snapshot = recounted(self._player.world.snapshot(self._shown_at))
         return self._snapshot
+
+    def fleet(self) -> Fleet:
+        return Fleet()  # a journal is one proxy's
+
+    def agents_everywhere(self) -> tuple[AgentView, ...]:
+        return ()
 
     def requests(self) -> tuple[RequestView, ...]:
         world = self._player.world

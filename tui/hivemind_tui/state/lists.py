@@ -14,7 +14,7 @@ from hivemind_tui.render.glyphs import PRIORITIES, sign, task_sign
 T = TypeVar("T")
 ENDED = frozenset(TASK_STATES) - OPEN
 """States of tasks that have ended."""
-ASCENDING = frozenset({"name", "agent", "task", "state", "prio", "own", "budget", "client", "model", "lane"})
+ASCENDING = frozenset({"name", "agent", "task", "state", "prio", "own", "budget", "client", "machine", "model", "lane"})
 """Columns that are sorted from the smallest; the others begin with the largest number."""
 _LAST = 1e12
 _BY_IMPORTANCE = ("running", "ready", "waiting", "blocked", "failed", "cancelled", "skipped", "done")
@@ -46,6 +46,7 @@ def agent_fields(agent: AgentView) -> Mapping[str, str]:
         "prio": PRIORITIES[agent.priority][0],
         "task": agent.task or "",
         "error": agent.last_error,
+        "machine": ", ".join(agent.machines),
     }
 
 
@@ -78,7 +79,7 @@ def task_fields(task: TaskView) -> Mapping[str, str]:
 
 def line_fields(line: Line) -> Mapping[str, str]:
     """Return the fields that a filter of the log looks in."""
-    return {"tag": line.tag, "who": line.who, "text": line.text, "level": line.level}
+    return {"tag": line.tag, "who": line.who, "text": line.text, "level": line.level, "machine": line.machine}
 
 
 def matching(items: Sequence[T], text: str, fields: Callable[[T], Mapping[str, str]]) -> list[T]:
@@ -168,6 +169,7 @@ AGENT_KEYS: Mapping[str, Callable[[AgentView], Any]] = {
     "ttft": lambda agent: agent.ttft_s,
     "seen": lambda agent: agent.last_seen_s,
     "client": lambda agent: agent.client,
+    "machine": lambda agent: agent.machines,
 }
 REQUEST_KEYS: Mapping[str, Callable[[RequestView], Any]] = {
     "agent": lambda request: request.agent,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from hivemind.text.shells import Shell
+from hivemind.world.fleet import Fleet, FleetLane, Member
 from hivemind.world.snapshot import (
     AgentView,
     LaneView,
@@ -26,7 +27,7 @@ from hivemind_tui.state.lists import Order
 from hivemind_tui.state.tree import Branch, branched, ended_last, parents
 from hivemind_tui.whatif.state import WhatIf
 
-PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks")
+PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks", "fleet")
 """Pages with a number; `start` is shown until the first request, `agent` and `request` are one level down."""
 OF_AGENTS = frozenset({"overview", "agents"})
 """Pages whose list is of agents."""
@@ -69,6 +70,14 @@ class View:
     """Agents whose descendants are hidden."""
     branches: Mapping[str, Branch] = field(default_factory=dict)
     """The position of each agent in the tree; empty for a flat list."""
+    fleet: Fleet = field(default_factory=Fleet)
+    """The proxies that share a key; without a store there is no fleet."""
+    member: str = ""
+    """Id of the selected one; empty: the first."""
+    everywhere: bool = False
+    """Whether the agents of all of them are shown."""
+    machine: str = ""
+    """Label of the one whose agents are shown; empty: of all that there are."""
     agents_shown: tuple[AgentView, ...] | None = None
     """Filtered and sorted; None: in the order of the source."""
     requests: tuple[RequestView, ...] = ()
@@ -128,9 +137,24 @@ class View:
         return next((task for task in tasks if task.id == self.chosen), tasks[0] if tasks else None)
 
     @property
+    def proxy(self) -> Member | None:
+        """The selected proxy of the fleet, or the first where that is gone."""
+        members = self.fleet.members
+        return next((member for member in members if member.id == self.member), members[0] if members else None)
+
+    @property
+    def key(self) -> FleetLane | None:
+        """The key that the fleet's page shows; None before any is shared."""
+        lanes = self.fleet.lanes
+        return lanes[self.lane_index % len(lanes)] if lanes else None
+
+    @property
     def lane(self) -> LaneView | None:
-        """The lane shown; None before the first request."""
+        """The lane shown, on the fleet's page the one of its key; None before the first request."""
         lanes = self.snapshot.lanes
+        if self.page == "fleet" and self.fleet.store:
+            names = () if self.key is None else self.fleet.names(self.key)
+            return next((lane for lane in lanes if lane.state.lane in names), None)
         return lanes[self.lane_index % len(lanes)] if lanes else None
 
     @property
@@ -215,8 +239,10 @@ def _read_on(view: View, lines: Sequence[Line]) -> int:
 
 
 def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
-    order = view.agents_order
-    agents = view.snapshot.agents if order.sort else ended_last(view.snapshot.agents)
+    order, every = view.agents_order, view.snapshot.agents
+    if view.machine:
+        every = tuple(agent for agent in every if view.machine in agent.machines)
+    agents = every if order.sort else ended_last(every)
     if view.tree is not False and view.page in OF_AGENTS and any(agent.parent for agent in agents) and parents(agents):
         return branched(agents, order, view.folded)
     return lists.arranged(agents, order, lists.agent_fields, lists.AGENT_KEYS), {}
@@ -235,11 +261,14 @@ class ViewBuilder:
         if view.frozen:
             return self.arrange(view)
         snapshot = source.snapshot()
+        fleet = source.fleet()
+        if (view.everywhere or view.machine) and fleet.me:
+            snapshot = replace(snapshot, agents=source.agents_everywhere())
         if view.page in (*OF_REQUESTS, "request"):
             self._all = source.requests()
         view = replace(view, log_back=_read_on(view, snapshot.lines))
         marked = view.marked and view.marked & {agent.name for agent in snapshot.agents}
-        return self.arrange(replace(view, snapshot=snapshot, marked=marked))
+        return self.arrange(replace(view, snapshot=snapshot, fleet=fleet, marked=marked))
 
     def arrange(self, view: View) -> View:
         """Return the view with its lists filtered and sorted."""

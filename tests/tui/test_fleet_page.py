@@ -1,0 +1,229 @@
+"""The fleet on the screen: its page, its mark in the header, and the agents of all machines in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from fleet.fleets import fleet
+from fleet.members import member
+from textual.geometry import Size
+from textual.strip import Strip
+from tui.kit import press, room, screen
+from tui.worlds import FakeSource, world
+
+from hivemind.scheduler.commands import PauseAgent, PinLevel
+from hivemind.world.fleet import Fleet, gathered
+from hivemind.world.snapshot import Snapshot
+from hivemind_tui.commands import dialogs, navigation
+from hivemind_tui.panels import agent_table, fleet_page, header, log
+from hivemind_tui.render.glyphs import ASCII
+from hivemind_tui.render.pen import Pen
+from hivemind_tui.state.view import View, ViewBuilder
+from hivemind_tui.widgets.line_table import Render
+
+EVIL = "a\x1b[2J\n\t宽い" * 6
+SIZES = {"160x45": (160, 42), "80x24": (80, 21), "60x15": (60, 12)}
+
+
+def looked(known: Fleet, page: str = "fleet", snapshot: Snapshot | None = None, **about: object) -> View:
+    """The page of that fleet, a while after its proxies were started."""
+    found = snapshot or world()
+    view = View(replace(found, wall=1_700_009_000.0), trail=(page,), fleet=known, **about)  # type: ignore[arg-type]
+    return ViewBuilder().arrange(view)
+
+
+def text(rows: list[Strip]) -> str:
+    """As it is read."""
+    return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows) + "\n"
+
+
+def spread(**machines: tuple[str, ...]) -> Snapshot:
+    """The world, agents by name on these machines, the others on the laptop."""
+    full = world()
+    agents = tuple(replace(agent, machines=machines.get(agent.name, ("laptop",))) for agent in full.agents)
+    lines = tuple(replace(line, machine=("laptop", "ci-runner-2")[n % 2]) for n, line in enumerate(full.lines))
+    return replace(full, agents=agents, lines=lines)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [1, 3, 20])
+def test_the_page_looks_as_agreed(size: str, count: int, golden: Callable[[str, str], None]) -> None:
+    """The proxies, who took what of the key, and the selected proxy closer; what doesn't fit is counted."""
+    width, height = SIZES[size]
+    view = looked(fleet(count, keys=2))
+    golden(f"fleet_{count}_{size}", text(fleet_page.render(view, width, height, Pen(boxed=width > 100))))
+
+
+def test_in_ascii(golden: Callable[[str, str], None]) -> None:
+    """For the Linux console."""
+    rows = text(fleet_page.render(looked(fleet()), 140, 36, Pen(glyphs=ASCII)))
+    assert rows.isascii()
+    golden("fleet_ascii", rows)
+
+
+def test_trouble(golden: Callable[[str, str], None]) -> None:
+    """A proxy on its safe share, one that is silent, one that drains, and one that joins; the store is away."""
+    known = fleet(4, away="the fleet's store redis://10.0.0.5:6379 doesn't answer")
+    states = [{"state": "safe"}, {}, {}, {"state": "joining", "lease_age_s": None, "slots": 0.0}]
+    members = [
+        replace(each, lanes=tuple(replace(lane, **change) for lane in each.lanes))  # type: ignore[arg-type]
+        for each, change in zip(known.members, states, strict=True)
+    ]
+    members[1] = replace(members[1], seen_s=4.2)
+    members[2] = replace(members[2], mode="draining")
+    known = gathered(members, store=known.store, me=members[0].id, away=known.away)
+    golden("fleet_trouble", text(fleet_page.render(looked(known), 160, 42, Pen())))
+
+
+def test_without_a_fleet_it_says_how_to_get_one() -> None:
+    """In one line."""
+    rows = text(fleet_page.render(looked(Fleet()), 120, 20, Pen()))
+    assert "In no fleet. Proxies that share a key join one" in rows
+    assert "hivemind-tui --fleet redis://HOST" in rows
+    assert text(header.render(looked(Fleet()), 160, 2, Pen())).count("leet") == 1  # the page's name
+
+
+def test_without_proxies_or_keys_it_says_so() -> None:
+    """A store that was just emptied, and a proxy without requests."""
+    empty = Fleet(store="redis://h")
+    assert "No proxy of the fleet is there" in text(fleet_page.render(looked(empty), 100, 20, Pen()))
+    empty = Fleet(store="redis://h", away="it doesn't answer")
+    assert "it doesn't answer" in text(fleet_page.render(looked(empty), 100, 20, Pen()))
+    idle = gathered([member("a")], store="redis://h", me="a-1")
+    assert "a lane opens with the first request" in text(fleet_page.render(looked(idle), 100, 20, Pen()))
+
+
+@pytest.mark.parametrize("renders", [fleet_page.render, fleet_page.render_key, fleet_page.render_card, header.render])
+def test_any_text_and_any_size_fits(renders: Render) -> None:
+    """Whatever other machines are called, rows are as wide as asked."""
+    strange = [
+        replace(each, machine=EVIL, address=EVIL, version=EVIL, mode=EVIL, pid=10**9, flying=10**9)
+        for each in fleet(4).members
+    ]
+    bent = tuple(
+        replace(each, lanes=tuple(replace(lane, shown=EVIL, state=EVIL, windows=()) for lane in each.lanes))
+        for each in strange[:2]
+    )
+    known = gathered([*bent, *strange[2:]], store=EVIL, me="00000000", state=EVIL, away=EVIL)
+    for width, height in (
+        (1, 1),
+        (3, 2),
+        (12, 5),
+        (20, 6),
+        (40, 12),
+        (60, 3),
+        (80, 21),
+        (130, 9),
+        (160, 42),
+        (250, 70),
+    ):
+        for boxed in (True, False):
+            rows = renders(looked(known), width, height, Pen(boxed=boxed))
+            assert [row.cell_length for row in rows] == [width] * height
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        ("leased", "● fleet of 3"),
+        ("learning", "◐ fleet of 3 learning"),
+        ("safe", "▲ store away, SAFE SHARE"),
+        ("alone", "✕ ALONE, cut off from the fleet"),
+        ("joining", "◌ joining the fleet"),
+    ],
+)
+def test_the_header_has_the_fleets_state(state: str, shown: str) -> None:
+    """At eighty columns too."""
+    known = replace(fleet(), state=state)
+    assert shown in text(header.render(looked(known, "overview"), 80, 2, Pen()))
+
+
+def test_the_header_counts_other_proxies_in_trouble() -> None:
+    """Which this one may not feel."""
+    known = fleet()
+    other = replace(known.members[1], seen_s=5.0)
+    known = gathered([known.members[0], other, known.members[2]], store=known.store, me=known.members[2].id)
+    assert "fleet of 3, 1 in trouble" in text(header.render(looked(known, "overview"), 160, 2, Pen()))
+
+
+def test_agents_of_all_machines_have_a_column_for_them(golden: Callable[[str, str], None]) -> None:
+    """One that runs on several names them all."""
+    view = looked(fleet(), "agents", spread(bob=("ci-runner-2",), carol=("laptop", "ci-runner-2")), everywhere=True)
+    golden("agents_everywhere", text(agent_table.render(view, 140, 20, Pen())))
+    assert "MACHINE" not in text(agent_table.render(looked(fleet(), "agents"), 140, 20, Pen()))
+
+
+def test_lines_of_all_machines_say_where() -> None:
+    """In the log, and for its filter."""
+    view = looked(fleet(), "log", spread(), log_filter="machine:ci")
+    rows = text(log.render(view, 120, 20, Pen()))
+    assert rows.count("ci-runner-2") == 15
+    assert "laptop" not in rows
+
+
+def test_enter_shows_a_proxys_agents_and_escape_leads_back() -> None:
+    """One step each, with the proxy still selected."""
+    view = looked(fleet(), snapshot=spread(bob=("ci-runner-2",), carol=("laptop", "ci-runner-2")))
+    view = navigation.move(view, 1)
+    assert view.proxy is not None
+    assert view.proxy.label == "ci-runner-2"
+    inside = ViewBuilder().arrange(navigation.into(view))
+    assert [agent.name for agent in inside.agents] == ["bob", "carol"]
+    assert "Agents on ci-runner-2" in text(agent_table.render(inside, 120, 20, Pen()))
+    assert navigation.back(inside).page == "fleet"
+    assert navigation.back(inside).machine == ""
+    assert navigation.page(inside, "agents").machine == ""
+
+
+def test_a_proxy_whose_agents_arent_known_says_so() -> None:
+    """Its snapshot comes within a second."""
+    inside = ViewBuilder().arrange(navigation.into(looked(fleet(), snapshot=spread())))
+    assert "build-server.example.net has no agent" in text(agent_table.render(inside, 120, 20, Pen()))
+
+
+def test_tab_turns_to_the_next_key_and_steers_its_lane() -> None:
+    """Only a lane that this screen knows can be steered."""
+    known, full = fleet(keys=2), world()
+    named = replace(full.lanes[0], state=replace(full.lanes[0].state, lane="openai:99aa88bb"))
+    view = looked(known, snapshot=replace(full, lanes=(named,)))
+    assert (view.key, view.lane) == (known.lanes[0], None)
+    view = replace(view, lane_index=1)
+    assert (view.key, view.lane) == (known.lanes[1], named)
+
+
+async def test_the_page_on_a_screen() -> None:
+    """Keys lead to a proxy's agents and back, and steer them; the footer says how."""
+    source = FakeSource(world())
+    source.its_fleet = fleet()
+    source.everywhere = spread(bob=("ci-runner-2",), dave=("ci-runner-2",)).agents
+    async with screen(source, size=(160, 45)) as pilot:
+        await press(pilot, "7 j enter")
+        view = room(pilot).view
+        assert (view.trail, view.machine) == (("fleet", "agents"), "ci-runner-2")
+        assert [agent.name for agent in view.agents] == ["bob", "dave"]
+        await press(pilot, "h")
+        assert source.applied == [PauseAgent("bob", True)]
+        await press(pilot, "escape")
+        assert room(pilot).view.trail == ("fleet",)
+        await press(pilot, "a")
+        assert not any(isinstance(each, PinLevel) for each in source.applied)
+
+
+async def test_all_machines_on_a_screen() -> None:
+    """A key shows them, and the same key hides them again."""
+    source = FakeSource(world())
+    source.its_fleet = fleet()
+    source.everywhere = (*world().agents, replace(world().agents[0], name="zoe", machines=("ci-runner-2",)))
+    async with screen(source, size=(160, 45)) as pilot:
+        await press(pilot, "2 M")
+        assert "zoe" in {agent.name for agent in room(pilot).view.agents}
+        await press(pilot, "M")
+        assert "zoe" not in {agent.name for agent in room(pilot).view.agents}
+
+
+def test_the_help_explains_the_states() -> None:
+    """On the fleet's page alone."""
+    shown = "".join(words for row in dialogs.help_rows(Pen(), looked(fleet()), Size(160, 45)) for words, _ in row)
+    assert "safe share" in shown
