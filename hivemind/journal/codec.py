@@ -20,6 +20,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
 from hivemind.scheduler.types import Priority
 from hivemind.world import lines
+from hivemind.world.snapshot import TICKET_STATES
 from hivemind.world.state import Carried
 
 BOM = b"\xef\xbb\xbf"
@@ -40,7 +41,7 @@ KINDS: Mapping[str, type[ev.Event]] = {
 _PREFIXES = {made: _HEAD + name.encode() + b'",' for name, made in KINDS.items()}
 _UNBOUNDED: frozenset[type[ev.Event]] = frozenset({ev.Sampled, ev.LevelChanged, Carried})
 """Events with a number in them that may be infinite."""
-_CHECKED = frozenset({ev.Commanded, ev.Nudged, ev.BudgetWarned})
+_CHECKED = frozenset({ev.Commanded, ev.Nudged, ev.BudgetWarned, Carried})
 """Rare events of which words and folds need more than the right types."""
 _COMMANDS: Mapping[str, type[Any]] = {made.__name__: made for made in get_args(Command) if made is not SubmitTasks}
 """Those of which the event has the command's own arguments."""
@@ -201,6 +202,11 @@ def _check(event: ev.Event) -> None:
 
     Raises: ValidationError: HiveMind writes no such event.
     """
+    if isinstance(event, Carried):
+        for ticket in event.state.tickets:
+            if ticket.state not in TICKET_STATES:
+                raise msgspec.ValidationError("Carried has a request in no state that there is")
+        return
     try:
         if isinstance(event, ev.Commanded):
             _check_depth(event.arguments)

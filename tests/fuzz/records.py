@@ -11,10 +11,14 @@ import msgspec
 from fuzz.kit import choices, require, target
 from program import called
 
-from hivemind.errors import HiveMindError
+from hivemind.errors import HiveMindError, UsageError
+from hivemind.journal.figures import FiguresFold
 from hivemind.journal.index.builder import build
 from hivemind.journal.index.index import index_path
 from hivemind.journal.index.player import Player
+from hivemind.journal.read.several import open_journals
+from hivemind.lab.report.fold import RunFold
+from hivemind.lab.trace.trace import Trace
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.invariants import violations
 from hivemind.scheduler.scheduler import Scheduler
@@ -86,6 +90,47 @@ def _play(path: Path, *, indexed: bool) -> None:
         require(all(line.isprintable() for line in player.damage), "not lines", player.damage)
     finally:
         player.close()
+
+
+_NEXT = b"\n---\n"
+"""Between two journals."""
+
+
+@target(
+    "journals",
+    [
+        *(b'{"v":1,"event":"JournalBegan","at":', b'{"v":1,"event":"Arrived","at":', b'"ticket":', b'"lane":"', _NEXT),
+        *(b'"wall":', b'"upstreams":[["a","http://a"]]', b'"fleet":true', b'"machine":"', b'"reset_in_s":', b"null"),
+        *(b'{"v":1,"event":"Carried",', b'{"v":1,"event":"LaneOpened",', b"-1", b"1e308", b"1e15", b'"at":0.0', b"\n"),
+    ],
+    longest=16384,
+)
+def several(data: bytes) -> None:
+    """Several journals, whatever their lines are, are one run with all of their requests, or refused in one line."""
+    paths = []
+    for number, lines in enumerate(data.split(_NEXT)[:4]):
+        paths.append(Path(_FOLDER.name) / f"several-{number}.jsonl")
+        paths[-1].write_bytes(lines)
+    try:
+        journals = open_journals(paths)
+    except UsageError as error:
+        require(str(error).isprintable(), "not a line", error)
+        return
+    together, alone = FiguresFold(), 0
+    report, trace = RunFold(journals.began), Trace(journals.began, len(paths))
+    for proxy, event in journals.events():
+        together.apply(event)
+        report.apply(event)
+        trace.apply(event, proxy)
+    report.end()
+    for path in paths:
+        tally = FiguresFold()
+        for _, event in open_journals(path).events():
+            tally.apply(event)
+        alone += tally.figures().requests
+    require(together.figures().requests == alone == len(trace.requests), "requests were lost", alone)
+    for line in journals.notes():
+        require(line.isprintable(), "not a line", line)
 
 
 _TABLES = {"agents": 4, "tasks": 3, "runs": 11, "state": 3}
