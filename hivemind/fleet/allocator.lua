@@ -196,7 +196,8 @@ function take_report(state, report, now)
     window_of(state, name, now)
   end
   for name, window in pairs(state.windows) do
-    take_demand(window, member_window(member, name, now), report.windows[name] or {}, now)
+    local mine = member_window(member, name, now)
+    take_demand(window, mine, report.windows[name] or {limit = mine.limit, rank = mine.rank}, now)
   end
   return member
 end

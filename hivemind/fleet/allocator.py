@@ -274,7 +274,9 @@ def take_report(state: State, report: Report, now: float) -> Member:
         window_of(state, name, now)
     for name in state.windows:
         mine = member.windows.setdefault(name, MemberWindow(unmet_since=now))
-        take_demand(state.windows[name], mine, report.windows.get(name, WindowDemand()), now)
+        # A window that isn't told of is one in which nothing is held, wanted or new.
+        demand = report.windows.get(name) or WindowDemand(limit=mine.limit, rank=mine.rank)
+        take_demand(state.windows[name], mine, demand, now)
     return member
 
 

@@ -42,7 +42,8 @@ class Lane:
         wanted = [0.0] * 5
         wanted[cls] = amount
         fields.setdefault("agents", [1.0] * 4)
-        demand = WindowDemand(wanted=wanted, limit=60.0, rank=2, **{"first": 1.0} | fields.pop("demand", {}))
+        told = {"first": 1.0, "limit": 60.0} | fields.pop("demand", {})
+        demand = WindowDemand(wanted=wanted, rank=2, **told)
         return self.report(member, windows={REQUESTS: demand}, **fields).windows[REQUESTS].give
 
 
@@ -113,6 +114,15 @@ def test_the_silent_have_spent_what_they_hold_and_lose_their_slots_later() -> No
     lane.now += SLOTS_TTL_S
     reply = lane.report("b", waiting=[0, 0, 4], ceiling=4.0)
     assert (reply.members, reply.slots) == (1, 4)
+
+
+def test_a_window_that_is_not_told_of_keeps_its_limit() -> None:
+    """A member without news of a window wants and holds nothing of it; the limit that it told before holds."""
+    lane = Lane()
+    assert lane.wants("a", 40) == 40
+    reply = lane.report("a")
+    assert (reply.windows[REQUESTS].limit, reply.windows[REQUESTS].give) == (60, 0)
+    assert lane.wants("b", 100, demand={"limit": None}) == 60
 
 
 def test_who_leaves_holds_nothing_more() -> None:
