@@ -170,6 +170,9 @@ local function entry_of(demand, account, learning)
       if entry and entry.run == run then account.entries[ledger] = entry end
     end
   end
+  if not entry and run ~= '' and not demand.open and not learning then
+    return {raw = amount(), base = amount(), hold = amount(), run = run}
+  end
   if not entry then
     account.lost = at_least(minus(account.lost, demand.used))
   end
@@ -242,16 +245,17 @@ local function take_account(demand, reply)
     if name ~= report.ledger and holds(name, each) then others[#others + 1] = each end
   end
   entry.limit, entry.flying, entry.unpriced = demand.limit, demand.flying, demand.unpriced
-  entry['until'] = (demand.active and not report.leaving) and now + HOLD_S or 0
   account.at = now
   local kept = {
     tokens = max(demand.hold.tokens, demand.reserved.tokens, 0),
     dollars = max(demand.hold.dollars, demand.reserved.dollars, 0),
   }
+  local wants = demand.active and not report.leaving
+  local keeps = wants or (not report.leaving and (kept.tokens > EPS or kept.dollars > EPS))
+  entry['until'] = keeps and now + HOLD_S or 0
   local used, unpriced = used_of(account), 0
   for _, each in pairs(account.entries) do unpriced = unpriced + (each.unpriced or 0) end
   local part = {account = demand.account, used = used, unpriced = unpriced, hold = amount()}
-  local wants = entry['until'] > 0
   part.members = #others + (wants and 1 or 0)
   entry.short, entry.alone = false, false
   local tight, all = false, {entry}

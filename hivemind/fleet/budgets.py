@@ -322,18 +322,20 @@ def _take_account(state: State, report: Report, demand: Demand, now: float, repl
         each for name, each in account.entries.items() if name != report.ledger and _holds(state, name, each, now)
     ]
     entry.limit, entry.flying, entry.unpriced = demand.limit, demand.flying, demand.unpriced
-    entry.until = now + HOLD_S if demand.active and not report.leaving else 0.0
-    account.at = now
     kept = Amount(
         max(demand.hold.tokens, demand.reserved.tokens, 0.0), max(demand.hold.dollars, demand.reserved.dollars, 0.0)
     )
+    wants = demand.active and not report.leaving
+    holds = wants or (not report.leaving and (kept.tokens > EPS or kept.dollars > EPS))
+    entry.until = now + HOLD_S if holds else 0.0
+    account.at = now
     used = _used(account)
     part = Part(demand.account, used, sum(each.unpriced for each in account.entries.values()))
-    part.members = len(others) + (1 if entry.until else 0)
+    part.members = len(others) + (1 if wants else 0)
     entry.short = entry.alone = False
     limits = _limits([entry, *others])
     tight = any(each.short for each in others)
-    if not entry.until:
+    if not wants:
         part.hold = demand.reserved
     elif reply.learning or not _in_force(state, demand, now):
         part.hold, part.alone = kept, demand.alone
@@ -363,6 +365,8 @@ def _entry(state: State, report: Report, demand: Demand, account: Account, now: 
         account.lost = Amount()
         if entry is not None and entry.run == demand.run:
             account.entries[ledger] = entry
+    if entry is None and demand.run and not demand.open and not learning:
+        return Entry(run=demand.run)  # of a run that had ended when counting began anew
     if entry is None:
         account.lost = _at_least(_minus(account.lost, demand.used))
         entry = account.entries[ledger] = Entry(run=demand.run)

@@ -13,6 +13,8 @@ from typing import Protocol
 
 from hivemind import __version__
 from hivemind.errors import UsageError
+from hivemind.fleet.budget_link import BudgetLink
+from hivemind.fleet.budget_member import BudgetMember
 from hivemind.fleet.link import Link, LinkState
 from hivemind.fleet.messages import PROTOCOL
 from hivemind.fleet.orders import Inbox, inbox_key
@@ -23,6 +25,8 @@ from hivemind.fleet.watcher import Watcher
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import Command
 from hivemind.scheduler.config import LaneConfig
+from hivemind.settings.model import Settings
+from hivemind.store import store as state
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import Snapshot
@@ -38,6 +42,8 @@ class _Proxy(Protocol):
 
     address: str
     engine: Engine
+    settings: Settings
+    store: state.Store | None
 
     def snapshot(self) -> Snapshot: ...
     def apply(self, command: Command, who: str) -> None: ...
@@ -50,7 +56,8 @@ class FleetPart:
     """
 
     link: Link
-    """Link and watcher from :meth:`start` on."""
+    """Link, budgets and watcher from :meth:`start` on."""
+    budgets: BudgetLink
     watcher: Watcher
 
     def __init__(self, url: str, ca_file: Path | None, wall: Callable[[], float]) -> None:
@@ -76,8 +83,8 @@ class FleetPart:
                 raise UsageError(f"fleet: {error}") from None
             _log.warning("%s; requests wait until it is there", error)
 
-    def start(self, proxy: _Proxy) -> None:
-        """Have the lanes leased from now on; before there are any."""
+    async def start(self, proxy: _Proxy) -> None:
+        """Have the lanes leased and the budgets shared from now on; before there are any lanes."""
         engine = proxy.engine
         self.link = link = Link(self.store, engine, ALLOCATOR, self.lanes.name)
         engine.leasing = True
@@ -91,6 +98,11 @@ class FleetPart:
         self._beacon = Beacon(self.shown, describe, proxy.snapshot, link.member, inbox.look)
         self.shown.subscribe(inbox_key(link.member), lambda message: self._beacon.call())
         self.watcher = Watcher(self.shown, describe, wall=self._wall)
+        ledger = link.member if proxy.store is None else proxy.store.ledger
+        member = BudgetMember(ledger, link.member, platform.node(), proxy.settings.scheduler_config().budget)
+        self.budgets = BudgetLink(self.store, engine, member)
+        engine.share_budgets(self.budgets.hurry)
+        await self.budgets.start()
         link.start()
         for name, running in (("fleet-beacon", self._beacon.run()), ("fleet-watcher", self.watcher.run())):
             self._tasks.append(asyncio.create_task(running, name=name))
@@ -104,6 +116,7 @@ class FleetPart:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
+            await self.budgets.aclose()
             await self.link.aclose()
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(_BYE_S):

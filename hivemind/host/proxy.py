@@ -164,7 +164,7 @@ class Proxy:
             fleet_lanes=None if fleet is None else fleet.lanes,
         )
         if fleet is not None:
-            fleet.start(self)
+            await fleet.start(self)
             self.watcher = fleet.watcher
         self.watch = Watch(engine, lambda: self.app.direct)
         if self._prices is not None:

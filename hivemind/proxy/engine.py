@@ -22,6 +22,7 @@ from hivemind.scheduler.events import BudgetState, Event
 from hivemind.scheduler.invariants import Violation
 from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.scheduler import Scheduler
+from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport, SharedBudgets
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Failure, Price, Request, Usage
@@ -89,7 +90,7 @@ class Engine:
     @property
     def counts_dollars(self) -> bool:
         """Whether some budget is in dollars, or each new agent's is."""
-        if self._scheduler.config.budget.dollars is not None:
+        if self._scheduler.ledger.config.dollars is not None:
             return True
         return any(state.dollars is not None for state in self._scheduler.ledger.states())
 
@@ -145,6 +146,34 @@ class Engine:
         """Have a lane go on under this lease (:meth:`Scheduler.take_lease`)."""
         self._scheduler.take_lease(self._time(), key, lease)
         self._settle()
+
+    def share_budgets(self, on_short: Callable[[], object]) -> None:
+        """Have budgets hold for this proxy and others together (:meth:`Scheduler.share_budgets`); before any request.
+        `on_short` is called when something waits for more of one, and when one was decided."""
+        self._scheduler.share_budgets(self._time())
+        self._scheduler.ledger.on_short = on_short
+        self._settle()
+
+    @property
+    def day(self) -> str:
+        """The day that the budgets of a day count."""
+        return self._day_clock.last
+
+    def budgets_report(self) -> BudgetsReport:
+        """Return what was used of budgets, to be told to the other proxies."""
+        report = self._shared.report(self._time())
+        self._settle()
+        return report
+
+    def take_budgets(self, lease: BudgetsLease) -> None:
+        """Go on with these parts of the budgets that other proxies count against too."""
+        self._shared.take(self._time(), lease)
+        self._settle()
+
+    @property
+    def _shared(self) -> SharedBudgets:
+        assert self._scheduler.sharing is not None
+        return self._scheduler.sharing
 
     def lease_report(self, key: str) -> LaneReport | None:
         """Return what a lane used and wants, to be delivered (:meth:`Scheduler.lease_report`)."""

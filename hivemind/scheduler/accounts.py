@@ -88,6 +88,7 @@ class Share:
     active_at: float = -math.inf  # when something was last in flight, waiting or used under it
     told_at: float = -math.inf  # when it was last reported
     told: int = -1  # the tokens used that were reported then
+    told_open: bool = False  # whether its run was reported to go on
 
 
 Estimate = tuple[int, float]

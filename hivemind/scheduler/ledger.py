@@ -47,9 +47,11 @@ class Ledger:
         self.shared = False
         """Other proxies count against the budgets too (:mod:`.shared_budgets`)."""
         self.on_short: Callable[[], object] | None = None
-        """Called when a request has to wait for more of a shared budget."""
+        """Called when a request has to wait for more of a shared budget, and when one was decided."""
         self.decided: dict[str, None] = {}
         """Names of agents (or :data:`.accounts.POOL`) whose budget was decided here since the others were told."""
+        self.redecided: set[str] = set()
+        """Of them, those that weren't decided before the budgets were shared."""
         self.known: dict[str, Budget] = {}
         """Budgets of agents, here or not, that were decided at another proxy."""
         self.config = config
@@ -234,7 +236,10 @@ class Ledger:
         if self.shared:
             name = POOL if agent is None else agent.name
             self.decided[name] = None
+            self.redecided.add(name)
             self.known.pop(name, None)
+            if self.on_short is not None:
+                self.on_short()
         return self.give(agent, budget, now)
 
     def give(self, agent: Agent | None, budget: Budget, now: float) -> Review:
@@ -270,6 +275,7 @@ class Ledger:
             agent.own.budget = self.default
         self.join(agent)
         if self.known and (decided := self.known.get(agent.name)) is not None:
+            self.unsaved.add(agent.name)
             return self.give(agent, decided, now)
         # An agent that is back may have used up its budget before.
         return self.relimit([agent.own] if agent.own.budget else [], now)

@@ -62,6 +62,8 @@ class BudgetsReport:
     decided: dict[str, Budget]
     """Budgets that were decided here and not told yet, by agent (:data:`.accounts.POOL`: all); empty ones are
     lifted."""
+    restored: frozenset[str] = frozenset()
+    """Of these, the ones that were decided before this proxy shared its budgets: any of the others' goes before."""
     more: bool = False  # other accounts are due too
 
 
@@ -87,6 +89,8 @@ class BudgetsLease:
     """Budgets that hold from now on, by agent (:data:`.accounts.POOL`: all), and who decided."""
     defaults: BudgetConfig | None = None
     """What holds at all proxies where nothing was decided; None: as before."""
+    lost: bool = False
+    """What the others knew is lost, so all is to be told again."""
 
 
 class SharedBudgets:
@@ -99,14 +103,18 @@ class SharedBudgets:
         self._past: deque[str] = deque()
         """Agents that aren't at hand, whose use the others haven't been told."""
         self._past_told = 0
+        self._restored: frozenset[str] = frozenset()
+        """Names about whose budget something was decided before, if not since."""
 
     def begin(self, now: float) -> Review:
         """Share every budget from now on."""
         ledger = self._ledger
         ledger.shared = True
-        ledger.decided.update(dict.fromkeys(agent.name for agent in self._agents.everyone if agent.budgeted))
+        restored = [agent.name for agent in self._agents.everyone if agent.budgeted]
         if ledger.pool_budgeted:
-            ledger.decided[POOL] = None
+            restored.append(POOL)
+        self._restored = frozenset(restored)
+        ledger.decided.update(dict.fromkeys(restored))
         self.tell_all()
         return ledger.relimit([account for account in ledger.accounts() if account.budget], now)
 
@@ -131,7 +139,7 @@ class SharedBudgets:
             changed = account.spent.tokens != share.told
             if account.in_flight or account.short or (changed and share.told >= 0):
                 share.active_at = now
-            if account.in_flight or account.short or changed:
+            if account.in_flight or account.short or changed or share.told_open is not self._is_open(account):
                 urgent.append((share.told_at, account, share))
             elif now - share.told_at >= (REFRESH_S if now - share.active_at < ACTIVE_S else IDLE_REFRESH_S):
                 idle.append((share.told_at, account, share))
@@ -142,8 +150,10 @@ class SharedBudgets:
         accounts += [report for name in past for report in self._of_past(name)]
         decided = {name: budget for name in self._ledger.decided if (budget := self._decided(name)) is not None}
         self._ledger.decided.clear()
+        restored, self._restored = self._restored - self._ledger.redecided, frozenset()
+        self._ledger.redecided.clear()
         more = len(urgent) + len(idle) > MOST or len(self._past) > len(past)
-        return BudgetsReport(accounts, decided, more)
+        return BudgetsReport(accounts, decided, restored, more)
 
     def _release_gone(self, account: Account, now: float) -> None:
         """Release the agents whose request that was too large doesn't wait any more."""
@@ -164,7 +174,7 @@ class SharedBudgets:
             yield agent.tree
 
     def _account(self, account: Account, share: Share, now: float) -> AccountReport:
-        share.told_at, share.told = now, account.spent.tokens
+        share.told_at, share.told, share.told_open = now, account.spent.tokens, self._is_open(account)
         agent = None if account.owner is None else self._agents.find(account.owner)
         first = min(account.short.values(), default=(0, 0.0))
         return AccountReport(
@@ -174,7 +184,7 @@ class SharedBudgets:
             not (self._ledger.pool_budgeted if agent is None else agent.budgeted),
             account.spent,
             str(account.at_run.tokens) if share.per == "run" else "",
-            not (self._dispatcher.draining if agent is None else agent.ended),
+            share.told_open,
             now - share.active_at < ACTIVE_S,
             account.in_flight,
             (account.reserved_tokens, account.reserved_dollars),
@@ -184,6 +194,13 @@ class SharedBudgets:
             share.elsewhere,
             share.alone and now < share.until,
         )
+
+    def _is_open(self, account: Account) -> bool:
+        """Whether the run goes on that the account counts."""
+        if account.owner is None:
+            return not self._dispatcher.draining
+        agent = self._agents.find(account.owner)
+        return agent is not None and not agent.ended
 
     def _asked(self, account: Account, first: Estimate) -> Estimate:
         """Return about how much all requests need that wait for more of the account's budget."""
@@ -222,6 +239,8 @@ class SharedBudgets:
         for _ in range(min(self._past_told, len(self._past))):
             self._past.popleft()
         self._past_told = 0
+        if lease.lost:
+            self.tell_all()
         if lease.defaults is not None and lease.defaults != self._ledger.config:
             self._begin_with(lease.defaults, now)
         for name, (budget, who) in lease.decided.items():

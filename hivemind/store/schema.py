@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -48,6 +49,9 @@ INSERT INTO state VALUES (1, '', 1);
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {VERSION};
 """
+
+_LEDGER = "CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY CHECK (id = 1), name TEXT NOT NULL)"
+"""Earlier versions leave this table alone, so it needs no step from one version to the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,15 @@ def prepare(connection: sqlite3.Connection) -> bool:
     connection.execute("PRAGMA synchronous = NORMAL")
     if not tables:
         connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}COMMIT;")
+    connection.execute(_LEDGER)
     return not tables
+
+
+def ledger(connection: sqlite3.Connection) -> str:
+    """Return what tells this ledger from those of other proxies, in whatever process; random. Raises: sqlite3.Error."""
+    connection.execute("INSERT OR IGNORE INTO ledger VALUES (1, ?)", (secrets.token_hex(8),))
+    (name,) = connection.execute("SELECT name FROM ledger").fetchone()
+    return str(name)
 
 
 def write(connection: sqlite3.Connection, batch: Batch) -> None:

@@ -50,6 +50,8 @@ class Store(BackgroundWriter[Batch]):
             self.was_empty = schema.prepare(self._connection)
             """The file held no tables, as a new one does."""
             self._saved = schema.load(self._connection, wall)
+            self.ledger = schema.ledger(self._connection)
+            """Random name of what this file holds, the same in whatever process."""
             self._identity = _identity(path)
         except BaseException:
             self._connection.close()

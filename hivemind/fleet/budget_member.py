@@ -1,0 +1,184 @@
+"""One proxy's side of its fleet's budgets: what to report, and what an answer allows.
+
+Pure: the caller passes the time. Times are seconds of the scheduler's clock. A report is made anew for each attempt,
+because all its figures are sums; only decisions are kept until they were answered, under their first version, so that
+one that comes twice doesn't undo a later one of another proxy.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import cast
+
+import msgspec
+
+from hivemind.fleet.budgets import (
+    HOLD_S,
+    PROTOCOL,
+    Amount,
+    Decision,
+    Defaults,
+    Demand,
+    Part,
+    Reply,
+    Report,
+)
+from hivemind.scheduler.accounts import POOL, Budget, Covers, Period, Spent
+from hivemind.scheduler.config import BudgetConfig
+from hivemind.scheduler.shared_budgets import (
+    AccountKey,
+    AccountReport,
+    AccountShare,
+    BudgetsLease,
+    BudgetsReport,
+    smallest,
+)
+
+MARGIN_S = 10.0
+"""A hold isn't used any more so long before the store gives it to others."""
+
+
+class BudgetMember:
+    """One proxy, as the fleet's budgets know it."""
+
+    def __init__(self, ledger: str, member: str, machine: str, own: BudgetConfig) -> None:
+        """`ledger` is random and kept with the proxy's state, `member` random and of this process; `machine` is its
+        name, for people; `own` are its settings."""
+        self.ledger = ledger
+        self.lost = False
+        """The last answer was of a state that knows nothing of before."""
+        self._member = member
+        self._machine = machine
+        self._own = own
+        self._seq = 0
+        self._epoch = ""
+        self._version = 0
+        self._rev = 0
+        self._known: dict[str, Decision] = {}
+        self._unsent: dict[str, Decision] = {}
+        self._sent: dict[str, AccountReport] = {}
+        """What the last report told of each account; by its name there."""
+        self._sent_decisions: dict[str, Decision] = {}
+
+    def report(self, told: BudgetsReport, day: str, *, leaving: bool = False) -> Report:
+        """Return what to send. `day` names the one that counts now."""
+        for name, budget in told.decided.items():
+            before = self._known.get(name)
+            version = 0 if name in told.restored else 1 + (0 if before is None else before.version)
+            covers = "all" if name == POOL else budget.covers
+            decision = Decision(version, self.ledger, budget.tokens, budget.dollars, budget.per, covers, self._machine)
+            self._known[name] = self._unsent[name] = decision
+        self._seq += 1
+        self._sent = {_name(each, day): each for each in told.accounts}
+        self._sent_decisions = dict(self._unsent)
+        own = self._own
+        defaults: Defaults | None = Defaults(own.tokens, own.dollars, own.pool_tokens, own.pool_dollars, own.per)
+        if own.tokens is own.dollars is own.pool_tokens is own.pool_dollars is None:
+            defaults = None
+        return Report(
+            PROTOCOL,
+            self.ledger,
+            self._member,
+            self._seq,
+            self._epoch,
+            self._version,
+            self._rev,
+            [_demand(name, each) for name, each in self._sent.items()],
+            self._sent_decisions,
+            defaults,
+            leaving,
+        )
+
+    def take(self, reply: Reply, sent_at: float) -> BudgetsLease:
+        """Return what an answer to the last report allows; `sent_at`: when that was sent."""
+        self.lost = self._epoch not in ("", reply.epoch)
+        for name, decision in self._sent_decisions.items():
+            if self._unsent.get(name) is decision:
+                del self._unsent[name]
+        if self.lost:
+            self._unsent = dict(self._known) | self._unsent
+        self._epoch, self._version = reply.epoch, reply.version
+        self._rev = 0 if self.lost else reply.rev
+        lease = BudgetsLease(sent_at + HOLD_S - MARGIN_S)
+        for name, decision in sorted(reply.decided.items()):
+            mine = self._unsent.get(name)
+            if mine is not None and (mine.version, mine.by) > (decision.version, decision.by):
+                continue
+            self._unsent.pop(name, None)
+            self._known[name] = decision
+            if (budget := _budget(decision)) is not None:
+                lease.decided[name] = budget, decision.who
+        lease.defaults = smallest((_config(each) for each in reply.defaults), self._own)
+        for part in reply.accounts:
+            if part.account in self._sent:
+                lease.accounts.append(_share(part, self._sent[part.account]))
+        return lease
+
+
+def _name(account: AccountReport, day: str) -> str:
+    name, covers = account.key
+    per = account.budget.per
+    return f"{covers}|{f'day:{day}' if per == 'day' else per}|{name}"
+
+
+def _demand(name: str, told: AccountReport) -> Demand:
+    budget, used = told.budget, told.used
+    limit = {}
+    hold = Amount()
+    if budget.tokens is not None:
+        limit["tokens"] = float(budget.tokens)
+        hold.tokens = max(0.0, told.cap[0] - used.tokens)
+    if budget.dollars is not None:
+        limit["dollars"] = budget.dollars
+        hold.dollars = max(0.0, told.cap[1] - used.dollars)
+    return Demand(
+        name,
+        limit,
+        told.default,
+        Amount(used.tokens, used.dollars),
+        used.unpriced,
+        Amount(told.elsewhere.tokens, told.elsewhere.dollars),
+        told.run,
+        told.open,
+        told.active,
+        told.in_flight,
+        Amount(*told.reserved),
+        hold,
+        told.alone,
+        Amount(*told.first),
+        Amount(*told.ask),
+    )
+
+
+def _share(part: Part, told: AccountReport) -> AccountShare:
+    budget, used = told.budget, told.used
+    elsewhere = Spent(
+        max(0, round(part.used.tokens - used.tokens)),
+        max(0.0, part.used.dollars - used.dollars),
+        max(0, part.unpriced - used.unpriced),
+    )
+    key: AccountKey = told.key
+    return AccountShare(
+        key,
+        told.round,
+        elsewhere,
+        math.inf if budget.tokens is None else used.tokens + part.hold.tokens,
+        math.inf if budget.dollars is None else used.dollars + part.hold.dollars,
+        part.alone,
+    )
+
+
+def _budget(decision: Decision) -> Budget | None:
+    """Return what was decided; None: it makes no sense here."""
+    covers = "agent" if decision.covers == "all" else decision.covers
+    if decision.per not in ("run", "day", "ever") or covers not in ("agent", "subtree"):
+        return None
+    try:
+        return Budget(decision.tokens, decision.dollars, cast(Period, decision.per), cast(Covers, covers))
+    except ValueError:
+        return None
+
+
+def _config(defaults: Defaults) -> BudgetConfig:
+    return replace(BudgetConfig(), **msgspec.structs.asdict(defaults))
