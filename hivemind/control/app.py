@@ -37,6 +37,8 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         # Without lanes and agents, since it needs no token; `hivemind status` names them.
         broken = [{"rule": each.rule, "text": each.text} for each in alarms]
         health = {"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3), "alarms": broken}
+        if fleet := proxy.fleet_state():
+            health["fleet"] = fleet
         return JSONResponse(health)
 
     async def stats(_: Request) -> Response:

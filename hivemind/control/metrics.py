@@ -26,6 +26,7 @@ AGENTS_SHOWN = 100
 LANES_SHOWN = 50
 """A renewed credential makes a new lane, so old idle ones are left out."""
 _MODES = ("serving", "paused", "draining")
+_FLEET_STATES = ("connecting", "idle", "joining", "leased", "learning", "safe", "alone")
 _CIRCUITS = ("closed", "half_open", "open")
 _AGENT_STATES = ("queued", "retry", "waiting", "streaming", "idle", "paused", "stopped")
 
@@ -55,7 +56,7 @@ def rendered(snapshot: Snapshot, tasks: Iterable[str], loop_tasks: int, encode: 
 
 def _metrics(snapshot: Snapshot, tasks: Iterable[str], loop_tasks: int) -> Iterator[Metric]:
     yield _gauge("event_loop_tasks", "Tasks of the proxy's event loop.", (), [((), loop_tasks)])
-    for group in (_proxy, _totals, _agents, _lanes, _budgets, _journal):
+    for group in (_proxy, _totals, _agents, _lanes, _budgets, _journal, _fleet):
         yield from group(snapshot)
     states = Counter(tasks)
     yield _gauge("tasks", "Tasks by state.", ("state",), [((state,), states[state]) for state in TASK_STATES])
@@ -77,6 +78,23 @@ def _journal(world: Snapshot) -> Iterator[Metric]:
         yield _counter("journal_bytes", "Written to the journal.", (), [((), recording.bytes)])
         yield _counter("journal_events_lost", "Events that are missing in the journal.", (), [((), recording.lost)])
         yield _gauge("journal_failing", "1 while the journal can't be written.", (), [((), bool(recording.failing))])
+
+
+def _fleet(world: Snapshot) -> Iterator[Metric]:
+    fleet = world.fleet
+    if fleet is None:
+        return
+    states = [((each,), each == fleet.state) for each in _FLEET_STATES]
+    yield _gauge("fleet_state", "1 for how the proxy stands to its fleet.", ("state",), states)
+    yield _gauge("fleet_lanes", "Lanes that are shared.", (), [((), fleet.lanes)])
+    yield _gauge("fleet_members", "The most proxies that share one of them.", (), [((), fleet.members)])
+    age_s = math.nan if fleet.lease_age_s is None else fleet.lease_age_s
+    yield _gauge("fleet_lease_age_seconds", "Age of the oldest lease in force.", (), [((), age_s)])
+    yield _counter("fleet_syncs", "Exchanges with the fleet's store.", (), [((), fleet.syncs)])
+    yield _counter("fleet_sync_seconds", "Time that the answered ones took.", (), [((), fleet.sync_s)])
+    yield _counter("fleet_reports", "Reports of lanes in them.", (), [((), fleet.reports)])
+    errors = [((kind,), number) for kind, number in fleet.errors.items()]
+    yield _counter("fleet_errors", "Failed exchanges, by kind.", ("kind",), errors)
 
 
 def _totals(world: Snapshot) -> Iterator[Metric]:

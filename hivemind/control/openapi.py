@@ -74,6 +74,10 @@ _HEALTH = {
         "status": {"enum": ["serving", "paused", "draining"]},
         "version": _TEXT,
         "uptime_s": {"type": "number", "minimum": 0},
+        "fleet": {
+            "enum": ["connecting", "idle", "joining", "leased", "learning", "safe", "alone"],
+            "description": "How it stands to its fleet, where it is in one; see the manual.",
+        },
         "alarms": {
             "type": "array",
             "description": "What is broken at present: an invariant of the proxy, or its event loop was held.",

@@ -23,6 +23,7 @@ from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SY
 from hivemind.fleet.store import Answer, Fault, Run, Script, Store, StoreError
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState
 from hivemind.world.fleet import MemberLane, MemberWindow
+from hivemind.world.snapshot import FleetView
 
 _log = logging.getLogger(__name__)
 
@@ -61,35 +62,6 @@ class _Lane:
     """The last report."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinkState:
-    """How the proxy stands to its fleet."""
-
-    state: str
-    """`connecting`, before the store was ever reached; `idle` without lanes; else the worst lane's state."""
-    text: str
-    """One line for people."""
-    lanes: int
-    lease_age_s: float | None
-    """Since the oldest lease that is in force was asked for; None: there is none."""
-    members: int
-    """The most proxies that share one of the lanes, this one included."""
-
-
-@dataclass(slots=True)
-class Counts:
-    """What the link did since the start."""
-
-    syncs: int = 0
-    """Exchanges with the store."""
-    sync_s: float = 0.0
-    """Time that the answered ones took together."""
-    lanes: int = 0
-    """Reports of lanes in the answered exchanges."""
-    errors: dict[str, int] | None = None
-    """Failed exchanges by kind of error."""
-
-
 _ORDER = (LeaseState.LEASED, LeaseState.LEARNING, LeaseState.JOINING, LeaseState.SAFE, LeaseState.ALONE)
 """From best to worst."""
 
@@ -110,7 +82,6 @@ class Link:
         process."""
         self.member = member or secrets.token_hex(8)
         self.store = store
-        self.counts = Counts(errors={})
         self._leases = leases
         self._script = script
         self._name_of = name_of
@@ -128,6 +99,9 @@ class Link:
         self._reached = False
         self._told: tuple[str, str] = ("", "")
         self._loop = asyncio.get_running_loop()
+        self._syncs = self._reports = 0
+        self._sync_s = 0.0
+        self._errors: dict[str, int] = {}
 
     # --- Lifecycle --------------------------------------------------------------------------------------------------
 
@@ -240,11 +214,11 @@ class Link:
             runs.append(self._command(lane, began))
         if not runs:
             return
-        self.counts.syncs += 1
+        self._syncs += 1
         answers = await self.store.pipeline(runs)
         now = self._loop.time()
-        self.counts.sync_s += now - began
-        self.counts.lanes += len(sent)
+        self._sync_s += now - began
+        self._reports += len(sent)
         errors = [answer for answer in answers if isinstance(answer, StoreError)]
         for lane, answer in zip(sent, answers, strict=True):
             if not isinstance(answer, StoreError):
@@ -300,9 +274,7 @@ class Link:
         self._tell()
 
     def _failed(self, error: StoreError) -> None:
-        errors = self.counts.errors
-        assert errors is not None
-        errors[error.kind] = errors.get(error.kind, 0) + 1
+        self._errors[error.kind] = self._errors.get(error.kind, 0) + 1
         self._error, self._error_at = error, self._loop.time()
         self._tell()
 
@@ -322,14 +294,25 @@ class Link:
 
     # --- Telling ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> LinkState:
+    def view(self) -> FleetView:
         """Return how the proxy stands to its fleet now."""
-        now, lanes = self._loop.time(), self._lanes.values()
-        memberships = [lane.membership for lane in lanes]
+        now = self._loop.time()
+        memberships = [lane.membership for lane in self._lanes.values()]
         state = self._worst()
         ages = [now - (each.ends_at - CREDITS_TTL_S) for each in memberships if each.leased]
         members = max((each.reply.members for each in memberships if each.reply is not None), default=1)
-        return LinkState(state, self._text(state), len(memberships), max(ages, default=None), members)
+        why = "" if self._error is None else f"; {self._error}"
+        return FleetView(
+            state,
+            _TEXTS[state] + why,
+            len(memberships),
+            members,
+            max(ages, default=None),
+            self._syncs,
+            self._sync_s,
+            self._reports,
+            dict(self._errors),
+        )
 
     def lanes(self) -> tuple[MemberLane, ...]:
         """Return the lanes as this proxy tells the others of them."""
@@ -341,10 +324,6 @@ class Link:
             return "connecting"
         states = {lane.membership.state for lane in self._lanes.values()}
         return next((state.value for state in reversed(_ORDER) if state in states), "idle")
-
-    def _text(self, state: str) -> str:
-        why = f" ({self._error})" if self._error is not None else ""
-        return f"{_TEXTS[state]}{why}"
 
     def _tell(self) -> None:
         """Log the state if it is another one than was logged last."""

@@ -15,7 +15,7 @@ from hivemind import __version__
 from hivemind.errors import UsageError
 from hivemind.fleet.budget_link import BudgetLink
 from hivemind.fleet.budget_member import BudgetMember
-from hivemind.fleet.link import Link, LinkState
+from hivemind.fleet.link import Link
 from hivemind.fleet.messages import PROTOCOL
 from hivemind.fleet.orders import Inbox, inbox_key
 from hivemind.fleet.presence import Beacon
@@ -29,7 +29,7 @@ from hivemind.settings.model import Settings
 from hivemind.store import store as state
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.world.fleet import Member
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import FleetView, Snapshot
 
 _log = logging.getLogger(__name__)
 
@@ -124,9 +124,9 @@ class FleetPart:
         await self.shown.aclose()
         await self.store.aclose()
 
-    def state(self) -> LinkState:
+    def view(self) -> FleetView:
         """Return how this proxy stands to its fleet."""
-        return self.link.state()
+        return self.link.view()
 
     def _described(self, proxy: _Proxy) -> Member:
         agents, _ = proxy.engine.accounts

@@ -289,6 +289,8 @@ class Proxy:
         """Return the state of the proxy at this moment."""
         self.engine.world.address = self.address
         snapshot = self.engine.snapshot()
+        if self.fleet_part is not None:
+            snapshot = replace(snapshot, fleet=self.fleet_part.view())
         if self.journal is not None:
             return replace(snapshot, recording=self.journal.view())
         if self.record_in is not None:
@@ -298,6 +300,10 @@ class Proxy:
     def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
         """Return the mode, as in :attr:`Snapshot.mode`, the uptime in seconds, and the alarms; cheap."""
         return self.engine.health()
+
+    def fleet_state(self) -> str:
+        """Return :attr:`.FleetView.state`; empty: the proxy is in no fleet."""
+        return "" if self.fleet_part is None else self.fleet_part.view().state
 
     def requests(self, since: int) -> Requests:
         """Return a page of the requests that changed after that revision (0: of all)."""

@@ -280,6 +280,30 @@ class Alarm:
 
 
 @dataclass(frozen=True, slots=True)
+class FleetView:
+    """How a proxy stands to its fleet."""
+
+    state: str
+    """`connecting`, until the store was reached; `idle` without lanes; else the gravest of its lanes' lease states."""
+    text: str
+    """One line for people."""
+    lanes: int
+    """Lanes that are shared."""
+    members: int
+    """The most proxies that share one of them, this one included."""
+    lease_age_s: float | None
+    """Since the oldest lease in force was asked for; None: there is none."""
+    syncs: int
+    """Exchanges with the store since the start."""
+    sync_s: float
+    """Time that the answered ones took together."""
+    reports: int
+    """Reports of lanes in them."""
+    errors: Mapping[str, int]
+    """Failed exchanges, by kind."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """Everything the control room shows at one moment."""
 
@@ -314,6 +338,8 @@ class Snapshot:
     """None: nothing is recorded."""
     alarms: tuple[Alarm, ...] = ()
     """What is broken now, that found first first."""
+    fleet: FleetView | None = None
+    """None: the proxy is in none."""
 
 
 # --- One request from its arrival to its end --------------------------------------------------------------------------

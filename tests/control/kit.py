@@ -56,6 +56,9 @@ class FakeProxy:
     def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
         return self.fold.mode, self.fold.uptime_s(self.at), ()
 
+    def fleet_state(self) -> str:
+        return ""
+
     def snapshot(self) -> Snapshot:
         return self.fold.snapshot(self.at)
 

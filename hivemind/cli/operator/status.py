@@ -14,7 +14,7 @@ from hivemind.console import printable
 from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.text.humanise import count, dollars, duration, size
 from hivemind.text.table import Cell, Column, lines, styled, width
-from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
+from hivemind.world.snapshot import Alarm, FleetView, RecordingView, Snapshot
 
 _COLUMNS = (
     Column("LANE", cut=True),
@@ -49,6 +49,7 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
         "totals": world.totals,
         "recording": world.recording,
         "alarms": world.alarms,
+        "fleet": world.fleet,
         "lanes": [lane.state for lane in world.lanes],
     }
 
@@ -80,6 +81,8 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
         text.append(f"{'pool':10}{world.pool.share:>8.0%}".replace("%", " %") + f"  {amounts.how_used(world.pool)}")
     if world.recording is not None:
         text.append(_journal(world.recording))
+    if world.fleet is not None:
+        text.append(_fleet(world.fleet))
     if world.lanes:
         text += ["", *lines(_COLUMNS, [_lane(view.state) for view in world.lanes], room)]
     return text
@@ -98,6 +101,11 @@ def _journal(recording: RecordingView) -> str:
         parts.append(f"can't be written now ({printable(recording.failing)})")
     level = "bad" if recording.failing else "warn" if recording.lost else ""
     return f"{'journal':10}{size(recording.bytes):>9}  {styled(', '.join(parts), level)}"
+
+
+def _fleet(fleet: FleetView) -> str:
+    level = {"safe": "warn", "learning": "warn", "alone": "bad", "connecting": "bad"}.get(fleet.state, "")
+    return f"{'fleet':10}{fleet.members:>9}  {styled(f'{fleet.state}: {printable(fleet.text)}', level)}"
 
 
 def _requests(world: Snapshot) -> str:

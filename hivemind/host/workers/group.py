@@ -257,6 +257,10 @@ class Group:
         alarms = (*alarms, *(alarm for each in found for alarm in each[2]), *self._absent(self.proxy.engine.now()))
         return mode if len(modes) == 1 else "serving", max([uptime_s, *(each[1] for each in found)]), alarms
 
+    def fleet_state(self) -> str:
+        """Return the state of the worker that answers; as :meth:`Proxy.fleet_state`."""
+        return self.proxy.fleet_state()
+
     def requests(self, since: int) -> Requests:
         """Return a page of the requests of all that changed after that revision."""
         return self._log.since(since)
