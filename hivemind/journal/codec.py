@@ -39,7 +39,7 @@ KINDS: Mapping[str, type[ev.Event]] = {
 """Every event that a journal may hold, by name."""
 
 _PREFIXES = {made: _HEAD + name.encode() + b'",' for name, made in KINDS.items()}
-_UNBOUNDED: frozenset[type[ev.Event]] = frozenset({ev.Sampled, ev.LevelChanged, Carried})
+_UNBOUNDED: frozenset[type[ev.Event]] = frozenset({ev.Sampled, ev.LevelChanged, ev.LeaseChanged, Carried})
 """Events with a number in them that may be infinite."""
 _CHECKED = frozenset({ev.Commanded, ev.Nudged, ev.BudgetWarned, Carried})
 """Rare events of which words and folds need more than the right types."""

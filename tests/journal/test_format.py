@@ -1,13 +1,16 @@
-"""Lines of a journal that hold long bodies."""
+"""Lines of a journal that hold long bodies, or numbers without a limit."""
 
 from __future__ import annotations
+
+import math
 
 import msgspec
 import pytest
 
 from hivemind.journal import codec as journal_format
-from hivemind.journal.codec import line_of
+from hivemind.journal.codec import event_of, line_of
 from hivemind.journal.records import VERSION, RequestBody, ResponseBody
+from hivemind.scheduler import events as ev
 
 TEXT = 'Grüße, "世界" \\ \n \U0001f600 "body":"" ' * 20_000
 HEADERS = (("x", '"body":""'),)
@@ -36,3 +39,34 @@ def test_a_long_body_is_encoded_in_pieces(event: RequestBody | ResponseBody, mon
     assert line == whole
     assert len(sizes) > 2
     assert max(sizes) <= 4 * journal_format._PIECE
+
+
+UNLIMITED = ev.LaneState(
+    lane="a:1",
+    upstream="a",
+    provider="generic",
+    active=0,
+    waiting=0,
+    retrying=0,
+    level=math.inf,
+    ceiling=math.inf,
+    floor=1.0,
+    latency_target_s=2.0,
+    circuit_window=20,
+    circuit_threshold=0.5,
+    knobs={"rpm": math.inf},
+    lease=ev.LeaseGauges("leased", 2, math.inf, math.inf),
+)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ev.LevelChanged(1.0, "a:1", math.inf, "grow"),
+        ev.LeaseChanged(1.0, "a:1", "leased", math.inf, math.inf, 2),
+        ev.Sampled(1.0, (UNLIMITED,)),
+    ],
+)
+def test_no_limit(event: ev.Event) -> None:
+    """JSON has no infinity; what is read is what was written."""
+    assert event_of(line_of(event)) == event
