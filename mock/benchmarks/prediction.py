@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,26 @@ def record(world: World, path: Path, *, settings: dict[str, Any] | None = None, 
     run_virtual(main())
 
 
+def record_apart(world: World, paths: Sequence[Path], *, seed: int = 1) -> None:
+    """Run a world whose agents take turns to use proxies that share the provider's limits and know nothing of each
+    other. Each writes its journal to one of `paths`."""
+
+    async def main() -> None:
+        mock = provider_in_loop_time(replace(world.provider, seed=seed))
+        async with AsyncExitStack() as proxies:
+            transports = [
+                await proxies.enter_async_context(in_process(mock, seed + number, world.settings, path))
+                for number, path in enumerate(paths)
+            ]
+            agents = (
+                Agent(each, transports[number % len(paths)], f"http://hivemind.localhost/agent/{each.name}")
+                for number, each in enumerate(world.agents)
+            )
+            await asyncio.gather(*(agent.run() for agent in agents))
+
+    run_virtual(main())
+
+
 CHANGES = ("max_concurrency=3", "aimd.beta=0.8", "rpm=40")
 """Settings whose effect is predicted and then measured."""
 _CHANGED_WORLD = "replay-11"
@@ -124,6 +145,7 @@ def figures() -> list[Figure]:
         return [
             *(_simulated(world, Path(folder)) for world in WORLDS),
             *_predicted(Path(folder)),
+            _as_one(Path(folder)),
             _an_hour(Path(folder)),
         ]
 
@@ -149,6 +171,16 @@ def _predicted(folder: Path) -> Iterator[Figure]:
         record(world, path, settings=_as_settings(changes), seed=2)
         error = _error(simulate(recording, changes).wall_s, load(path).figures.wall_s)
         yield Figure(f"predicted for {world.name} with {text}: error of wall time", error, 10.0, False, "%")
+
+
+def _as_one(folder: Path) -> Figure:
+    """Predict from two proxies' journals what one scheduler does, which was recorded too."""
+    show_progress("prediction: two proxies as one")
+    world = next(each for each in WORLDS if each.name == _CHANGED_WORLD)
+    paths = [folder / f"apart-{number}.jsonl" for number in range(2)]
+    record_apart(world, paths)
+    error = _error(simulate(load(paths)).wall_s, load(folder / f"{world.name}.jsonl").figures.wall_s)
+    return Figure(f"predicted for {world.name} of two proxies as one: error of wall time", error, 10.0, False, "%")
 
 
 def _an_hour(folder: Path) -> Figure:

@@ -2,55 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 from commands.journals import does
 
+from benchmarks.prediction import World, record_apart
 from hivemind.cli.main import main
 from hivemind.journal.codec import event_of, line_of
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
-from hivemind.lab.simulate.clock import run_virtual
 from hivemind.lab.simulate.recording import load
-from hivemind_mock.agents.agent import Agent, AgentConfig
-from hivemind_mock.bench.proxied import in_process
+from hivemind_mock.agents.agent import AgentConfig
 from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig
-from hivemind_mock.provider.inprocess import provider_in_loop_time
 
 pytestmark = pytest.mark.usefixtures("at_a_shell")
-AGENTS = (4, 2)
-"""By proxy."""
 
 
 @pytest.fixture(scope="module")
 def journals(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     """Two proxies before one provider whose limit is that of their key, each with agents of its own."""
     folder = tmp_path_factory.mktemp("journals")
-    paths = tuple(folder / f"proxy-{number}.jsonl" for number in range(len(AGENTS)))
-
-    async def record() -> None:
-        config = MockConfig(limits=LimitConfig(rpm=30, concurrency=3), latency=LatencyConfig(0.5, 0.2))
-        mock = provider_in_loop_time(config)
-        async with AsyncExitStack() as stack:
-            agents = []
-            for number, (path, count) in enumerate(zip(paths, AGENTS, strict=True)):
-                transport = await stack.enter_async_context(in_process(mock, number, {"max_concurrency": 3}, path))
-                agents += [
-                    Agent(
-                        AgentConfig(f"agent-{number}-{each}", 8, 0.5, stream=each % 2 == 0, prompt_tokens=100),
-                        transport,
-                        f"http://hivemind.localhost/agent/agent-{number}-{each}",
-                    )
-                    for each in range(count)
-                ]
-            await asyncio.gather(*(agent.run() for agent in agents))
-
-    run_virtual(record())
+    paths = tuple(folder / f"proxy-{number}.jsonl" for number in range(2))
+    agents = tuple(AgentConfig(f"agent-{n}", 8, 0.5, stream=n % 2 == 0, prompt_tokens=100) for n in range(6))
+    provider = MockConfig(limits=LimitConfig(rpm=30, concurrency=3), latency=LatencyConfig(0.5, 0.2))
+    record_apart(World("apart", agents, provider, {"max_concurrency": 3}), paths)
     return paths
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis_server
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lab.kit import FREE, LANE, began, request, served
 from lab.random_events import soup
 from msgspec import structs
+from proxy.kit import client, playing, proxying
+from proxy.wire import ANSWER, PLAIN_BODY
+from upstream.scripted import serving
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
@@ -472,3 +477,24 @@ def test_report(tmp_path: Path) -> None:
     run = read_report([one, other])
     assert (run.figures.requests, run.figures.agents, list(run.fold.lanes), run.notes) == (2, 2, [LANE], [])
     assert run.fold.lanes[LANE].max_in_flight == 2
+
+
+async def test_two_members_of_a_fleet(tmp_path: Path) -> None:
+    """Of real proxies that share a key through a store: their journals say so, and are one run with one lane."""
+    with redis_server.running(unix=True) as store:
+        play = [[ANSWER] for _ in range(2)]
+        async with serving(playing(*play)) as upstream, AsyncExitStack() as stack, client() as web:
+            for agent in ("alice", "bob"):
+                made = proxying(f"lab={upstream.url}", record_in=tmp_path, fleet=store.url)
+                proxy = await stack.enter_async_context(made)
+                answer = await web.post(
+                    f"{proxy.url}/agent/{agent}/v1/messages", content=PLAIN_BODY, headers={"x-api-key": "sk-1"}
+                )
+                assert answer.status_code == 200
+    one, other = sorted(tmp_path.iterdir())  # noqa: ASYNC240  # nothing else is going on
+    journals = open_journals([one, other])
+    found = figures([event for _, event in journals.events()])
+    assert (found.requests, found.answered, found.agents) == (2, 2, 2)
+    assert (journals.apart, journals.began.fleet, journals.notes()) == (False, True, [])
+    (line,) = notes(one)
+    assert line.startswith("it was recorded in a fleet")
