@@ -115,7 +115,8 @@ def ceiling(tokens: int | None, money: float | None, per: str | None = None, cov
 
 
 def how_used(state: BudgetState) -> str:
-    """`900 of 1,000 tokens used this run`, `$1.20 of $5.00 used today`; both where it has both ceilings."""
+    """`900 of 1,000 tokens used this run`, `$1.20 of $5.00 used today`; both where it has both ceilings. Where proxies
+    share it, with how much of that is this one's."""
     parts = []
     if state.tokens is not None:
         parts.append(f"{state.used_tokens:,} of {state.tokens:,} tokens")
@@ -124,7 +125,17 @@ def how_used(state: BudgetState) -> str:
     if not parts:
         parts = [f"{state.used_tokens:,} tokens, {dollars(state.used_dollars)}"]
     blind = f" (and {state.unpriced:,} tokens without a known price)" if state.unpriced and state.dollars else ""
-    return f"{' and '.join(parts)} used {PERIODS[state.per]}{blind}"
+    return f"{' and '.join(parts)} used {PERIODS[state.per]}{_by_whom(state)}{blind}"
+
+
+def _by_whom(state: BudgetState) -> str:
+    """Return ` by the whole fleet, 300 tokens of it here` where several proxies count against the budget."""
+    if state.here_tokens is None:
+        return ""
+    here = plural(state.here_tokens, "token")
+    if state.tokens is None:
+        here = dollars(state.here_dollars or 0.0)
+    return f" by the whole fleet, {here} of it here"
 
 
 def field(state: BudgetState) -> bytes:

@@ -1,0 +1,127 @@
+"""Budgets over real proxies, a real store and a provider that counts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import httpx
+import pytest
+import redis_server
+from proxy.kit import Running, client, proxying
+from redis_server import RedisServer
+
+from hivemind.prices import Prices
+from hivemind.scheduler.accounts import Spent
+from hivemind.scheduler.commands import BeginAgent, SetBudget
+from hivemind.scheduler.events import BudgetState
+from hivemind_mock.provider.app import MockProvider
+from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
+from hivemind_mock.provider.serve import serving as serving_app
+
+OUTPUT = 60
+"""Tokens of each of the mock's answers."""
+BODY = (
+    b'{"model": "claude-sonnet-5", "max_tokens": 64, "metadata": {"user_id": "%b"},'
+    b' "messages": [{"role": "user", "content": "hello there"}]}'
+)
+AT_ONCE = 4
+"""Requests in flight of each agent at each proxy."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    with redis_server.running() as started:
+        yield started
+
+
+@dataclass
+class Fleet:
+    """Proxies that share a store, before one provider."""
+
+    mock: MockProvider
+    proxies: Sequence[Running]
+
+    async def post(self, number: int, agent: str) -> httpx.Response:
+        async with client() as web:
+            url = f"{self.proxies[number].url}/agent/{agent}/v1/messages"
+            return await web.post(url, content=BODY, headers={"x-api-key": "k"})
+
+    async def use_up(self, agents: Sequence[str]) -> str:
+        """Have each proxy's agent ask until it is refused; return one refusal's message."""
+        messages = list[str]()
+
+        async def ask(number: int, agent: str) -> None:
+            while (answer := await self.post(number, agent)).status_code == 200:
+                pass
+            assert answer.status_code == 403, answer.text
+            messages.append(answer.json()["error"]["message"])
+
+        await asyncio.gather(*(ask(n, agent) for n, agent in enumerate(agents) for _ in range(AT_ONCE)))
+        return messages[0]
+
+    async def agreed(self, found: Callable[[Running], object]) -> None:
+        """Wait until all proxies say the same, which is something."""
+        while len({repr(found(each)) for each in self.proxies}) != 1 or found(self.proxies[0]) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+    def spent(self) -> Spent:
+        """By all together."""
+        total = Spent()
+        for running in self.proxies:
+            total = total.plus(running.proxy.engine.accounts[1].ever)
+        return total
+
+
+def state(running: Running, agent: str | None) -> BudgetState | None:
+    states = running.proxy.engine._scheduler.ledger.states()
+    return next((each for each in states if each.owner == agent), None)
+
+
+def limit(running: Running, agent: str | None) -> tuple[int | None, float | None] | None:
+    found = state(running, agent)
+    return None if found is None else (found.tokens, found.dollars)
+
+
+@contextlib.asynccontextmanager
+async def fleet(server: RedisServer, count: int) -> AsyncIterator[Fleet]:
+    server.command("FLUSHALL")
+    mock = MockProvider(MockConfig(latency=LatencyConfig(0.02, 0.01), reply=ReplyConfig(tokens=OUTPUT, spread=0)))
+    async with contextlib.AsyncExitStack() as stack:
+        url = await stack.enter_async_context(serving_app(mock))
+        proxies = []
+        for _ in range(count):
+            running = await stack.enter_async_context(proxying(f"anthropic={url}", fleet=server.url))
+            prices = Prices()
+            running.proxy.engine.price_by(prices.cost)
+            proxies.append(running)
+        yield Fleet(mock, proxies)
+
+
+@pytest.mark.parametrize("kind", ["tokens", "dollars"])
+@pytest.mark.parametrize("covers", ["agent", "subtree", "pool"])
+async def test_a_budget_holds_for_all_machines_together(server: RedisServer, covers: str, kind: str) -> None:
+    """It is overshot by no more than was in flight, wherever it was set, and refused everywhere with the sum of all."""
+    async with fleet(server, 3 if covers == "pool" else 2) as machines:
+        await machines.post(0, "first")
+        one = machines.spent()
+        before = Spent() if covers == "pool" else one
+        owner = None if covers == "pool" else "alice"
+        ceiling = {"tokens": 20 * one.tokens} if kind == "tokens" else {"dollars": 20 * one.dollars}
+        command = SetBudget(owner, **ceiling, covers="subtree" if covers == "subtree" else None)
+        machines.proxies[-1].proxy.apply(command)
+        await machines.post(0, "alice")  # until then, only the proxy where it was set knows the agent
+        await machines.post(1, "alice")
+        await machines.agreed(lambda running: limit(running, owner))
+        names = ["alice", "alice"] if covers == "agent" else ["kid", "other"]
+        for running in machines.proxies if covers == "subtree" else ():
+            running.proxy.apply(BeginAgent("kid", parent="alice"))
+            running.proxy.apply(BeginAgent("other", parent="alice"))
+        said = await machines.use_up([names[n % 2] for n in range(len(machines.proxies))])
+        used = machines.spent().minus(before)
+        share = used.tokens / (20 * one.tokens) if kind == "tokens" else used.dollars / (20 * one.dollars)
+        assert 1 <= share < 1 + len(machines.proxies) * AT_ONCE / 20
+        assert "by the whole fleet" in said
+        assert machines.mock.stats.arrived * one.tokens == machines.spent().tokens
