@@ -65,6 +65,14 @@ crash: $(VENV)/.ready ## kill proxies, control rooms and runners KILLS=50 times,
 crash-figures: $(VENV)/.ready ## after make crash: write what it found into the manual
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.crash.figures crash.json docs
 
+ONLY =
+fleet: MINUTES = 10
+fleet: $(VENV)/.ready ## proxies that share a key through Redis, beside some that don't, and their faults (MINUTES= ONLY=)
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet --minutes $(MINUTES) $(if $(ONLY),--only "$(ONLY)") --json fleet.json
+
+fleet-figures: $(VENV)/.ready ## after make fleet: write what it found into the manual
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.figures fleet.json docs
+
 RATE =
 REQUESTS =
 soak: $(VENV)/.ready ## an hour of load, faults and steering, in which nothing may be lost (MINUTES= RATE= REQUESTS= SEED=)
@@ -103,4 +111,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all fuzz bench performance crash crash-figures soak screenshots clean
+.PHONY: help setup run check docs test test-all fuzz bench performance crash crash-figures fleet fleet-figures soak screenshots clean

@@ -1,0 +1,167 @@
+"""`python -m benchmarks.fleet.figures FILE FOLDER`: what `make fleet` found, as tables of the manual.
+
+Writes `fleet-measured-figures.md` into the folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+Found = Mapping[str, Any]
+
+_STEADY = {
+    "fleet": "with `--fleet`",
+    "fleet, nothing stated": "with `--fleet`, no headers",
+    "apart": "without",
+    "apart, nothing stated": "without, no headers",
+}
+_CRITICAL = {"critical, slots": "10 slots in flight", "critical, requests": "600 requests a minute"}
+
+
+def text_of(found: Found) -> str:
+    """Return all tables of these results."""
+    runs = found["runs"]
+    where = "each in a network namespace of its own" if found["namespaces"] else "on one loopback interface"
+    parts = [f"Measured on {found['cores']} cores, version {found['version']}; the proxies ran {where}.\n"]
+    if steady := {title: runs[name] for name, title in _STEADY.items() if name in runs}:
+        parts.append("### Steady load\n\n" + _steady(steady))
+    if "tokens" in runs:
+        parts.append("### A limit of input tokens\n\n" + _tokens(runs["tokens"]))
+    if asked := {title: runs[name] for name, title in _CRITICAL.items() if name in runs}:
+        parts.append("### A critical request beside fifty low ones\n\n" + _critical(asked))
+    if "faults" in runs:
+        parts.append("### Faults\n\n" + _faults(runs["faults"]))
+    if "crowd" in runs:
+        parts.append("### Twenty proxies on one Redis\n\n" + _crowd(runs["crowd"]))
+    if "overhead" in runs:
+        parts.append("### A request's way\n\n" + _overhead(runs["overhead"]))
+    return "\n".join(parts)
+
+
+def _steady(runs: Mapping[str, Found]) -> str:
+    rows: Sequence[tuple[str, Callable[[Found], str]]] = (
+        ("requests answered", lambda run: f"{run['answered']:,}"),
+        ("wall time, s", lambda run: f"{run['wall_s']:.0f}"),
+        ("attempts at the provider", lambda run: f"{run['attempts']:,}"),
+        ("fullest 60 s, of the limit", lambda run: _percent(run["worst_window"])),
+        ("used of the limit, after the first minute", lambda run: _percent(run["used"])),
+        ("429 from the provider", lambda run: f"{run['refused']:,}"),
+        ("of these after the first minute", lambda run: f"{run['refused_later']:,}"),
+        ("dead agents", lambda run: f"{run['dead']:,}"),
+        ("farthest from a due share, in any phase", lambda run: _percent(run["worst_share"])),
+        ("the same over all phases", lambda run: _percent(run["worst_share_whole"])),
+        ("wait p50 / p95 / longest, s", lambda run: _waits(run["waits"])),
+    )
+    return _table(("", *runs), ((name, *map(cell, runs.values())) for name, cell in rows))
+
+
+def _tokens(run: Found) -> str:
+    head = (
+        "fullest 60 s, of the limit",
+        "used",
+        "429 after the first minute",
+        "dead agents",
+        "wait p50 / p95 / longest, s",
+    )
+    cells = (
+        *(_percent(run["worst_window"]), _percent(run["used"]), f"{run['refused_later']}", f"{run['dead']}"),
+        _waits(run["waits"]),
+    )
+    return _table(head, [cells], left=0)
+
+
+def _critical(runs: Mapping[str, Found]) -> str:
+    head = ("what binds", "critical: wait p50 / p95 / longest, s", "low: wait p50 / p95 / longest, s", "dead agents")
+    return _table(
+        head,
+        ((name, _waits(run["critical"]), _waits(run["low"]), f"{run['dead']}") for name, run in runs.items()),
+    )
+
+
+def _faults(run: Found) -> str:
+    head = (
+        *("fault", "lasted, s", "fullest 60 s, of the limit", "used meanwhile", "used in the 75 s after"),
+        *("429", "lost", "lost with the killed proxy", "full use again after, s"),
+    )
+    rows = (
+        (
+            *(name, f"{each['lasted_s']:.1f}", _percent(each["worst_window"]), _percent(each["used_meanwhile"])),
+            *(_percent(each["used_after"]), f"{each['refused']}", f"{each['lost']}", f"{each['excused']}"),
+            "never" if each["back_s"] is None else f"{each['back_s']:.1f}",
+        )
+        for name, each in run["faults"].items()
+    )
+    return _table(head, rows)
+
+
+def _crowd(run: Found) -> str:
+    rows = (
+        ("proxies", f"{run['proxies']}"),
+        ("requests a minute, the limit", f"{run['limit']:,.0f}"),
+        ("used of it", _percent(run["used"])),
+        ("fullest 60 s, of the limit", _percent(run["worst_window"])),
+        ("syncs a second, in all", f"{run['syncs_per_s']:.0f}"),
+        ("one sync in Redis, µs", f"{run['script_us']:.0f}"),
+        ("Redis, of one core", _percent(run["redis_cpu_share"])),
+        ("Redis, memory in MiB", f"{run['redis_mb']:.0f}"),
+        ("a proxy, of one core", _percent(run["proxy_cpu_share"])),
+        ("a proxy, memory in MiB", f"{run['proxy_mb']:.0f}"),
+        ("one sync as a proxy sees it, p50 / p95 / longest, ms", _syncs(run)),
+    )
+    return _table(("", "figure"), rows)
+
+
+def _syncs(run: Found) -> str:
+    found = run.get("sync_ms") or {}
+    return " / ".join(f"{found[name]:.1f}" for name in ("p50", "p95", "most")) if found else "not measured"
+
+
+def _overhead(run: Found) -> str:
+    head = ("clients", "p50 with, ms", "p50 without, ms", "added, µs", "ratio")
+    rows = (
+        (
+            clients,
+            f"{each['with_ms']:.3f}",
+            f"{each['without_ms']:.3f}",
+            f"{each['added_us']:.0f}",
+            f"{each['ratio']:.3f}",
+        )
+        for clients, each in run["clients"].items()
+    )
+    note = f"\nMedians of {run['rounds']} rounds each, turn and turn about"
+    cpu = run["cpu_ratio"]
+    return _table(head, rows, left=0) + note + (f"; processor time for a request: ratio {cpu:.3f}.\n" if cpu else ".\n")
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share * 100:.1f} %"
+
+
+def _waits(found: Mapping[str, float]) -> str:
+    return " / ".join(f"{found[name]:.1f}" for name in ("p50", "p95", "most")) if found else ""
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:
+    marks = ["---" if index < left else "--:" for index in range(len(head))]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (head, marks, *rows))
+
+
+def main() -> int:
+    """Read the results, and write the tables."""
+    parser = argparse.ArgumentParser(prog="benchmarks.fleet.figures", description=__doc__)
+    parser.add_argument("found", type=Path, help="what benchmarks.fleet --json wrote")
+    parser.add_argument("folder", type=Path, help="for example docs")
+    namespace = parser.parse_args()
+    found = msgspec.json.decode(namespace.found.read_bytes())
+    (namespace.folder / "fleet-measured-figures.md").write_text(text_of(found), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
