@@ -25,7 +25,7 @@ async def test_faults_lose_nothing(tmp_path: Path) -> None:
         found = await short(net, tmp_path)
     assert found["dead"] == 0, found
     assert found["worst_window"] <= 1.02, found
-    assert found["answered"] > found["limit"], found
+    assert found["answered"] > 100, found
 
 
 def seen(arrivals: list[Arrival], asked: list[Asked] | None = None, limit: float = 60.0) -> Seen:

@@ -170,25 +170,24 @@ def of_fault(seen: Seen, begin: float, end: float, until: float) -> dict[str, An
 async def short(network: Network, folder: Path) -> dict[str, Any]:
     """Carry out some of the faults within little more than a window, on a small load."""
     rpm = 240
-    settings = Provider(host=network.center.address, rpm=rpm, base_s=0.3, jitter_s=0.2)
+    settings = Provider(host=network.center.address, rpm=rpm, base_s=0.9, jitter_s=0.4)
     flags = ("--rpm", str(rpm), "--tpm", "0", "--max-concurrency", "20")
     async with scene(network, folder, settings, flags, fleet=True) as here:
         load = Load()
         do = Faults(here, load, [])
-        async with load.at_work([Group(p, count) for p, count in zip(here.proxies, (8, 4, 2), strict=True)]):
-            load.shift((1, 1, 1))
+        # Half as much again as the limit allows.
+        async with load.at_work([Group(p, count) for p, count in zip(here.proxies, (3, 2, 1), strict=True)]):
             await asyncio.sleep(8)
             await do.flushed()
             await asyncio.sleep(8)
-            load.shift((8, 4, 2))
             await do.store.kill()
             await asyncio.sleep(12)
             await do.store.start()
-            await asyncio.sleep(6)
+            await asyncio.sleep(8)
             await do.proxy_killed()
             await asyncio.sleep(4)
             await do.proxy_started()
-            await asyncio.sleep(38)
+            await asyncio.sleep(24)
             ended = time.monotonic()
         seen = await here.seen(load, ended, rpm)
     return result.summary(seen)

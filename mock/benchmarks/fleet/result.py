@@ -102,6 +102,13 @@ def waits(seen: Seen, of: Callable[[str], bool] = lambda word: True) -> list[flo
     return sorted(reached[each.word] - each.sent for each in seen.asked if each.word in reached and of(each.word))
 
 
+def in_flight(seen: Seen, begin: float, end: float) -> float:
+    """Return how many requests were at the provider on average from one moment to another."""
+    reached = {each.word: each.at for each in seen.arrivals}
+    spans = ((reached[each.word], each.done) for each in seen.asked if each.word in reached)
+    return sum(max(0.0, min(until, end) - max(at, begin)) for at, until in spans) / (end - begin)
+
+
 def spread(values: Sequence[float]) -> dict[str, float]:
     """Return percentiles of ascending values."""
     if not values:

@@ -167,6 +167,9 @@ async def critical(network: Network, folder: Path, minutes: float, *, slots: int
         later = [each for each in load.asked if each.sent >= load.begun + WARM_S + SETTLE_S]
         told = Seen(seen.arrivals, later, seen.begun, ended, seen.limit)
         found = result.summary(seen)
+        if slots:
+            begin = load.begun + WARM_S + SETTLE_S
+            found["slots_used"] = round(result.in_flight(seen, begin, ended) / slots, 4)
         found["critical"] = result.spread(result.waits(told, lambda word: "-critical" in word))
         found["low"] = result.spread(result.waits(told, lambda word: "-low" in word))
         return found
