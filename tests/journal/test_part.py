@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import subprocess
@@ -183,3 +184,24 @@ def test_files_that_may_only_be_so_large(
     assert done == room // 9 * 9
     assert isinstance(error, OSError)
     assert isinstance(error, Closed) is closed
+
+
+def test_locked_while_another_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that lists journals asks each file whether it is locked, which for a moment keeps others from it."""
+    refused: list[int] = []
+
+    def busy_at_first(fd: int, operation: int) -> None:
+        if not refused and operation & fcntl.LOCK_EX:
+            refused.append(fd)
+            raise BlockingIOError(errno.EWOULDBLOCK, "busy")
+        flock(fd, operation)
+
+    flock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", busy_at_first)
+    part = Part(tmp_path / "a.jsonl")
+    try:
+        assert refused
+        assert being_written(part.path)
+    finally:
+        part.close()
+    assert not being_written(part.path)

@@ -16,6 +16,7 @@ from hivemind.journal.files import part_path, parts_in
 
 _log = logging.getLogger(__name__)
 _NAMES_TRIED = 1000
+_LOCK_TRIES, _LOCK_AGAIN_S = 100, 0.001
 _WORTH = 64 << 10
 """Bytes that a file took at least, for another to be begun where no file may be larger."""
 
@@ -38,10 +39,7 @@ class Part:
         self._torn = False
         self._size = 0
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        # Of the open file: it says that the journal is being written, however its writer ends. There are file systems
-        # without locks; there no file seems to be written.
-        with contextlib.suppress(OSError):
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(self._fd)
         self._identity = _identity(os.fstat(self._fd))
 
     def append(self, lines: bytes) -> tuple[int, OSError | None]:
@@ -93,6 +91,20 @@ class Part:
             os.ftruncate(self._fd, size)
         except OSError:
             self._torn = True
+
+
+def _lock(fd: int) -> None:
+    """Lock an open file, which says that the journal is being written, however its writer ends. There are file systems
+    without locks; there no file seems to be written."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_AGAIN_S)  # another process is just asking whether it is locked
+        except OSError:
+            return
+        else:
+            return
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:
