@@ -99,8 +99,7 @@ def test_the_same_twice(journals: tuple[Path, ...], capsys: pytest.CaptureFixtur
     """One line, exit code 2."""
     for command in ("what-if", "report"):
         assert main([command, str(journals[0]), *named(journals)]) == 2
-        told = f"hivemind: {journals[0]}, {journals[0]}: are the same journal; name it once\n"
-        assert capsys.readouterr() == ("", told)
+        assert capsys.readouterr() == ("", "hivemind: proxy-0.jsonl: is named twice\n")
     assert list(Path().iterdir()) == []
 
 
@@ -111,3 +110,15 @@ def test_report(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) 
     assert "agents finished | 6 of 6" in out
     assert main(["report", *named(journals)]) == 0
     assert [each.name for each in Path().iterdir()] == ["proxy-0+1.html"]
+
+
+def test_listed(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The list says which journals are of members of a fleet."""
+    folder = tmp_path / "state" / "journals"
+    folder.mkdir(parents=True)
+    members = {each.stem for each in in_a_fleet(journals, folder)}
+    (folder / "alone.jsonl").write_bytes(journals[1].read_bytes())
+    lines = {line.split()[0]: line.split() for line in does(capsys, "journal", "ls").splitlines()}
+    assert {name for name, cells in lines.items() if "fleet" in cells} == members
+    found = json.loads(does(capsys, "journal", "ls", "--json"))
+    assert {each["name"]: each["fleet"] for each in found} == {"proxy-0": True, "proxy-1": True, "alone": False}

@@ -349,7 +349,7 @@ def test_the_same_journal_twice(tmp_path: Path) -> None:
     copy = written(tmp_path / "copies", start, [*served(0.0, 1, "x")], "copy")
     rest = written(tmp_path / "copies", structs.replace(start, part=2, at=50.0, wall=1050.0), [], "run.2")
     for paths, told in (
-        ((path, path), "run.jsonl: are the same journal; name it once"),
+        ((path, path), "run.jsonl: is named twice"),
         ((path, copy), "run.jsonl, copy.jsonl: are the same journal; name it once"),
         ((path, part), "run.jsonl, run.2.jsonl: are parts of one journal; name the first, which is read with the rest"),
         (

@@ -73,7 +73,7 @@ def _row(journal: Listed) -> list[Cell | str]:
         f"{journal.parts:,}",
         size(journal.bytes),
         "" if journal.requests is None else f"{journal.requests:,}",
-        "" if journal.source == "proxy" else printable(journal.source),
+        ("fleet" if journal.fleet else "") if journal.source == "proxy" else printable(journal.source),
         Cell(journal.end, _ENDS.get(journal.end, "")),
     ]
 

@@ -273,6 +273,8 @@ class Listed:
     """One of :data:`ENDS`."""
     source: str
     bodies: bool
+    fleet: bool = False
+    """Other proxies used the same keys."""
 
 
 def listed(folder: Path) -> tuple[list[Listed], list[str]]:
@@ -320,6 +322,7 @@ def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Li
         end=end,
         source=began.source,
         bodies=began.bodies,
+        fleet=began.fleet,
     )
 
 

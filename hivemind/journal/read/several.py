@@ -125,6 +125,8 @@ def _one_member(began: JournalBegan) -> Iterator[str]:
 
 def _check_apart(one: Journal, name: str, other: Journal, other_name: str) -> None:
     """Raises: UsageError: both are the same journal, or parts of it."""
+    if one.path.resolve() == other.path.resolve():
+        raise UsageError(f"{printable(one.path.name)}: is named twice")
     files = {each.resolve() for each in one.parts}
     together = any(each.resolve() in files for each in other.parts)
     mine, theirs = one.began, other.began
