@@ -6,12 +6,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
 import redis_server
+from ports import unused_port
 from proxy.kit import Running, client, proxying
 from redis_server import RedisServer
+from store.provider import Fleet as ProviderFleet
+from store.provider import providing
+from store.test_kill import Program, program
 
 from hivemind.prices import Prices
 from hivemind.scheduler.accounts import Spent
@@ -125,3 +130,63 @@ async def test_a_budget_holds_for_all_machines_together(server: RedisServer, cov
         assert 1 <= share < 1 + len(machines.proxies) * AT_ONCE / 20
         assert "by the whole fleet" in said
         assert machines.mock.stats.arrived * one.tokens == machines.spent().tokens
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["state lost", "store killed", "store suspended"])
+async def test_a_fault_of_the_store_costs_no_budget(server: RedisServer, fault: str) -> None:
+    """Requests go on within what is held, then they wait; none is lost, and nothing is overshot."""
+    async with fleet(server, 2) as machines:
+        await machines.post(0, "first")
+        one = machines.spent()
+        machines.proxies[0].proxy.apply(SetBudget("alice", 60 * one.tokens))
+        for number in range(2):
+            await machines.post(number, "alice")
+        await machines.agreed(lambda running: limit(running, "alice"))
+        using = asyncio.create_task(machines.use_up(["alice", "alice"]))
+        await asyncio.sleep(0.3)
+        if fault == "state lost":
+            server.command("FLUSHALL")
+        else:
+            (server.kill if fault == "store killed" else server.suspend)()
+            await asyncio.sleep(3.0)
+            (server.start if fault == "store killed" else server.resume)()
+        assert "by the whole fleet" in await using
+        share = machines.spent().minus(one).tokens / (60 * one.tokens)
+        assert 1 <= share < 1 + 2 * AT_ONCE / 60
+
+
+@pytest.mark.e2e
+async def test_a_proxy_that_is_killed_and_started_again_counts_once(server: RedisServer, tmp_path: Path) -> None:
+    """The others go on with what it had used, and nobody counts it a second time."""
+    server.command("FLUSHALL")
+
+    async def fleets_sum(running: Program) -> int:
+        books = await running.books("alice")
+        return 0 if books["budget"] is None else int(books["budget"]["used_tokens"])
+
+    async with providing() as (provider, upstream), contextlib.AsyncExitStack() as stack:
+        folders = [tmp_path / "one", tmp_path / "two"]
+        for folder in folders:
+            folder.mkdir()
+        ports = [unused_port(), unused_port()]
+        flags = ("--fleet", server.url, "--max-concurrency", "20")
+        second = await stack.enter_async_context(program(upstream, ports[1], folders[1], *flags))
+        for life in range(3):
+            async with program(upstream, ports[0], folders[0], *flags) as first:
+                if not life:
+                    await first.do(SetBudget("alice", 100_000, per="ever"))
+                agents = [ProviderFleet(running.url, ("alice",)) for running in (first, second)]
+                async with agents[0].at_work(), agents[1].at_work():
+                    for each in agents:
+                        await each.until(10)
+                await asyncio.sleep(0.5)  # until it is written down
+                sums = [0, -1]
+                while sums[0] != sums[1]:
+                    sums = [await fleets_sum(first), await fleets_sum(second)]
+                assert sums[1] <= provider.used["alice"]
+                assert sums[0] >= await first.used("alice") + await second.used("alice")
+                await first.kill()
+            assert await fleets_sum(second) == sums[1]
+        # Streams that were cut when the agents left count as far as they had come.
+        assert provider.used["alice"] - sums[1] < 0.2 * sums[1]
