@@ -92,7 +92,7 @@ class FleetPart:
         engine.on_lease_short = link.hurry
 
         def describe() -> Member:
-            return self._described(proxy)
+            return self.described(proxy)
 
         inbox = Inbox(self.shown, link.member, proxy.apply, lambda command: _knows(engine, command), engine.settled)
         self._beacon = Beacon(self.shown, describe, proxy.snapshot, link.member, inbox.look)
@@ -128,7 +128,8 @@ class FleetPart:
         """Return how this proxy stands to its fleet."""
         return self.link.view()
 
-    def _described(self, proxy: _Proxy) -> Member:
+    def described(self, proxy: _Proxy) -> Member:
+        """Return what the fleet is told of the proxy."""
         agents, _ = proxy.engine.accounts
         busy = [agent for agent in agents.values() if agent.tickets]
         flying = sum(agent.in_flight for agent in busy)

@@ -146,7 +146,7 @@ class Proxy:
             self.journal = self._begin_recording(self.record_in)
             if self.journal is not None and settings.journal.bodies:
                 bodies = Bodies(self.journal, engine.now, self._secrets)
-        claims = Claims(engine.names, settings.agents, self._token)
+        self.claims = claims = Claims(engine.names, settings.agents, self._token)
         self.processes = Processes(engine, settings.max_agents, claims)
         if self.keep_in is None and self.store is not None:
             self.keep_in = folder_in(self.store.path.parent)

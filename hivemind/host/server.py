@@ -104,6 +104,8 @@ async def serve(
         number = 1 if worker is None else worker.number
         kept = opened(settings.state_dir, settings.port, time.time(), number) if durable else contextlib.nullcontext()
         with kept as proxy.store:
+            if number > 1 and proxy.store is not None:
+                proxy.store.drop_decisions()
             if durable and settings.journal.enabled:
                 with contextlib.suppress(OSError):  # logged for the store already
                     proxy.record_in = folder_in(state_dir(settings.state_dir))

@@ -13,6 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from hivemind.errors import UsageError
@@ -61,6 +62,11 @@ class Store(BackgroundWriter[Batch]):
     def day(self) -> str:
         """The day that began last in an earlier run; empty: none did. Only before :meth:`take`."""
         return self._saved.day
+
+    def drop_decisions(self) -> None:
+        """Leave what operators decided, tasks and runs to the first worker, which has them too; before :meth:`take`."""
+        agents = (replace(agent, priority=None, paused=False, stopped=False) for agent in self._saved.agents)
+        self._saved = replace(self._saved, agents=tuple(agents), tasks=(), runs=())
 
     def take(self) -> SavedState:
         """Return what an earlier run left; only once."""

@@ -112,6 +112,19 @@ async def test_decisions_hold_on_all_workers(tmp_path: Path) -> None:
         assert (await workers.command("StopAgent", agent="alice", stopped=True)).status_code == 200
         assert Counter([await workers.ask_model("alice") for _ in range(12)]).keys() == {403}
         assert await workers.ask_model("bob") == 200
+        assert (await workers.command("Tune", knob="rpm", value=77, upstream="lab")).status_code == 200
+        task = {"id": "t", "agent": "carol", "priority": "high", "after": []}
+        assert (await workers.command("SubmitTasks", tasks=[task])).status_code == 200
+        os.kill(workers_of(workers.program)[1], signal.SIGKILL)
+        await said(workers.program, "worker 2 serves again")
+        assert Counter([await workers.ask_model("alice") for _ in range(12)]).keys() == {403}
+        assert Counter([await workers.ask_model("carol") for _ in range(12)]).keys() == {200}
+        (lane,) = (await workers.get("/_stats"))["lanes"]
+        (rpm,) = (each for each in lane["state"]["windows"] if each["kind"] == "requests")
+        assert rpm["limit"] == 77
+        (found,) = (await workers.get("/_stats"))["tasks"]
+        assert (found["id"], found["state"], found["attempt"]) == ("t", "running", 1)
+        assert {each["name"]: each["priority"] for each in (await workers.get("/_stats"))["agents"]}["carol"] == "high"
         assert (await workers.command("StopAgent", agent="alice", stopped=False)).status_code == 200
         assert Counter([await workers.ask_model("alice") for _ in range(12)]).keys() == {200}
         unknown = await workers.command("StopAgent", agent="nobody", stopped=True)

@@ -18,11 +18,11 @@ import pytest
 import redis_server
 from host.programs import Program, program, said, store_of, until_gone, workers_of
 from ports import unused_port
-from proxy.kit import Play, client, playing, raw, request
+from proxy.kit import HANGS_S, Play, client, playing, raw, request
 from proxy.wire import END, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
 from upstream.scripted import Scripted, serving
 
-from hivemind.errors import HiveMindError, UsageError
+from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.host.listening import bind, share
 from hivemind.host.workers import supervisor
 from hivemind.host.workers.embedded_store import EmbeddedStore, find_server
@@ -38,6 +38,16 @@ needs_server = pytest.mark.skipif(
 
 def settings(**values: Any) -> Settings:
     return Settings(**{"upstream": ("lab=http://127.0.0.1:9",), **values})
+
+
+def is_free(port: int) -> bool:
+    try:
+        bound = bind("127.0.0.1", port)
+    except BindError:
+        return False
+    for sock in bound:
+        sock.close()
+    return True
 
 
 @contextlib.asynccontextmanager
@@ -65,7 +75,9 @@ async def test_workers(tmp_path: Path) -> None:
                 assert (await web.get(f"http://127.0.0.1:{running.port}/_health")).json()["status"] == "serving"
         assert (tmp_path / "state" / f"control-{running.port}.json").exists()
         running.process.send_signal(signal.SIGTERM)
-        assert await running.ends() == (0, "")
+        code, log = await running.ends()
+        assert code == 0
+        assert {line[:4] for line in log.splitlines()} == {"[1] ", "[2] "}, "lines have their worker's number"
         await until_gone(*pids)
         assert not folder.exists()
         assert not (tmp_path / "state" / f"control-{running.port}.json").exists()
@@ -139,9 +151,9 @@ async def test_killed_supervisor(tmp_path: Path) -> None:
         running.process.kill()
         await running.ends()
         await until_gone(*pids)
-        bound = bind("127.0.0.1", running.port)
-        for sock in bound:
-            sock.close()
+        async with asyncio.timeout(HANGS_S):
+            while not is_free(running.port):  # noqa: ASYNC110 - the last thread of a process closes its files
+                await asyncio.sleep(0.01)
     async with workers(tmp_path) as (running, _, _):
         assert len(list((tmp_path / "state").glob("workers-*/"))) == 1, "what the killed one left is removed"
         running.process.send_signal(signal.SIGTERM)

@@ -8,6 +8,7 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -20,9 +21,13 @@ from hivemind.host.proxy import Proxy
 from hivemind.host.worker import Worker
 from hivemind.host.workers import frames
 from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler.tasks import SavedTask
 from hivemind.world.fleet import Member
 
 OK: Mapping[str, Any] = {}
+_BEFORE = "first worker"
+"""Author, in a worker's log, of what was decided before it began."""
+_tasks_of = msgspec.json.Decoder(tuple[SavedTask, ...]).decode
 
 
 class Answers:
@@ -33,6 +38,10 @@ class Answers:
         self._worker = worker
         self._process = secrets.token_hex(8)
         self._began = time.time()
+        self.told = asyncio.Event()
+        """Set once the first worker has told what was decided before."""
+        self.mirroring = False
+        """A command is being carried out that another worker knows of."""
         self._questions: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
             "snapshot": self._snapshot,
             "requests": self._requests,
@@ -40,7 +49,9 @@ class Answers:
             "budgets": self._budgets,
             "used": self._used,
             "health": self._health,
+            "standing": self._standing,
             "apply": self._apply,
+            "bind": self._bind,
         }
 
     async def serve(self, first: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -53,6 +64,9 @@ class Answers:
 
     def member(self) -> Member:
         """Return what this worker tells of itself."""
+        label = f"worker {self._worker.number}"
+        if self._proxy.fleet_part is not None:
+            return replace(self._proxy.fleet_part.described(self._proxy), label=label)
         return Member(
             self._process,
             platform.node() or "this machine",
@@ -61,7 +75,7 @@ class Answers:
             0,
             self._proxy.address,
             self._began,
-            label=f"worker {self._worker.number}",
+            label=label,
         )
 
     def _snapshot(self, question: Mapping[str, Any]) -> Any:
@@ -93,9 +107,31 @@ class Answers:
         mode, uptime_s, alarms = self._proxy.health()
         return {"mode": mode, "uptime_s": uptime_s, "alarms": msgspec.json.encode(alarms)}
 
+    def _standing(self, question: Mapping[str, Any]) -> Any:
+        for name, arguments in question["commands"]:
+            self._carry_out(name, arguments, _BEFORE)
+        if not self._proxy.engine.tasks:
+            self._proxy.engine.take_tasks(_tasks_of(question["tasks"]))
+        self.told.set()
+        return self._bind(question)
+
     def _apply(self, question: Mapping[str, Any]) -> Any:
+        if "bound" in question:
+            self._bind(question)
+        rejected = self._carry_out(question["name"], question["arguments"], question["who"])
+        return {"rejected": rejected} if rejected else OK
+
+    def _carry_out(self, name: str, arguments: Mapping[str, Any], who: str) -> str:
+        """Carry out a command; return why it can't be, empty if it was."""
+        self.mirroring = True
         try:
-            self._proxy.engine.mirror(command_from(question["name"], question["arguments"]), question["who"])
+            self._proxy.engine.mirror(command_from(name, arguments), who)
         except Rejected as error:
-            return {"rejected": str(error)}
+            return str(error)
+        finally:
+            self.mirroring = False
+        return ""
+
+    def _bind(self, question: Mapping[str, Any]) -> Any:
+        self._proxy.claims.bind_only(question["bound"])
         return OK

@@ -28,7 +28,7 @@ from hivemind.host.workers.answers import Answers
 from hivemind.host.workers.request_log import MergedRequests, WorkerRequests
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.scheduler.accounts import Spent
-from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.commands import BeginAgent, Command, Rejected, Tune
 from hivemind.scheduler.events import BudgetState
 from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint
@@ -239,7 +239,9 @@ class Group:
         parts = [Part(self._me(), own, 0)]
         for peer in self._peers:
             if peer.snapshot is not None and peer.member is not None:
-                parts.append(Part(peer.member, peer.snapshot, peer.number - 1))
+                # All have the same tasks.
+                snapshot = replace(peer.snapshot, tasks=(), task_counts={})
+                parts.append(Part(peer.member, snapshot, peer.number - 1))
         whole = merged(parts, self.proxy.address)
         return replace(whole, alarms=(*whole.alarms, *self._absent(own.at)))
 
@@ -312,8 +314,11 @@ class Group:
 
     def apply(self, command: Command, who: str) -> None:
         """Have all workers carry out a command; :meth:`settled` waits for the others. Raises: Rejected."""
-        agent = getattr(command, "agent", None)
-        if agent is not None and any(_knows(peer.snapshot, agent) for peer in self._peers):
+        others = [peer.snapshot for peer in self._peers if peer.snapshot is not None]
+        agent, lane = getattr(command, "agent", None), getattr(command, "lane", None)
+        if lane is not None and lane in _lanes(others) - _lanes([self.proxy.snapshot()]):
+            self.mirror(command, who)
+        elif any(_knows(snapshot, command, agent) for snapshot in others):
             self.proxy.engine.mirror(command, who)
         else:
             self.proxy.apply(command, who)
@@ -339,11 +344,28 @@ class Group:
     def mirror(self, command: Command, who: str) -> None:
         """Tell the other workers of a command that was carried out here."""
         question = {"name": type(command).__name__, "arguments": to_plain(command), "who": who}
+        question["bound"] = self.proxy.claims.bound
         self._pending += [(peer, peer.send("apply", **question)) for peer in self._peers]
         del self._pending[:-1000]
 
     def _peer_connected(self, peer: Peer) -> None:
         """Tell a worker that is new what was decided before."""
+        engine = self.proxy.engine
+        commands = [*engine.standing(), *self._running()]
+        peer.send(
+            "standing",
+            commands=[(type(command).__name__, to_plain(command)) for command in commands],
+            tasks=msgspec.json.encode([task.saved() for task in engine.tasks.values()]),
+            bound=self.proxy.claims.bound,
+        )
+
+    def _running(self) -> Iterable[Command]:
+        """Yield the beginnings of the processes that runners have started."""
+        for name in self.proxy.processes.agents:
+            agent, process = self.proxy.engine.agent(name), self.proxy.processes.process(name)
+            if agent is not None and process is not None and not agent.ended:
+                parent = None if agent.parent is None else agent.parent.name
+                yield BeginAgent(name, parent, process.task, resumed=True, goes_on=True)
 
     def claim(self, wanted: api.ClaimRequest, who: str) -> api.TaskClaim:
         """Start the next eligible task that has a command."""
@@ -351,7 +373,11 @@ class Group:
 
     def place(self, wanted: api.PlaceRequest, who: str) -> api.PlaceResponse:
         """Return whether an agent's process may run now. Raises: Rejected."""
-        return self.proxy.place(wanted, who)
+        given = self.proxy.place(wanted, who)
+        if given.token:
+            for peer in self._peers:
+                peer.send("bind", bound=self.proxy.claims.bound)
+        return given
 
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
         """Note that an agent's process has ended, and return what it used at all workers. Raises: Rejected."""
@@ -370,8 +396,15 @@ class Group:
         return used
 
 
-def _knows(snapshot: Snapshot | None, agent: str) -> bool:
-    return snapshot is not None and any(each.name == agent for each in snapshot.agents)
+def _knows(snapshot: Snapshot, command: Command, agent: str | None) -> bool:
+    """Return whether a worker knows the agent or the upstream that a command names."""
+    if isinstance(command, Tune):
+        return any(lane.state.upstream == command.upstream for lane in snapshot.lanes)
+    return agent is not None and any(each.name == agent for each in snapshot.agents)
+
+
+def _lanes(snapshots: Iterable[Snapshot]) -> set[str]:
+    return {lane.state.lane for snapshot in snapshots for lane in snapshot.lanes}
 
 
 def _numbered(detail: RequestDetail, number: int) -> RequestDetail:
