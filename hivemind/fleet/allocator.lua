@@ -18,7 +18,7 @@ local SLOT_MOVES_S, MOST_OWED_S, BACKWARDS_S, EPS = 1, 60, 60, 1e-6
 local INF = math.huge
 local floor, max, min = math.floor, math.max, math.min
 
-local is_stale, begun_ms, begin_epoch, expire, lapse, add_use
+local is_stale, begun_ms, begin_epoch, relearn, expire, lapse, add_use
 local take_report, turn_minute, window_of, member_window, take_demand, take_use, take_statement
 local take_level, ceiling, level_of, take_pause, take_circuit, trip
 local share_window, limit_of, used_in_minute, held, room_of, ages, needs_of, lack_of, share_margin, contenders
@@ -74,6 +74,7 @@ local function sync(state, report, now, seed)
     return state, answer(state, report.member, now, {})
   end
   state.version = state.version + 1
+  relearn(state, report, now)
   expire(state, now)
   member = take_report(state, report, now)
   in_order = sorted(state.members)
@@ -122,6 +123,17 @@ function begin_epoch(state, report, now, seed)
     critical_at = 0, served_at = filled(CLASSES, now), owed_at = now,
     circuit = {open = false, trips = 0, open_for_s = 0}, windows = {}, members = {},
   }
+end
+
+function relearn(state, report, now)
+  local others, heard_at = false, -INF
+  for name, each in pairs(state.members) do
+    others = others or name ~= report.member
+    heard_at = max(heard_at, each.heard_at)
+  end
+  if others and now - heard_at >= CREDITS_TTL_S then
+    state.learn_until = max(state.learn_until, now + CREDITS_TTL_S)
+  end
 end
 
 function expire(state, now)

@@ -166,6 +166,7 @@ def sync(state: State | None, report: Report, now: float, seed: str) -> tuple[St
     if member is not None and report.seq <= member.seq:
         return state, answer(state, report.member, now, [])
     state.version += 1
+    relearn(state, report, now)
     expire(state, now)
     member = take_report(state, report, now)
     take_use(state, member, report, now)
@@ -208,6 +209,14 @@ def begin_epoch(state: State | None, report: Report, now: float, seed: str) -> S
     begun = max(int(now * 1000), earlier + 1)
     learn_s = CREDITS_TTL_S if report.epoch or state is not None else FRESH_S
     return State(PROTOCOL, f"{begun:013d}{seed}", now, now, now + learn_s, owed_at=now, served_at=[now] * CLASSES)
+
+
+def relearn(state: State, report: Report, now: float) -> None:
+    """After the store was away for all, give nothing until the others have told what they used meanwhile."""
+    others = [each for name, each in state.members.items() if name != report.member]
+    heard_at = max((each.heard_at for each in state.members.values()), default=now)
+    if others and now - heard_at >= CREDITS_TTL_S:
+        state.learn_until = max(state.learn_until, now + CREDITS_TTL_S)
 
 
 def expire(state: State, now: float) -> None:

@@ -472,12 +472,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL}
 
 _SAID: tuple[tuple[str, str, Fault, str], ...] = (
-    ("NOAUTH", "password", Fault.AWAY, "wants a password: put it into the URL, as redis://:PASSWORD@HOST"),
+    ("NOAUTH", "password", Fault.AWAY, "wants a password, which its URL doesn't hold"),
     (
         "Authentication required",
         "password",
         Fault.AWAY,
-        "wants a password: put it into the URL, as redis://:PASSWORD@HOST",
+        "wants a password, which its URL doesn't hold",
     ),
     ("WRONGPASS", "password", Fault.MISTAKE, "refuses the user or password in its URL"),
     ("invalid password", "password", Fault.MISTAKE, "refuses the user or password in its URL"),

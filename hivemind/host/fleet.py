@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import platform
 from collections.abc import Callable
@@ -30,8 +29,6 @@ from hivemind.store import store as state
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import FleetView, Snapshot
-
-_log = logging.getLogger(__name__)
 
 _BYE_S = 1.0
 """Longest time to be taken off the list."""
@@ -77,11 +74,10 @@ class FleetPart:
         """
         try:
             await self.store.call("PING")
-        except StoreError as error:
+        except StoreError as error:  # any other is told by the link, which tries again
             if error.fault is Fault.MISTAKE or error.kind == "password":
                 await self.store.aclose()
-                raise UsageError(f"fleet: {error}") from None
-            _log.warning("%s; requests wait until it is there", error)
+                raise UsageError(str(error)) from None
 
     async def start(self, proxy: _Proxy) -> None:
         """Have the lanes leased and the budgets shared from now on; before there are any lanes."""

@@ -37,6 +37,13 @@ class Lane:
         self.known[member] = reply
         return reply
 
+    def wait(self, for_s: float) -> None:
+        """Pass time in which another member syncs, so that the store wasn't away."""
+        ends_at = self.now + for_s
+        while self.now < ends_at:
+            self.now = min(ends_at, self.now + 1)
+            self.report("other")
+
     def wants(self, member: str, amount: float, cls: int = 2, **fields: Any) -> float:
         """Report a demand of a window of 60 requests a minute; return the credits given."""
         wanted = [0.0] * 5
@@ -55,10 +62,10 @@ def test_credits_count_until_they_are_used_and_for_a_minute_after() -> None:
     lane.now += 1
     assert lane.wants("a", 40, demand={"used": [(0, 40.0)]}) == 0
     lane.wants("b", 0, demand={"used": [(0, 20.0)], "first": 0.0})
-    lane.now += 59
+    lane.wait(59)
     for member in ("a", "b"):
         assert lane.wants(member, 40) == 0
-    lane.now += 2
+    lane.wait(2)
     assert lane.wants("a", 60) + lane.wants("b", 60) == 60
 
 
@@ -82,7 +89,7 @@ def test_a_new_state_gives_nothing_until_others_had_time_to_tell() -> None:
     assert lane.wants("a", 9) == 0
     lane.now += FRESH_S
     assert lane.wants("a", 9, minute={REQUESTS: [(2, 30.0)]}) == 0
-    lane.now += CREDITS_TTL_S
+    lane.wait(CREDITS_TTL_S)
     assert lane.wants("b", 60) == 30
 
 
@@ -106,14 +113,31 @@ def test_the_silent_have_spent_what_they_hold_and_lose_their_slots_later() -> No
     """Credits of a dead member count as spent, until it comes back and tells; later it is forgotten."""
     lane = Lane()
     assert lane.wants("a", 50, ceiling=4.0, flying=[0, 0, 4]) == 50
-    lane.now += CREDITS_TTL_S
+    lane.wait(CREDITS_TTL_S)
     reply = lane.report("b", waiting=[0, 0, 4], ceiling=4.0, agents=[1.0] * 4)
-    assert (reply.windows[REQUESTS].used, reply.members, reply.slots) == (50, 2, 0)
+    assert (reply.windows[REQUESTS].used, reply.members, reply.slots) == (50, 3, 0)
     assert lane.wants("a", 0, demand={"used": [(2, 20.0)], "first": 0.0}, flying=[0, 0, 4], ceiling=4.0) == 0
     assert lane.report("b", waiting=[0, 0, 4], ceiling=4.0).windows[REQUESTS].used == 20
-    lane.now += SLOTS_TTL_S
+    lane.wait(SLOTS_TTL_S)
     reply = lane.report("b", waiting=[0, 0, 4], ceiling=4.0)
-    assert (reply.members, reply.slots) == (1, 4)
+    assert (reply.members, reply.slots) == (2, 4)
+
+
+def test_a_store_that_was_away_for_all_learns_first() -> None:
+    """All have used a safe share meanwhile, of which it knows nothing yet."""
+    lane = Lane()
+    lane.wants("a", 5)
+    lane.wants("b", 5)
+    lane.now += CREDITS_TTL_S
+    assert lane.wants("a", 60) == 0
+    lane.now += 1
+    lane.wants("b", 0, demand={"used": [(2, 30.0)], "first": 0.0})
+    lane.now += CREDITS_TTL_S - 1
+    assert lane.wants("a", 60) == 30
+    lane.wants("a", 5)
+    lane.report("b", leaving=True)
+    lane.now += CREDITS_TTL_S  # one that is alone has told everything itself
+    assert lane.wants("a", 60) > 0
 
 
 def test_a_window_that_is_not_told_of_keeps_its_limit() -> None:

@@ -284,6 +284,25 @@ def test_whatever_is_lost_the_sum_stays_within_the_limit(steps: list[tuple[int, 
     assert fleet.most <= LIMIT + 1e-6
 
 
+@settings(max_examples=8, deadline=None)
+@given(st.integers(2, 4), st.floats(30, 100), st.floats(1, 80), st.integers(0, 2**32))
+def test_a_store_that_is_away_for_all(members: int, before_s: float, away_s: float, seed: int) -> None:
+    """What all send while the store is away, and when it is back as it was, stays within the limit, if nobody was given
+    much since the others last asked."""
+    rng = random.Random(seed)
+    fleet = Fleet(members)
+    rates = [rng.uniform(0.0, 2.0) for _ in fleet.lanes]
+    for away, ends in ((False, before_s), (True, before_s + away_s), (False, before_s + away_s + 61)):
+        back_at = [fleet.now + rng.uniform(0.0, 2.0) if fleet.most else 0.0 for _ in fleet.lanes]
+        while fleet.now - 1000.0 < ends:
+            for number, lane in enumerate(fleet.lanes):
+                lane.waiting = min(20.0, lane.waiting + rates[number] * 0.25)
+                if not away and fleet.now >= back_at[number]:
+                    fleet.sync(lane, "answered")
+            fleet.step(0.25, away=away)
+    assert fleet.most <= LIMIT * 1.02 + members
+
+
 def test_a_state_that_is_lost_under_load() -> None:
     fleet = Fleet(3)
     for step in range(2000):
