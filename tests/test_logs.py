@@ -6,8 +6,9 @@ import sys
 
 import pytest
 
-from hivemind.logs import LineFormatter, configure
+from hivemind.logs import LineFormatter, configure, log_line
 from hivemind.redaction.text import redact
+from hivemind.world.snapshot import Line
 
 SECRET = "s3kr1t-value-000"
 FORMS = ("gsk_", "hf_", "r8_", "xai-", "pplx-", "ghp_", "glpat-", "github_pat_", "nvapi-", "ya29.")
@@ -98,3 +99,14 @@ def test_configure() -> None:
     logging.getLogger("httpx").info("dropped")
     logging.getLogger("uvicorn.error").info("dropped")
     assert [line.split(" ", 1)[1] for line in stream.getvalue().splitlines()] == ["INFO hivemind.x: kept"]
+
+
+def test_a_lease_that_is_back_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says that the fleet is gone, and so it says that it is back; other good news needs the level debug."""
+    caplog.set_level(logging.INFO, "hivemind")
+    for level, tag in (("bad", "fleet"), ("good", "fleet"), ("good", "retried")):
+        log_line(Line(1, 0.0, level, tag, "lane", "x"))
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "fleet lane: x"),
+        ("INFO", "fleet lane: x"),
+    ]
