@@ -22,6 +22,8 @@ from hivemind.world.snapshot import AgentView, Snapshot
 
 EVERY_S = 0.5
 """Between two looks at the store."""
+SHOWN_S = 0.25
+"""So long the same is shown, since frames come more often than anything changes."""
 LATELY_S = 3.0
 """Somebody who looked within this time still does."""
 _CLOCKS_APART_S = 2.0
@@ -57,14 +59,21 @@ class Watcher:
         """When the store last answered."""
         self._looked_at = self._agents_looked_at = -math.inf
         self._wake = asyncio.Event()
-        self.first_answer = asyncio.Event()
-        """Set once the store was asked, whether it answered or not."""
+        self._answered = asyncio.Event()
+        self._known: tuple[float, Fleet] = (-math.inf, Fleet())
+        """The fleet as it was shown last, and when."""
 
     # --- What is known ----------------------------------------------------------------------------------------------
 
     def fleet(self) -> Fleet:
         """Return the fleet as of the last answer; never blocks. The store is asked while this is called."""
         self._looked_at = self._look(self._looked_at)
+        now = self._clock()
+        if now - self._known[0] >= SHOWN_S:
+            self._known = now, self._gathered()
+        return self._known[1]
+
+    def _gathered(self) -> Fleet:
         old_s = max(0.0, self._clock() - self._read_at) if self._away else 0.0
         me = None if self._me is None else self._me()
         members = [replace(each, seen_s=each.seen_s + old_s) for each in self._members]
@@ -72,10 +81,16 @@ class Watcher:
             members = [me, *(each for each in members if each.id != me.id)]
         return gathered(members, store=self._store.shown, me="" if me is None else me.id, away=self._away)
 
+    async def next_answer(self) -> None:
+        """Wait until the store is asked again, whether it answers or not."""
+        self._answered.clear()
+        await self._answered.wait()
+
     async def fresh(self) -> Fleet:
         """Return the fleet, read from the store now unless that was done a moment ago."""
         if self._clock() - self._read_at > EVERY_S:
             await self.read()
+        self._known = -math.inf, Fleet()
         return self.fleet()
 
     def agents(self, own: Snapshot) -> tuple[AgentView, ...]:
@@ -115,7 +130,7 @@ class Watcher:
             self._wake.clear()
             if self._lately(self._looked_at) or self._lately(self._agents_looked_at):
                 await self.read()
-                self.first_answer.set()
+                self._answered.set()
                 wait_s: float | None = EVERY_S
             else:
                 wait_s = None
@@ -131,6 +146,7 @@ class Watcher:
                 await self._viewer.watch()
             self._members = gathered(await self._viewer.members()).members
             self._read_at, self._away = self._clock(), ""
+            self._known = -math.inf, Fleet()
             await self._read_snapshots(watching)
         except StoreError as error:
             self._away = str(error)

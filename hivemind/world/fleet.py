@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 TROUBLED = ("alone", "safe", "learning", "joining")
 """States of a lease other than `leased`, the gravest first."""
+_KINDS = {"requests": 0, "input": 1, "output": 2, "tokens": 3}
+"""The order of a family's windows."""
 SILENT_S = 3.0
 """A proxy that wasn't heard of for so long, which it is once a second, may be gone."""
 
@@ -228,9 +230,8 @@ def lane_windows(lanes: Sequence[MemberLane]) -> tuple[LaneWindow, ...]:
                 (window.family, window.kind), LaneWindow(window.family, window.kind, window.limit, window.used)
             )
     # Leases are of different moments, and a member's own figure is the newest of what it used.
-    return tuple(
-        replace(each, used=max(each.used, sum(_mine(lane, each) for lane in lanes))) for each in found.values()
-    )
+    summed = [replace(each, used=max(each.used, sum(_mine(lane, each) for lane in lanes))) for each in found.values()]
+    return tuple(sorted(summed, key=lambda each: (each.family, _KINDS.get(each.kind, len(_KINDS)))))
 
 
 def _unleased(lane: MemberLane) -> bool:

@@ -166,7 +166,9 @@ def test_lines_of_all_machines_say_where() -> None:
 def test_enter_shows_a_proxys_agents_and_escape_leads_back() -> None:
     """One step each, with the proxy still selected."""
     view = looked(fleet(), snapshot=spread(bob=("ci-runner-2",), carol=("laptop", "ci-runner-2")))
-    view = navigation.move(view, 1)
+    assert view.proxy is not None
+    assert view.proxy.id == view.fleet.me
+    view = navigation.move(view, -1)
     assert view.proxy is not None
     assert view.proxy.label == "ci-runner-2"
     inside = ViewBuilder().arrange(navigation.into(view))
@@ -179,7 +181,8 @@ def test_enter_shows_a_proxys_agents_and_escape_leads_back() -> None:
 
 def test_a_proxy_whose_agents_arent_known_says_so() -> None:
     """Its snapshot comes within a second."""
-    inside = ViewBuilder().arrange(navigation.into(looked(fleet(), snapshot=spread())))
+    view = navigation.edge(looked(fleet(), snapshot=spread()), 0)
+    inside = ViewBuilder().arrange(navigation.into(view))
     assert "build-server.example.net has no agent" in text(agent_table.render(inside, 120, 20, Pen()))
 
 
@@ -199,7 +202,7 @@ async def test_the_page_on_a_screen() -> None:
     source.its_fleet = fleet()
     source.everywhere = spread(bob=("ci-runner-2",), dave=("ci-runner-2",)).agents
     async with screen(source, size=(160, 45)) as pilot:
-        await press(pilot, "7 j enter")
+        await press(pilot, "7 k enter")
         view = room(pilot).view
         assert (view.trail, view.machine) == (("fleet", "agents"), "ci-runner-2")
         assert [agent.name for agent in view.agents] == ["bob", "dave"]

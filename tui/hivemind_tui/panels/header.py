@@ -171,7 +171,7 @@ def _mode(view: View, pen: Pen) -> list[Span]:
     glyph, role = pen.mark(mode)
     words = {"paused": "ADMISSIONS PAUSED", "draining": f"DRAINING, {len(view.snapshot.slots)} to go"}
     spans: list[Span] = [(f"{glyph} {words.get(mode, sign(mode).word)}", role)]
-    if view.link.kind == "attached":
+    if view.link.kind in ("attached", "fleet"):
         spans.append((" attached", "info"))
     return spans
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from hivemind.settings import Settings
 
+STORES = ("redis://", "rediss://", "valkey://", "valkeys://", "unix://")
+"""What the URL of a fleet's store begins with."""
 _OF_REPLAYS = {"state_dir", "log_level"}
 """Settings that mean something where no proxy runs."""
 
@@ -95,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     help_ = "at the end, write how long the screen held the traffic up (JSON)"
     parser.add_argument("--monitor", type=Path, metavar="FILE", help=help_)
     attach = parser.add_argument_group("a remote proxy")
-    help_ = "show and steer the proxy at this address; leaving doesn't stop it"
+    help_ = "show and steer the proxy at this address, or at redis://HOST all of a fleet; leaving doesn't stop it"
     attach.add_argument("--attach", metavar="URL", help=help_)
     help_ = "where its control token is noted, if not in the usual place"
     attach.add_argument("--token-file", type=Path, metavar="FILE", help=help_)
@@ -123,7 +125,10 @@ def _remote(namespace: argparse.Namespace, settings: Settings, environ: Mapping[
         environ["HIVEMIND_CONTROL_TOKEN"] = settings.control_token.get_secret_value()
     if settings.state_dir is not None:
         environ["HIVEMIND_STATE_DIR"] = str(settings.state_dir)
-    return RemoteProxy(namespace.attach, namespace.token_file, environ)
+    store = namespace.attach.strip().lower().startswith(STORES)
+    if store and namespace.token_file is not None:
+        raise UsageError("--token-file: is for a proxy, and --attach names a fleet's store")
+    return RemoteProxy(namespace.attach, namespace.token_file, environ, store, settings.ca_file)
 
 
 def _journal(namespace: argparse.Namespace, settings: Settings) -> Path:

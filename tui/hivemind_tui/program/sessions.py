@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
     from hivemind.settings import Settings
     from hivemind_tui.program.screens import Screens
+    from hivemind_tui.sources.fleet import FleetSource
+    from hivemind_tui.sources.remote import AttachedSource
 
 _DEMO_WITHOUT_SCREEN_S = 20.0
 _FIRST_FRAME_S = 3.0
@@ -37,6 +39,9 @@ class RemoteProxy(NamedTuple):
     url: str
     token_file: Path | None
     environ: Mapping[str, str]
+    store: bool = False
+    """It is a fleet's store, which shows all of its proxies."""
+    ca_file: Path | None = None
 
 
 class Options(NamedTuple):
@@ -93,9 +98,17 @@ async def _enter_screens(
 async def _attach(remote: RemoteProxy, supervisor: Supervisor, screens: Screens | None) -> None:
     from hivemind_tui.sources.remote import attached  # an HTTP client, which the other sessions don't need at once
 
-    async with attached(remote.url, remote.environ, token_file=remote.token_file) as source:
+    source: AttachedSource | FleetSource
+    async with AsyncExitStack() as stack:
+        if remote.store:
+            from hivemind_tui.sources.fleet import attached_to_fleet  # which needs a library that few have
+
+            source = await stack.enter_async_context(attached_to_fleet(remote.url, remote.environ, remote.ca_file))
+        else:
+            entered = attached(remote.url, remote.environ, token_file=remote.token_file)
+            source = await stack.enter_async_context(entered)
         if screens is None:
-            print(f"hivemind-tui: attached to {remote.url}", flush=True)
+            print(f"hivemind-tui: attached to {source.link.where}", flush=True)
         await supervisor.watch(source, screens.on(source) if screens is not None else None)
 
 

@@ -196,7 +196,7 @@ class AttachedSource:
         except OutOfSync:
             part = await self._client.world()
             merged = merge(None, part)
-        self._known = replace(merged, lines=tuple(_own_line(line, self._name) for line in merged.lines))
+        self._known = replace(merged, lines=tuple(own_line(line, self._name) for line in merged.lines))
         if self._run != part.run:
             self._requests.clear()
         self._run = part.run
@@ -240,7 +240,7 @@ async def attached(
         yield source
 
 
-def _own_line(line: Line, name: str) -> Line:
+def own_line(line: Line, name: str) -> Line:
     """Return a line about a command given here as a proxy in this process would write it."""
     signed = f", by {name}"
     if line.tag != "other" or not line.text.endswith(signed):

@@ -73,7 +73,7 @@ class View:
     fleet: Fleet = field(default_factory=Fleet)
     """The proxies that share a key; without a store there is no fleet."""
     member: str = ""
-    """Id of the selected one; empty: the first."""
+    """Id of the selected one; empty: the one in this process, or the first."""
     everywhere: bool = False
     """Whether the agents of all of them are shown."""
     machine: str = ""
@@ -140,7 +140,8 @@ class View:
     def proxy(self) -> Member | None:
         """The selected proxy of the fleet, or the first where that is gone."""
         members = self.fleet.members
-        return next((member for member in members if member.id == self.member), members[0] if members else None)
+        found = (member for name in (self.member, self.fleet.me) for member in members if member.id == name)
+        return next(found, members[0] if members else None)
 
     @property
     def key(self) -> FleetLane | None:
