@@ -14,6 +14,7 @@ from hivemind.console import print_note
 from hivemind.errors import UsageError
 from hivemind.journal.files import find
 from hivemind.journal.read.reader import Journal, open_journal
+from hivemind.journal.read.several import Journals
 from hivemind.prices import Prices
 from hivemind.scheduler.types import Price
 from hivemind.store.token_file import state_dir
@@ -31,7 +32,18 @@ def state_folder(namespace: argparse.Namespace) -> Path:
 
 def open_named_journal(namespace: argparse.Namespace) -> Journal:
     """Raises: UsageError: there is none, or nothing in it can be read."""
-    text = namespace.file
+    return _opened(namespace, namespace.file)
+
+
+def open_named_journals(namespace: argparse.Namespace) -> Journals:
+    """Open one journal, or several as one run.
+
+    Raises: UsageError: there is none, nothing in one can be read, or one is named twice.
+    """
+    return Journals([_opened(namespace, text) for text in namespace.file])
+
+
+def _opened(namespace: argparse.Namespace, text: str) -> Journal:
     # A path needs no settings, which may be of no use where it was copied to.
     if os.sep in text and namespace.state_dir is None and namespace.config is None:
         return open_journal(find(text, Path()))

@@ -105,7 +105,9 @@ def test_the_same_twice(journals: tuple[Path, ...], capsys: pytest.CaptureFixtur
 
 def test_report(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
     """One page about all of them, named after the first."""
-    out = does(capsys, "report", *named(journals), "--markdown")
+    assert main(["report", *named(journals), "--markdown"]) == 0
+    out, err = capsys.readouterr()
+    assert "The journals of 2 proxies are read as one run (proxy-0.jsonl, proxy-1.jsonl); levels and windows" in err
     assert "proxy-0 + proxy-1" in out
     assert "agents finished | 6 of 6" in out
     assert main(["report", *named(journals)]) == 0
@@ -122,3 +124,11 @@ def test_listed(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str], 
     assert {name for name, cells in lines.items() if "fleet" in cells} == members
     found = json.loads(does(capsys, "journal", "ls", "--json"))
     assert {each["name"]: each["fleet"] for each in found} == {"proxy-0": True, "proxy-1": True, "alone": False}
+
+
+def test_stats(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The figures of all together."""
+    found = json.loads(does(capsys, "journal", "stats", *named(journals), "--json"))
+    assert (found["journal"], found["requests"], found["agents"], found["told"]) == ("proxy-0 + proxy-1", 48, 6, [])
+    assert main(["journal", "stats", *named(journals), str(journals[0])]) == 2
+    assert capsys.readouterr() == ("", "hivemind: proxy-0.jsonl: is named twice\n")

@@ -18,6 +18,7 @@ from hivemind.cli.journal.reading import figures_of
 from hivemind.cli.main import main
 from hivemind.journal.files import find, folder_in
 from hivemind.journal.read.reader import Journal, open_journal
+from hivemind.journal.read.several import Journals
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.providers.times import parse_moment
 from hivemind.scheduler import events as ev
@@ -206,7 +207,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     out = tmp_path / "out.har"
     assert main(["journal", "export", str(path), "--har", "--out", str(out)]) == 0
     before, after = open_journal(path), imported(tmp_path, out)
-    assert figures_of(after, None) == figures_of(before, None)
+    assert figures_of(Journals([after]), None) == figures_of(Journals([before]), None)
     assert [event.agent for event in of_kind(after, ev.Arrived)] == ["alice", "bob"]
 
 

@@ -475,7 +475,9 @@ def test_report(tmp_path: Path) -> None:
     one = written(tmp_path, first("a"), [*served(0.0, 1, "x"), JournalEnded(2.0)])
     other = written(tmp_path, first("b", at=50.0), moved([*served(0.5, 1, "y"), JournalEnded(2.0)], 50.0))
     run = read_report([one, other])
-    assert (run.figures.requests, run.figures.agents, list(run.fold.lanes), run.notes) == (2, 2, [LANE], [])
+    assert (run.figures.requests, run.figures.agents, list(run.fold.lanes)) == (2, 2, [LANE])
+    told = "The journals of 2 proxies are read as one run (a.jsonl, b.jsonl); levels and windows are sums."
+    assert run.notes == [told]
     assert run.fold.lanes[LANE].max_in_flight == 2
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from hivemind.cli.address import add_folder_flags, add_journal_flags
+from hivemind.cli.address import FILE_HELP, add_folder_flags, add_journal_flags
 from hivemind.cli.plugin import Command
 
 _EXPORT = "the requests of one as CSV, or as HAR with all that was recorded of them"
@@ -39,7 +39,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print them as they stand there, and each one's time of day")
 
     stats = added("stats", "reading:show_stats", "figures of one: requests, waits, retries, tokens, dollars")
-    add_journal_flags(stats)
+    stats.add_argument("file", metavar="FILE", nargs="+", help=f"{FILE_HELP}; of several proxies: together")
+    add_folder_flags(stats)
     stats.add_argument("--json", action="store_true", help="print JSON")
 
     export = added("export", "reading:export", _EXPORT)

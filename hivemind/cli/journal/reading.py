@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from hivemind.cli.journals import open_named_journal, prices_at, print_damage, state_folder
+from hivemind.cli.journals import open_named_journal, open_named_journals, prices_at, print_damage, state_folder
 from hivemind.console import print_json, print_note, printable
 from hivemind.errors import UsageError
 from hivemind.journal.codec import KINDS, line_of
@@ -18,6 +18,7 @@ from hivemind.journal.export.requests import requests, rows
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.files import folder_in, parse_moment
 from hivemind.journal.read.reader import FREQUENT, Journal, Listed, listed
+from hivemind.journal.read.several import Journals
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 from hivemind.store.atomic import output_file
@@ -147,21 +148,24 @@ def _as_json(journal: Journal) -> Callable[[Event], str]:
 
 def show_stats(namespace: argparse.Namespace) -> int:
     """Print the figures of a run. Raises: UsageError."""
-    journal = open_named_journal(namespace)
-    figures = figures_of(journal, prices_at(journal.began.wall))
+    journals = open_named_journals(namespace)
+    figures = figures_of(journals, prices_at(journals.began.wall))
+    told = journals.notes()
     if namespace.json:
-        facts = {"journal": journal.began.journal, **asdict(figures), "told": journal.damage.messages()}
+        facts = {"journal": journals.began.journal, **asdict(figures), "told": told}
         print_json(facts)
     else:
         show(shown(figures, width()))
-    print_damage(journal)
+    sys.stdout.flush()
+    for line in told:
+        print_note(line if len(journals.each) > 1 else f"{journals.paths[0].name}: {line}")
     return 0
 
 
-def figures_of(journal: Journal, price: Price | None) -> Figures:
+def figures_of(journals: Journals, price: Price | None) -> Figures:
     """Counts all that can be read. Raises: UsageError."""
     tally = FiguresFold(price)
-    for event in journal.events(FREQUENT):
+    for _, event in journals.events(FREQUENT):
         tally.apply(event)
     return tally.figures()
 

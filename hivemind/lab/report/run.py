@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hivemind.journal.figures import Figures, FiguresFold
-from hivemind.journal.read.several import open_journals
+from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AgentStats, TokenSpending, spending_by_model
@@ -161,7 +161,7 @@ def read(paths: Path | Sequence[Path], price: Price | None = None, tz: tzinfo = 
         take(event)
         count(event)
     fold.end()
-    warnings = journals.notes()
+    warnings = [*_together(journals), *journals.notes()]
     for name, journal in journals.named():
         it = f"{name}:" if len(journals.each) > 1 else "it"
         if being_written(journal.parts[-1]):
@@ -169,6 +169,13 @@ def read(paths: Path | Sequence[Path], price: Price | None = None, tz: tzinfo = 
         elif not journal.damage.ended and not journal.damage.torn:
             warnings.append(f"{it} was cut off: the program that wrote it was killed")
     return RecordedRun(journals.began, fold, tally, warnings, tz)
+
+
+def _together(journals: Journals) -> Iterator[str]:
+    if len(journals.each) > 1:
+        names = ", ".join(name for name, _ in journals.named())
+        sums = "slots and windows are those that they share" if not journals.apart else "levels and windows are sums"
+        yield f"the journals of {len(journals.each)} proxies are read as one run ({names}); {sums}"
 
 
 def _moment(wall: float, tz: tzinfo) -> datetime | None:
