@@ -193,10 +193,17 @@ def _budgets(world: Snapshot) -> Iterator[Metric]:
         limited = [each for each in budgets if getattr(each, unit) is not None]
         for name, help_text, field in (
             ("limit", "A budget's ceiling.", ""),
-            ("used", "Used of it in its period.", "used_"),
+            ("used", "Used of it in its period, by all proxies that share it.", "used_"),
+            ("here", "Of that, by this proxy.", "here_"),
         ):
-            rows = [((each.owner or "", each.covers, each.per), getattr(each, field + unit)) for each in limited]
+            rows = [((each.owner or "", each.covers, each.per), _amount(each, field, unit)) for each in limited]
             yield _gauge(f"budget_{name}_{unit}", help_text, ("agent", "covers", "per"), rows)
+
+
+def _amount(state: BudgetState, field: str, unit: str) -> float:
+    found: float | None = getattr(state, field + unit)
+    used: float = getattr(state, "used_" + unit)
+    return used if found is None else found  # of a budget that isn't shared, all is used here
 
 
 def _gauge(name: str, help_text: str, labels: tuple[str, ...], rows: Rows) -> Metric:

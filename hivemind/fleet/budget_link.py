@@ -93,7 +93,7 @@ class BudgetLink:
             except StoreError:
                 wait_s = RETRY_S  # what it means is told once, where lanes are leased
                 await asyncio.sleep(KICK_APART_S)
-            except Exception:  # holds end by themselves, so no budget is overdrawn whatever this is
+            except Exception:  # chunks end by themselves, so no budget is overdrawn whatever this is
                 _log.exception("the fleet: a sync of budgets failed for a reason of our own")
                 wait_s = IDLE_SYNC_S
 
@@ -112,7 +112,7 @@ class BudgetLink:
         self._budgets.take_budgets(lease)
         if reply.again or told.more or lease.lost:
             return 0.0
-        return SYNC_S if any(each.in_flight or each.first[0] for each in told.accounts) else IDLE_SYNC_S
+        return SYNC_S if told.busy else IDLE_SYNC_S
 
     def _decoded(self, answer: Answer) -> Reply | None:
         """Return the answer; None: the fleet's budgets are those of another version of HiveMind."""

@@ -14,7 +14,7 @@ from typing import cast
 import msgspec
 
 from hivemind.fleet.budgets import (
-    HOLD_S,
+    CHUNK_S,
     PROTOCOL,
     Amount,
     Decision,
@@ -36,7 +36,7 @@ from hivemind.scheduler.shared_budgets import (
 )
 
 MARGIN_S = 10.0
-"""A hold isn't used any more so long before the store gives it to others."""
+"""A chunk isn't used any more so long before the store gives it to others."""
 
 
 class BudgetMember:
@@ -100,7 +100,7 @@ class BudgetMember:
             self._unsent = dict(self._known) | self._unsent
         self._epoch, self._version = reply.epoch, reply.version
         self._rev = 0 if self.lost else reply.rev
-        lease = BudgetsLease(sent_at + HOLD_S - MARGIN_S)
+        lease = BudgetsLease(sent_at + CHUNK_S - MARGIN_S)
         for name, decision in sorted(reply.decided.items()):
             mine = self._unsent.get(name)
             if mine is not None and (mine.version, mine.by) > (decision.version, decision.by):
@@ -125,13 +125,13 @@ def _name(account: AccountReport, day: str) -> str:
 def _demand(name: str, told: AccountReport) -> Demand:
     budget, used = told.budget, told.used
     limit = {}
-    hold = Amount()
+    chunk = Amount()
     if budget.tokens is not None:
         limit["tokens"] = float(budget.tokens)
-        hold.tokens = max(0.0, told.cap[0] - used.tokens)
+        chunk.tokens = max(0.0, told.cap[0] - used.tokens)
     if budget.dollars is not None:
         limit["dollars"] = budget.dollars
-        hold.dollars = max(0.0, told.cap[1] - used.dollars)
+        chunk.dollars = max(0.0, told.cap[1] - used.dollars)
     return Demand(
         name,
         limit,
@@ -144,7 +144,7 @@ def _demand(name: str, told: AccountReport) -> Demand:
         told.active,
         told.in_flight,
         Amount(*told.reserved),
-        hold,
+        chunk,
         told.alone,
         Amount(*told.first),
         Amount(*told.ask),
@@ -163,8 +163,8 @@ def _share(part: Part, told: AccountReport) -> AccountShare:
         key,
         told.round,
         elsewhere,
-        math.inf if budget.tokens is None else used.tokens + part.hold.tokens,
-        math.inf if budget.dollars is None else used.dollars + part.hold.dollars,
+        math.inf if budget.tokens is None else used.tokens + part.chunk.tokens,
+        math.inf if budget.dollars is None else used.dollars + part.chunk.dollars,
         part.alone,
     )
 

@@ -2,7 +2,7 @@
 -- KEYS[1]: the hash. ARGV: the report as JSON, a random seed, the channel, and (tests only) the time in seconds.
 -- Absent fields have their default: 0, false, empty. Answers with JSON; with "protocol" where the state is another's.
 
-local PROTOCOL, LIVE_S, LEARN_S, FRESH_S, HOLD_S, GONE_S = 1, 3, 3, 1.25, 120, 86400
+local PROTOCOL, LIVE_S, LEARN_S, FRESH_S, CHUNK_S, GONE_S = 1, 3, 3, 1.25, 120, 86400
 local KEPT_S, PRUNE_EVERY_S, MOST_CHANGES, EPS = 8 * 86400, 3600, 500, 1e-9
 local KINDS = {'tokens', 'dollars'}
 
@@ -120,7 +120,7 @@ end
 
 -- One account ----------------------------------------------------------------------------------------------------
 
-local function holds(ledger, entry)
+local function has_chunk(ledger, entry)
   local member = state.members[ledger]
   return (entry['until'] or 0) > now and member and not member.left and member.member == entry.member
 end
@@ -171,13 +171,13 @@ local function entry_of(demand, account, learning)
     end
   end
   if not entry and run ~= '' and not demand.open and not learning then
-    return {raw = amount(), base = amount(), hold = amount(), run = run}
+    return {raw = amount(), base = amount(), chunk = amount(), run = run}
   end
   if not entry then
     account.lost = at_least(minus(account.lost, demand.used))
   end
   if not entry or entry.run ~= run then
-    entry = {raw = amount(), base = amount(), hold = amount(), run = run}
+    entry = {raw = amount(), base = amount(), chunk = amount(), run = run}
     account.entries[ledger] = entry
   end
   entry.base = plus(entry.base, at_least(minus(entry.raw, demand.used)))
@@ -203,7 +203,7 @@ local function give(demand, entry, others, limits, used, tight, part)
   for _, kind in ipairs(KINDS) do
     if limits[kind] then
       local left, held = limits[kind] - used[kind], 0
-      for _, each in ipairs(others) do held = held + each.hold[kind] end
+      for _, each in ipairs(others) do held = held + each.chunk[kind] end
       local reserved, first = demand.reserved[kind], demand.first[kind]
       local room, more = max(0, left - held - reserved), 0
       if first > room + EPS then
@@ -215,7 +215,7 @@ local function give(demand, entry, others, limits, used, tight, part)
       end
       open = open and left > EPS
       idle = idle and held <= EPS
-      part.hold[kind] = reserved + more
+      part.chunk[kind] = reserved + more
     end
   end
   for _, each in ipairs(others) do
@@ -224,14 +224,14 @@ local function give(demand, entry, others, limits, used, tight, part)
   if not fits and larger and open and idle then
     part.alone = true
     for _, kind in ipairs(KINDS) do
-      if limits[kind] then part.hold[kind] = limits[kind] - used[kind] end
+      if limits[kind] then part.chunk[kind] = limits[kind] - used[kind] end
     end
   end
   entry.short = not fits and not part.alone
 end
 
 local function take_account(demand, reply)
-  for _, name in ipairs({'used', 'elsewhere', 'reserved', 'hold', 'first', 'ask'}) do
+  for _, name in ipairs({'used', 'elsewhere', 'reserved', 'chunk', 'first', 'ask'}) do
     demand[name] = amount(demand[name])
   end
   demand.flying = demand.flying or 0
@@ -242,20 +242,20 @@ local function take_account(demand, reply)
   learn(account, demand, reply.learning)
   local others = {}
   for name, each in pairs(account.entries) do
-    if name ~= report.ledger and holds(name, each) then others[#others + 1] = each end
+    if name ~= report.ledger and has_chunk(name, each) then others[#others + 1] = each end
   end
   entry.limit, entry.flying, entry.unpriced = demand.limit, demand.flying, demand.unpriced
   account.at = now
   local kept = {
-    tokens = max(demand.hold.tokens, demand.reserved.tokens, 0),
-    dollars = max(demand.hold.dollars, demand.reserved.dollars, 0),
+    tokens = max(demand.chunk.tokens, demand.reserved.tokens, 0),
+    dollars = max(demand.chunk.dollars, demand.reserved.dollars, 0),
   }
   local wants = demand.active and not report.leaving
   local keeps = wants or (not report.leaving and (kept.tokens > EPS or kept.dollars > EPS))
-  entry['until'] = keeps and now + HOLD_S or 0
+  entry['until'] = keeps and now + CHUNK_S or 0
   local used, unpriced = used_of(account), 0
   for _, each in pairs(account.entries) do unpriced = unpriced + (each.unpriced or 0) end
-  local part = {account = demand.account, used = used, unpriced = unpriced, hold = amount()}
+  local part = {account = demand.account, used = used, unpriced = unpriced, chunk = amount()}
   part.members = #others + (wants and 1 or 0)
   entry.short, entry.alone = false, false
   local tight, all = false, {entry}
@@ -265,25 +265,25 @@ local function take_account(demand, reply)
   end
   local limits = limits_of(all)
   if not wants then
-    part.hold = demand.reserved
+    part.chunk = demand.reserved
   elseif reply.learning or not in_force(demand) then
-    part.hold, part.alone = kept, demand.alone
+    part.chunk, part.alone = kept, demand.alone
     entry.short = demand.first.tokens > 0
   else
     give(demand, entry, others, limits, used, tight, part)
   end
-  local held = entry.hold
+  local held = entry.chunk
   entry.alone = part.alone
-  entry.hold = {tokens = max(kept.tokens, part.hold.tokens), dollars = max(kept.dollars, part.hold.dollars)}
-  if tight and (part.hold.tokens < kept.tokens - EPS or part.hold.dollars < kept.dollars - EPS) then
+  entry.chunk = {tokens = max(kept.tokens, part.chunk.tokens), dollars = max(kept.dollars, part.chunk.dollars)}
+  if tight and (part.chunk.tokens < kept.tokens - EPS or part.chunk.dollars < kept.dollars - EPS) then
     reply.again = true
   end
-  local frees = entry.hold.tokens < held.tokens - EPS or entry.hold.dollars < held.dollars - EPS
+  local frees = entry.chunk.tokens < held.tokens - EPS or entry.chunk.dollars < held.dollars - EPS
   if tight and frees then reply.kick = true end
   if entry.short then
     for _, each in ipairs(others) do
       for kind in pairs(limits) do
-        if each.hold[kind] > EPS then reply.kick = true end
+        if each.chunk[kind] > EPS then reply.kick = true end
       end
     end
   end
@@ -318,7 +318,7 @@ if not (before and before.member == report.member and report.seq < before.seq) t
   tell_changes(reply)
   local defaults = {}
   for _, member in pairs(state.members) do
-    if not member.left and now - member.at < HOLD_S and member.defaults then
+    if not member.left and now - member.at < CHUNK_S and member.defaults then
       defaults[#defaults + 1] = member.defaults
     end
   end

@@ -5,11 +5,12 @@ own. In production `budgets.lua` does the same inside the store, under the same 
 
 A member tells what its ledger has used in all, not what was used since: a report that comes twice counts once, and a
 lost state is rebuilt from the next reports. Figures are kept by ledger rather than by process, so that a proxy that is
-started again on its own state goes on where it was. What a member may use beyond that (its *hold*) is set aside for it,
-so the sum of all never exceeds the budget by more than requests in flight turn out larger than estimated. A hold is a
-part of what is left that gets smaller with it, at least as large as the next request. It is kept for a member that
-falls silent until :data:`HOLD_S`, after which the member uses it no more; so nothing has to be guessed while the store
-is away. A request larger than all that is left is given out alone: to one member, when nothing else is in flight.
+started again on its own state goes on where it was. What a member may use beyond that (its *chunk*) is set aside for
+it, so the sum of all exceeds the budget only by what requests in flight turn out larger than estimated. A chunk is a
+part of what is left, which gets smaller with it, and at least as large as the next request. It is kept for a member
+that falls silent until :data:`CHUNK_S`; some time before, the member ceases to use it. So nothing is guessed while the
+store is away: what could be used then was set aside before. A request larger than all that is left is let through at
+one member, when nothing else is in flight under the budget.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ LEARN_S = 3.0
 """How long a state that was lost gives nothing: all members sync meanwhile."""
 FRESH_S = 1.25
 """Likewise where a proxy that has just started finds no state: the fleet may be as new, but others may be idle."""
-HOLD_S = 120.0
-"""How long a silent member's hold is kept."""
+CHUNK_S = 120.0
+"""How long a silent member's chunk is kept."""
 GONE_S = 86400.0
 """A run of a proxy that was silent for so long has ended."""
 KEPT_S = 8 * 86400.0
@@ -95,12 +96,12 @@ class Demand(Struct, omit_defaults=True):
     open: bool = False
     """The run goes on."""
     active: bool = False
-    """It wants a hold."""
+    """It wants a chunk."""
     flying: int = 0
     """Requests in flight."""
     reserved: Amount = field(default_factory=Amount)
     """Their estimate."""
-    hold: Amount = field(default_factory=Amount)
+    chunk: Amount = field(default_factory=Amount)
     """What it may use beyond `used`, as last answered."""
     alone: bool = False
     """Likewise."""
@@ -138,7 +139,7 @@ class Part(Struct, omit_defaults=True):
     used: Amount = field(default_factory=Amount)
     """By all members."""
     unpriced: int = 0
-    hold: Amount = field(default_factory=Amount)
+    chunk: Amount = field(default_factory=Amount)
     """What the member may use beyond what it reported as used. Of a kind without a ceiling it is 0."""
     alone: bool = False
     """Nobody else has a request in flight or may begin one: one may begin, however large."""
@@ -187,15 +188,15 @@ class Entry(Struct, omit_defaults=True):
     open: bool = False
     limit: dict[str, float] = field(default_factory=dict)
     flying: int = 0
-    hold: Amount = field(default_factory=Amount)
+    chunk: Amount = field(default_factory=Amount)
     """Set aside for it."""
     alone: bool = False
     short: bool = False
     """It waits for more than it was given."""
     until: float = 0.0
-    """The hold is kept so long."""
+    """The chunk is kept so long."""
     member: str = ""
-    """The process that reported it. Another one of the ledger has no hold; what it doesn't report doesn't go on."""
+    """The process that reported it. Another one of the ledger has no chunk; what it doesn't report doesn't go on."""
 
 
 class Account(Struct, omit_defaults=True):
@@ -256,7 +257,7 @@ def sync(state: State, report: Report, now: float, seed: str) -> Reply:
         _take_account(state, report, demand, now, reply)
     _tell_changes(state, report, reply)
     for member in state.members.values():
-        if not member.left and now - member.at < HOLD_S and member.defaults is not None:
+        if not member.left and now - member.at < CHUNK_S and member.defaults is not None:
             reply.defaults.append(member.defaults)
     return reply
 
@@ -319,15 +320,15 @@ def _take_account(state: State, report: Report, demand: Demand, now: float, repl
     entry = _entry(state, report, demand, account, now, reply.learning)
     _learn(account, demand, reply.learning)
     others = [
-        each for name, each in account.entries.items() if name != report.ledger and _holds(state, name, each, now)
+        each for name, each in account.entries.items() if name != report.ledger and _has_chunk(state, name, each, now)
     ]
     entry.limit, entry.flying, entry.unpriced = demand.limit, demand.flying, demand.unpriced
     kept = Amount(
-        max(demand.hold.tokens, demand.reserved.tokens, 0.0), max(demand.hold.dollars, demand.reserved.dollars, 0.0)
+        max(demand.chunk.tokens, demand.reserved.tokens, 0.0), max(demand.chunk.dollars, demand.reserved.dollars, 0.0)
     )
     wants = demand.active and not report.leaving
     holds = wants or (not report.leaving and (kept.tokens > EPS or kept.dollars > EPS))
-    entry.until = now + HOLD_S if holds else 0.0
+    entry.until = now + CHUNK_S if holds else 0.0
     account.at = now
     used = _used(account)
     part = Part(demand.account, used, sum(each.unpriced for each in account.entries.values()))
@@ -336,18 +337,18 @@ def _take_account(state: State, report: Report, demand: Demand, now: float, repl
     limits = _limits([entry, *others])
     tight = any(each.short for each in others)
     if not wants:
-        part.hold = demand.reserved
+        part.chunk = demand.reserved
     elif reply.learning or not _in_force(state, demand, now):
-        part.hold, part.alone = kept, demand.alone
+        part.chunk, part.alone = kept, demand.alone
         entry.short = demand.first.tokens > 0
     else:
         _give(demand, entry, others, limits, used, tight, part)
-    entry.alone, held = part.alone, entry.hold
-    entry.hold = Amount(max(kept.tokens, part.hold.tokens), max(kept.dollars, part.hold.dollars))
-    shrinks = part.hold.tokens < kept.tokens - EPS or part.hold.dollars < kept.dollars - EPS
+    entry.alone, held = part.alone, entry.chunk
+    entry.chunk = Amount(max(kept.tokens, part.chunk.tokens), max(kept.dollars, part.chunk.dollars))
+    shrinks = part.chunk.tokens < kept.tokens - EPS or part.chunk.dollars < kept.dollars - EPS
     if tight and shrinks:
         reply.again = True
-    frees = entry.hold.tokens < held.tokens - EPS or entry.hold.dollars < held.dollars - EPS
+    frees = entry.chunk.tokens < held.tokens - EPS or entry.chunk.dollars < held.dollars - EPS
     if (tight and frees) or (entry.short and any(_spare(each, limits) for each in others)):
         reply.kick = True
     reply.accounts.append(part)
@@ -398,13 +399,13 @@ def _give(
     tight: bool,
     part: Part,
 ) -> None:
-    """Decide the member's hold, of both kinds."""
+    """Decide the member's chunk, of both kinds."""
     fits, larger, open_, idle = True, False, True, not demand.flying
     for kind in KINDS:
         if kind not in limits:
             continue
         left = limits[kind] - getattr(used, kind)
-        held = sum(getattr(each.hold, kind) for each in others)
+        held = sum(getattr(each.chunk, kind) for each in others)
         reserved, first = getattr(demand.reserved, kind), getattr(demand.first, kind)
         room = max(0.0, left - held - reserved)
         if first > room + EPS:
@@ -416,13 +417,13 @@ def _give(
             more = min(room, max(spare, first, min(getattr(demand.ask, kind), room / 2)))
         open_ = open_ and left > EPS
         idle = idle and held <= EPS
-        setattr(part.hold, kind, reserved + more)
+        setattr(part.chunk, kind, reserved + more)
     idle = idle and not any(each.flying or each.alone for each in others)
     if not fits and larger and open_ and idle:
         part.alone = True
         for kind in KINDS:
             if kind in limits:
-                setattr(part.hold, kind, limits[kind] - getattr(used, kind))
+                setattr(part.chunk, kind, limits[kind] - getattr(used, kind))
     entry.short = not fits and not part.alone
 
 
@@ -444,7 +445,7 @@ def _in_force(state: State, demand: Demand, now: float) -> bool:
     return not any(member.rev < rev for member in state.members.values() if _is_live(member, now))
 
 
-def _holds(state: State, ledger: str, entry: Entry, now: float) -> bool:
+def _has_chunk(state: State, ledger: str, entry: Entry, now: float) -> bool:
     member = state.members.get(ledger)
     return entry.until > now and member is not None and not member.left and member.member == entry.member
 
@@ -457,7 +458,7 @@ def _is_open(state: State, ledger: str, entry: Entry, now: float) -> bool:
 
 
 def _spare(entry: Entry, limits: dict[str, float]) -> bool:
-    return any(getattr(entry.hold, kind) > EPS for kind in limits)
+    return any(getattr(entry.chunk, kind) > EPS for kind in limits)
 
 
 def _used(account: Account) -> Amount:

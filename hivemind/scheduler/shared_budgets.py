@@ -25,6 +25,7 @@ MOST = 256
 """Accounts in a report; the others are next."""
 ACTIVE_S = 60.0
 """An account under which nothing was in flight or waited for so long returns its part of the budget."""
+CHANGED_S = 0.2  # an account of which more was used is reported at most so often, unless a request waits for it
 REFRESH_S = 1.0  # an active account of which nothing changed is reported as often
 IDLE_REFRESH_S = 5.0  # and one that isn't active, for people to see
 MOST_COUNTED = 64  # waiting requests of an agent that are counted into what it asks for
@@ -64,7 +65,8 @@ class BudgetsReport:
     lifted."""
     restored: frozenset[str] = frozenset()
     """Of these, the ones that were decided before this proxy shared its budgets: any of the others' goes before."""
-    more: bool = False  # other accounts are due too
+    busy: bool = False  # under some budget a request is in flight or waits
+    more: bool = False  # there are others under which requests wait
 
 
 @dataclass(slots=True)
@@ -129,7 +131,7 @@ class SharedBudgets:
 
     def report(self, now: float) -> BudgetsReport:
         """Return what is to be told now; the answer, if there is one, goes to :meth:`take`."""
-        urgent, idle = [], []
+        urgent, due, busy = [], [], False
         for account in self._at_hand():
             share = account.shared
             if share is None:
@@ -139,12 +141,18 @@ class SharedBudgets:
             changed = account.spent.tokens != share.told
             if account.in_flight or account.short or (changed and share.told >= 0):
                 share.active_at = now
-            if account.in_flight or account.short or changed or share.told_open is not self._is_open(account):
+                busy = True
+            age_s = now - share.told_at
+            if account.short or share.alone:
                 urgent.append((share.told_at, account, share))
-            elif now - share.told_at >= (REFRESH_S if now - share.active_at < ACTIVE_S else IDLE_REFRESH_S):
-                idle.append((share.told_at, account, share))
-        urgent.sort(key=lambda each: each[0])
-        accounts = [self._account(account, share, now) for _, account, share in (urgent + idle)[:MOST]]
+            elif changed or share.told_open is not self._is_open(account):
+                if age_s >= CHANGED_S:
+                    due.append((share.told_at, account, share))
+            elif age_s >= (REFRESH_S if now - share.active_at < ACTIVE_S else IDLE_REFRESH_S):
+                due.append((share.told_at, account, share))
+        for some in (urgent, due):
+            some.sort(key=lambda each: each[0])
+        accounts = [self._account(account, share, now) for _, account, share in (urgent + due)[:MOST]]
         past = list(islice(self._past, MOST - len(accounts)))
         self._past_told = len(past)
         accounts += [report for name in past for report in self._of_past(name)]
@@ -152,8 +160,8 @@ class SharedBudgets:
         self._ledger.decided.clear()
         restored, self._restored = self._restored - self._ledger.redecided, frozenset()
         self._ledger.redecided.clear()
-        more = len(urgent) + len(idle) > MOST or len(self._past) > len(past)
-        return BudgetsReport(accounts, decided, restored, more)
+        more = len(urgent) > MOST
+        return BudgetsReport(accounts, decided, restored, busy, more)
 
     def _release_gone(self, account: Account, now: float) -> None:
         """Release the agents whose request that was too large doesn't wait any more."""

@@ -11,7 +11,7 @@ import pytest
 from scheduler.driving import LANE, Hands, lane_config
 
 from hivemind.fleet.budget_member import BudgetMember
-from hivemind.fleet.budgets import FRESH_S, HOLD_S, Reply, Report, State, sync
+from hivemind.fleet.budgets import FRESH_S, CHUNK_S, Reply, Report, State, sync
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
@@ -152,13 +152,13 @@ def test_together_they_use_no_more_than_one_would(seed: int) -> None:
             if away.get(proxy, 0.0) <= fleet.now:
                 proxy.sync(arrives=random.random() < 0.9, answered=random.random() < 0.9)
         elif what < 0.92:
-            away[proxy] = fleet.now + random.choice([1.0, 10.0, HOLD_S / 4])
+            away[proxy] = fleet.now + random.choice([1.0, 10.0, CHUNK_S / 4])
         elif what < 0.94:
             proxy.save()
             proxy.start()
             proxy.sync()
         elif what < 0.95:
-            fleet.now += random.choice([2.0, HOLD_S / 4])
+            fleet.now += random.choice([2.0, CHUNK_S / 4])
         fleet.now += random.choice([0.0, 0.05, 0.25])
         check(proxy, before)
     for _ in range(400):

@@ -105,8 +105,15 @@ async def fleet(server: RedisServer, count: int) -> AsyncIterator[Fleet]:
         yield Fleet(mock, proxies)
 
 
-@pytest.mark.parametrize("kind", ["tokens", "dollars"])
-@pytest.mark.parametrize("covers", ["agent", "subtree", "pool"])
+@pytest.mark.parametrize(
+    ("covers", "kind"),
+    [
+        ("agent", "tokens"),
+        ("subtree", "dollars"),
+        pytest.param("agent", "dollars", marks=pytest.mark.slow),
+        pytest.param("pool", "tokens", marks=pytest.mark.slow),
+    ],
+)
 async def test_a_budget_holds_for_all_machines_together(server: RedisServer, covers: str, kind: str) -> None:
     """It is overshot by no more than was in flight, wherever it was set, and refused everywhere with the sum of all."""
     async with fleet(server, 3 if covers == "pool" else 2) as machines:

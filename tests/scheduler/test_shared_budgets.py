@@ -39,7 +39,8 @@ class Member:
         return report
 
     def account(self) -> AccountReport:
-        """The report of agent a's account."""
+        """The report of agent a's account, after the time in which it is due."""
+        self.hands.now += 1.0
         return next(each for each in self.report().accounts if each.key[0] == "a")
 
     def answer(self, tokens: float = 0.0, *, elsewhere: int = 0, alone: bool = False, covers: str = "agent") -> None:
