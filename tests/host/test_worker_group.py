@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -16,10 +17,10 @@ from typing import Any
 
 import httpx
 import pytest
-from host.programs import Program, program, said, workers_of
+from host.programs import ENVIRONMENT, HIVEMIND, Program, program, said, workers_of
 from proxy.kit import HANGS_S, playing
 from proxy.wire import ANSWER, PLAIN_BODY
-from upstream.scripted import serving
+from upstream.scripted import Handler, Scripted, serving
 
 from hivemind.host.workers import frames
 from hivemind.host.workers.request_log import MergedRequests, WorkerRequests
@@ -145,6 +146,71 @@ async def test_first_worker_gone(tmp_path: Path) -> None:
         await said(workers.program, "worker 1 serves again")
         assert (await workers.get("/_control/about"))["run"] != before
         assert await workers.ask_model("alice") == 200
+        await workers.ends()
+
+
+@needs_server
+@pytest.mark.e2e
+async def test_limits_hold_in_sum(tmp_path: Path) -> None:
+    """Both workers together send no more requests a minute, and have no more in flight, than one may."""
+    gate, flying, most = asyncio.Event(), 0, 0
+
+    def provider(script: Scripted) -> Handler:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal flying, most
+            while True:
+                await script.request(reader)
+                flying += 1
+                most = max(most, flying)
+                await asyncio.sleep(0.05)
+                flying -= 1
+                writer.write(ANSWER)
+
+        return handle
+
+    state = tmp_path / "state"
+    flags = ("--workers", "2", "--state-dir", str(state), "--max-concurrency", "3", "--rpm", "24", "--tpm", "0")
+    async with serving(provider) as upstream, program(f"lab={upstream.url}", tmp_path, *flags) as running:
+        token = json.loads((state / f"control-{running.port}.json").read_text())["token"]
+        workers = Workers(running, token)
+        asked = [asyncio.create_task(workers.ask_model(f"agent{number % 4}")) for number in range(40)]
+        await upstream.until(lambda: len(upstream.requests) >= 23)
+        for _ in range(20):  # of more there would be a few within a sync or two
+            assert (await workers.get("/_stats"))["queued"] > 0
+            await asyncio.sleep(0.05)
+        assert len(upstream.requests) <= 24
+        assert most <= 3
+        for each in asked:
+            each.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        gate.set()
+        await workers.ends()
+
+
+@needs_server
+@pytest.mark.e2e
+async def test_runs(tmp_path: Path) -> None:
+    """`hivemind run` has its agent's requests at all workers counted, and its token opens the agent's name at each."""
+    script = "import os, sys, urllib.request as web\n"
+    script += "for _ in range(10):\n"
+    script += " url = os.environ['ANTHROPIC_BASE_URL'] + '/v1/messages'\n"
+    script += f" web.urlopen(web.Request(url, {PLAIN_BODY!r}, {{'x-api-key': 'k'}})).read()\n"
+    async with two_workers(tmp_path, "--token", "agents-token-1234567890") as workers:
+        run = await asyncio.create_subprocess_exec(
+            *(HIVEMIND, "run", "--name", "alice", "--", sys.executable, "-c", script),
+            env={
+                **ENVIRONMENT,
+                "HIVEMIND_STATE_DIR": str(tmp_path / "state"),
+                "HIVEMIND_TOKEN": "agents-token-1234567890",
+                "HIVEMIND_URL": f"http://127.0.0.1:{workers.program.port}",
+            },
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, errors = await run.communicate()
+        assert run.returncode == 0, errors.decode()
+        assert (await workers.get("/_control/budgets?agent=alice"))["agents"][0]["run"]["tokens"] == 70
+        assert b"70 tokens" in errors
+        assert len({each["ticket"] % 1000 for each in (await workers.get("/_control/requests"))["changed"]}) == 2
         await workers.ends()
 
 

@@ -18,6 +18,7 @@ from hivemind.host.workers.group import Group
 from hivemind.host.workers.hop import Hop, serve_hop
 from hivemind.scheduler.commands import ClaimTask, Command
 from hivemind.scheduler.events import TaskChanged
+from hivemind.world.snapshot import Line
 
 _log = logging.getLogger(__name__)
 
@@ -69,9 +70,15 @@ class Reports:
     def __init__(self, proxy: Proxy, worker: Worker, answers: Answers) -> None:
         self._first = worker.socket(1)
         self._answers = answers
+        self._log_line = proxy.engine.world.on_line
         self._tasks: set[asyncio.Task[None]] = set()
         proxy.engine.on_command = self._commanded
+        proxy.engine.world.on_line = self._log
         proxy.engine.watched[TaskChanged] = self._task_changed
+
+    def _log(self, line: Line) -> None:
+        if not self._answers.mirroring:  # the first worker logs it
+            self._log_line(line)
 
     def _commanded(self, command: Command, who: str) -> None:
         if not self._answers.mirroring:

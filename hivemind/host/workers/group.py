@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -45,6 +46,10 @@ CONNECT_EVERY_S = 0.1
 _FRESH_S = 0.02
 """What was read so lately isn't read again."""
 _PAGES_MOST = 20
+_DECIDED = ("you", "other", "agent", "task")
+"""Tags of log lines about what all workers carry out."""
+_SAME_S = 1.0
+"""Two such lines within this time are of one command."""
 
 _requests_of = msgspec.json.Decoder(api.RequestsPart).decode
 _member_of = msgspec.json.Decoder(Member).decode
@@ -239,8 +244,7 @@ class Group:
         parts = [Part(self._me(), own, 0)]
         for peer in self._peers:
             if peer.snapshot is not None and peer.member is not None:
-                # All have the same tasks.
-                snapshot = replace(peer.snapshot, tasks=(), task_counts={})
+                snapshot = _without_copies(peer.snapshot, own)
                 parts.append(Part(peer.member, snapshot, peer.number - 1))
         whole = merged(parts, self.proxy.address)
         return replace(whole, alarms=(*whole.alarms, *self._absent(own.at)))
@@ -394,6 +398,18 @@ class Group:
                         unpriced=used.unpriced + unpriced,
                     )
         return used
+
+
+def _without_copies(snapshot: Snapshot, first: Snapshot) -> Snapshot:
+    """Return a worker's snapshot without what the first one's has too: all have the same tasks, and carry out the same
+    commands."""
+    said = {(line.tag, line.who, line.text): line.wall for line in first.lines}
+    lines = tuple(
+        line
+        for line in snapshot.lines
+        if abs(line.wall - said.get((line.tag, line.who, line.text), -math.inf)) > _SAME_S or line.tag not in _DECIDED
+    )
+    return replace(snapshot, tasks=(), task_counts={}, lines=lines)
 
 
 def _knows(snapshot: Snapshot, command: Command, agent: str | None) -> bool:
