@@ -43,6 +43,7 @@ class Credits:
     used: dict[int, float] = field(default_factory=dict)  # by whole second, not reported yet
     stated: StatedWindow | None = None  # not reported yet
     reported_limit: float | None = None
+    _given_up: float = 0.0  # because the provider stated less, and not reported yet
     _flow: list[float] = field(default_factory=lambda: [0.0] * len(Priority))
     _flow_at: float = -math.inf
     _taken_at: float = -math.inf
@@ -88,17 +89,23 @@ class Credits:
         lately = now < self._taken_at + RING_S
         return [*wanted, sum(self._flow) * (SPARE_S / FLOW_S) + 2 * self._mean if lately else 0.0]
 
+    def heed(self, remaining: float) -> None:
+        """Give up what the provider states that there isn't: other clients of the key have used it."""
+        excess = self.left - max(remaining, 0.0)
+        if self.terms.by_credits and excess > 0:
+            self.left -= excess
+            self._given_up += excess
+
     def give_back(self, wanted: list[float], *, tight: bool) -> float:
         """Take off and return the credits that others may have: while some window is short, all beyond what is wanted
         here; else only what is more than double that and the spare, since they harm nobody meanwhile."""
+        returned, self._given_up = self._given_up, 0.0
         keep = sum(wanted[:SPARE])
         if not tight:
             keep += wanted[SPARE]
-            if self.left <= 2 * keep:
-                return 0.0
-        if self.left <= keep:
-            return 0.0
-        returned, self.left = self.left - keep, keep
+        if self.left > (keep if tight else 2 * keep):
+            returned += self.left - keep
+            self.left = keep
         return returned
 
     def take_used(self) -> dict[int, float]:

@@ -209,7 +209,7 @@ class Opening:
         limit = window.shown_limit
         self._most = math.inf if limit is None else limit * MAX_SHARE
         self._room, self._charges = window.sliding(now)
-        self._left = window.stated.left
+        self._left = window.stated_left
         self._freed: list[float] = []  # the sum that has come free by each moment of `_freed_at`
         self._freed_at: list[float] = []
 

@@ -426,6 +426,18 @@ class Window:
         self.binding = binding
         self.enforced = limit is not None and (binding or self.stated.limit is None)
 
+    @property
+    def heeds_headers(self) -> bool:
+        """Whether a hold follows here from what headers stated. Where credits count, the store compares it with what
+        all proxies used; held here too, it would hold until a reset that others' replies have moved. Longer windows than
+        a minute aren't leased."""
+        return self.credits is None or not self.credits.terms.by_credits or self.stated.doubtful
+
+    @property
+    def stated_left(self) -> float:
+        """What may be taken by the headers (inf: everything)."""
+        return self.stated.left if self.heeds_headers else math.inf
+
     def sliding(self, now: float) -> tuple[float, Iterator[Charge]]:
         """Return the room under our own limit or the lease now (inf: there is none), and the charges against it, oldest
         first; those aren't known of a lease."""
@@ -441,7 +453,7 @@ class Window:
         room, _ = self.sliding(now)
         if self.credits is not None and self.credits.used_by_all is not None:
             room = self.full - self.used_by_all
-        return max(0.0, min(room, self.stated.level))
+        return max(0.0, min(room, self.stated.level) if self.heeds_headers else room)
 
     def resets_in_s(self, now: float) -> float | None:
         """Return the seconds until the window is whole again; None: unknown."""
@@ -491,7 +503,9 @@ class Window:
     def delay_s(self, now: float, amount: float) -> float:
         """Return the seconds until `amount` may be taken, 0 for now; a guess where other clients matter."""
         self._roll(now)
-        delay = 0.0 if self.stated.limit is None else self.stated.delay_s(now, amount)
+        delay = 0.0
+        if self.stated.limit is not None and self.heeds_headers:
+            delay = self.stated.delay_s(now, amount)
         if self.credits is not None:
             return max(delay, self._leased_delay_s(now, amount, self.credits))
         if self.enforced and self.limit is not None:
@@ -537,6 +551,7 @@ class Window:
         if self.credits is not None and reading.remaining is not None and not self.stated.doubtful:
             limit, remaining = self.stated.limit or 0.0, float(min(max(reading.remaining, 0), _LARGEST))
             self.credits.stated = StatedWindow(limit, remaining, now, self.stated.reset_in_s(now))
+            self.credits.heed(remaining)
         if self.stated.limit is not None:
             self.enforced = self.binding
         return doubted

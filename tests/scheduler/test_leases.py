@@ -132,18 +132,33 @@ def test_windows_without_a_limit_need_no_credits() -> None:
     assert not hands.report().windows
 
 
-def test_headers_hold_under_a_lease_without_a_margin() -> None:
-    """What the provider states holds, and is reported; nothing is held back for the other proxies."""
+def test_credits_that_the_provider_denies_are_given_up() -> None:
+    """Others than the fleet have used them. What it gives again later holds, whatever reset the headers stated."""
     hands = leased(lane_config(slots=8, rpm=100))
     hands.lease(slots=8, level=8, credits={REQUESTS: 50.0})
     first = hands.arrive()
     reading = WindowReading(WindowKind.REQUESTS, 100, 1, 30.0)
     hands.scheduler.headers(hands.now, first, (reading,))
-    assert sent(hands.arrive("b"), hands.arrive("c")) == [True, False]
-    stated = hands.report().windows[REQUESTS].stated
+    assert sent(hands.arrive("b"), late := hands.arrive("c")) == [True, False]
+    report = hands.report().windows[REQUESTS]
+    assert (report.left, report.returned) == (0.0, 48.0)
+    stated = report.stated
     assert stated is not None
     assert (stated.limit, stated.remaining, stated.reset_in_s) == (100.0, 1.0, 30.0)
     assert hands.report().windows[REQUESTS].stated is None
+    hands.wait(1.0)
+    hands.lease(slots=8, level=8, credits={REQUESTS: 1.0})
+    assert sent(late) == [True]
+
+
+def test_headers_hold_where_credits_do_not_count() -> None:
+    """Without the store, what the provider states is all that is known of the other proxies."""
+    hands = leased(lane_config(slots=8, rpm=100))
+    hands.lease(slots=8, level=8, credits={REQUESTS: 50.0})
+    first = hands.arrive()
+    hands.scheduler.headers(hands.now, first, (WindowReading(WindowKind.REQUESTS, 100, 1, 30.0),))
+    hands.lease(SAFE, slots=8, level=8, limits={REQUESTS: 30.0})
+    assert sent(hands.arrive("b"), hands.arrive("c")) == [True, False]
 
 
 def test_spare_credits_are_returned_where_others_are_short() -> None:
