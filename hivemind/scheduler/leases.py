@@ -99,14 +99,14 @@ def _take_circuit(lane: Lane, leasing: Leasing, now: float) -> bool:
 
 def _go_alone(lane: Lane, leasing: Leasing, now: float) -> None:
     """Have AIMD and the circuit decide here, within the lease's slots."""
-    aimd, alone = lane.aimd, leasing.lease.state is not LeaseState.JOINING
-    fresh = aimd.shared
+    aimd = lane.aimd
+    fresh = aimd.shared and leasing.lease.state is not LeaseState.JOINING
     aimd.shared, aimd.cut = False, None
     lane.circuit.go_alone(now)
-    if not alone:
-        return
+    lane.poll_circuit(now)
     aimd.ceiling = ceiling = lane.ceiling
     level = ceiling if fresh and not math.isinf(ceiling) else min(aimd.level, ceiling)
+    level = max(level, min(aimd.config.floor, ceiling))
     if level != aimd.level:
         aimd.follow(now, level, cut=False)
 
@@ -204,11 +204,12 @@ def _window_reports(
             if not news and limit == credits.reported_limit:
                 continue
             credits.reported_limit = limit
+            unclaimed = reports[key].returned if key in reports else 0.0
             stated, credits.stated = credits.stated, None
             reports[key] = WindowReport(
                 used=credits.take_used(),
                 left=credits.left,
-                returned=returned,
+                returned=returned + unclaimed,
                 wanted=wanted,
                 first=_amount(lane, window, next_one) if next_one is not None else 0.0,
                 limit=limit,

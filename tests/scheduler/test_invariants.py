@@ -107,9 +107,11 @@ COMMANDS: st.SearchStrategy[Command] = st.one_of(
 class Told(Hands):
     """A scheduler of several lanes; whatever it does is told to the model."""
 
-    def __init__(self, lane: LaneConfig, config: SchedulerConfig, draw: float) -> None:
-        self.reference = Reference(config)
-        super().__init__(lane, config=config, draw=lambda: draw)
+    def __init__(
+        self, lane: LaneConfig, config: SchedulerConfig, draw: float, reference: Reference | None = None
+    ) -> None:
+        self.reference = reference or Reference(config)
+        super().__init__(lane, config=config, draw=lambda: draw, leasing=reference is not None)
         self.first = lane
         self.steered = False
         self.gather()
@@ -253,7 +255,10 @@ class Histories(RuleBasedStateMachine):
         lane = lane_config(slots=slots, rpm=rpm, tpm=tpm)
         circuit = replace(lane.circuit, when_open=when_open)
         lane = replace(lane, max_concurrency_per_upstream=total, circuit=circuit)
-        self.hands = Told(lane, config, draw)
+        self.hands = self.make(lane, config, draw)
+
+    def make(self, lane: LaneConfig, config: SchedulerConfig, draw: float) -> Told:
+        return Told(lane, config, draw)
 
     def some(self, *states: TicketState) -> list[Ticket]:
         return [ticket for ticket in self.tickets if ticket.state in states]
@@ -401,9 +406,10 @@ class Histories(RuleBasedStateMachine):
         hands, last = self.hands, self.hands.scheduler
         for ticket in self.some(TicketState.IN_FLIGHT):
             self.lost[ticket.agent.name] += ticket.so_far.total if ticket.so_far else 0
-        model, hands.reference = hands.reference, Reference(last.config)
+        model, hands.reference = hands.reference, type(hands.reference)(last.config)
         hands.reference.held, hands.reference.stopped = model.held, model.stopped
         hands.scheduler = Scheduler(last.config, last._draw)
+        hands.scheduler.leasing = last.leasing
         hands.scheduler.restore(self.disk[0].values(), self.disk[1].values(), hands.now, new_run=new_run)
         hands.lane = hands.scheduler.open_lane(hands.now, LANE, hands.first)
         self.earlier += self.hands.log
@@ -461,8 +467,8 @@ class Histories(RuleBasedStateMachine):
         if not hasattr(self, "hands"):
             return
         for lane in self.hands.scheduler.lanes.values():
-            assert lane.aimd.level >= min(lane.aimd.config.floor, lane.aimd.ceiling)
-            assert lane.aimd.level <= lane.aimd.ceiling
+            assert lane.aimd.shared or lane.aimd.level >= min(lane.aimd.config.floor, lane.aimd.ceiling)
+            assert lane.aimd.shared or lane.aimd.level <= lane.aimd.ceiling
             assert 0 <= lane.circuit.errors <= lane.circuit.results
             state = lane_state(lane, self.hands.now, paused=False)
             assert all(w.used > -1e-6 and w.reserved > -1e-6 and w.remaining >= 0 for w in state.windows)
@@ -504,6 +510,7 @@ class Histories(RuleBasedStateMachine):
             with contextlib.suppress(Rejected):  # a task may have been skipped with another one
                 self.hands.apply(command)
         while live := self.some(TicketState.QUEUED, TicketState.BACKING_OFF, TicketState.IN_FLIGHT):
+            self.before_each_end()
             flying = self.some(TicketState.IN_FLIGHT)
             if flying:
                 self.hands.succeed(flying[0], Usage(10, 0, 0, 10))
@@ -511,6 +518,9 @@ class Histories(RuleBasedStateMachine):
                 wake = self.hands.scheduler.wake_at()
                 assert wake is not None, [ticket.state for ticket in live]
                 self.hands.until(max(self.hands.now, wake))
+
+    def before_each_end(self) -> None:
+        """Do what has to be done for what still waits to end."""
 
 
 def check_restored(last: Scheduler, new: Scheduler) -> None:

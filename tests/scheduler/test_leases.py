@@ -496,3 +496,14 @@ def test_a_lane_without_limits_has_leases_without_limits() -> None:
     hands.fail(flying[0], failure(FailureKind.OVERLOADED, retryable=False))
     assert hands.lane.gate.limit == 4.0
     assert hands.report().ceiling == math.inf
+
+
+def test_a_circuit_that_the_fleet_should_have_probed_is_probed_here() -> None:
+    """Without the store it is half-open as soon as its cooldown is over, even if that was before."""
+    hands = leased(circuit_lane())
+    hands.lease(slots=8, level=8, circuit="open", trips=1, reopens_in_s=5.0)
+    ticket = hands.arrive()
+    hands.wait(8.0)
+    hands.lease(SAFE, slots=4, level=8, members=2)
+    assert hands.lane.circuit.state.value == "half_open"
+    assert sent(ticket) == [True]

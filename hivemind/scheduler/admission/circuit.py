@@ -120,7 +120,7 @@ class Circuit:
     ) -> bool:
         """Take over a shared state; `probe`: the one probe is to be sent from here. Return whether it changed."""
         states = {"open": CircuitState.OPEN, "probe": CircuitState.HALF_OPEN}
-        entered = states.get(state, CircuitState.CLOSED)
+        entered = states.get(forced or state, CircuitState.CLOSED)
         changed = entered is not self.state or forced != self.forced
         if changed:
             self._enter(entered)
