@@ -28,6 +28,8 @@ from hivemind.journal.read.merge import Merge, strictest
 from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded
 from hivemind.lab.report.run import read as read_report
+from hivemind.lab.simulate.recording import load
+from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import Trace
 from hivemind.scheduler import events as ev
@@ -336,6 +338,19 @@ def test_gaps_and_tasks_have_times_and_names_of_their_own() -> None:
         ev.TaskForgotten(6.0, "b.t.2"),
     ]
     assert [event for proxy, event in found if proxy == 0] == events
+
+
+def test_one_proxy_that_drains_stops_no_other(tmp_path: Path) -> None:
+    """A command that holds a proxy as a whole isn't one for the scheduler of all."""
+    orders = [ev.Commanded(0.5, "you", "PauseAdmissions", {"paused": True})]
+    orders.append(ev.Commanded(3.0, "you", "Drain", {"draining": True}))
+    one = written(tmp_path, first("a"), [*served(0.0, 1, "x"), *orders])
+    later = sorted([*served(0.2, 1, "y"), *served(5.0, 2, "y")], key=lambda event: event.at)
+    other = written(tmp_path, first("b"), later)
+    recording = load([one, other])
+    assert simulate(recording).answered == 3
+    left_out = "2 commands that paused or drained one of the proxies are left out: one scheduler would stop for all"
+    assert left_out in recording.warnings
 
 
 # --- What is told -----------------------------------------------------------------------------------------------------

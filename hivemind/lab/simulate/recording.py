@@ -111,8 +111,8 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures) -> Recording:
 
 def _left_out(trace: Trace) -> Iterator[str]:
     if trace.left_out:
-        commands = plural(trace.left_out, "command")
-        yield f"{commands} that paused or drained one of the proxies left out: one scheduler would stop for all"
+        commands, are = plural(trace.left_out, "command"), "is" if trace.left_out == 1 else "are"
+        yield f"{commands} that paused or drained one of the proxies {are} left out: one scheduler would stop for all"
 
 
 def _assumed(lane: LaneTrace) -> LaneConfig:
