@@ -19,6 +19,11 @@ class HiveMindError(Exception):
     exit_code = 1
     """Exit code of a program that it ends."""
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What is printed; one line, but for a file with several mistakes."""
+        return (str(self),)
+
 
 class UsageError(HiveMindError):
     """What the user wrote can't be used; the text names it as it was written and what is allowed."""

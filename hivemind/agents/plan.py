@@ -428,8 +428,13 @@ class PlanError(UsageError):
     """A plan that can't be run, with a line for each mistake."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        self.lines = tuple(lines)
-        super().__init__("\n".join(self.lines))
+        self._lines = tuple(lines)
+        super().__init__("\n".join(self._lines))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The mistakes."""
+        return self._lines
 
 
 @dataclass(slots=True)

@@ -93,7 +93,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         except HiveMindError as error:
             from hivemind.redaction.text import mask_arguments  # needed only here: what was wrong may be a key
 
-            print_note(mask_arguments(str(error), args))
+            for line in error.lines:
+                print_note(mask_arguments(line, args))
             return error.exit_code
         except KeyboardInterrupt:
             return 130

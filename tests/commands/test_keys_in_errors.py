@@ -81,6 +81,15 @@ def test_of_what_is_wrong(line: str, tmp_path: Path) -> None:
         assert not found((done.out + done.err).encode(), KEYS), (argv, done)
 
 
+@pytest.mark.parametrize("line", [line for line in WRONG if line != "{}"])
+def test_a_key_that_a_path_changes(line: str, tmp_path: Path) -> None:
+    """Of two slashes in a key a path has one, so it isn't found by its form where the path is told."""
+    key = "1//0" + "decafc0ffee1000" * 2
+    done = called(tmp_path, line.replace("{}", key).split(), {**PLAIN, "HIVEMIND_STATE_DIR": str(tmp_path)})
+    assert done.code in (1, 2), done
+    assert "c0ffee" not in (done.out + done.err).lower(), done
+
+
 @pytest.mark.parametrize("form", ["{}", "--{}", "--port {}", "--scenario {}", "--seed {}", "--replay {}"])
 def test_of_the_other_programs(form: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The control room's errors and the mock provider's are one line too."""

@@ -16,9 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.cli.plugin import Command
-from hivemind.console import print_note
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.redaction.text import mask_keys
 from hivemind.settings import add_flags, from_flags, settings_file
 from hivemind.settings.options import given_flags
 from hivemind.text.humanise import plural
@@ -56,21 +54,16 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    from hivemind.agents.plan import PlanError, read_plan
+    from hivemind.agents.plan import read_plan
 
     if namespace.fresh and (namespace.resume or namespace.retry_failed):
         raise UsageError("--fresh begins anew and --resume goes on; choose one")
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
-    try:
-        plan = read_plan(namespace.plan, str(namespace.plan))
-        if namespace.check:
-            print("\n".join(_checked(plan)))
-            return 0
-        return _started(namespace, plan, settings)
-    except PlanError as error:
-        for line in error.lines:
-            print_note(mask_keys(line))
-        return error.exit_code
+    plan = read_plan(namespace.plan, str(namespace.plan))
+    if namespace.check:
+        print("\n".join(_checked(plan)))
+        return 0
+    return _started(namespace, plan, settings)
 
 
 def _checked(plan: Plan) -> Iterator[str]:
