@@ -11,7 +11,7 @@ import pytest
 from scheduler.driving import LANE, Hands, lane_config
 
 from hivemind.fleet.budget_member import BudgetMember
-from hivemind.fleet.budgets import FRESH_S, CHUNK_S, Reply, Report, State, sync
+from hivemind.fleet.budgets import CHUNK_S, FRESH_S, Reply, Report, State, sync
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
