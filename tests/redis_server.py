@@ -12,9 +12,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from ports import unused_port
+
+if TYPE_CHECKING:
+    import redis
 
 _START_S = 20.0
 
@@ -94,11 +98,8 @@ class RedisServer:
 
     def command(self, *args: str) -> str:
         """Run one command over a connection of its own, and return the answer as text."""
-        import redis
-
-        client = redis.Redis.from_url(self.url, **({"ssl_cert_reqs": "none"} if self._certificate else {}))
-        with contextlib.closing(client):
-            answer = client.execute_command(*args)  # type: ignore[no-untyped-call]
+        with contextlib.closing(client(self.url, checked=self._certificate is None)) as connected:
+            answer = connected.execute_command(*args)  # type: ignore[no-untyped-call]
         return answer.decode() if isinstance(answer, bytes) else str(answer)
 
     def kill(self) -> None:
@@ -127,6 +128,13 @@ class RedisServer:
             self._process = None
         if self.socket is not None:
             self.socket.unlink(missing_ok=True)
+
+
+def client(url: str, *, checked: bool = True) -> redis.Redis:
+    """Return a connection of the test's own; with `checked` False to any certificate."""
+    import redis
+
+    return redis.Redis.from_url(url, **({} if checked else {"ssl_cert_reqs": "none"}))
 
 
 @contextlib.contextmanager

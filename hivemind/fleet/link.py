@@ -31,6 +31,8 @@ MOST_AT_ONCE = 64
 """Lanes in one exchange with the store; one takes it about a third of a millisecond."""
 DORMANT_AFTER_S = 90.0
 """A lane without requests for so long leaves the fleet, and joins again with its next one."""
+MOST_DORMANT = 1024
+"""Such lanes that are remembered, more than the scheduler does."""
 CHECK_S = 0.2
 """Between two looks whether leases have ended."""
 BYE_S = 1.0
@@ -86,6 +88,8 @@ class Link:
         self._script = script
         self._name_of = name_of
         self._lanes: dict[str, _Lane] = {}
+        self._dormant: dict[str, tuple[str, str]] = {}
+        """Name and upstream of lanes that have left until they have requests."""
         self._joins: dict[str, int] = {}
         """How often a lane of that name joined."""
         self._leaving: list[_Lane] = []
@@ -129,8 +133,11 @@ class Link:
 
     def open(self, key: str, upstream: str) -> None:
         """Join the fleet with a lane that has just been opened, to an upstream of that name."""
-        name = self._name_of(key)
+        self._join(key, self._name_of(key), upstream)
+
+    def _join(self, key: str, name: str, upstream: str) -> None:
         now = self._loop.time()
+        self._dormant.pop(key, None)
         old = self._lanes.get(key)
         if old is not None:  # the scheduler has forgotten it and opened it again
             self._leave(old)
@@ -143,6 +150,8 @@ class Link:
 
     def hurry(self, key: str) -> None:
         """Sync a lane soon."""
+        if key in self._dormant:
+            self._join(key, *self._dormant[key])
         lane = self._lanes.get(key)
         if lane is not None:
             lane.due_at = min(lane.due_at, lane.sent_at + KICK_APART_S)
@@ -254,15 +263,22 @@ class Link:
         self._leases.take_lease(lane.key, lease)
 
     def _rest(self, lane: _Lane) -> None:
-        """Have a lane without requests leave; the scheduler opens it again."""
+        """Have a lane without requests leave. With the next one the scheduler asks for a lease."""
+        if self._lanes.get(lane.key) is lane:
+            self._leave(lane)
+            if len(self._dormant) >= MOST_DORMANT:
+                del self._dormant[next(iter(self._dormant))]
+            self._dormant[lane.key] = lane.name, lane.upstream
+            self._leases.take_lease(lane.key, Lease(LeaseState.JOINING, slots=0))
 
     async def _say_goodbye(self) -> None:
         now, leaving = self._loop.time(), self._leaving[:MOST_AT_ONCE]
         runs = []
         for lane in leaving:
-            report = self._leases.lease_report(lane.key)
-            if report is not None:
-                lane.membership.add(now, report)
+            if lane.key not in self._lanes:  # else what it reports is told by the membership that followed
+                report = self._leases.lease_report(lane.key)
+                if report is not None:
+                    lane.membership.add(now, report)
             runs.append(self._command(lane, now, leaving=True))
         await self.store.pipeline(runs)
         del self._leaving[: len(leaving)]
@@ -338,8 +354,8 @@ class Link:
             _log.warning("%s; %s", error, _TEXTS[state])
         elif state in ("leased", "idle") and before[0] in ("", "connecting"):
             _log.info("the fleet's store %s is there; this proxy is member %s", self.store.shown, self.member)
-        elif state in ("leased", "idle") and before[0] in ("safe", "alone"):
-            _log.info("the fleet's store %s is back: %s", self.store.shown, _TEXTS["leased"])
+        elif state in ("leased", "idle", "learning") and before[0] in ("safe", "alone"):
+            _log.info("the fleet's store %s is back: %s", self.store.shown, _TEXTS[state])
 
 
 _TEXTS = {

@@ -472,6 +472,13 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL}
 
 _SAID: tuple[tuple[str, str, Fault, str], ...] = (
+    (
+        "HMPROTOCOL",
+        "version",
+        Fault.CUT_OFF,
+        "holds the leases of proxies of another version; end those, or update this",
+    ),
+    ("HMSTATE", "state", Fault.MISTAKE, "holds something else where a lane's leases belong"),
     ("NOAUTH", "password", Fault.AWAY, "wants a password, which its URL doesn't hold"),
     (
         "Authentication required",
