@@ -267,7 +267,7 @@ function take_use(state, member, report, now)
     for name, told in pairs(minute or report.windows) do
       local window, mine = window_of(state, name, now), member_window(member, name, now)
       for _, use in ipairs(minute and told or told.used or {}) do
-        add_use(window, floor(now) - max(use[1], 0), use[2], now)
+        add_use(window, floor(now - max(use[1], 0)), use[2], now)
         mine.mine = mine.mine + use[2]
       end
     end
@@ -700,25 +700,37 @@ function share_slots(state, me, now, kick)
     member.slots = 0
     return
   end
-  local targets = slot_targets(state, floor(level), now)
+  local targets, urgent = slot_targets(state, floor(level), now)
+  local flying = sum(member.flying)
+  if now < state.learn_until then
+    member.slots = flying
+    return
+  end
   local others = 0
   for _, each in ipairs(in_order) do
     if each ~= me then others = others + held_slots(state.members[each]) end
   end
-  if now < state.learn_until then
-    member.slots = sum(member.flying)
-    return
-  end
   local free = max(0, floor(level) - others)
   member.slots = min(targets[me], free)
-  free = free - max(sum(member.flying), member.slots, member.slots_before)
+  local unmet = 0
+  for each in pairs(urgent) do unmet = unmet + max(0, targets[each] - state.members[each].slots) end
+  if unmet > 0 and not urgent[me] then
+    member.slots = min(member.slots, max(0, flying - unmet))
+  end
+  free = free - max(flying, member.slots, member.slots_before)
   local short = false
   for _, each in ipairs(in_order) do
     local other = state.members[each]
-    if targets[each] > other.slots and sum(other.waiting) > 0 then
-      short = true
-      if free > 0 then kick[each] = true end
+    local waiting = sum(other.waiting) > 0
+    local waits = waiting
+    if unmet > 0 then waits = urgent[each] end
+    if free > 0 and waits and targets[each] > other.slots then
+      kick[each] = true
     end
+    if unmet > 0 and not urgent[each] and other.slots > max(0, sum(other.flying) - unmet) then
+      kick[each] = true
+    end
+    short = short or (waiting and targets[each] > other.slots)
   end
   if not short then
     return
@@ -726,7 +738,7 @@ function share_slots(state, me, now, kick)
   for _, each in ipairs(in_order) do
     if state.members[each].slots > targets[each] then kick[each] = true end
   end
-  if held_slots(member) > max(sum(member.flying), member.slots) then
+  if held_slots(member) > max(flying, member.slots) then
     kick[me] = true
   end
 end
@@ -737,8 +749,8 @@ end
 
 function slot_targets(state, level, now)
   local shift = slot_ages(state, now)
-  local part, rest, torn = {}, level, nil
-  for _, each in ipairs(in_order) do part[each] = 0 end
+  local part, rest, torn, above = {}, level, nil, {}
+  for _, each in ipairs(in_order) do part[each], above[each] = 0, 0 end
   for cls = 1, CLASSES do
     local caps, total = {}, 0
     for _, each in ipairs(in_order) do
@@ -752,21 +764,34 @@ function slot_targets(state, level, now)
       local weights = {}
       for each in pairs(caps) do weights[each] = weight(state, each, cls) end
       torn = fill(rest, weights, caps)
-      for each, share in pairs(torn) do part[each] = part[each] + share end
       break
     end
-    for each, cap in pairs(caps) do part[each] = part[each] + cap end
+    for each, cap in pairs(caps) do
+      part[each] = part[each] + cap
+      for own = 1, CLASSES do
+        if shift[own] == cls then above[each] = above[each] + state.members[each].waiting[own] end
+      end
+    end
     rest = rest - total
   end
+  for each, share in pairs(torn or {}) do part[each] = part[each] + share end
   count_owed(state, part, torn or {}, now)
-  if torn then
-    return rounded(state, part, level, torn)
+  local targets, urgent = {}, {}
+  if not torn then
+    local spare, more = floor(rest / #in_order), rest % #in_order
+    for index, each in ipairs(in_order) do
+      targets[each] = part[each] + spare + (index <= more and 1 or 0)
+    end
+    return targets, urgent
   end
-  local spare, more, targets = floor(rest / #in_order), rest % #in_order, {}
-  for index, each in ipairs(in_order) do
-    targets[each] = part[each] + spare + (index <= more and 1 or 0)
+  targets = rounded(state, part, level, torn)
+  for _, each in ipairs(in_order) do
+    if above[each] > 0 then
+      urgent[each] = true
+      targets[each] = max(targets[each], sum(state.members[each].flying) + above[each])
+    end
   end
-  return targets
+  return targets, urgent
 end
 
 function slot_ages(state, now)

@@ -331,7 +331,7 @@ def take_use(state: State, member: Member, report: Report, now: float) -> None:
             window = window_of(state, name, now)
             mine = member.windows.setdefault(name, MemberWindow(unmet_since=now))
             for age_s, amount in uses:
-                add_use(window, int(now) - max(age_s, 0), amount, now)
+                add_use(window, int(now - max(age_s, 0.0)), amount, now)
                 mine.mine += amount
         if report.minute:
             state.learn_until = max(state.learn_until, min(state.begun_at + CREDITS_TTL_S, now + CREDITS_TTL_S))
@@ -733,7 +733,8 @@ def share_slots(state: State, me: str, now: float, kick: set[str]) -> None:
     """Set the slots of a member: its part of the level, as far as the others have left it room.
 
     The part may be below what is in flight. What is in flight counts as held, and so does what was leased before, until
-    the member's next report shows that it knows better.
+    the member's next report shows that it knows better. While a higher class waits for a slot, nobody may fill one
+    again that becomes free in a lower class, wherever that is; otherwise the higher class would wait for one member's.
     """
     level = level_of(state)
     member = state.members[me]
@@ -741,24 +742,31 @@ def share_slots(state: State, me: str, now: float, kick: set[str]) -> None:
     if level is None:
         member.slots = 0
         return
-    targets = slot_targets(state, int(level), now)
-    others = sum(held_slots(state.members[each]) for each in state.members if each != me)
+    targets, urgent = slot_targets(state, int(level), now)
+    flying = sum(member.flying)
     if now < state.learn_until:
-        member.slots = sum(member.flying)
+        member.slots = flying
         return
+    others = sum(held_slots(state.members[each]) for each in state.members if each != me)
     free = max(0, int(level) - others)
     member.slots = min(targets[me], free)
-    free -= max(sum(member.flying), member.slots, member.slots_before)
-    short = [
-        each for each in targets if targets[each] > state.members[each].slots and sum(state.members[each].waiting) > 0
-    ]
-    for each in short:
-        if free > 0:
+    unmet = sum(max(0, targets[each] - state.members[each].slots) for each in urgent)
+    if unmet > 0 and me not in urgent:
+        member.slots = min(member.slots, max(0, flying - unmet))
+    free -= max(flying, member.slots, member.slots_before)
+    for each in targets:
+        other = state.members[each]
+        waits = sum(other.waiting) > 0 if unmet <= 0 else each in urgent
+        if free > 0 and waits and targets[each] > other.slots:
             kick.add(each)
+        if unmet > 0 and each not in urgent and other.slots > max(0, sum(other.flying) - unmet):
+            kick.add(each)
+    waiting = [each for each in targets if sum(state.members[each].waiting) > 0]
+    short = any(targets[each] > state.members[each].slots for each in waiting)
     for each in targets:
         if short and state.members[each].slots > targets[each]:
             kick.add(each)
-    if short and held_slots(member) > max(sum(member.flying), member.slots):
+    if short and held_slots(member) > max(flying, member.slots):
         kick.add(me)  # what it gives up is free only when it has said that it knows
 
 
@@ -767,31 +775,38 @@ def held_slots(member: Member) -> int:
     return max(sum(member.flying), member.slots, member.slots_before)
 
 
-def slot_targets(state: State, level: int, now: float) -> dict[str, int]:
-    """Divide the level into whole slots: class by class; by weight in the one that doesn't fit; the rest evenly."""
+def slot_targets(state: State, level: int, now: float) -> tuple[dict[str, int], set[str]]:
+    """Divide the level into whole slots: class by class; by weight in the one that doesn't fit; the rest evenly. Return
+    the members' parts, and for whom requests of a higher class wait than the one that doesn't fit; these get slots
+    beside all that is in flight there."""
     names = sorted(state.members)
     shift = slot_ages(state, now)
     part = dict.fromkeys(names, 0.0)
     rest = float(level)
     torn: dict[str, float] = {}  # the members of the class that doesn't fit, and their part of it
+    above = dict.fromkeys(names, 0)  # waiting requests of higher classes
     for cls in range(CLASSES):
         caps = {each: slots_wanted(state.members[each], cls, shift) for each in names}
         caps = {each: cap for each, cap in caps.items() if cap > 0}
         total = sum(caps[each] for each in sorted(caps))
         if total > rest:
             torn = fill(rest, {each: weight(state, each, cls) for each in caps}, caps)
-            for each, share in torn.items():
-                part[each] += share
-            rest = 0.0
             break
         for each, cap in caps.items():
             part[each] += cap
+            above[each] += sum(state.members[each].waiting[own] for own in range(CLASSES) if shift[own] == cls)
         rest -= total
+    for each, share in torn.items():
+        part[each] += share
     count_owed(state, part, torn, now)
-    if torn:
-        return rounded(state, part, level, torn)
-    spare, more = divmod(int(rest), len(names))
-    return {each: int(part[each]) + spare + (1 if index < more else 0) for index, each in enumerate(names)}
+    if not torn:
+        spare, more = divmod(int(rest), len(names))
+        return {each: int(part[each]) + spare + (1 if index < more else 0) for index, each in enumerate(names)}, set()
+    targets = rounded(state, part, level, torn)
+    urgent = {each for each in names if above[each] > 0}
+    for each in urgent:
+        targets[each] = max(targets[each], sum(state.members[each].flying) + above[each])
+    return targets, urgent
 
 
 def slot_ages(state: State, now: float) -> list[int]:

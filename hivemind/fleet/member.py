@@ -263,10 +263,15 @@ def _demand(now: float, window: WindowReport, *, told: bool) -> WindowDemand:
     )
 
 
-def _ages(now: float, used: dict[int, float]) -> list[tuple[int, float]]:
-    """Return amounts by age in whole seconds, without those that count in no window any more."""
-    ages = ((max(0, int(now) - second), amount) for second, amount in sorted(used.items(), reverse=True) if amount)
-    return [(age, amount) for age, amount in ages if age < RING_S]
+def _ages(now: float, used: dict[int, float]) -> list[tuple[float, float]]:
+    """Return the amounts with the seconds since the last moment at which they may have been used, or, of what is taken
+    off again, since the first one; without those that count in no window any more."""
+    ages = (
+        (max(0.0, now - second - (1 if amount > 0 else 0)), amount)
+        for second, amount in sorted(used.items(), reverse=True)
+        if amount
+    )
+    return [(age, amount) for age, amount in ages if age < RING_S - 1]
 
 
 def _in_force(reply: Reply) -> dict[WindowKey, float]:

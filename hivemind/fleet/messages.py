@@ -36,8 +36,10 @@ class Stated(Struct, omit_defaults=True):
 class WindowDemand(Struct, omit_defaults=True):
     """One window in a report; as :class:`~hivemind.scheduler.lease.WindowReport`."""
 
-    used: list[tuple[int, float]] = field(default_factory=list)
-    """Whole seconds ago, and the amount."""
+    used: list[tuple[float, float]] = field(default_factory=list)
+    """Seconds ago, and the amount. What was used is told as late as it may have been, and what is taken off again as
+    early, so that it counts in every minute in which it counts for the provider. Members' seconds begin at different
+    times, so whole ones wouldn't do."""
     left: float = 0.0
     returned: float = 0.0
     wanted: list[float] = field(default_factory=list)
@@ -62,7 +64,7 @@ class Report(Struct, omit_defaults=True):
     version: int = 0
     """Highest version of the state that it has seen: an older one has lost writes."""
     windows: dict[str, WindowDemand] = field(default_factory=dict)
-    minute: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
+    minute: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """All that it used in the last minute, by window and age; sent once in place of `used`, after the answer whose
     epoch was a new one, from which a lost state rebuilds itself. The store ignores `used` of another epoch."""
     flying: list[int] = field(default_factory=list)
