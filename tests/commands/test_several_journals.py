@@ -83,6 +83,10 @@ def test_in_a_fleet(journals: tuple[Path, ...], capsys: pytest.CaptureFixture[st
     members = in_a_fleet(journals, tmp_path)
     found = json.loads(does(capsys, "what-if", *named(members), "--json"))
     assert (found["proxies"], found["apart"]) == (2, False)
+    assert (
+        "one scheduler is simulated: what the proxies of the fleet waited for their leases is left out"
+        in found["notes"]
+    )
     assert "OFF BY" in does(capsys, "what-if", *named(members))
     alone = does(capsys, "what-if", str(members[0]))
     assert "requests of the other proxies that used the same keys aren't in it" in " ".join(alone.split())

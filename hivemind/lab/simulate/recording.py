@@ -95,7 +95,7 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures) -> Recording:
         name=trace.began.journal,
         began=_with_shared_knobs(trace.began, trace.lanes),
         figures=figures,
-        warnings=(*journals.notes(), *_left_out(trace), *_caveats(providers)),
+        warnings=(*journals.notes(), *_unmodelled(trace), *_caveats(providers)),
         trace=trace,
         providers=providers,
         lanes={key: lane.config or _assumed(lane) for key, lane in lanes.items()},
@@ -109,7 +109,9 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures) -> Recording:
     )
 
 
-def _left_out(trace: Trace) -> Iterator[str]:
+def _unmodelled(trace: Trace) -> Iterator[str]:
+    if trace.began.fleet:
+        yield "one scheduler is simulated: what the proxies of the fleet waited for their leases is left out"
     if trace.left_out:
         commands, are = plural(trace.left_out, "command"), "is" if trace.left_out == 1 else "are"
         yield f"{commands} that paused or drained one of the proxies {are} left out: one scheduler would stop for all"
