@@ -16,7 +16,7 @@ import httpx
 from benchmarks.fleet import result
 from benchmarks.fleet.load import Group, Load
 from benchmarks.fleet.network import Host, Network
-from benchmarks.fleet.programs import Proxy, Redis
+from benchmarks.fleet.programs import TOKEN, Proxy, Redis
 from benchmarks.fleet.runs import WARM_S, scene
 from benchmarks.fleet.upstream import Provider
 from benchmarks.perf import servers
@@ -28,7 +28,7 @@ _AGENTS = 5
 """At each proxy."""
 _RPM = 1_200
 _CLIENTS = (1, 16)
-_SYNCS = re.compile(r"^(hivemind_fleet_sync\S*?)(\{[^}]*\})? (\S+)$", re.MULTILINE)
+_SYNCS = re.compile(r"^hivemind_fleet_(syncs|sync_seconds)_total (\S+)$", re.MULTILINE)
 
 
 async def crowd(network: Network, folder: Path, minutes: float) -> dict[str, Any]:
@@ -43,11 +43,11 @@ async def crowd(network: Network, folder: Path, minutes: float) -> dict[str, Any
             load.shift([2] * PROXIES)
             await asyncio.sleep(WARM_S)
             load.shift([_AGENTS] * PROXIES)
-            before = _used(here.store, here.proxies)
+            before, syncs = _used(here.store, here.proxies), await _syncs(here.proxies)
             await asyncio.sleep(minutes * 60)
             after = _used(here.store, here.proxies)
             ended = time.monotonic()
-            metrics = await _metrics(here.proxies[0])
+            later = await _syncs(here.proxies)
         seen = await here.seen(load, ended, _RPM)
     found = result.summary(seen)
     span_s, scripts = after["at"] - before["at"], after["scripts"] - before["scripts"]
@@ -59,7 +59,7 @@ async def crowd(network: Network, folder: Path, minutes: float) -> dict[str, Any
         "redis_mb": round(after["redis_mb"], 1),
         "proxy_cpu_share": round((after["proxy_cpu_s"] - before["proxy_cpu_s"]) / span_s / PROXIES, 4),
         "proxy_mb": round(after["proxy_mb"], 1),
-        "metrics": metrics,
+        "sync_ms": round((later[1] - syncs[1]) / max(1.0, later[0] - syncs[0]) * 1000, 2),
     }
     return found
 
@@ -84,11 +84,16 @@ def _memory_mb(pid: int) -> float:
     return int(found[1]) / 1024 if found else 0.0
 
 
-async def _metrics(proxy: Proxy) -> dict[str, float]:
-    async with httpx.AsyncClient(timeout=10, trust_env=False) as http:
-        host, port = proxy.address
-        answer = await http.get(f"http://{host}:{port}/metrics")
-    return {name + (labels or ""): float(value) for name, labels, value in _SYNCS.findall(answer.text)}
+async def _syncs(proxies: Sequence[Proxy]) -> tuple[float, float]:
+    """Return how often they synced, and how long that took them, by their metrics."""
+    sums = {"syncs": 0.0, "sync_seconds": 0.0}
+    async with httpx.AsyncClient(timeout=30, trust_env=False, headers={"x-hivemind-token": TOKEN}) as http:
+        for proxy in proxies:
+            host, port = proxy.address
+            text = (await http.get(f"http://{host}:{port}/metrics")).text
+            for name, value in _SYNCS.findall(text):
+                sums[name] += float(value)
+    return sums["syncs"], sums["sync_seconds"]
 
 
 async def overhead(folder: Path, rounds: int, *, measure_s: float = 0.5, pairs: int = 3) -> dict[str, Any]:

@@ -23,6 +23,8 @@ AWAY_S = 60.0
 CUT_OFF_S = 30.0
 READONLY_S = 3.0
 """A replica answers at its primary's address for so long before it is promoted."""
+BACK_S = 10.0
+"""After so long all of the limit is to be in use again."""
 RECOVER_S = 75.0
 """After each fault: more than a window, so that the next begins with one that is full."""
 
@@ -154,7 +156,8 @@ async def faults(network: Network, folder: Path, only: str = "") -> dict[str, An
 def of_fault(seen: Seen, begin: float, end: float, until: float) -> dict[str, Any]:
     """Return what one fault did, which lasted from `begin` to `end` and was felt until `until` at most."""
     near = [each for each in seen.amounts() if begin - result.WINDOW_S <= each[0] < until]
-    back_s = result.back_to_full_use(seen, end)
+    last_minute = result.LastMinute(seen)
+    back_s, least = last_minute.full_after(end), last_minute.least(end + BACK_S, until)
     return {
         "lasted_s": round(end - begin, 1),
         "worst_window": round(result.worst_window(near) / seen.limit, 4),
@@ -163,6 +166,7 @@ def of_fault(seen: Seen, begin: float, end: float, until: float) -> dict[str, An
         "refused": sum(each.status == 429 and begin <= each.at < until for each in seen.arrivals),
         "lost": sum(begin <= each.done < until for each in result.lost(seen)),
         "excused": sum(each.excused and begin <= each.done < until for each in seen.asked),
+        "least_later": None if least is None else round(least, 4),
         "back_s": None if back_s is None else round(back_s, 1),
     }
 

@@ -77,23 +77,31 @@ def _tokens(run: Found) -> str:
 
 
 def _critical(runs: Mapping[str, Found]) -> str:
-    head = ("what binds", "critical: wait p50 / p95 / longest, s", "low: wait p50 / p95 / longest, s", "dead agents")
-    return _table(
-        head,
-        ((name, _waits(run["critical"]), _waits(run["low"]), f"{run['dead']}") for name, run in runs.items()),
+    head = (
+        *("what binds", "critical: wait p50 / p95 / longest, s", "low: wait p50 / p95 / longest, s"),
+        *("used of it", "dead agents"),
     )
+    rows = (
+        (
+            *(name, _waits(run["critical"]), _waits(run["low"])),
+            *(_percent(run.get("slots_used", run["used"])), f"{run['dead']}"),
+        )
+        for name, run in runs.items()
+    )
+    return _table(head, rows)
 
 
 def _faults(run: Found) -> str:
     head = (
         *("fault", "lasted, s", "fullest 60 s, of the limit", "used meanwhile", "used in the 75 s after"),
-        *("429", "lost", "lost with the killed proxy", "full use again after, s"),
+        *("429", "lost", "lost with the killed proxy", "full use again after, s", "least use from 10 s after"),
     )
     rows = (
         (
             *(name, f"{each['lasted_s']:.1f}", _percent(each["worst_window"]), _percent(each["used_meanwhile"])),
             *(_percent(each["used_after"]), f"{each['refused']}", f"{each['lost']}", f"{each['excused']}"),
             "never" if each["back_s"] is None else f"{each['back_s']:.1f}",
+            _percent(each["least_later"]),
         )
         for name, each in run["faults"].items()
     )
@@ -112,14 +120,9 @@ def _crowd(run: Found) -> str:
         ("Redis, memory in MiB", f"{run['redis_mb']:.0f}"),
         ("a proxy, of one core", _percent(run["proxy_cpu_share"])),
         ("a proxy, memory in MiB", f"{run['proxy_mb']:.0f}"),
-        ("one sync as a proxy sees it, p50 / p95 / longest, ms", _syncs(run)),
+        ("one sync as a proxy sees it, mean, ms", f"{run['sync_ms']:.1f}"),
     )
     return _table(("", "figure"), rows)
-
-
-def _syncs(run: Found) -> str:
-    found = run.get("sync_ms") or {}
-    return " / ".join(f"{found[name]:.1f}" for name in ("p50", "p95", "most")) if found else "not measured"
 
 
 def _overhead(run: Found) -> str:
@@ -144,7 +147,7 @@ def _percent(share: float | None) -> str:
 
 
 def _waits(found: Mapping[str, float]) -> str:
-    return " / ".join(f"{found[name]:.1f}" for name in ("p50", "p95", "most")) if found else ""
+    return " / ".join(f"{found[name]:.2f}" for name in ("p50", "p95", "most")) if found else ""
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1) -> str:

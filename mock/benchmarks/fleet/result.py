@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ WINDOW_S = 60.0
 FULL_USE = 0.97
 """Share of the limit that counts as all of it."""
 _REFUSED = 429
+_STEP_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +120,29 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {**found, "most": round(values[-1], 3), "count": len(values)}
 
 
-def back_to_full_use(seen: Seen, since: float) -> float | None:
-    """Return the seconds from `since` until the last minute's use was all of the limit; None: it never was."""
-    amounts = seen.amounts(accepted=True)
-    times = [at for at, _ in amounts]
-    totals = [0.0]
-    for _, amount in amounts:
-        totals.append(totals[-1] + amount)
+class LastMinute:
+    """What was accepted in the last minute, at any moment."""
 
-    def used_at(now: float) -> float:
-        return totals[bisect.bisect_right(times, now)] - totals[bisect.bisect_right(times, now - WINDOW_S)]
+    def __init__(self, seen: Seen) -> None:
+        amounts = seen.amounts(accepted=True)
+        self._limit = seen.limit
+        self._times = [at for at, _ in amounts]
+        self._totals = list(itertools.accumulate((amount for _, amount in amounts), initial=0.0))
 
-    for now in [since, *(at for at in times if at > since)]:
-        if used_at(now) >= FULL_USE * seen.limit:
-            return now - since
-    return None
+    def share(self, now: float) -> float:
+        """Return it as a share of the limit."""
+        begin, end = (bisect.bisect_right(self._times, at) for at in (now - WINDOW_S, now))
+        return (self._totals[end] - self._totals[begin]) / self._limit
+
+    def full_after(self, since: float) -> float | None:
+        """Return the seconds from `since` until it was all of the limit; None: it never was."""
+        moments = (since, *(at for at in self._times if at > since))
+        return next((at - since for at in moments if self.share(at) >= FULL_USE), None)
+
+    def least(self, begin: float, end: float) -> float | None:
+        """Return the least share from one moment to another; None: there is no time between them."""
+        steps = int((end - begin) / _STEP_S)
+        return min((self.share(begin + number * _STEP_S) for number in range(steps)), default=None)
 
 
 def refused(seen: Seen, begin: float = 0.0) -> int:

@@ -124,11 +124,11 @@ async def _until(load: Load, schedule: Sequence[tuple[float, tuple[int, ...]]], 
 
 async def tokens(network: Network, folder: Path, minutes: float) -> dict[str, Any]:
     """Load three proxies where a limit of input tokens binds that only the provider's headers state."""
-    limit = 60_000
+    limit = 120_000
     settings = Provider(host=network.center.address, itpm=limit)
     flags = ("--rpm", "0", "--max-concurrency", "200")
     async with scene(network, folder, settings, flags, fleet=True) as here:
-        sizes = (200, 1600, 6400)
+        sizes = (3200, 6400, 12800)  # in characters
         groups = [
             Group(proxy, count // 3 or 1, padding="four" * (size // 4))
             for proxy, count in zip(here.proxies, DEMAND, strict=True)
