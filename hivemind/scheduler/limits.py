@@ -429,8 +429,8 @@ class Window:
     @property
     def heeds_headers(self) -> bool:
         """Whether a hold follows here from what headers stated. Where credits count, the store compares it with what
-        all proxies used; held here too, it would hold until a reset that others' replies have moved. Longer windows than
-        a minute aren't leased."""
+        all proxies used; held here too, it would hold until a reset that others' replies have moved. Windows that are
+        longer than a minute aren't leased."""
         return self.credits is None or not self.credits.terms.by_credits or self.stated.doubtful
 
     @property
