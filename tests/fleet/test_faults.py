@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import json
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 
 import pytest
 import redis_server
-from fleet.kit import Counting, busy, fleet_of, state_of, until
+from fleet.kit import Counting, ask, busy, fleet_of, state_of, until
+from host.programs import Program, program
+from proxy.kit import client
 from redis_server import RedisServer, running
+from upstream.scripted import serving
 
 LIMIT = 200
 Fault = Callable[[RedisServer], Awaitable[None]]
@@ -96,3 +102,97 @@ async def test_no_request_is_lost_whatever_the_store_does(fault: Fault) -> None:
             await until(lambda: len(statuses) > since + 20)
     assert set(statuses) == {200}
     assert upstream.most <= 10
+
+
+# --- Proxies ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.asynccontextmanager
+async def programs(upstream: Counting, store: RedisServer, folder: Path) -> AsyncIterator[tuple[Program, Program]]:
+    """Two real proxies with a limit of :data:`LIMIT` requests a minute."""
+    async with serving(upstream.made) as script, contextlib.AsyncExitStack() as stack:
+        flags = ("--fleet", store.url, "--rpm", str(LIMIT), "--tpm", "0", "--profile", "anthropic", "--drain-s", "1")
+        one, other = [
+            await stack.enter_async_context(
+                program(script.url, folder, *flags, "--state-dir", str(folder / f"state-{number}"))
+            )
+            for number in range(2)
+        ]
+        yield one, other
+
+
+def url(proxy: Program) -> str:
+    return f"http://127.0.0.1:{proxy.port}"
+
+
+async def health(proxy: Program) -> str:
+    async with client() as web:
+        found: str = (await web.get(f"{url(proxy)}/_health")).json()["fleet"]
+        return found
+
+
+@pytest.mark.e2e
+async def test_a_proxy_that_was_suspended_sends_nothing_on_an_old_lease(tmp_path: Path) -> None:
+    """Others have had its credits meanwhile."""
+    upstream = Counting(0.02)
+    with running() as store:
+        async with programs(upstream, store, tmp_path) as (one, other), busy([url(one), url(other)], 4) as statuses:
+            await until(lambda: len(upstream.at) > LIMIT * 0.3)
+            one.process.send_signal(signal.SIGSTOP)
+            await asyncio.sleep(5)
+            one.process.send_signal(signal.SIGCONT)
+            await asyncio.sleep(3)
+            assert [await health(each) for each in (one, other)] == ["leased", "leased"]
+    assert set(statuses) == {200}
+    assert LIMIT * 0.9 <= upstream.in_worst_minute <= LIMIT * 1.02
+
+
+@pytest.mark.e2e
+async def test_a_proxy_that_is_killed_leaves_its_part_to_the_others(tmp_path: Path) -> None:
+    """Its credits count as used; its slots are free after a while."""
+    upstream = Counting(0.02)
+    with running() as store:
+        async with programs(upstream, store, tmp_path) as (one, other), busy([url(other)], 4) as statuses:
+            with contextlib.suppress(AssertionError):  # its clients see their connections end
+                async with busy([url(one)], 4):
+                    await until(lambda: len(upstream.at) > LIMIT * 0.3)
+                    one.process.kill()
+                    await one.process.wait()
+            await until(lambda: len(upstream.at) >= LIMIT * 0.9)
+            await asyncio.sleep(3)
+            assert await health(other) == "leased"
+    assert set(statuses) == {200}
+    assert upstream.in_worst_minute <= LIMIT * 1.02
+
+
+@pytest.mark.e2e
+async def test_a_proxy_that_ends_leaves_at_once(tmp_path: Path) -> None:
+    """What it held is free before it would have been forgotten."""
+    upstream = Counting()
+    with running() as store:
+        async with programs(upstream, store, tmp_path) as (one, other):
+            async with client() as web:
+                for each in (one, other):
+                    assert await ask(web, url(each), "alice") == 200
+            one.process.send_signal(signal.SIGTERM)
+            code, said = await one.ends()
+            assert (code, "Traceback" in said) == (0, False)
+            state = store.command("GET", store.command("KEYS", "hm:lane:*")[3:-2])
+            assert len(json.loads(state)["members"]) == 1
+
+
+async def test_a_store_in_use_by_another_version(caplog: pytest.LogCaptureFixture) -> None:
+    """Requests wait until the others are gone; one line says why."""
+    upstream = Counting()
+    with running() as store:
+        async with fleet_of(1, store.url, upstream) as (proxy,), client() as web:
+            assert proxy.proxy.fleet_part is not None
+            await ask(web, proxy.url, "alice")
+            key = store.command("KEYS", "hm:lane:*")[3:-2]
+            state = json.loads(store.command("GET", key))
+            store.command("SET", key, json.dumps(state | {"protocol": 99, "now": state["now"] + 3600}))
+            await until(lambda: state_of(proxy) == "alone")
+            assert len([line for line in caplog.messages if "another version" in line]) == 1
+            store.command("DEL", key)
+            await until(lambda: state_of(proxy) == "leased")
+            assert await ask(web, proxy.url, "alice") == 200
