@@ -80,6 +80,7 @@ class Scheduler(Dispatcher):
         lease_changed(lane, lane.leasing, now)
         self.rearm(lane, now)
         self.pump(lane, now)
+        lane.leasing.served(lane.queue.places())
 
     def lease_report(self, now: float, key: str) -> LaneReport | None:
         """Return what the lane used since this was called last, and what it wants; the caller has to deliver it.

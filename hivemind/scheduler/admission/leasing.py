@@ -105,6 +105,11 @@ class Leasing:
         self._asked = True
         return True
 
+    def served(self, waiting: AbstractSet[Place]) -> None:
+        """Note what still waits under a new lease: of what comes where nothing does, the next report is to tell at
+        once."""
+        self._reported &= waiting
+
     def reported(self, now: float, aimd: Aimd, circuit: Circuit, waiting: AbstractSet[Place]) -> None:
         """Note that what is new was reported, and what waits."""
         if aimd.cut is not None:

@@ -1,0 +1,67 @@
+"""The engine under leases: what a request waits for, and who is told."""
+
+from __future__ import annotations
+
+import asyncio
+
+from proxy.kit import Running, between, client
+from proxy.wire import http
+
+from hivemind.scheduler.lease import Lease, LeaseState
+from hivemind.scheduler.types import WindowKind
+
+ANSWER = http(200, {"usage": {"input_tokens": 3, "output_tokens": 4}})
+
+
+async def ask(running: Running) -> int:
+    body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hello"}]}
+    async with client() as web:
+        return (await web.post(f"{running.url}/v1/messages", json=body)).status_code
+
+
+async def test_a_request_waits_for_its_lease() -> None:
+    """The lane is told of, a sync is asked for, and what is leased lets requests through."""
+    async with between([ANSWER], rpm=60) as (running, upstream):
+        engine = running.proxy.engine
+        opened: list[str] = []
+        short: list[str] = []
+        engine.leasing = True
+        engine.on_lane_opened = lambda key, config: opened.append(key)
+        engine.on_lease_short = short.append
+        first = asyncio.create_task(ask(running))
+        await running.until(lambda snapshot: bool(snapshot.queue))
+        (lane,) = opened
+        assert short == [lane]
+        assert running.snapshot().queue[0].gate == "fleet"
+        report = engine.lease_report(lane)
+        assert report is not None
+        assert report.waiting == [0, 0, 1, 0]
+        ((family, kind), _), *_ = report.windows.items()
+        assert kind is WindowKind.REQUESTS
+        lease = Lease(LeaseState.LEASED, slots=4, level=8, members=2, credits={(family, kind): 1.0})
+        engine.take_lease(lane, lease)
+        assert await first == 200
+        assert len(upstream.requests) == 1
+        second = asyncio.create_task(ask(running))
+        await running.until(lambda snapshot: bool(snapshot.queue) and snapshot.queue[0].gate == "credits")
+        assert short == [lane, lane]
+        assert len(upstream.requests) == 1
+        engine.take_lease(lane, lease)
+        assert await second == 200
+
+
+async def test_a_lane_that_isnt_there_has_no_lease() -> None:
+    """The scheduler may have forgotten it."""
+    async with between([ANSWER]) as (running, _):
+        running.proxy.engine.leasing = True
+        running.proxy.engine.take_lease("gone", Lease(LeaseState.LEASED))
+        assert running.proxy.engine.lease_report("gone") is None
+
+
+async def test_without_a_fleet_nothing_is_leased() -> None:
+    """A lane of a proxy by itself goes by its own limits."""
+    async with between([ANSWER]) as (running, _):
+        assert await ask(running) == 200
+        (lane,) = running.snapshot().lanes
+        assert lane.state.lease is None
+        assert running.proxy.engine.lease_report(lane.state.lane) is None
