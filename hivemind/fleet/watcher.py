@@ -74,9 +74,8 @@ class Watcher:
         return self._known[1]
 
     def _gathered(self) -> Fleet:
-        old_s = max(0.0, self._clock() - self._read_at) if self._away else 0.0
         me = None if self._me is None else self._me()
-        members = [replace(each, seen_s=each.seen_s + old_s) for each in self._members]
+        members = [*self._members]
         if me is not None:  # of itself a proxy knows without the store
             members = [me, *(each for each in members if each.id != me.id)]
         return gathered(members, store=self._store.shown, me="" if me is None else me.id, away=self._away)
@@ -173,7 +172,8 @@ class Watcher:
             each: replace(part, member=present[each]) for each, part in self._snapshots.items() if each in present
         }
         parts = [self._snapshots[member.id] for member in others if member.id in self._snapshots]
-        self._merged = merged(parts, self._store.shown) if parts else None
+        # Many proxies take a tenth of a second, in which the screen goes on.
+        self._merged = await asyncio.to_thread(merged, parts, self._store.shown) if parts else None
 
     def _skew(self, member: str, snapshot: Snapshot) -> float:
         """Return what is to be added to a machine's time of day; nothing where it may be right.

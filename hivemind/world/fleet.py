@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+GOOD = ("leased", "idle")
+"""States of a proxy with which nothing is wrong."""
 TROUBLED = ("alone", "safe", "learning", "joining")
 """States of a lease other than `leased`, the gravest first."""
 _KINDS = {"requests": 0, "input": 1, "output": 2, "tokens": 3}
@@ -157,6 +159,20 @@ class Fleet:
     """That proxy's own state, as :attr:`Member.state`."""
     away: str = ""
     """Why the store can't be asked at present; empty: it answers."""
+
+    def state_of(self, member: Member) -> str:
+        """Return how a proxy is, in a word: `unknown` while the store is away, `silent`, its mode unless it serves, or
+        :attr:`Member.state`, what is wrong first."""
+        if self.away and member.id != self.me:
+            return "unknown"
+        if member.seen_s > SILENT_S:
+            return "silent"
+        return member.mode if member.mode != "serving" and member.state in GOOD else member.state
+
+    @property
+    def troubled(self) -> int:
+        """How many proxies aren't as they should be, as far as known."""
+        return sum(self.state_of(member) not in (*GOOD, "unknown") for member in self.members)
 
     def names(self, key: FleetLane) -> frozenset[str]:
         """Return what the proxies call a key's lane."""

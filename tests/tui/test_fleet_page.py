@@ -63,9 +63,16 @@ def test_in_ascii(golden: Callable[[str, str], None]) -> None:
     golden("fleet_ascii", rows)
 
 
+def test_a_store_that_is_away(golden: Callable[[str, str], None]) -> None:
+    """This proxy knows its own state; of the others nothing is heard, so none of them is called silent."""
+    known = fleet(3, away="the fleet's store redis://10.0.0.5:6379 doesn't answer", state="safe")
+    golden("fleet_away", text(fleet_page.render(looked(known), 100, 24, Pen(boxed=False))))
+    assert [known.state_of(each) for each in known.members] == ["unknown", "unknown", "safe"]
+
+
 def test_trouble(golden: Callable[[str, str], None]) -> None:
-    """A proxy on its safe share, one that is silent, one that drains, and one that joins; the store is away."""
-    known = fleet(4, away="the fleet's store redis://10.0.0.5:6379 doesn't answer")
+    """A proxy on its safe share, one that is silent, one that drains, and one that joins."""
+    known = fleet(4)
     states = [{"state": "safe"}, {}, {}, {"state": "joining", "lease_age_s": None, "slots": 0.0}]
     members = [
         replace(each, lanes=tuple(replace(lane, **change) for lane in each.lanes))  # type: ignore[arg-type]
@@ -73,7 +80,7 @@ def test_trouble(golden: Callable[[str, str], None]) -> None:
     ]
     members[1] = replace(members[1], seen_s=4.2)
     members[2] = replace(members[2], mode="draining")
-    known = gathered(members, store=known.store, me=members[0].id, away=known.away)
+    known = gathered(members, store=known.store, me=members[0].id)
     golden("fleet_trouble", text(fleet_page.render(looked(known), 160, 42, Pen())))
 
 

@@ -12,7 +12,7 @@ from hivemind.console import printable
 from hivemind.errors import HiveMindError
 from hivemind.text.humanise import count, duration, plural
 from hivemind.text.table import Cell, Column, lines, styled, width, wrapped
-from hivemind.world.fleet import SILENT_S, Fleet, FleetLane, LaneWindow, Member, Taken
+from hivemind.world.fleet import Fleet, FleetLane, LaneWindow, Member, Taken
 
 NONE = "this proxy is in no fleet; proxies that share a key join one with --fleet redis://HOST"
 _MEMBERS = (
@@ -26,7 +26,7 @@ _MEMBERS = (
     Column("VERSION", spare=6),
     Column("ADDRESS", cut=True, spare=4),
 )
-_STATES = {"leased": "good", "idle": "dim", "alone": "bad"}
+_STATES = {"leased": "good", "idle": "dim", "alone": "bad", "silent": "bad", "unknown": "dim"}
 _KINDS = {"requests": "REQUESTS", "input": "INPUT", "output": "OUTPUT", "tokens": "TOKENS"}
 
 
@@ -68,19 +68,18 @@ def shown(fleet: Fleet, room: int | None) -> list[str]:
         text.append(styled(printable(fleet.away), "bad"))
     if not fleet.members:
         return [*text, "no proxy is there; one joins with hivemind proxy --fleet, and this URL"]
-    text += ["", *lines(_MEMBERS, [_member(each, fleet.me) for each in fleet.members], room)]
+    text += ["", *lines(_MEMBERS, [_member(each, fleet) for each in fleet.members], room)]
     for lane in fleet.lanes:
         text += ["", *_lane(lane, room)]
     return text
 
 
-def _member(member: Member, me: str) -> list[Cell | str]:
-    silent = member.seen_s > SILENT_S
-    state = "silent" if silent else member.mode if member.mode != "serving" else member.state
+def _member(member: Member, fleet: Fleet) -> list[Cell | str]:
+    state = fleet.state_of(member)
     age = member.lease_age_s
     return [
-        Cell(member.label, "bold" if member.id == me else ""),
-        Cell(state, "bad" if silent else _STATES.get(state, "warn")),
+        Cell(member.label, "bold" if member.id == fleet.me else ""),
+        Cell(state, _STATES.get(state, "warn")),
         str(member.agents),
         str(member.flying),
         str(member.waiting),

@@ -55,13 +55,6 @@ class _Line:
         return None if self.taken is None else self.taken.share
 
 
-def state_of(member: Member) -> str:
-    """Return how a proxy is, in a word: what is wrong with it comes first."""
-    if member.seen_s > SILENT_S:
-        return "silent"
-    return member.mode if member.mode != "serving" and member.state in ("leased", "idle") else member.state
-
-
 def _state(line: _Line, pen: Pen) -> Span:
     return ("", "dim") if line.sums else pen.worded(lease_sign(line.state))
 
@@ -86,7 +79,9 @@ def _lease(line: _Line, _pen: Pen) -> Span:
 
 
 def _seen(line: _Line, _pen: Pen) -> Span:
-    return ("" if line.sums else short_duration(line.member.seen_s), "bad" if line.state == "silent" else "dim")
+    if line.sums or line.state == "unknown":
+        return "" if line.sums else NOTHING, "rule"
+    return short_duration(line.member.seen_s), "bad" if line.state == "silent" else "dim"
 
 
 FLEET: Table[_Line] = Table(
@@ -138,7 +133,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 def _table(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     fleet, key = view.fleet, view.key
     cells, rows = pen.body_size(width, height)
-    lines = [_line(member, key, fleet.me) for member in fleet.members]
+    lines = [_line(member, key, fleet) for member in fleet.members]
     chosen = next((line for line in lines if line.member is view.proxy), None)
     shown = Rows(lines, chosen, link=lambda line: call("app.pick_proxy", line.member.id))
     sums = [_sums(fleet, key)] if len(lines) > 1 and rows > 3 else []
@@ -154,10 +149,10 @@ def _table(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame("Fleet", _note(fleet), body, width, height)
 
 
-def _line(member: Member, key: FleetLane | None, me: str) -> _Line:
+def _line(member: Member, key: FleetLane | None, fleet: Fleet) -> _Line:
     lane = None if key is None else of_key(member, key.lane)
     taken = None if key is None else next((each for each in key.taken if each.member == member.id), None)
-    return _Line(member, state_of(member), lane, taken, member.id == me)
+    return _Line(member, fleet.state_of(member), lane, taken, member.id == fleet.me)
 
 
 def _sums(fleet: Fleet, key: FleetLane | None) -> _Line:
@@ -183,8 +178,7 @@ def _sums(fleet: Fleet, key: FleetLane | None) -> _Line:
 
 
 def _note(fleet: Fleet) -> str:
-    troubled = sum(1 for member in fleet.members if state_of(member) not in ("leased", "idle"))
-    trouble = f"{troubled} in trouble" if troubled else ""
+    trouble = f"{fleet.troubled} in trouble" if fleet.troubled else ""
     return join(trouble, "store away" if fleet.away else "", short_plural(len(fleet.members), "member"), fleet.store)
 
 
@@ -315,7 +309,7 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     member = view.proxy
     if member is None:
         return pen.message("Proxy", "The selected proxy is shown here.", width, height)
-    state = lease_sign(state_of(member))
+    state = lease_sign(view.fleet.state_of(member))
     lines: list[Row] = [[pen.worded(state), *([("  this proxy", "accent")] if member.id == view.fleet.me else [])]]
     lines += [[(line, "dim")] for line in wrapped(state.meaning, cells)]
     up_s = max(0.0, view.snapshot.wall - member.started)

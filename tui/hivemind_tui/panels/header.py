@@ -10,8 +10,8 @@ from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_count, short_dollars, short_duration, short_size
+from hivemind.world.fleet import GOOD
 from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
-from hivemind_tui.panels.fleet_page import state_of as state_of_proxy
 from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
 from hivemind_tui.render.format import fit, local, uptime
@@ -158,12 +158,12 @@ def _fleet(view: View, pen: Pen) -> list[Chunk]:
     glyph, role = pen.sign(lease_sign(state))
     words = {"safe": "store away, SAFE SHARE", "alone": "ALONE, cut off from the fleet", "joining": "joining the fleet"}
     text = words.get(state, f"fleet of {count}" + (" learning" if state == "learning" else ""))
-    troubled = sum(1 for member in fleet.members if state_of_proxy(member) not in ("leased", "idle"))
+    troubled = fleet.troubled
     action = "app.page('fleet')"
     spans = [linked(f"{glyph} {text}", "dim" if state == "idle" else role, action)]
-    if troubled and state in ("leased", "idle"):
+    if troubled and state in GOOD:
         spans.append(linked(f", {troubled} in trouble", "wait", action))
-    return [(3 if state in ("leased", "idle") and not troubled else 0, spans)]
+    return [(3 if state in GOOD and not troubled else 0, spans)]
 
 
 def _mode(view: View, pen: Pen) -> list[Span]:

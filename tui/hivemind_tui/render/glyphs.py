@@ -208,6 +208,7 @@ LEASE_SIGNS: Mapping[str, Sign] = {
     "safe": Sign("warn", "safe", "wait", "the store is away; it goes on with a safe share of the key"),
     "alone": Sign("cross", "alone", "bad", "cut off from the store, so it uses next to nothing"),
     "draining": Sign("half", "draining", "wait", "refuses new requests, and ends when those in flight have"),
+    "unknown": Sign("idle", "unknown", "dim", "the store is away, so nothing is heard of it"),
     "silent": Sign("cross", "silent", "bad", "wasn't heard of for seconds"),
 }
 """How a proxy stands to its fleet: :class:`hivemind.scheduler.lease.LeaseState`, and two more."""
