@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from fleet.kit import Counting, ask, fleet_of, state_of, until
 from proxy.kit import client
 from redis_server import running
+
+from hivemind.fleet.store import StoreError
 
 
 async def test_two_proxies_share_a_limit() -> None:
@@ -66,3 +69,30 @@ async def test_what_is_told_of_it(caplog: pytest.LogCaptureFixture) -> None:
             assert view.errors["refused"] > 0
             everything = f"{await proxy.stats()}{caplog.text}{metrics}{vars(proxy.proxy.settings)!r}"
             assert "canary" not in everything
+
+
+async def test_the_rights_that_the_manual_names_suffice() -> None:
+    """Leases, presence and the channels, and nothing of other programs."""
+    manual = Path(__file__).parents[2] / "docs" / "fleet.md"
+    (line,) = [each.split() for each in manual.read_text().splitlines() if each.startswith("    ACL SETUSER")]
+    upstream = Counting()
+    with running() as store:
+        store.command(*line)
+        password = line[line.index("on") + 1].removeprefix(">")
+        url = store.url.replace("redis://", f"redis://{line[2]}:{password}@")
+        async with fleet_of(2, url, upstream, rpm=60) as proxies, client() as web:
+            for each in proxies:
+                assert await ask(web, each.url, "alice") == 200
+            async with asyncio.timeout(20):
+                while len((await proxies[0].proxy.fleet()).members) < 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            for each in proxies:
+                assert (await each.proxy.fleet()).away == ""
+                part = each.proxy.fleet_part
+                assert part is not None
+                assert part.view().errors == {}
+                with pytest.raises(StoreError, match="refuses a command"):
+                    await part.store.call("GET", "of another program")
+        denied = store.command("ACL", "LOG")
+        assert "of another program" in denied
+        assert denied.count("'reason'") <= 1
