@@ -423,7 +423,7 @@ function share_window(state, name, me, now, kick)
   end
   local part = 0
   if marginal >= 0 then
-    part = share_margin(state, name, needs, marginal, room, give, limit, me, now, kick)
+    part = share_margin(state, name, needs, marginal, room, give, limit, shift, me, now, kick)
   else
     for _, each in pairs(state.members) do
       if each.windows[name] then each.windows[name].due = 0 end
@@ -513,9 +513,9 @@ function lack_of(mine, base, limit)
   return mine.first > 0 and min(mine.first, MAX_SHARE * limit) - base or 0
 end
 
-function share_margin(state, name, needs, cls, room, given, limit, me, now, kick)
-  local unmet = contenders(state, name, needs, cls, now)
-  local mine_among = settle_accounts(state, name, needs, cls, room, unmet)[me]
+function share_margin(state, name, needs, cls, room, given, limit, shift, me, now, kick)
+  local unmet = contenders(state, name, needs, cls, room, limit, shift, now)
+  local mine_among = settle_accounts(state, name, needs, cls, room, unmet, shift)[me]
   local part = 0
   local mine = state.members[me].windows[name]
   if mine_among then
@@ -523,7 +523,7 @@ function share_margin(state, name, needs, cls, room, given, limit, me, now, kick
     local lack = lack_of(mine, base, limit)
     local account = min(mine.due, needs[me][cls], room)
     if lack > account + EPS then
-      local covered, next_one = turns(state, name, needs, cls, unmet, limit, me, now)
+      local covered, next_one = turns(state, name, needs, cls, unmet, limit, shift, me, now)
       if next_one == me and lack <= room - covered + EPS then
         part = lack
       end
@@ -533,7 +533,7 @@ function share_margin(state, name, needs, cls, room, given, limit, me, now, kick
     mine.due = mine.due - part
     room = room - part
   end
-  local covered, next_one = turns(state, name, needs, cls, unmet, limit, '', now)
+  local covered, next_one = turns(state, name, needs, cls, unmet, limit, shift, '', now)
   for _, each in ipairs(unmet) do
     local theirs = state.members[each].windows[name]
     local above = sum(needs[each], cls - 1)
@@ -545,7 +545,7 @@ function share_margin(state, name, needs, cls, room, given, limit, me, now, kick
   return part
 end
 
-function contenders(state, name, needs, cls, now)
+function contenders(state, name, needs, cls, room, limit, shift, now)
   local unmet, first, most, since = {}, '', -INF, INF
   for _, each in ipairs(in_order) do
     if needs[each][cls] > EPS then
@@ -553,20 +553,21 @@ function contenders(state, name, needs, cls, now)
       local member = state.members[each]
       local theirs = member.windows[name]
       if theirs.first > 0 and now - member.heard_at <= 2 * SYNC_S then
-        local ratio = theirs.due / weight(state, each, cls)
+        local ratio = theirs.due / weight(state, each, cls, shift)
         if ratio > most + EPS or (ratio > most - EPS and theirs.unmet_since < since) then
           first, most, since = each, ratio, theirs.unmet_since
         end
       end
     end
   end
-  if now - since >= OVERDUE_S then
-    return {first}
+  if now - since < OVERDUE_S then
+    return unmet
   end
-  return unmet
+  local theirs = state.members[first].windows[name]
+  return lack_of(theirs, theirs.left + sum(needs[first], cls - 1), limit) > room + EPS and {first} or unmet
 end
 
-function settle_accounts(state, name, needs, cls, room, unmet)
+function settle_accounts(state, name, needs, cls, room, unmet, shift)
   local taking_part = {}
   for _, each in ipairs(unmet) do taking_part[each] = true end
   local total, positive = 0, 0
@@ -587,7 +588,7 @@ function settle_accounts(state, name, needs, cls, room, unmet)
   if room > total then
     local weights, caps = {}, {}
     for _, each in ipairs(unmet) do
-      weights[each] = weight(state, each, cls)
+      weights[each] = weight(state, each, cls, shift)
       caps[each] = needs[each][cls] - state.members[each].windows[name].due
     end
     for each, share in pairs(fill(room - total, weights, caps)) do
@@ -623,13 +624,15 @@ function fill(amount, weights, caps)
   return shares
 end
 
-function weight(state, name, cls)
-  local agents = state.members[name].agents
-  local count = cls > CLASSES and sum(agents) or agents[cls]
+function weight(state, name, cls, shift)
+  local agents, count = state.members[name].agents, 0
+  for own = 1, CLASSES do
+    if cls > CLASSES or shift[own] == cls then count = count + agents[own] end
+  end
   return count > 0 and count or 1
 end
 
-function turns(state, name, needs, cls, unmet, limit, me, now)
+function turns(state, name, needs, cls, unmet, limit, shift, me, now)
   local covered, next_one, most = 0, '', -INF
   for _, each in ipairs(unmet) do
     local member = state.members[each]
@@ -639,7 +642,7 @@ function turns(state, name, needs, cls, unmet, limit, me, now)
       if lack <= min(theirs.due, needs[each][cls]) + EPS then
         covered = covered + (each ~= me and theirs.due or 0)
       elseif now - member.heard_at <= 2 * SYNC_S then
-        local ratio = theirs.due / weight(state, each, cls)
+        local ratio = theirs.due / weight(state, each, cls, shift)
         if ratio > most + EPS or (each == me and ratio >= most - EPS) then
           most, next_one = ratio, each
         end
@@ -762,7 +765,7 @@ function slot_targets(state, level, now)
     end
     if total > rest then
       local weights = {}
-      for each in pairs(caps) do weights[each] = weight(state, each, cls) end
+      for each in pairs(caps) do weights[each] = weight(state, each, cls, shift) end
       torn = fill(rest, weights, caps)
       break
     end

@@ -469,7 +469,7 @@ def share_window(state: State, name: str, me: str, now: float, kick: set[str]) -
         return 0.0
     part = 0.0
     if marginal >= 0:
-        part = share_margin(state, name, needs, marginal, room, give, limit, me, now, kick)
+        part = share_margin(state, name, needs, marginal, room, give, limit, shift, me, now, kick)
     else:
         for each in state.members.values():
             if name in each.windows:
@@ -558,6 +558,7 @@ def share_margin(
     room: float,
     given: float,
     limit: float,
+    shift: list[int],
     me: str,
     now: float,
     kick: set[str],
@@ -569,8 +570,8 @@ def share_margin(
     with small limits or large requests one member at a time gets what the others' accounts hold, and its own goes below
     0 (deficit round robin, Shreedhar and Varghese 1995).
     """
-    unmet = contenders(state, name, needs, cls, now)
-    settle_accounts(state, name, needs, cls, room, unmet)
+    unmet = contenders(state, name, needs, cls, room, limit, shift, now)
+    settle_accounts(state, name, needs, cls, room, unmet, shift)
     part = 0.0
     mine = state.members[me].windows[name]
     if me in unmet:
@@ -578,14 +579,14 @@ def share_margin(
         lack = lack_of(mine, base, limit)
         account = min(mine.due, needs[me][cls], room)
         if lack > account + EPS:
-            covered, next_one = turns(state, name, needs, cls, unmet, limit, me, now)
+            covered, next_one = turns(state, name, needs, cls, unmet, limit, shift, me, now)
             if next_one == me and lack <= room - covered + EPS:
                 part = lack
         elif account > 0:
             part = whole_requests(mine, name, base, account, needs[me][cls], limit)
         mine.due -= part
         room -= part
-    covered, next_one = turns(state, name, needs, cls, unmet, limit, "", now)
+    covered, next_one = turns(state, name, needs, cls, unmet, limit, shift, "", now)
     for each in unmet:
         theirs = state.members[each].windows[name]
         above = sum(needs[each][:cls])
@@ -595,9 +596,18 @@ def share_margin(
     return part
 
 
-def contenders(state: State, name: str, needs: dict[str, list[float]], cls: int, now: float) -> list[str]:
-    """Return who shares the marginal class: all who want some; or the one whose turn it is, if it waits for too long:
-    then room gathers for it."""
+def contenders(
+    state: State,
+    name: str,
+    needs: dict[str, list[float]],
+    cls: int,
+    room: float,
+    limit: float,
+    shift: list[int],
+    now: float,
+) -> list[str]:
+    """Return who shares the marginal class: all who want some; or the one whose turn it is, if it waits for too long
+    and the room isn't enough for it: then room gathers."""
     unmet = [each for each, need in needs.items() if need[cls] > EPS]
     first, most, since = "", -math.inf, math.inf
     for each in unmet:
@@ -605,14 +615,17 @@ def contenders(state: State, name: str, needs: dict[str, list[float]], cls: int,
         theirs = member.windows[name]
         if theirs.first <= 0 or now - member.heard_at > 2 * SYNC_S:
             continue
-        ratio = theirs.due / weight(state, each, cls)
+        ratio = theirs.due / weight(state, each, cls, shift)
         if ratio > most + EPS or (ratio > most - EPS and theirs.unmet_since < since):
             first, most, since = each, ratio, theirs.unmet_since
-    return [first] if now - since >= OVERDUE_S else unmet
+    if now - since < OVERDUE_S:
+        return unmet
+    theirs = state.members[first].windows[name]
+    return [first] if lack_of(theirs, theirs.left + sum(needs[first][:cls]), limit) > room + EPS else unmet
 
 
 def settle_accounts(
-    state: State, name: str, needs: dict[str, list[float]], cls: int, room: float, unmet: list[str]
+    state: State, name: str, needs: dict[str, list[float]], cls: int, room: float, unmet: list[str], shift: list[int]
 ) -> None:
     """Make the accounts add up to the room: divide what was added to it by weight, but to none more than it wants; or
     take off in proportion what was lost."""
@@ -633,7 +646,7 @@ def settle_accounts(
     if room > total:
         accounts = {each: state.members[each].windows[name] for each in unmet}
         caps = {each: needs[each][cls] - accounts[each].due for each in unmet}
-        for each, share in fill(room - total, {each: weight(state, each, cls) for each in unmet}, caps).items():
+        for each, share in fill(room - total, {each: weight(state, each, cls, shift) for each in unmet}, caps).items():
             accounts[each].due += share
     elif positive > 0:
         factor = max(0.0, positive + room - total) / positive
@@ -655,10 +668,10 @@ def fill(amount: float, weights: dict[str, float], caps: dict[str, float]) -> di
     return shares
 
 
-def weight(state: State, name: str, cls: int) -> float:
-    """Return the agents of a member in a class; of all classes for the spare."""
+def weight(state: State, name: str, cls: int, shift: list[int]) -> float:
+    """Return the agents of a member whose class counts as this one; of all classes for the spare."""
     agents = state.members[name].agents
-    count = sum(agents) if cls >= CLASSES else agents[cls]
+    count = sum(agents[own] for own in range(CLASSES) if cls >= CLASSES or shift[own] == cls)
     return count if count > 0 else 1.0
 
 
@@ -669,6 +682,7 @@ def turns(
     cls: int,
     unmet: list[str],
     limit: float,
+    shift: list[int],
     me: str,
     now: float,
 ) -> tuple[float, str]:
@@ -684,7 +698,7 @@ def turns(
         if lack <= min(theirs.due, needs[each][cls]) + EPS:
             covered += theirs.due if each != me else 0.0
         elif now - member.heard_at <= 2 * SYNC_S:
-            ratio = theirs.due / weight(state, each, cls)
+            ratio = theirs.due / weight(state, each, cls, shift)
             if ratio > most + EPS or (each == me and ratio >= most - EPS):
                 most, next_one = ratio, each
     return covered, next_one
@@ -790,7 +804,7 @@ def slot_targets(state: State, level: int, now: float) -> tuple[dict[str, int], 
         caps = {each: cap for each, cap in caps.items() if cap > 0}
         total = sum(caps[each] for each in sorted(caps))
         if total > rest:
-            torn = fill(rest, {each: weight(state, each, cls) for each in caps}, caps)
+            torn = fill(rest, {each: weight(state, each, cls, shift) for each in caps}, caps)
             break
         for each, cap in caps.items():
             part[each] += cap
