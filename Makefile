@@ -49,7 +49,7 @@ fuzz: $(VENV)/.ready ## mutated inputs, and property tests with many examples, f
 
 bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead, and hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
-	@for name in fairness prediction perf gateways attacks; do \
+	@for name in fairness prediction perf gateways attacks workers; do \
 	  PYTHONPATH=mock $(BIN)/python -m benchmarks.$$name --json $$name.json || exit; \
 	done
 
@@ -72,6 +72,9 @@ fleet: $(VENV)/.ready ## proxies that share a key through Redis, beside some tha
 
 fleet-figures: $(VENV)/.ready ## after make fleet: write what it found into the manual
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.figures fleet.json docs
+
+workers: $(VENV)/.ready ## compare hivemind proxy --workers 2 with one process; writes the manual's table
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.workers --json workers.json --docs docs
 
 RATE =
 REQUESTS =
@@ -111,4 +114,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all fuzz bench performance crash crash-figures fleet fleet-figures soak screenshots clean
+.PHONY: help setup run check docs test test-all fuzz bench performance crash crash-figures fleet fleet-figures workers soak screenshots clean

@@ -261,6 +261,13 @@ def test_private_folder(tmp_path: Path) -> None:
         assert folder.exists()
 
 
+def test_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its path is whole, since the store has another working directory."""
+    monkeypatch.chdir(tmp_path)
+    with private_folder(Path("state")) as folder:
+        assert folder.parent == tmp_path / "state"
+
+
 def test_left_over_folder(tmp_path: Path) -> None:
     """What a killed process left is removed; other folders stay."""
     (tmp_path / "workers-dead").mkdir()

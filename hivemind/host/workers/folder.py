@@ -24,7 +24,7 @@ def private_folder(state: Path) -> Iterator[Path]:
     It is in the state directory, or among the system's temporary files where that can't be written or its path is too
     long for a socket. Those that killed processes left in the state directory are removed. Raises: OSError.
     """
-    folder, lock = _made(state)
+    folder, lock = _made(state.absolute())  # the store has another working directory
     try:
         yield folder
     finally:
