@@ -897,8 +897,9 @@ end
 function window_lease(state, name, mine, now)
   local window = state.windows[name]
   local fresh = 1 - now % PERIOD_S / PERIOD_S
+  local limit = limit_of(state, name)
   return {
-    give = mine.gave, limit = limit_of(state, name), used = used_in_minute(window, now),
+    give = mine.gave, limit = limit, room = limit and room_of(state, name, limit, now), used = used_in_minute(window, now),
     mine = max(0, mine.mine + mine.mine_before * fresh),
     tight = window.marginal >= 0 and window.marginal < SPARE - 1,
   }

@@ -915,9 +915,11 @@ def window_lease(state: State, name: str, mine: MemberWindow, now: float) -> Win
     """Return what a member is told of a window."""
     window = state.windows[name]
     fresh = 1.0 - (now % PERIOD_S) / PERIOD_S
+    limit = limit_of(state, name)
     return WindowLease(
         give=mine.gave,
-        limit=limit_of(state, name),
+        limit=limit,
+        room=None if limit is None else room_of(state, name, limit, now),
         used=used_in_minute(window, now),
         mine=max(0.0, mine.mine + mine.mine_before * fresh),
         tight=0 <= window.marginal < SPARE,

@@ -145,7 +145,9 @@ class Membership:
         if pending.minute is not None:
             self._tell_minute = False
         if reply.epoch != self.epoch:
-            self.epoch, self._version, self._tell_minute = reply.epoch, 0, True
+            # Before its first lease the lane has used nothing, so there is nothing that a lost state would need.
+            self._tell_minute = bool(self.epoch)
+            self.epoch, self._version = reply.epoch, 0
         self._version = max(self._version, reply.version)
         if now >= pending.at + CREDITS_TTL_S:
             return None  # the store may have taken it back already; the next report tells what is left without it
@@ -222,9 +224,9 @@ class Membership:
         share = SAFE_SHARE * window.limit / max(1, members)
         if now >= self._safe_from + RING_S:
             return share
-        # What others used is within the last minute still, so only what nobody had is shared.
-        unused = max(0.0, window.limit - window.used) / max(1, members)
-        return min(share, self._own(now, key) + SAFE_SHARE * unused)
+        # What others used or hold is within the last minute still, so only what nobody had is shared.
+        room = max(0.0, window.limit - window.used) if window.room is None else window.room
+        return min(share, self._own(now, key) + SAFE_SHARE * room / max(1, members))
 
     def own_use(self, now: float, name: str) -> float:
         """Return what this lane used of a window in the last minute, as far as it was noted."""

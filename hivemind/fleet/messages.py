@@ -65,8 +65,8 @@ class Report(Struct, omit_defaults=True):
     """Highest version of the state that it has seen: an older one has lost writes."""
     windows: dict[str, WindowDemand] = field(default_factory=dict)
     minute: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    """All that it used in the last minute, by window and age; sent once in place of `used`, after the answer whose
-    epoch was a new one, from which a lost state rebuilds itself. The store ignores `used` of another epoch."""
+    """All that it used in the last minute, by window and age; sent once in place of `used`, after an answer with
+    another epoch than before, from which a lost state rebuilds itself. The store ignores `used` of another epoch."""
     flying: list[int] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     agents: list[float] = field(default_factory=list)
@@ -101,6 +101,8 @@ class WindowLease(Struct, omit_defaults=True):
     """By all members in the last minute."""
     mine: float = 0.0
     """By this one."""
+    room: float | None = None
+    """What is left to be given to anybody; None: there is no limit."""
     tight: bool = False
     """There isn't enough for all that wait, so spare credits are to be returned."""
 

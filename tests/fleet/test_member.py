@@ -50,15 +50,25 @@ def test_a_report_is_repeated_until_it_is_answered() -> None:
     assert (again.seq, rounded(again.windows[NAME].used)) == (1, [(1.9, 2.0)])
     assert lease_of(member.answered(103.0, reply())).credits == {KEY: 5.0}
     assert member.answered(103.0, reply()) is None
-    # The state was a new one, which is told the whole minute.
     second = member.report(103.1)
-    assert (second.seq, second.epoch, rounded(second.minute[NAME])) == (2, "1", [(1.1, 3.0), (2.1, 2.0)])
-    assert second.windows[NAME].used == []
-    member.add(104.0, report_of({103: 1.0}))
-    assert member.report(104.0).seq == 2
-    member.answered(104.0, reply(version=2))
-    third = member.report(104.0)
-    assert (third.minute, third.windows[NAME].used, third.version) == ({}, [(0, 1.0)], 2)
+    assert (second.seq, second.epoch, second.minute) == (2, "1", {})
+    assert rounded(second.windows[NAME].used) == [(1.1, 3.0)]
+
+
+def test_a_new_state_is_told_the_whole_minute_once() -> None:
+    member = joined(own=2.0)
+    member.add(101.0, report_of({100: 3.0}))
+    member.report(101.1)
+    member.answered(101.1, reply(epoch="2"))
+    member.add(102.0, report_of({101: 1.0}))
+    told = member.report(102.1)
+    assert (told.epoch, told.windows[NAME].used) == ("2", [])
+    assert rounded(told.minute[NAME]) == [(0.1, 1.0), (1.1, 3.0), (2.1, 2.0)]
+    member.add(103.0, report_of({102: 4.0}))
+    assert rounded(member.report(103.1).minute[NAME]) == [(1.1, 1.0), (2.1, 3.0), (3.1, 2.0)]
+    member.answered(103.1, reply(epoch="2", version=2))
+    last = member.report(103.1)
+    assert (last.minute, rounded(last.windows[NAME].used), last.version) == ({}, [(0.1, 4.0)], 2)
 
 
 def test_what_is_older_than_a_minute_is_not_told() -> None:
@@ -126,6 +136,14 @@ def test_the_safe_share(used: float, own: float, first: float, later: float) -> 
     assert limit_in(member.without(164.0, math.inf)) == later
 
 
+def test_what_others_hold_isnt_shared() -> None:
+    member = Membership("a")
+    member.report(100.0)
+    window = WindowLease(limit=LIMIT, used=10.0, room=20.0)
+    member.answered(100.0, Reply("1", 1, windows={NAME: window}, members=2))
+    assert limit_in(member.without(103.0, math.inf)) == 9.0
+
+
 def test_the_share_of_one_that_may_be_cut_off_alone() -> None:
     member = joined()
     lease = lease_of(member.without(103.0, None))
@@ -164,7 +182,7 @@ def test_two_reports_in_one_keep_what_happens_once() -> None:
     member.answered(1.0, reply())
     sent = member.report(1.0)
     assert (sent.cut, sent.probe_ok, sent.grow, sent.pin) == (0.5, True, 0.0, 0.5)
-    assert (sent.windows[NAME].returned, sent.minute) == (4.0, {NAME: [(0, 2.0)]})
+    assert (sent.windows[NAME].returned, sent.windows[NAME].used) == (4.0, [(0, 2.0)])
 
 
 def test_the_last_report_tells_what_an_unanswered_one_did() -> None:
