@@ -39,7 +39,7 @@ class Credits:
     limit: float | None = None  # a minute, in place of credits; None: the lease names none
     in_force: float | None = None  # for all proxies together; None: as known here
     used_by_all: float | None = None
-    """In the last minute, as of the last lease and what was used here since; None: unknown."""
+    """In the last minute, as of the last lease; None: unknown."""
     used: dict[int, float] = field(default_factory=dict)  # by whole second, not reported yet
     stated: StatedWindow | None = None  # not reported yet
     reported_limit: float | None = None
@@ -47,7 +47,8 @@ class Credits:
     _flow: list[float] = field(default_factory=lambda: [0.0] * len(Priority))
     _flow_at: float = -math.inf
     _taken_at: float = -math.inf
-    _mean: float = 0.0  # amount of one request, each weighing less than the next
+    _count: float = 0.0  # requests in the flow
+    _mean: float = 0.0  # amount of one of them
 
     def covers(self, amount: float) -> bool:
         """Whether so much may be taken, where credits count."""
@@ -61,12 +62,12 @@ class Credits:
 
     def take(self, now: float, amount: float, priority: Priority) -> None:
         """Count what a granted attempt takes, by estimate."""
-        self._note(now, amount)
+        second = int(now)
+        self.used[second] = self.used.get(second, 0.0) + amount
         if self.terms.by_credits:
             self.left -= amount
-        self._decay(now)
         self._flow[priority] += amount
-        self._mean = amount if self._taken_at == -math.inf else self._mean + 0.1 * (amount - self._mean)
+        self._count += 1
         self._taken_at = now
 
     def settle(self, now: float, taken_at: float, estimate: float, real: float) -> None:
@@ -86,8 +87,11 @@ class Credits:
         requests need by class."""
         self._decay(now)
         wanted = [each + flow * (AHEAD_S / FLOW_S) for each, flow in zip(waiting, self._flow, strict=True)]
-        lately = now < self._taken_at + RING_S
-        return [*wanted, sum(self._flow) * (SPARE_S / FLOW_S) + 2 * self._mean if lately else 0.0]
+        total, lately = sum(self._flow), now < self._taken_at + RING_S
+        if self._count > 0.1:
+            self._mean = total / self._count
+        spare = total * (SPARE_S / FLOW_S) + 2 * self._mean
+        return [*wanted, spare if lately else 0.0]
 
     def heed(self, remaining: float) -> None:
         """Give up what the provider states that there isn't: other clients of the key have used it."""
@@ -119,13 +123,14 @@ class Credits:
             self.used = {at: amount for at, amount in self.used.items() if at >= now - RING_S - 1}
 
     def _note(self, at: float, amount: float) -> None:
-        second = math.floor(at)
+        second = int(at)
         self.used[second] = self.used.get(second, 0.0) + amount
-        if self.used_by_all is not None:
-            self.used_by_all += amount
 
     def _decay(self, now: float) -> None:
-        if now > self._flow_at:
+        if self._flow_at == -math.inf:
+            self._flow_at = now
+        elif now > self._flow_at:
             faded = math.exp((self._flow_at - now) / FLOW_S)
             self._flow = [flow * faded if flow * faded > ROUNDING else 0.0 for flow in self._flow]
+            self._count *= faded
             self._flow_at = now

@@ -497,17 +497,21 @@ class Window:
     @property
     def used_by_all(self) -> float:
         """What all proxies used in the last minute, as far as known."""
-        known = None if self.credits is None else self.credits.used_by_all
-        return self.used if known is None else max(known, self.used)
+        credits = self.credits
+        if credits is None or credits.used_by_all is None:
+            return self.used
+        return max(credits.used_by_all + sum(credits.used.values()), self.used)
 
     def delay_s(self, now: float, amount: float) -> float:
         """Return the seconds until `amount` may be taken, 0 for now; a guess where other clients matter."""
         self._roll(now)
-        delay = 0.0
-        if self.stated.limit is not None and self.heeds_headers:
-            delay = self.stated.delay_s(now, amount)
-        if self.credits is not None:
-            return max(delay, self._leased_delay_s(now, amount, self.credits))
+        stated, credits = self.stated, self.credits
+        if credits is not None:
+            delay = stated.delay_s(now, amount) if stated.limit is not None and self.heeds_headers else 0.0
+            if amount <= credits.left:  # then credits count, and cover it
+                return delay
+            return max(delay, self._leased_delay_s(now, amount, credits))
+        delay = 0.0 if stated.limit is None else stated.delay_s(now, amount)
         if self.enforced and self.limit is not None:
             most = self.limit * MAX_SHARE
             excess = self.used + (amount if amount < most else most) - self.limit
