@@ -131,13 +131,12 @@ class SharedBudgets:
 
     def report(self, now: float) -> BudgetsReport:
         """Return what is to be told now; the answer, if there is one, goes to :meth:`take`."""
+        self._release_gone(now)
         urgent, due, busy = [], [], False
         for account in self._at_hand():
             share = account.shared
             if share is None:
                 continue
-            if account.short:
-                self._release_gone(account, now)
             changed = account.spent.tokens != share.told
             if account.in_flight or account.short or (changed and share.told >= 0):
                 share.active_at = now
@@ -163,23 +162,27 @@ class SharedBudgets:
         more = len(urgent) > MOST
         return BudgetsReport(accounts, decided, restored, busy, more)
 
-    def _release_gone(self, account: Account, now: float) -> None:
+    def _release_gone(self, now: float) -> None:
         """Release the agents whose request that was too large doesn't wait any more."""
         gone = Review()
-        for name, (tokens, _) in list(account.short.items()):
-            agent = self._agents.get(name)
-            waiting = [] if agent is None else agent.waiting
-            if not any(ticket.estimated_input + ticket.estimated_output == tokens for ticket in waiting):
-                del account.short[name]
-                gone.agents += [] if agent is None else [agent]
-        if gone.agents:
-            self._dispatcher.carry_out(gone, now)
+        for account in self._at_hand():
+            if account.shared is None or not account.short:
+                continue
+            for name, (tokens, _) in list(account.short.items()):
+                agent = self._agents.get(name)
+                waiting = [] if agent is None else agent.waiting
+                if not any(ticket.estimated_input + ticket.estimated_output == tokens for ticket in waiting):
+                    del account.short[name]
+                    gone.agents += [] if agent is None else [agent]
+        self._dispatcher.carry_out(gone, now)
 
-    def _at_hand(self) -> Iterator[Account]:
-        yield self._ledger.pool
+    def _at_hand(self) -> Iterable[Account]:
+        """Return the pool's account, and those with a budget that requests of agents at hand are charged to."""
+        found = {self._ledger.pool: None}
         for agent in self._agents.values():
-            yield agent.own
-            yield agent.tree
+            for account in agent.limits:
+                found[account] = None
+        return found
 
     def _account(self, account: Account, share: Share, now: float) -> AccountReport:
         share.told_at, share.told, share.told_open = now, account.spent.tokens, self._is_open(account)
@@ -227,7 +230,7 @@ class SharedBudgets:
         budget = self._ledger.known.get(name) or (agent.budget if agent.budgeted else self._ledger.default)
         account = agent.own if budget.covers == "agent" else agent.tree
         used = account.used(budget.per)
-        if budget and used.tokens:
+        if budget and used.tokens and not account.members:  # else it is charged by agents at hand
             run = str(account.at_run.tokens) if budget.per == "run" else ""
             none, key, is_open = (0, 0.0), (name, budget.covers), not agent.ended
             yield AccountReport(
@@ -249,23 +252,30 @@ class SharedBudgets:
         self._past_told = 0
         if lease.lost:
             self.tell_all()
+        reviews: list[Review | None] = []
         if lease.defaults is not None and lease.defaults != self._ledger.config:
-            self._begin_with(lease.defaults, now)
+            reviews.append(self._begin_with(lease.defaults, now))
         for name, (budget, who) in lease.decided.items():
             if name not in self._ledger.decided:  # else a later decision, which the others are still to be told
-                self._give(name, budget, who, now)
-        for share in lease.accounts:
-            self._take(share, lease.until, now)
+                reviews.append(self._give(name, budget, who, now))
+        reviews += [self._take(share, lease.until, now) for share in lease.accounts]
+        # All at once, so that the most urgent of all that are released is next.
+        together = Review()
+        for review in reviews:
+            if review is not None:
+                together.agents += review.agents
+                together.refused += review.refused
+        self._dispatcher.carry_out(together, now)
 
-    def _take(self, lease: AccountShare, until: float, now: float) -> None:
+    def _take(self, lease: AccountShare, until: float, now: float) -> Review | None:
         name, covers = lease.key
-        agent = self._agents.get(name)
+        agent = self._agents.find(name)
         if name and agent is None:
-            return
+            return None
         account = self._ledger.pool if agent is None else agent.tree if covers == "subtree" else agent.own
         share = account.shared
         if share is None or share.round != lease.round:
-            return
+            return None
         share.elsewhere, share.alone, share.until = lease.elsewhere, lease.alone, until
         share.tokens, share.dollars = lease.tokens, lease.dollars
         waits = account.short
@@ -273,19 +283,17 @@ class SharedBudgets:
             account.short = {}  # they go on to wait
             review = self._ledger.review(account, agent, now)
             account.short = waits
-        else:
-            review = self._ledger.review(account, agent, now)
-        if review is not None:
-            self._dispatcher.carry_out(review, now)
+            return review
+        return self._ledger.review(account, agent, now)
 
-    def _give(self, name: str, budget: Budget, who: str, now: float) -> None:
+    def _give(self, name: str, budget: Budget, who: str, now: float) -> Review | None:
         dispatcher, ledger = self._dispatcher, self._ledger
         agent = self._agents.get(name)
         before = ledger.pool.budget if name == POOL else ledger.known.get(name) if agent is None else agent.budget
         if name:
             ledger.known[name] = budget
         if before == budget or (not before and not budget):
-            return
+            return None
         about = {
             "agent": name or None,
             "tokens": budget.tokens,
@@ -295,12 +303,13 @@ class SharedBudgets:
         }
         dispatcher.events.append(Commanded(now, who, "SetBudget", about))
         if name == POOL or agent is not None:
-            dispatcher.carry_out(ledger.give(agent, budget, now), now)
             ledger.unsaved.add(name)
-        elif name in self._agents.past:
+            return ledger.give(agent, budget, now)
+        if name in self._agents.past:
             self._past.append(name)
+        return None
 
-    def _begin_with(self, defaults: BudgetConfig, now: float) -> None:
+    def _begin_with(self, defaults: BudgetConfig, now: float) -> Review:
         """Have these budgets hold wherever nothing was decided."""
         ledger = self._ledger
         ledger.config = defaults
@@ -308,12 +317,12 @@ class SharedBudgets:
         if not ledger.pool_budgeted:
             ledger.pool.budget = Budget(defaults.pool_tokens, defaults.pool_dollars, defaults.per)
             changed.append(ledger.pool)
-        for agent in self._agents.values():
+        for agent in self._agents.everyone:
             if not agent.budgeted:
                 agent.own.budget = ledger.default
                 changed.append(agent.own)
         self._past = deque(self._agents.past)
-        self._dispatcher.carry_out(ledger.relimit(changed, now), now)
+        return ledger.relimit(changed, now)
 
     def withdraw(self, now: float) -> None:
         """Have nothing more granted under budgets, until the next answer: the others may use it all by then."""
