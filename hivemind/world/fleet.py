@@ -86,7 +86,7 @@ class Member:
     seen_s: float = 0.0
     """Time since it was heard of."""
     label: str = ""
-    """What screens call it: its machine, with the process where a machine has several."""
+    """What screens call it: its machine, with the process or the id where a machine has several."""
 
     @property
     def state(self) -> str:
@@ -191,11 +191,16 @@ def labelled(members: Iterable[Member]) -> tuple[Member, ...]:
     """Return them by machine, each with its label."""
     found = sorted(members, key=lambda member: (member.machine, member.started, member.id))
     machines = Counter(member.machine for member in found)
-    alone = {machine for machine, count in machines.items() if count == 1}
-    return tuple(
-        replace(member, label=member.machine if member.machine in alone else f"{member.machine}:{member.pid}")
-        for member in found
-    )
+    processes = Counter((member.machine, member.pid) for member in found)
+
+    def label(member: Member) -> str:
+        if machines[member.machine] == 1:
+            return member.machine
+        # Containers of one name may have the same process numbers.
+        alone = processes[member.machine, member.pid] == 1
+        return f"{member.machine}:{member.pid if alone else member.id[:6]}"
+
+    return tuple(replace(member, label=label(member)) for member in found)
 
 
 def of_key(member: Member, key: str) -> MemberLane | None:

@@ -213,6 +213,8 @@ def test_proxies_of_one_machine_are_told_apart() -> None:
     """By their processes."""
     found = labelled([member("b", pid=7), member("a"), member("b", pid=8)])
     assert [each.label for each in found] == ["a", "b:7", "b:8"]
+    found = labelled([member("c", pid=1), member("c", pid=1, id="c-other")])
+    assert [each.label for each in found] == ["c:c-1", "c:c-othe"]
 
 
 def test_a_fleet_has_the_sums_of_its_keys() -> None:

@@ -145,12 +145,21 @@ def _note(view: View) -> str:
     return join(following, f"{of} remembered") if of else ""
 
 
+def _elsewhere(view: View) -> str:
+    """Return why an agent has no request here: another proxy of the fleet may serve it."""
+    machines = () if view.agent is None else view.agent.machines
+    proxy = next((member for member in view.fleet.members if member.label in machines), None)
+    if proxy is None or proxy.id == view.fleet.me:
+        return "None of its requests is remembered."
+    return f"Its requests are on the screen of {proxy.label}: hivemind-tui --attach {proxy.address}"
+
+
 def render_waterfall(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: the time axis and as many requests as fit, with the selected one among them."""
     cells, rows = pen.body_size(width, height)
     typed = view.requests_order.filter
     if not view.listed:
-        note = "No request matches the filter (esc clears it)." if typed else "None of its requests is remembered."
+        note = "No request matches the filter (esc clears it)." if typed else _elsewhere(view)
         return pen.message("Requests", note, width, height)
     columns = _table(view.snapshot.at, view.snapshot.wall - view.snapshot.at)
     shown = _rows(view)

@@ -67,7 +67,8 @@ def new_lines(lines: tuple[Line, ...], last: Line | None) -> tuple[Line, ...]:
 
 def text_of(line: Line) -> str:
     """Return one event as one line of text."""
-    return clean(f"{clock(line.wall)} {line.level:<4} {line.tag:<8} {line.who:<16} {line.text}")
+    where = f"{line.machine:<16} " if line.machine else ""
+    return clean(f"{clock(line.wall)} {line.level:<4} {line.tag:<8} {where}{line.who:<16} {line.text}")
 
 
 def closing_table(snapshot: Snapshot) -> str:
