@@ -26,6 +26,8 @@ SHOWN_S = 0.25
 """So long the same is shown, since frames come more often than anything changes."""
 LATELY_S = 3.0
 """Somebody who looked within this time still does."""
+_CLOCKS_OFF_S = 0.1
+"""A clock that moved by less against another hasn't moved."""
 _CLOCKS_APART_S = 2.0
 """Clocks of machines that differ by less count as right: reading takes up to a second."""
 
@@ -53,7 +55,8 @@ class Watcher:
         self._snapshots: dict[str, Part] = {}
         self._merged: Snapshot | None = None
         self._numbers: dict[str, int] = {}
-        self._skews: dict[str, float] = {}
+        self._clocks: dict[str, tuple[float, float]] = {}
+        """Of each machine: what its time of day is behind, in seconds, and that at the zero of its monotonic clock."""
         self._away = "it wasn't asked yet"
         self._read_at = -math.inf
         """When the store last answered."""
@@ -165,7 +168,7 @@ class Watcher:
             snapshot = unpack(packed[member.id]) if member.id in packed else None
             if snapshot is not None:
                 number = self._numbers.setdefault(member.id, len(self._numbers))
-                self._snapshots[member.id] = Part(member, snapshot, number, self._skew(member.id, snapshot))
+                self._snapshots[member.id] = self._part(member, snapshot, number)
             await asyncio.sleep(0)
         present = {member.id: member for member in others}
         self._snapshots = {
@@ -175,14 +178,18 @@ class Watcher:
         # Many proxies take a tenth of a second, in which the screen goes on.
         self._merged = await asyncio.to_thread(merged, parts, self._store.shown) if parts else None
 
-    def _skew(self, member: str, snapshot: Snapshot) -> float:
-        """Return what is to be added to a machine's time of day; nothing where it may be right.
+    def _part(self, member: Member, snapshot: Snapshot, number: int) -> Part:
+        """Return a snapshot with what its machine's clocks are off.
 
-        A snapshot can't come from the future, and the freshest one is the best measure.
+        A snapshot can't come from the future, so the freshest is the best measure. What was measured stays while it is
+        about right, so that lines stay as they are.
         """
-        behind = self._wall() - snapshot.wall
-        self._skews[member] = best = min(self._skews.get(member, math.inf), behind)
-        return best if abs(best) > _CLOCKS_APART_S else 0.0
+        behind_s, epoch = self._wall() - snapshot.wall, snapshot.wall - snapshot.at
+        skew_s, known = self._clocks.get(member.id, (math.inf, epoch))
+        skew_s = min(skew_s, behind_s) if skew_s - behind_s > _CLOCKS_OFF_S else skew_s
+        known = epoch if abs(epoch - known) > _CLOCKS_OFF_S else known
+        self._clocks[member.id] = skew_s, known
+        return Part(member, snapshot, number, skew_s if abs(skew_s) > _CLOCKS_APART_S else 0.0, known)
 
     def _lately(self, at: float) -> bool:
         return self._clock() - at <= LATELY_S

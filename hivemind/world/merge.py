@@ -55,11 +55,19 @@ class Part:
     """The proxy's own number below :data:`TICKETS_APART`, the same in each merge."""
     skew_s: float = 0.0
     """To be added to its time of day."""
+    epoch: float | None = None
+    """The time of day at its clock's zero; given where a line is to be equal in one merge and the next, since clocks
+    drift. None: by the snapshot."""
 
     @property
     def wall(self) -> float:
         """The time of day of its snapshot, by a clock that all parts share."""
         return self.snapshot.wall + self.skew_s
+
+    @property
+    def zero(self) -> float:
+        """The time of day at its clock's zero, by a clock that all parts share."""
+        return (self.snapshot.wall - self.snapshot.at if self.epoch is None else self.epoch) + self.skew_s
 
 
 def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
@@ -108,7 +116,7 @@ class _Shared:
     def __init__(self, part: Part, first: Part, names: dict[str, str]) -> None:
         self.part = part
         self._lanes = {lane.shown: names.setdefault(lane.lane, lane.shown) for lane in part.member.lanes}
-        self._later_s = (part.wall - part.snapshot.at) - (first.wall - first.snapshot.at)
+        self._later_s = part.zero - first.zero
         self.leases = {lane.shown: lane for lane in part.member.lanes}
         snapshot = part.snapshot
         self.slots = [self._ticket(ticket) for ticket in snapshot.slots]

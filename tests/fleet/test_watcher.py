@@ -16,6 +16,7 @@ from world.kit import arrived, told
 from hivemind.fleet import watcher as module
 from hivemind.fleet.watcher import Watcher
 from hivemind.scheduler.commands import Conflict, PauseAgent, StopAgent
+from hivemind.world.snapshot import Line
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +99,22 @@ async def test_a_machine_with_a_wrong_clock_is_shown_right(server: RedisServer) 
         found = watcher.snapshot()
         assert found is not None
         assert found.wall == pytest.approx(1_700_000_000.5)
+
+
+async def test_a_line_stays_the_same(server: RedisServer) -> None:
+    """Though clocks drift: else a log in plain lines would tell it again, and one that is scrolled back would move."""
+    mine, other = proxy("a", "ann"), proxy("b", "bob")
+    other.world = replace(other.world, lines=(Line(1.0, other.world.wall - 1.0, "info", "lane", "x", "text"),))
+    async with present(server.url, [mine, other]), watching(server.url) as watcher:
+        await until(lambda: (found := watcher.snapshot()) and found.lines)
+        for step in range(5):
+            before = watcher.snapshot()
+            assert before is not None
+            mine.world = replace(mine.world, at=mine.world.at + 0.2, wall=mine.world.wall + 0.2 + step / 1000)
+            await until(lambda before=before: (now := watcher.snapshot()) and now.at > before.at)  # type: ignore[misc]
+            found = watcher.snapshot()
+            assert found is not None
+            assert found.lines == before.lines
 
 
 async def test_commands_go_where_the_agent_lives(server: RedisServer) -> None:
