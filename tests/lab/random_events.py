@@ -130,6 +130,11 @@ def _recalled(rng: random.Random, at: float) -> ev.Event:
     return ev.AgentRecalled(at, rng.choice("abd"), None, rng.choice((None, Priority.LOW)), rng.random() < 0.5, False)
 
 
+def _leased(rng: random.Random, at: float) -> ev.Event:
+    state, slots = rng.choice(("joining", "leased", "safe")), float(rng.randint(0, 9))
+    return ev.LeaseChanged(at, rng.choice(("l:1", "l:2", "m:1")), state, slots, slots, rng.randint(1, 3))
+
+
 def _gap(rng: random.Random, at: float) -> ev.Event:
     return Gap(at, at, rng.randint(1, 9), "the disk is too slow")
 
@@ -148,5 +153,6 @@ _MAKERS: tuple[tuple[Callable[[random.Random, float], ev.Event], int], ...] = (
     (_task, 1),
     (_recalled, 1),
     (_gap, 1),
+    (_leased, 1),
 )
 """How to make one, and how often."""

@@ -56,6 +56,17 @@ def test_predictions_come_true(text: str, settings: dict[str, object], tmp_path:
     assert foretold.wall_s == pytest.approx(load(tmp_path / "after.jsonl").figures.wall_s, rel=0.1)
 
 
+def test_leases_are_left_out(tmp_path: Path) -> None:
+    """What one proxy of a fleet was leased says nothing about what it would do with the lane's own limits."""
+    lane = replace(FREE, max_concurrency=1)
+    traffic = [event for n in range(4) for event in served(n / 10, n + 1, f"a{n}", waits_s=2.0 * n)]
+    leases = [ev.LeaseChanged(at, LANE, "leased", at, 9.0, 3) for at in (0.0, 1.0, 3.0)]
+    alone = recorded(tmp_path, traffic, lane=lane)
+    leased = recorded(tmp_path, traffic, leases, lane=lane)
+    assert simulate(leased) == simulate(alone)
+    assert simulate(leased).finished == 4
+
+
 def test_the_same_arguments_give_the_same_figures(bad_day: Recording) -> None:
     """Nothing of an earlier simulation is left in a recording, and another seed draws other faults."""
     changes = parse_changes(["max_concurrency=3"])
