@@ -90,9 +90,10 @@ class Engine:
     @property
     def counts_dollars(self) -> bool:
         """Whether some budget is in dollars, or each new agent's is."""
-        if self._scheduler.ledger.config.dollars is not None:
+        ledger = self._scheduler.ledger
+        if ledger.config.dollars is not None or any(known.dollars is not None for known in ledger.known.values()):
             return True
-        return any(state.dollars is not None for state in self._scheduler.ledger.states())
+        return any(state.dollars is not None for state in ledger.states())
 
     def now(self) -> float:
         """Return the time on the clock of every event."""

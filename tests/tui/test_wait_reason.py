@@ -121,6 +121,10 @@ def test_a_budget_above_the_agents_own_may_be_what_holds_it() -> None:
     agent = replace(agent, budget=budget(agent, agent.usage.total + 100_000))
     told = wait_reason.sentence(waiting(gate="budget", estimated_tokens=13_000), lane(), agent)
     assert "a budget that covers its agent" in told
+    assert agent.budget is not None
+    agent = replace(agent, budget=replace(agent.budget, here_tokens=10))
+    told = wait_reason.sentence(waiting(gate="budget", estimated_tokens=13_000), lane(), agent)
+    assert "this proxy's chunk of a budget that its fleet shares" in told
 
 
 def test_what_a_fleet_holds_is_told_with_its_share() -> None:

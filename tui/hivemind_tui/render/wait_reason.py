@@ -212,6 +212,8 @@ class _Case:
             and budget.dollars is None
             and budget.used_tokens + budget.reserved_tokens + tokens <= budget.tokens
         )
+        if fits and budget is not None and budget.here_tokens is not None:
+            return f"waits: {needs}, more than this proxy's chunk of a budget that its fleet shares"
         if budget is None or fits:
             return f"waits: {needs}, more than is left of a budget that covers its agent (B gives more)"
         left = " and ".join(each.left for each in ceilings(budget))
