@@ -428,10 +428,13 @@ class Window:
 
     @property
     def heeds_headers(self) -> bool:
-        """Whether a hold follows here from what headers stated. Where credits count, the store compares it with what
-        all proxies used; held here too, it would hold until a reset that others' replies have moved. Windows that are
-        longer than a minute aren't leased."""
-        return self.credits is None or not self.credits.terms.by_credits or self.stated.doubtful
+        """Whether a hold follows here from what headers stated.
+
+        Where credits count, the store compares it with what all proxies used; held here too, it would hold until a
+        reset that others' replies have moved. Without the store, the share that is safe is below the limit anyway, and
+        a window that all had used up just before would hold this proxy for a minute. Longer windows aren't leased.
+        """
+        return self.credits is None or self.stated.doubtful
 
     @property
     def stated_left(self) -> float:

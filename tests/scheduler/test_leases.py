@@ -151,14 +151,19 @@ def test_credits_that_the_provider_denies_are_given_up() -> None:
     assert sent(late) == [True]
 
 
-def test_headers_hold_where_credits_do_not_count() -> None:
-    """Without the store, what the provider states is all that is known of the other proxies."""
+def test_headers_hold_nobody_without_the_store() -> None:
+    """What all proxies used up just before would hold each of them for a minute; the share without the store is safe as
+    it is. A window longer than a minute isn't leased, so it holds."""
     hands = leased(lane_config(slots=8, rpm=100))
     hands.lease(slots=8, level=8, credits={REQUESTS: 50.0})
     first = hands.arrive()
-    hands.scheduler.headers(hands.now, first, (WindowReading(WindowKind.REQUESTS, 100, 1, 30.0),))
-    hands.lease(SAFE, slots=8, level=8, limits={REQUESTS: 30.0})
-    assert sent(hands.arrive("b"), hands.arrive("c")) == [True, False]
+    hands.scheduler.headers(hands.now, first, (WindowReading(WindowKind.REQUESTS, 100, 0, 60.0),))
+    hands.lease(SAFE, slots=8, level=8, limits={REQUESTS: 3.0})
+    second = hands.arrive("b")
+    assert sent(second, hands.arrive("c"), hands.arrive("d")) == [True, True, False]
+    hands.scheduler.headers(hands.now, second, (WindowReading(WindowKind.REQUESTS, 100, 0, 7200.0),))
+    hands.lease(SAFE, slots=8, level=8, limits={REQUESTS: 9.0})
+    assert sent(hands.arrive("e")) == [False]
 
 
 def test_spare_credits_are_returned_where_others_are_short() -> None:
