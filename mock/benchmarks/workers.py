@@ -31,6 +31,8 @@ CLIENTS = (32, 128)
 ROUNDS = 5
 WARM_S = 1.0
 MEASURE_S = 2.0
+FIRST_LEASE_S = 3.0
+"""Before all workers have their first lease of a lane, which later ones don't wait for."""
 FIGURES = "workers-figures.md"
 
 
@@ -45,6 +47,7 @@ async def measure(workers: int, rounds: int, measure_s: float, progress: Callabl
         servers.hivemind(behind, "1") as one,
         servers.hivemind(behind, str(workers), "--workers", str(workers)) as several,
     ):
+        await put_load(several, CLIENTS[0], warm_s=FIRST_LEASE_S, measure_s=0.1)
         for number in range(rounds):
             progress(f"round {number + 1} of {rounds}")
             turns = [

@@ -95,7 +95,7 @@ def runs(pid: int) -> bool:
 async def said(running: Program, text: str) -> str:
     """Read the program's log up to the line with this text."""
     assert running.process.stderr is not None
-    async with asyncio.timeout(HANGS_S):
+    async with asyncio.timeout(3 * HANGS_S):  # a process starts meanwhile, on a busy machine
         while text not in (line := (await running.process.stderr.readline()).decode()):
             assert line, f"it ended without: {text}"
     return line

@@ -23,8 +23,11 @@ from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import Handler, Scripted, serving
 
 from hivemind.host.workers import frames
+from hivemind.host.workers.hop import Hop, serve_hop
 from hivemind.host.workers.request_log import MergedRequests, WorkerRequests
+from hivemind.proxy.cycle import AnswerCut
 from hivemind.scheduler.types import Priority
+from hivemind.wire.request_head import RequestPath
 from hivemind.world.snapshot import REQUESTS_KEPT, REQUESTS_PAGE, Requests, RequestView
 
 needs_server = pytest.mark.skipif(
@@ -294,6 +297,90 @@ async def test_channel(tmp_path: Path) -> None:
         await last
     with pytest.raises(frames.Gone):
         await channel.ask(1)
+    server.close()
+
+
+def scope_of(path: str) -> dict[str, Any]:
+    place = {"path": path, "raw_path": path.encode(), "query_string": b""}
+    return {"type": "http", "method": "GET", "headers": [], **place}
+
+
+async def nothing() -> Any:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def hopped(first: Path, path: str) -> tuple[bool, list[Any]]:
+    """What :class:`Hop` says and sends to a request."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    place = RequestPath(path, path.encode(), None, None, None)
+    return await Hop(first).serve("control", scope_of(path), place, nothing, send), sent
+
+
+async def test_hop_without_first_worker(tmp_path: Path) -> None:
+    """The control API says that it is to be tried again; health is answered by the worker that was asked."""
+    answered, (start, body) = await hopped(tmp_path / "none", "/_control/about")
+    assert (answered, start["status"], dict(start["headers"])[b"retry-after"]) == (True, 503, b"1")
+    assert b"is being started again" in body["body"]
+    assert await hopped(tmp_path / "none", "/_health") == (False, [])
+
+
+async def test_hop_to_a_worker_that_ends(tmp_path: Path) -> None:
+    """Before the answer it counts as absent; within it the connection is cut, so nobody takes it for whole."""
+    messages: list[Any] = []
+
+    async def ends(first: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert first["place"]["path"].startswith("/_")
+        for message in messages:
+            writer.write(frames.packed(message))
+
+    path = tmp_path / "s"
+    server = await frames.serve(path, ends)
+    answered, (start, _) = await hopped(path, "/_control/about")
+    assert (answered, start["status"]) == (True, 503)
+    assert await hopped(path, "/_health") == (False, [])
+    messages += [
+        {"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]},
+        {"type": "http.response.body", "body": b"half", "more_body": True},
+    ]
+    with pytest.raises(AnswerCut):
+        await hopped(path, "/_control/about")
+    messages.append({"type": "http.response.body", "body": b"", "more_body": False})
+    answered, sent = await hopped(path, "/_control/about")
+    assert (answered, sent[0]["headers"], len(sent)) == (True, [(b"a", b"b")], 3)
+    server.close()
+
+
+async def test_hop_passes_bodies_and_departures(tmp_path: Path) -> None:
+    """The first worker's application gets the whole request, and hears when its client leaves."""
+    got: list[Any] = []
+
+    async def app(page: str, scope: Any, place: RequestPath, receive: Any, send: Any) -> None:
+        got.extend([page, scope["method"], place.agent, scope["headers"]])
+        while (message := await receive())["type"] == "http.request":
+            got.append(message["body"])
+        got.append(message["type"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    path = tmp_path / "s"
+    server = await frames.serve(path, lambda first, reader, writer: serve_hop(app, first, reader, writer))
+    came = iter([b"one", b"two", None])
+
+    async def receive() -> Any:
+        body = next(came)
+        return {"type": "http.disconnect"} if body is None else {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        got.append(message.get("status"))
+
+    scope = {**scope_of("/mcp"), "method": "POST", "headers": [(b"host", b"x")]}
+    assert await Hop(path).serve("tools", scope, RequestPath("/mcp", b"/mcp", "alice", None, None), receive, send)
+    assert got[:4] == ["tools", "POST", "alice", [(b"host", b"x")]]
+    assert got[4:] == [b"one", b"two", "http.disconnect", 204, None]
     server.close()
 
 
