@@ -17,7 +17,8 @@ from hivemind.scheduler.commands import PauseAgent, PinLevel
 from hivemind.world.fleet import Fleet, gathered
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.commands import dialogs, navigation
-from hivemind_tui.panels import agent_table, fleet_page, header, log
+from hivemind_tui.commands.actions import text_to_copy
+from hivemind_tui.panels import agent_page, agent_table, connect, fleet_page, header, log
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View, ViewBuilder
@@ -191,6 +192,19 @@ def test_a_proxy_whose_agents_arent_known_says_so() -> None:
     view = navigation.edge(looked(fleet(), snapshot=spread()), 0)
     inside = ViewBuilder().arrange(navigation.into(view))
     assert "build-server.example.net has no agent" in text(agent_table.render(inside, 120, 20, Pen()))
+
+
+def test_lines_to_copy_name_the_proxy_that_serves_the_agent() -> None:
+    """Never the store, which is no address for an agent."""
+    whole = replace(fleet(), me="")
+    at_store = replace(spread(bob=("ci-runner-2",)), address=whole.store)
+    view = replace(looked(whole, "agents", at_store), selected="bob")
+    assert "http://10.0.0.12:8765/agent/bob" in text_to_copy(view)
+    card = text(agent_page.render_card(view, 50, 42, Pen()))
+    assert "http://10.0.0.12:8765/agent/bob" in card
+    assert text_to_copy(looked(whole)) == "http://10.0.0.13:8765"
+    assert "redis" not in text(connect.render(looked(whole, "start", at_store), 100, 40, Pen()))
+    assert text_to_copy(looked(Fleet(), "agents")).endswith("http://127.0.0.1:8765/agent/alice")
 
 
 def test_tab_turns_to_the_next_key_and_steers_its_lane() -> None:

@@ -166,7 +166,7 @@ def text_to_copy(view: View) -> str:
     """Return what copying yields on a page: the line that sets an agent's base URL, a request's number, a line of the
     log. What a shell may be given is quoted for it; the rest is text on one line."""
     if view.page == "start":
-        lines = quick_lines(view.snapshot.address, token=view.token, shell=view.shell)
+        lines = quick_lines(view.address, token=view.token, shell=view.shell)
         return lines[min(view.scroll, len(lines) - 1)][1]
     if view.page == "whatif":
         return what_if_line(view.what_if)
@@ -178,7 +178,9 @@ def text_to_copy(view: View) -> str:
         shown = matching(view.snapshot.lines, view.log_filter, line_fields) or view.snapshot.lines
         line = shown[max(0, len(shown) - 1 - view.log_back)]
         return clean(f"{line.tag} {line.who} {line.text}")
+    if view.page == "fleet" and view.proxy is not None:
+        return word(view.shell, clean(view.proxy.address))
     name = view.agent.name if view.agent is not None else "alice"
     if not view.live:
         return word(view.shell, name)
-    return exports(Target(view.snapshot.address, name, view.token, view.shell), "ANTHROPIC_BASE_URL")
+    return exports(Target(view.address_of(view.agent), name, view.token, view.shell), "ANTHROPIC_BASE_URL")

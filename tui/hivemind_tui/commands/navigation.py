@@ -92,7 +92,7 @@ def move(view: View, step: int) -> View:
         return replace(view, what_if=view.what_if.move(step))
     if view.page == "log":
         return replace(view, log_back=_within(view.log_back - step, len(view.snapshot.lines)))
-    entries = len(quick_lines(view.snapshot.address)) if view.page == "start" else _entries(view.detail)
+    entries = len(quick_lines(view.address)) if view.page == "start" else _entries(view.detail)
     return replace(view, scroll=_within(view.scroll + step, entries))
 
 

@@ -141,7 +141,7 @@ KEYS = (
     _list("failing", "exclamation_mark", "jump('failing')", "failing", "jump to the next failure", pages=LISTS),
     _list("slowest", "greater_than_sign", "jump('slowest')", "slowest", "jump to the slowest", pages=LISTS, live=True),
     _list("dearest", "dollar_sign", "jump('dearest')", "costliest", "jump to the most expensive", pages=LISTS),
-    _list("copy", "y", "copy", "copy", "copy the line to export, or a request's number"),
+    _list("copy", "y", "copy", "copy", "copy the line to export, a request's number, an address"),
     # Agents and tasks
     _agent(
         "raise", "plus,equals_sign", "send('priority', -1)", "priority", "raise the priority", pages=RANKED, pair="+ -"
@@ -254,7 +254,7 @@ FOOTERS = {
     ),
     "log": ("help", "quit", "filter", "down", "copy", "pause", "undo", "palette", "freeze"),
     "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
-    "fleet": ("help", "quit", "open", "down", "lane", *_STEER, "undo", "palette", "freeze", "theme"),
+    "fleet": ("help", "quit", "open", "down", "lane", "copy", *_STEER, "undo", "palette", "freeze", "theme"),
     "whatif": (
         *("help", "quit", "vary_up", "open", "other", "apply", "back", "as_recorded", "write", "copy", "down"),
         *("undo", "pause", "palette"),

@@ -251,7 +251,7 @@ def _tickets(view: View, agent: AgentView) -> list[TicketView]:
 
 
 def _tall(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:
-    url = Target(view.snapshot.address, agent.name, token=view.token).base
+    url = Target(view.address_of(agent), agent.name, token=view.token).base
     parts: list[list[Row]] = [
         _who(agent, cells, pen),
         _tokens(agent, pen),
@@ -381,7 +381,7 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
 
 
 def _short(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:
-    url = Target(view.snapshot.address, agent.name, token=view.token).base
+    url = Target(view.address_of(agent), agent.name, token=view.token).base
     address: list[Chunk] = [(1, [("y copies ", "dim"), (url, "info")])]
     if agent.last_error:
         address.append((0, named("last error", agent.last_error)))

@@ -53,12 +53,12 @@ def _what(view: View) -> list[Row]:
     return [
         [("HiveMind ", "title"), ("lets many agents share one rate-limited API without stampeding:", "text")],
         [("it queues, paces and retries their requests; here you watch and steer that.", "text")],
-        [("It listens on ", "text"), (view.snapshot.address, "accent"), (". Point an agent at it:", "text")],
+        [("It listens on ", "text"), (view.address, "accent"), (". Point an agent at it:", "text")],
     ]
 
 
 def _where(view: View, room: int, pen: Pen) -> list[Row]:
-    lines = quick_lines(view.snapshot.address, token=view.token, shell=view.shell)
+    lines = quick_lines(view.address, token=view.token, shell=view.shell)
     roomy = room > _BLOCK - 2
     title_cells = _TITLE if roomy else _NARROW_TITLE
     width = max(1, room - title_cells)

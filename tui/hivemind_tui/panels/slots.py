@@ -44,7 +44,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def _empty(view: View) -> list[Row]:
-    address = view.snapshot.address
+    address = view.address
     if not view.live:
         return [[("No request had been made by then; space plays on.", "text")]]
     return [

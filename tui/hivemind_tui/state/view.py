@@ -137,6 +137,18 @@ class View:
         return next((task for task in tasks if task.id == self.chosen), tasks[0] if tasks else None)
 
     @property
+    def address(self) -> str:
+        """Base URL that agents may use: the proxy's; of a whole fleet the selected proxy's."""
+        whole = self.fleet.store and not self.fleet.me and self.proxy is not None
+        return self.proxy.address if whole and self.proxy is not None else self.snapshot.address
+
+    def address_of(self, agent: AgentView | None) -> str:
+        """Return the base URL of a proxy that serves an agent."""
+        machines = () if agent is None else agent.machines
+        found = (member.address for member in self.fleet.members if member.label in machines)
+        return next(found, self.address)
+
+    @property
     def proxy(self) -> Member | None:
         """The selected proxy of the fleet, or the first where that is gone."""
         members = self.fleet.members
