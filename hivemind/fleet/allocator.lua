@@ -52,6 +52,7 @@ local function sorted(keyed)
 end
 
 local in_order -- names of the members, sorted; sums come out the same everywhere
+local window_in, weight_in -- by member, its part of the window that is shared, and its weight: looked up often
 
 local function sync(state, report, now, seed)
   if report.protocol ~= PROTOCOL then
@@ -399,8 +400,10 @@ function share_window(state, name, me, now, kick)
   end
   local shift = ages(window.served_at, now)
   local needs = {}
+  window_in, weight_in = {}, {}
   for _, each in ipairs(in_order) do
-    needs[each] = needs_of(state.members[each].windows[name], shift)
+    window_in[each] = state.members[each].windows[name]
+    needs[each] = needs_of(window_in[each], shift)
   end
   local room = room_of(state, name, limit, now)
   local closed = now < state.pause_until or now < state.learn_until
@@ -433,7 +436,7 @@ function share_window(state, name, me, now, kick)
   give = give + part
   for _, other in ipairs(in_order) do
     if other ~= me then
-      ask_back_or_offer(state.members[other].windows[name], other, needs[other], whole_until, limit, kick)
+      ask_back_or_offer(window_in[other], other, needs[other], whole_until, limit, kick)
     end
   end
   note_served(state, name, me, shift, part <= EPS and whole_until or whole_until + 1, now)
@@ -517,7 +520,7 @@ function share_margin(state, name, needs, cls, room, given, limit, shift, me, no
   local unmet = contenders(state, name, needs, cls, room, limit, shift, now)
   local mine_among = settle_accounts(state, name, needs, cls, room, unmet, shift)[me]
   local part = 0
-  local mine = state.members[me].windows[name]
+  local mine = window_in[me]
   if mine_among then
     local base = mine.left + given
     local lack = lack_of(mine, base, limit)
@@ -535,7 +538,7 @@ function share_margin(state, name, needs, cls, room, given, limit, shift, me, no
   end
   local covered, next_one = turns(state, name, needs, cls, unmet, limit, shift, '', now)
   for _, each in ipairs(unmet) do
-    local theirs = state.members[each].windows[name]
+    local theirs = window_in[each]
     local above = sum(needs[each], cls - 1)
     local lack = lack_of(theirs, theirs.left + above, limit)
     if lack > 0 and (lack <= min(theirs.due, room) + EPS or (each == next_one and lack <= room - covered + EPS)) then
@@ -550,9 +553,8 @@ function contenders(state, name, needs, cls, room, limit, shift, now)
   for _, each in ipairs(in_order) do
     if needs[each][cls] > EPS then
       unmet[#unmet + 1] = each
-      local member = state.members[each]
-      local theirs = member.windows[name]
-      if theirs.first > 0 and now - member.heard_at <= 2 * SYNC_S then
+      local theirs = window_in[each]
+      if theirs.first > 0 and now - state.members[each].heard_at <= 2 * SYNC_S then
         local ratio = theirs.due / weight(state, each, cls, shift)
         if ratio > most + EPS or (ratio > most - EPS and theirs.unmet_since < since) then
           first, most, since = each, ratio, theirs.unmet_since
@@ -563,7 +565,7 @@ function contenders(state, name, needs, cls, room, limit, shift, now)
   if now - since < OVERDUE_S then
     return unmet
   end
-  local theirs = state.members[first].windows[name]
+  local theirs = window_in[first]
   return lack_of(theirs, theirs.left + sum(needs[first], cls - 1), limit) > room + EPS and {first} or unmet
 end
 
@@ -572,7 +574,7 @@ function settle_accounts(state, name, needs, cls, room, unmet, shift)
   for _, each in ipairs(unmet) do taking_part[each] = true end
   local total, positive = 0, 0
   for _, each in ipairs(in_order) do
-    local theirs = state.members[each].windows[name]
+    local theirs = window_in[each]
     if theirs then
       if needs[each][cls] <= EPS then
         theirs.due = 0
@@ -589,16 +591,16 @@ function settle_accounts(state, name, needs, cls, room, unmet, shift)
     local weights, caps = {}, {}
     for _, each in ipairs(unmet) do
       weights[each] = weight(state, each, cls, shift)
-      caps[each] = needs[each][cls] - state.members[each].windows[name].due
+      caps[each] = needs[each][cls] - window_in[each].due
     end
     for each, share in pairs(fill(room - total, weights, caps)) do
-      local theirs = state.members[each].windows[name]
+      local theirs = window_in[each]
       theirs.due = theirs.due + share
     end
   elseif positive > 0 then
     local factor = max(0, positive + room - total) / positive
     for _, each in ipairs(unmet) do
-      local theirs = state.members[each].windows[name]
+      local theirs = window_in[each]
       if theirs.due > 0 then theirs.due = theirs.due * factor end
     end
   end
@@ -606,10 +608,13 @@ function settle_accounts(state, name, needs, cls, room, unmet, shift)
 end
 
 function fill(amount, weights, caps)
-  local names, ratios, shares, total = sorted(weights), {}, {}, 0
-  for _, each in ipairs(names) do
-    total = total + weights[each]
-    ratios[each] = caps[each] / weights[each]
+  local names, ratios, shares, total = {}, {}, {}, 0
+  for _, each in ipairs(in_order) do
+    if weights[each] then
+      names[#names + 1] = each
+      total = total + weights[each]
+      ratios[each] = caps[each] / weights[each]
+    end
   end
   table.sort(names, function(one, other)
     if ratios[one] ~= ratios[other] then return ratios[one] < ratios[other] end
@@ -625,23 +630,25 @@ function fill(amount, weights, caps)
 end
 
 function weight(state, name, cls, shift)
-  local agents, count = state.members[name].agents, 0
-  for own = 1, CLASSES do
-    if cls > CLASSES or shift[own] == cls then count = count + agents[own] end
+  if not weight_in[name] then -- for one class at a time
+    local agents, count = state.members[name].agents, 0
+    for own = 1, CLASSES do
+      if cls > CLASSES or shift[own] == cls then count = count + agents[own] end
+    end
+    weight_in[name] = count > 0 and count or 1
   end
-  return count > 0 and count or 1
+  return weight_in[name]
 end
 
 function turns(state, name, needs, cls, unmet, limit, shift, me, now)
   local covered, next_one, most = 0, '', -INF
   for _, each in ipairs(unmet) do
-    local member = state.members[each]
-    local theirs = member.windows[name]
+    local theirs = window_in[each]
     local lack = lack_of(theirs, theirs.left + sum(needs[each], cls - 1), limit)
     if lack > 0 then
       if lack <= min(theirs.due, needs[each][cls]) + EPS then
         covered = covered + (each ~= me and theirs.due or 0)
-      elseif now - member.heard_at <= 2 * SYNC_S then
+      elseif now - state.members[each].heard_at <= 2 * SYNC_S then
         local ratio = theirs.due / weight(state, each, cls, shift)
         if ratio > most + EPS or (each == me and ratio >= most - EPS) then
           most, next_one = ratio, each
@@ -680,14 +687,14 @@ function ask_back_or_offer(theirs, name, need, whole_until, limit, kick)
 end
 
 function note_served(state, name, me, shift, below, now)
-  local window, mine = state.windows[name], state.members[me].windows[name]
+  local window, mine = state.windows[name], window_in[me]
+  local totals = zeros(CLASSES)
+  for _, theirs in pairs(window_in) do
+    local wanted = theirs.wanted
+    for cls = 1, CLASSES do totals[cls] = totals[cls] + wanted[cls] end
+  end
   for cls = 1, CLASSES do
-    local wanted = 0
-    for _, each in ipairs(in_order) do
-      local theirs = state.members[each].windows[name]
-      if theirs then wanted = wanted + theirs.wanted[cls] end
-    end
-    if wanted <= EPS or (mine.wanted[cls] > EPS and shift[cls] < below) then
+    if totals[cls] <= EPS or (mine.wanted[cls] > EPS and shift[cls] < below) then
       window.served_at[cls] = now
     end
   end
@@ -765,6 +772,7 @@ function slot_targets(state, level, now)
     end
     if total > rest then
       local weights = {}
+      weight_in = {}
       for each in pairs(caps) do weights[each] = weight(state, each, cls, shift) end
       torn = fill(rest, weights, caps)
       break
