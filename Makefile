@@ -75,6 +75,9 @@ fleet-figures: $(VENV)/.ready ## after make fleet: write what it found into the 
 
 workers: $(VENV)/.ready ## compare hivemind proxy --workers 2 with one process; writes the manual's table
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.workers --json workers.json --docs docs
+fleet-simulation: $(VENV)/.ready ## simulate fleets of up to 100 proxies; writes the manual's tables
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated --json fleet-simulation.json
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated_figures fleet-simulation.json docs
 
 RATE =
 REQUESTS =
@@ -114,4 +117,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all fuzz bench performance crash crash-figures fleet fleet-figures workers soak screenshots clean
+.PHONY: help setup run check docs test test-all fuzz bench performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean
