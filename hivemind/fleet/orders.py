@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,8 @@ VALID_S = 5.0
 """How long a command may be carried out."""
 ANSWERS_S = 3.0
 """A proxy that hasn't answered by then hasn't carried it out, as far as is known."""
+_OTHERS_S = 0.5
+"""How long answers are awaited of proxies that needn't give one."""
 _ASK_EVERY_S = 0.05
 _LATEST_S = 60.0
 """A command may not be valid for longer; so long its id is remembered."""
@@ -156,7 +158,7 @@ class Sent:
 
     outcomes: tuple[Outcome, ...]
     silent: tuple[Member, ...] = ()
-    """Those that didn't answer in time."""
+    """Those that are concerned, as far as known, and didn't answer in time."""
     to: tuple[Member, ...] = field(default=())
 
     def check(self) -> None:
@@ -223,9 +225,15 @@ def _own_task(command: CancelTask | RetryTask | SetTaskPriority, member: Member)
     return SetTaskPriority(task, command.priority)
 
 
-async def send(store: Store, orders: Iterable[tuple[Member, Command]], who: str) -> Sent:
-    """Have proxies carry out commands, and wait for their answers. Raises: StoreError."""
+async def send(store: Store, orders: Iterable[tuple[Member, Command]], who: str, needed: Collection[str] = ()) -> Sent:
+    """Have proxies carry out commands, and wait for their answers.
+
+    `needed` are the ids of those known to be concerned, so that another's silence doesn't matter; empty: all may be.
+
+    Raises: StoreError.
+    """
     wanted = [*orders]
+    must = {member.id for member, _ in wanted if member.id in needed} or {member.id for member, _ in wanted}
     now = _seconds(await store.call("TIME"))
     order, commands = secrets.token_hex(8), []
     for member, command in wanted:
@@ -242,15 +250,18 @@ async def send(store: Store, orders: Iterable[tuple[Member, Command]], who: str)
     whole(await store.pipeline(commands))
     outcomes: dict[str, Outcome] = {}
     loop = asyncio.get_running_loop()
-    until = loop.time() + ANSWERS_S
-    while len(outcomes) < len(wanted) and loop.time() < until:
+    began = loop.time()
+    while len(outcomes) < len(wanted):
+        waited_s = loop.time() - began
+        if waited_s >= ANSWERS_S or (waited_s >= _OTHERS_S and must <= outcomes.keys()):
+            break
         await asyncio.sleep(_ASK_EVERY_S)
         for data in await store.call("LRANGE", answer_key(order), 0, -1):
             found = _outcome(data)
             if found is not None:
                 outcomes[found.member] = found
     members = tuple(member for member, _ in wanted)
-    silent = tuple(member for member in members if member.id not in outcomes)
+    silent = tuple(member for member in members if member.id in must and member.id not in outcomes)
     return Sent(tuple(outcomes.values()), silent, members)
 
 

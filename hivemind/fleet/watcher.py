@@ -194,6 +194,11 @@ class Watcher:
     def _lately(self, at: float) -> bool:
         return self._clock() - at <= LATELY_S
 
+    def _serving(self, agent: str | None) -> frozenset[str]:
+        """Return the ids of the other proxies that serve an agent, by what they showed last."""
+        found = {each: part.snapshot.agents for each, part in self._snapshots.items()} | dict(self._agents)
+        return frozenset(each for each, agents in found.items() if any(view.name == agent for view in agents))
+
     # --- Steering ---------------------------------------------------------------------------------------------------
 
     async def apply(self, command: Command, who: str) -> None:
@@ -204,6 +209,7 @@ class Watcher:
         try:
             members = gathered(await self._viewer.members()).members
             me = "" if self._me is None else self._me().id
-            (await orders.send(self._store, orders.destinations(command, members, me), who)).check()
+            needed = self._serving(getattr(command, "agent", None))
+            (await orders.send(self._store, orders.destinations(command, members, me), who, needed)).check()
         except StoreError as error:
             raise Conflict(f"{error}; nothing was changed as far as is known") from None

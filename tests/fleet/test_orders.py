@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -98,6 +99,17 @@ async def test_silence_is_told(server: RedisServer, monkeypatch: pytest.MonkeyPa
         sent = await send(store, to_all(STOP, alive, dead), "eve")
     with pytest.raises(Conflict, match=r"no answer from b within .*; carried out by a"):
         sent.check()
+
+
+async def test_the_silence_of_one_that_isnt_concerned_is_no_trouble(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a proxy that was killed would be in the way of every command until it is forgotten."""
+    monkeypatch.setattr(orders, "_OTHERS_S", 0.05)
+    alive, dead = proxy("a"), proxy("b", "bob")
+    async with asyncio.timeout(orders.ANSWERS_S), opened(server.url) as store, present(server.url, [alive]):
+        (await send(store, to_all(STOP, alive, dead), "eve", {"a-1"})).check()
+    assert alive.applied == [(STOP, "eve")]
 
 
 async def test_a_replayed_command_does_nothing(server: RedisServer) -> None:
