@@ -3,7 +3,8 @@
 -- Absent fields have their default: 0, false, empty. Answers with JSON; with "protocol" where the state is another's.
 
 local PROTOCOL, LIVE_S, LEARN_S, FRESH_S, CHUNK_S, GONE_S = 1, 3, 3, 1.25, 120, 86400
-local KEPT_S, PRUNE_EVERY_S, MOST_CHANGES, EPS = 8 * 86400, 3600, 500, 1e-9
+local KEPT_S, EVER_KEPT_S, PRUNE_EVERY_S, MOST_CHANGES, EPS = 8 * 86400, 90 * 86400, 1, 500, 1e-9
+local LOOKED_AT = 20 -- fields that are looked at together, whether they are still needed
 local KINDS = {'tokens', 'dollars'}
 
 local key, report = KEYS[1], cjson.decode(ARGV[1])
@@ -103,6 +104,11 @@ local function tell_changes(reply)
   if last ~= seen then reply.again = true end
 end
 
+local function is_over(name, account)
+  local ever = name:match('^[^|]*|([^|]*)|') == 'ever'
+  return now - (account.at or 0) > (ever and EVER_KEPT_S or KEPT_S)
+end
+
 local function prune()
   if now < state.prune_at then return end
   state.prune_at = now + PRUNE_EVERY_S
@@ -111,9 +117,12 @@ local function prune()
     if now - member.at > GONE_S then gone[#gone + 1] = name end
   end
   for _, name in ipairs(gone) do state.members[name] = nil end
-  for _, name in ipairs(redis.call('HKEYS', key)) do
-    if name:sub(1, 8) == 'account|' and not name:find('|ever|', 1, true) then
-      if now - (load(name).at or 0) > KEPT_S then redis.call('HDEL', key, name) end
+  local found = redis.call('HSCAN', key, state.cursor or '0', 'COUNT', LOOKED_AT)
+  state.cursor = found[1]
+  for i = 1, #found[2], 2 do
+    local name = found[2][i]
+    if name:sub(1, 8) == 'account|' and is_over(name:sub(9), cjson.decode(found[2][i + 1])) then
+      redis.call('HDEL', key, name)
     end
   end
 end
@@ -236,7 +245,8 @@ local function take_account(demand, reply)
   end
   demand.flying = demand.flying or 0
   local field = 'account|' .. demand.account
-  local account = load(field) or {entries = {}}
+  local account = load(field)
+  if not account or is_over(demand.account, account) then account = {entries = {}} end
   account.lost = amount(account.lost)
   local entry = entry_of(demand, account, reply.learning)
   learn(account, demand, reply.learning)
@@ -303,6 +313,7 @@ elseif report.epoch == state.epoch and (report.version or 0) > state.version the
 end
 local reply = {epoch = state.epoch, version = state.version, rev = report.rev or 0, accounts = {}, decided = {}}
 local before = state.members[report.ledger]
+if before and now - before.at > GONE_S then before = nil end
 if not (before and before.member == report.member and report.seq < before.seq) then
   state.version = state.version + 1
   reply.version = state.version

@@ -33,8 +33,11 @@ CHUNK_S = 120.0
 GONE_S = 86400.0
 """A run of a proxy that was silent for so long has ended."""
 KEPT_S = 8 * 86400.0
-"""How long a day's or a run's account is kept that no member reports; those that count for ever are kept."""
-PRUNE_EVERY_S = 3600.0
+"""How long a day's or a run's account is kept that no member reports."""
+EVER_KEPT_S = 90 * 86400.0
+"""And one that counts for ever: as long as a proxy remembers an agent that isn't seen."""
+PRUNE_EVERY_S = 1.0
+"""What isn't kept is as if it weren't there; it is removed little by little: this often a few fields are looked at."""
 MOST_CHANGES = 500
 """Revisions that are looked through for one answer."""
 
@@ -244,6 +247,8 @@ def sync(state: State, report: Report, now: float, seed: str) -> Reply:
         state.learn_until = now + LEARN_S
     reply = Reply(state.epoch, state.version, report.rev)
     before = state.members.get(report.ledger)
+    if before is not None and now - before.at > GONE_S:
+        before = None
     if before is not None and before.member == report.member and report.seq < before.seq:
         return reply
     state.version += 1
@@ -308,15 +313,21 @@ def _prune(state: State, now: float) -> None:
         if now - member.at > GONE_S:
             del state.members[name]
     for name, account in list(state.accounts.items()):
-        if now - account.at > KEPT_S and "|ever|" not in name:
+        if _is_over(name, account, now):
             del state.accounts[name]
+
+
+def _is_over(name: str, account: Account, now: float) -> bool:
+    return now - account.at > (EVER_KEPT_S if name.split("|", 2)[1] == "ever" else KEPT_S)
 
 
 # --- One account ------------------------------------------------------------------------------------------------------
 
 
 def _take_account(state: State, report: Report, demand: Demand, now: float, reply: Reply) -> None:
-    account = state.accounts.setdefault(demand.account, Account())
+    account = state.accounts.get(demand.account)
+    if account is None or _is_over(demand.account, account, now):
+        account = state.accounts[demand.account] = Account()
     entry = _entry(state, report, demand, account, now, reply.learning)
     _learn(account, demand, reply.learning)
     others = [

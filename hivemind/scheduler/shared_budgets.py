@@ -324,12 +324,6 @@ class SharedBudgets:
         self._past = deque(self._agents.past)
         return ledger.relimit(changed, now)
 
-    def withdraw(self, now: float) -> None:
-        """Have nothing more granted under budgets, until the next answer: the others may use it all by then."""
-        for account in self._at_hand():
-            if account.shared is not None:
-                account.shared.until = now
-
 
 def _key(account: Account, agent: Agent | None) -> AccountKey:
     if agent is None:

@@ -113,7 +113,9 @@ def test_both_answer_alike(redis: Any, seed: int) -> None:
     run = redis.register_script((Path(hivemind.fleet.__path__[0]) / "budgets.lua").read_text())
     now, last = START, dict[str, Reply]()
     for seq in range(1, 60):
-        now += random.choice([0.0, 0.25, 1.0, 5.0, 200.0, 4000.0, 100_000.0] if random.random() < 0.2 else [0.25])
+        now += random.choice(
+            [0.0, 0.25, 1.0, 5.0, 200.0, 4000.0, 100_000.0, 1e6, 1e7] if random.random() < 0.2 else [0.25]
+        )
         if random.random() < 0.02:
             redis.flushall()
             state = State()
@@ -133,3 +135,23 @@ def test_another_protocol_is_refused(redis: Any) -> None:
     run = redis.register_script((Path(hivemind.fleet.__path__[0]) / "budgets.lua").read_text())
     run(keys=[KEY], args=[msgspec.json.encode(Report(PROTOCOL, "x", "p", 1)), "seed", CHANNEL])
     assert run(keys=[KEY], args=[msgspec.json.encode(Report(9, "x", "p", 2)), "seed", CHANNEL]) == b"protocol"
+
+
+def test_what_is_no_longer_needed_goes(redis: Any) -> None:
+    """Little by little; accounts that count for ever stay longer."""
+    redis.flushall()
+    run = redis.register_script((Path(hivemind.fleet.__path__[0]) / "budgets.lua").read_text())
+
+    def tell(seq: int, now: float, accounts: list[Demand]) -> None:
+        told = Report(PROTOCOL, "x", "p", seq, accounts=accounts)
+        run(keys=[KEY], args=[msgspec.json.encode(told), "seed", CHANNEL, repr(now)])
+
+    periods = ("run", "ever", "day:2026-11-23")
+    tell(1, START, [Demand(f"agent|{period}|a{n}", {"tokens": 9.0}) for period in periods for n in range(50)])
+    for seq in range(2, 40):
+        tell(seq, START + 9 * 86400 + seq, [])
+    kept = [name.decode().split("|")[2] for name in redis.hkeys(KEY) if name.startswith(b"account|")]
+    assert (len(kept), set(kept)) == (50, {"ever"})
+    for seq in range(40, 80):
+        tell(seq, START + 91 * 86400 + seq, [])
+    assert redis.hkeys(KEY) == [b"state"]
