@@ -148,6 +148,12 @@ def test_the_header_has_the_fleets_state(state: str, shown: str) -> None:
     assert shown in text(header.render(looked(known, "overview"), 80, 2, Pen()))
 
 
+def test_the_header_tells_that_the_store_is_away() -> None:
+    """Before the leases are over, and where there is no lane that could have one."""
+    known = replace(fleet(), away="it doesn't answer", state="idle")
+    assert "▲ fleet's store away" in text(header.render(looked(known, "overview"), 80, 2, Pen()))
+
+
 def test_the_header_counts_other_proxies_in_trouble() -> None:
     """Which this one may not feel."""
     known = fleet()

@@ -153,13 +153,14 @@ def _fleet(view: View, pen: Pen) -> list[Chunk]:
     fleet = view.fleet
     if not fleet.store:
         return []
-    count = len(fleet.members)
-    state = fleet.state if fleet.me else "joining" if fleet.away else "leased"
+    count, action = len(fleet.members), "app.page('fleet')"
+    state = fleet.state if fleet.me else "leased"
     glyph, role = pen.sign(lease_sign(state))
+    if fleet.away and state in GOOD:  # leases are good for a few seconds more, or there is no lane yet
+        return [(0, [linked(f"{pen.glyphs.warn} fleet's store away", "wait", action)])]
     words = {"safe": "store away, SAFE SHARE", "alone": "ALONE, cut off from the fleet", "joining": "joining the fleet"}
     text = words.get(state, f"fleet of {count}" + (" learning" if state == "learning" else ""))
     troubled = fleet.troubled
-    action = "app.page('fleet')"
     spans = [linked(f"{glyph} {text}", "dim" if state == "idle" else role, action)]
     if troubled and state in GOOD:
         spans.append(linked(f", {troubled} in trouble", "wait", action))
