@@ -9,17 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import msgspec
-import zstandard
 
 from hivemind.control.codec import decode_snapshot, snapshot_part
 from hivemind.fleet.store import StoreError
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import AgentView, Snapshot
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 _log = logging.getLogger(__name__)
 
@@ -183,14 +188,14 @@ class _Part:
 def pack(snapshot: Snapshot, run: str) -> bytes:
     """Return a snapshot as it is put into the store."""
     data = msgspec.json.encode(snapshot_part(snapshot, run, None))
-    return data if len(data) < _SMALL else zstandard.ZstdCompressor(level=1).compress(data)
+    return data if len(data) < _SMALL else zstd.compress(data, level=1)
 
 
 def unpack(data: bytes) -> Snapshot | None:
     """Return a snapshot from the store; None: it isn't one, or one of a version that can't be read here."""
     try:
         return decode_snapshot(_plain(data)).snapshot
-    except (msgspec.MsgspecError, UnicodeDecodeError, zstandard.ZstdError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, zstd.ZstdError):
         return None
 
 
@@ -198,16 +203,18 @@ def unpack_agents(data: bytes) -> tuple[AgentView, ...]:
     """Return the agents of a snapshot from the store, which costs little; none where it can't be read."""
     try:
         return msgspec.json.decode(_plain(data), type=_Part).snapshot.agents
-    except (msgspec.MsgspecError, UnicodeDecodeError, zstandard.ZstdError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, zstd.ZstdError):
         return ()
 
 
 def _plain(data: bytes) -> bytes:
     if not data.startswith(_MAGIC):
         return data
-    if zstandard.frame_content_size(data) > _MOST_SNAPSHOT:
-        raise zstandard.ZstdError("longer than any snapshot")
-    return zstandard.ZstdDecompressor().decompress(data, max_output_size=_MOST_SNAPSHOT)
+    decoder = zstd.ZstdDecompressor()
+    plain = decoder.decompress(data, _MOST_SNAPSHOT)
+    if not decoder.eof:
+        raise zstd.ZstdError("longer than any snapshot, or not whole")
+    return plain
 
 
 def _member(record: Any, left_ms: Any) -> Member | None:
