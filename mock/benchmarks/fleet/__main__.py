@@ -46,7 +46,7 @@ def chosen(minutes: float, short: float, fault: str = "") -> dict[str, Run]:
         "critical, requests": lambda net, folder: runs.critical(net, folder, short),
         "faults": lambda net, folder: faults.faults(net, folder, fault),
         "crowd": lambda net, folder: crowd.crowd(net, folder, min(short, 2.0)),
-        "overhead": lambda net, folder: crowd.overhead(folder, rounds=9),
+        "overhead": lambda net, folder: crowd.overhead(folder, rounds=15),
     }
 
 

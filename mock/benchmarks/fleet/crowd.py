@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,13 +14,14 @@ from typing import Any
 import httpx
 
 from benchmarks.fleet import result
-from benchmarks.fleet.load import Group, Load
+from benchmarks.fleet.load import Group
+from benchmarks.fleet.load import Load as Agents
 from benchmarks.fleet.network import Host, Network
 from benchmarks.fleet.programs import TOKEN, Proxy, Redis
 from benchmarks.fleet.runs import WARM_S, scene
 from benchmarks.fleet.upstream import Provider
 from benchmarks.perf import servers
-from benchmarks.perf.load import put_load
+from benchmarks.perf.load import Load, put_load
 from benchmarks.perf.metering import cpu_s
 
 PROXIES = 20
@@ -28,6 +29,9 @@ _AGENTS = 5
 """At each proxy."""
 _RPM = 1_200
 _CLIENTS = (1, 16)
+_WITH, _WITHOUT = "with", ("without", "without too")
+_UNMET = ("--rpm", "6000000", "--max-concurrency", "256")
+"""Limits that are never met, but have to be leased."""
 _SYNCS = re.compile(r"^hivemind_fleet_(syncs|sync_seconds)_total (\S+)$", re.MULTILINE)
 
 
@@ -38,7 +42,7 @@ async def crowd(network: Network, folder: Path, minutes: float) -> dict[str, Any
     flags = ("--rpm", str(_RPM), "--tpm", "0", "--max-concurrency", "200")
     async with scene(center, folder, settings, flags, fleet=True) as here:
         assert here.store is not None
-        load = Load()
+        load = Agents()
         async with load.at_work([Group(proxy, _AGENTS) for proxy in here.proxies]):
             load.shift([2] * PROXIES)
             await asyncio.sleep(WARM_S)
@@ -55,7 +59,7 @@ async def crowd(network: Network, folder: Path, minutes: float) -> dict[str, Any
         "proxies": PROXIES,
         "syncs_per_s": round(scripts / span_s, 1),
         "redis_cpu_share": round((after["redis_cpu_s"] - before["redis_cpu_s"]) / span_s, 4),
-        "script_us": round((after["script_us"] - before["script_us"]) / max(1, scripts), 1),
+        "redis_us": round((after["redis_cpu_s"] - before["redis_cpu_s"]) / max(1, scripts) * 1e6, 1),
         "redis_mb": round(after["redis_mb"], 1),
         "proxy_cpu_share": round((after["proxy_cpu_s"] - before["proxy_cpu_s"]) / span_s / PROXIES, 4),
         "proxy_mb": round(after["proxy_mb"], 1),
@@ -71,7 +75,6 @@ def _used(store: Redis, proxies: Sequence[Proxy]) -> dict[str, float]:
     return {
         "at": time.monotonic(),
         "scripts": sum(each["calls"] for each in counted),
-        "script_us": sum(each["usec"] for each in counted),
         "redis_cpu_s": cpu_s(store.pid),
         "redis_mb": _memory_mb(store.pid),
         "proxy_cpu_s": sum(cpu_s(proxy.program.pid) for proxy in proxies),
@@ -96,42 +99,49 @@ async def _syncs(proxies: Sequence[Proxy]) -> tuple[float, float]:
     return sums["syncs"], sums["sync_seconds"]
 
 
-async def overhead(folder: Path, rounds: int, *, measure_s: float = 0.5, pairs: int = 3) -> dict[str, Any]:
-    """Put a load on a proxy with a fleet and on one without, turn and turn about."""
+async def overhead(folder: Path, rounds: int, *, measure_s: float = 0.25, groups: int = 3) -> dict[str, Any]:
+    """Put a load on a proxy with a fleet and on two without, turn and turn about; the two tell what is noise."""
     store = Redis("127.0.0.1", folder)
-    taken: dict[int, list[tuple[float, float]]] = {clients: [] for clients in _CLIENTS}
-    cpu: list[float] = []
+    loads: dict[int, list[dict[str, Load]]] = {clients: [] for clients in _CLIENTS}
     try:
         await store.start()
-        for _ in range(pairs):
+        for _ in range(groups):
             async with contextlib.AsyncExitStack() as stack:
                 direct = await stack.enter_async_context(servers.upstream())
-                # Limits that are never met, but have to be leased.
-                limits = ("--rpm", "6000000", "--max-concurrency", "256")
-                on = await stack.enter_async_context(servers.hivemind(direct, "with", *limits, "--fleet", store.url))
-                off = await stack.enter_async_context(servers.hivemind(direct, "without", *limits))
-                for clients in _CLIENTS:
+                flags = {name: ("--fleet", store.url) if name == _WITH else () for name in (_WITH, *_WITHOUT)}
+                targets = [
+                    await stack.enter_async_context(servers.hivemind(direct, name, *_UNMET, *more))
+                    for name, more in flags.items()
+                ]
+                for clients, found in loads.items():
                     for number in range(rounds + 1):
-                        turn = (on, off) if number % 2 == 0 else (off, on)
+                        turn = targets[number % 3 :] + targets[: number % 3]
                         both = {
-                            each.name: await put_load(each, clients, warm_s=0.1, measure_s=measure_s) for each in turn
+                            each.name: await put_load(each, clients, warm_s=0.05, measure_s=measure_s) for each in turn
                         }
                         if number:  # the first warms up
-                            taken[clients].append((both["with"].p50_ms, both["without"].p50_ms))
-                            if (ours := both["with"].cpu_us) and (theirs := both["without"].cpu_us):
-                                cpu.append(ours / theirs)
+                            found.append(both)
     finally:
         await store.stop()
     return {
-        "rounds": rounds * pairs,
-        "cpu_ratio": round(median(cpu), 4) if cpu else None,
-        "clients": {
-            str(clients): {
-                "with_ms": round(median(on for on, _ in found), 4),
-                "without_ms": round(median(off for _, off in found), 4),
-                "ratio": round(median(on / off for on, off in found), 4),
-                "added_us": round(median((on - off) * 1000 for on, off in found), 1),
-            }
-            for clients, found in taken.items()
-        },
+        "rounds": rounds * groups,
+        "clients": {str(clients): _compared(found) for clients, found in loads.items()},
+    }
+
+
+def _compared(rounds: Sequence[Mapping[str, Load]]) -> dict[str, float]:
+    """Return the median of each proxy, and the median over rounds of one's ratio to another."""
+
+    def ratio(one: str, other: str, of: Callable[[Load], float | None]) -> float:
+        found = [(of(each[one]), of(each[other])) for each in rounds]
+        return round(median(a / b for a, b in found if a and b), 4)
+
+    first, second = _WITHOUT
+    return {
+        "with_ms": round(median(each[_WITH].p50_ms for each in rounds), 4),
+        "without_ms": round(median(each[name].p50_ms for each in rounds for name in _WITHOUT), 4),
+        "p50_ratio": ratio(_WITH, first, lambda load: load.p50_ms),
+        "p50_noise": ratio(second, first, lambda load: load.p50_ms),
+        "cpu_ratio": ratio(_WITH, first, lambda load: load.cpu_us),
+        "cpu_noise": ratio(second, first, lambda load: load.cpu_us),
     }

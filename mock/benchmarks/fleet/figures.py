@@ -115,7 +115,7 @@ def _crowd(run: Found) -> str:
         ("used of it", _percent(run["used"])),
         ("fullest 60 s, of the limit", _percent(run["worst_window"])),
         ("syncs a second, in all", f"{run['syncs_per_s']:.0f}"),
-        ("one sync in Redis, µs", f"{run['script_us']:.0f}"),
+        ("processor time of Redis for a sync, µs", f"{run['redis_us']:.0f}"),
         ("Redis, of one core", _percent(run["redis_cpu_share"])),
         ("Redis, memory in MiB", f"{run['redis_mb']:.0f}"),
         ("a proxy, of one core", _percent(run["proxy_cpu_share"])),
@@ -126,20 +126,18 @@ def _crowd(run: Found) -> str:
 
 
 def _overhead(run: Found) -> str:
-    head = ("clients", "p50 with, ms", "p50 without, ms", "added, µs", "ratio")
+    head = (
+        *("clients", "p50 with, ms", "p50 without, ms", "ratio of p50", "of two without"),
+        *("ratio of processor time", "of two without"),
+    )
     rows = (
         (
-            clients,
-            f"{each['with_ms']:.3f}",
-            f"{each['without_ms']:.3f}",
-            f"{each['added_us']:.0f}",
-            f"{each['ratio']:.3f}",
+            *(clients, f"{each['with_ms']:.3f}", f"{each['without_ms']:.3f}"),
+            *(f"{each[name]:.3f}" for name in ("p50_ratio", "p50_noise", "cpu_ratio", "cpu_noise")),
         )
         for clients, each in run["clients"].items()
     )
-    note = f"\nMedians of {run['rounds']} rounds each, turn and turn about"
-    cpu = run["cpu_ratio"]
-    return _table(head, rows, left=0) + note + (f"; processor time for a request: ratio {cpu:.3f}.\n" if cpu else ".\n")
+    return _table(head, rows, left=0) + f"\nMedians of {run['rounds']} rounds, turn and turn about.\n"
 
 
 def _percent(share: float | None) -> str:
