@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import redis_server
-from host.programs import Program, program, said, store_of, until_gone, workers_of
+from host.programs import Program, children, program, said, store_of, until_gone, workers_of
 from ports import unused_port
 from proxy.kit import HANGS_S, Play, client, playing, raw, request
 from proxy.wire import END, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
@@ -173,6 +173,22 @@ async def test_killed_store(tmp_path: Path) -> None:
             assert (await web.post(f"http://127.0.0.1:{running.port}{MESSAGES}", content=PLAIN_BODY)).status_code == 200
         running.process.send_signal(signal.SIGTERM)
         assert (await running.ends())[0] == 0
+
+
+@needs_server
+@pytest.mark.e2e
+async def test_given_store(tmp_path: Path) -> None:
+    """With `--fleet` the workers use that store, and none of their own."""
+    with redis_server.running(unix=True) as store:
+        async with workers(tmp_path, "--fleet", store.url) as (running, _, gate):
+            gate.set()
+            assert len(children(running.process.pid)) == 2
+            async with client() as web:
+                url = f"http://127.0.0.1:{running.port}{MESSAGES}"
+                assert (await web.post(url, content=PLAIN_BODY)).status_code == 200
+            assert store.command("ZCARD", "hm:proxies") == "2"
+            running.process.send_signal(signal.SIGTERM)
+            assert (await running.ends())[0] == 0
 
 
 @needs_server

@@ -80,10 +80,14 @@ class Peer:
 
     async def _stay_connected(self) -> None:
         while True:
-            with contextlib.suppress(OSError):
+            try:
                 self._channel = await frames.Channel.to(self._path)
                 self._connected(self)
                 await self._channel.run()
+            except OSError:
+                pass  # it isn't there yet
+            except Exception:  # else it would be left out for ever
+                _log.exception("worker %d can't be asked", self.number)
             self._channel = self.snapshot = self.member = self.budgets = self.health = None
             await asyncio.sleep(CONNECT_EVERY_S)
 

@@ -56,7 +56,7 @@ def supervise(settings: Settings, settings_file: Path | None = None) -> int:
     A second signal ends all at once. Raises: HiveMindError: before anything was served.
     """
     check(settings)
-    program = find_server() if getattr(settings, "fleet", None) is None else None
+    program = find_server() if settings.fleet is None else None
     with contextlib.ExitStack() as stack:
         console = Console(sys.stderr)
         stack.callback(console.close)
