@@ -100,6 +100,11 @@ class Credits:
             self.left -= excess
             self._given_up += excess
 
+    def void(self, *, all_of_it: bool) -> None:
+        """Drop the credits, which are others' by now; and what was taken beyond them only with `all_of_it`."""
+        self.left = 0.0 if all_of_it else min(self.left, 0.0)
+        self._given_up = 0.0
+
     def give_back(self, wanted: list[float], *, tight: bool) -> float:
         """Take off and return the credits that others may have: while some window is short, all beyond what is wanted
         here; else only what is more than double that and the spare, since they harm nobody meanwhile."""

@@ -48,8 +48,9 @@ def _take_windows(lane: Lane, leasing: Leasing, *, had_credits: bool) -> None:
             if credits is None:
                 continue
             key = family, kind
-            left = credits.left if had_credits else min(credits.left, 0.0)
-            credits.left = left + given.pop(key, 0.0) if leasing.shared else 0.0
+            if not (had_credits and leasing.shared):
+                credits.void(all_of_it=not leasing.shared)
+            credits.left += given.pop(key, 0.0)
             credits.limit = limits.get(key)
             credits.in_force = lease.in_force.get(key)
             credits.used_by_all = lease.used.get(key)

@@ -555,12 +555,14 @@ class Window:
         """Take in what a reply's headers stated (:meth:`HeaderWindow.read`)."""
         self._roll(now)
         doubted = self.stated.read(now, reading, started_at, charge)
+        limit = self.stated.limit
+        if limit is None:
+            return doubted
         if self.credits is not None and reading.remaining is not None and not self.stated.doubtful:
-            limit, remaining = self.stated.limit or 0.0, float(min(max(reading.remaining, 0), _LARGEST))
+            remaining = float(min(max(reading.remaining, 0), _LARGEST))
             self.credits.stated = StatedWindow(limit, remaining, now, self.stated.reset_in_s(now))
             self.credits.heed(remaining)
-        if self.stated.limit is not None:
-            self.enforced = self.binding
+        self.enforced = self.binding
         return doubted
 
     def _roll(self, now: float) -> None:

@@ -512,3 +512,23 @@ def test_a_circuit_that_the_fleet_should_have_probed_is_probed_here() -> None:
     hands.lease(SAFE, slots=4, level=8, members=2)
     assert hands.lane.circuit.state.value == "half_open"
     assert sent(ticket) == [True]
+
+
+def test_a_statement_without_a_limit_takes_no_credits() -> None:
+    """Some providers state zeros where they don't limit anything; the headers' own window leaves them out too."""
+    hands = leased()
+    hands.lease(slots=8, level=8, credits={REQUESTS: 5.0})
+    hands.scheduler.headers(hands.now, hands.arrive(), (WindowReading(WindowKind.REQUESTS, 0, 0, 30.0),))
+    assert sent(hands.arrive("b")) == [True]
+    assert hands.report().windows[REQUESTS].stated is None
+
+
+def test_credits_given_up_are_not_returned_once_they_are_void() -> None:
+    """By then they are another proxy's."""
+    hands = leased(lane_config(slots=8, rpm=100))
+    hands.lease(slots=8, level=8, credits={REQUESTS: 50.0})
+    hands.scheduler.headers(hands.now, hands.arrive(), (WindowReading(WindowKind.REQUESTS, 100, 1, 30.0),))
+    hands.lease(SAFE, slots=4, level=8, limits={REQUESTS: 4.0})
+    hands.lease(slots=8, level=8, credits={REQUESTS: 1.0})
+    report = hands.report().windows[REQUESTS]
+    assert (report.left, report.returned) == (1.0, 0.0)
