@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import secrets
 from typing import Protocol
@@ -47,12 +46,16 @@ class BudgetLink:
         self._sent_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._other_protocol = False
+        self._told = ""
+        """The last failure that was logged, since a sync succeeded."""
 
     async def start(self) -> None:
         """Begin, and learn which budgets there are before any request is granted, if the store is there. If it isn't,
         no lane grants anything before it is."""
-        with contextlib.suppress(StoreError):
+        try:
             await self._sync()
+        except Exception as error:  # it is tried again at once
+            self._failed(error)
         self._store.subscribe(CHANNEL, self._on_kick)
         self._task = asyncio.create_task(self._run(), name="fleet-budgets")
 
@@ -90,12 +93,20 @@ class BudgetLink:
             self._wake.clear()
             try:
                 wait_s = await self._sync()
-            except StoreError:
-                wait_s = RETRY_S  # what it means is told once, where lanes are leased
+                self._told = ""
+            except Exception as error:  # chunks end by themselves, so no budget is overdrawn whatever this is
+                self._failed(error)
+                wait_s = RETRY_S
                 await asyncio.sleep(KICK_APART_S)
-            except Exception:  # chunks end by themselves, so no budget is overdrawn whatever this is
-                _log.exception("the fleet: a sync of budgets failed for a reason of our own")
-                wait_s = IDLE_SYNC_S
+
+    def _failed(self, error: Exception) -> None:
+        """Say what concerns budgets alone, once; the rest is told where lanes are leased."""
+        text = f"the fleet's budgets: {error}"
+        if isinstance(error, StoreError) and error.kind != "refused command":
+            return
+        if text != self._told:
+            self._told = text
+            _log.warning("%s; requests under a budget wait", text, exc_info=not isinstance(error, StoreError))
 
     async def _sync(self, *, leaving: bool = False) -> float:
         """Report, and take the answer. Return the seconds until the next sync. Raises: StoreError."""

@@ -18,6 +18,7 @@ from store.provider import Fleet as ProviderFleet
 from store.provider import providing
 from store.test_kill import Program, program
 
+from hivemind.fleet.budgets import KEY
 from hivemind.prices import Prices
 from hivemind.scheduler.accounts import Spent
 from hivemind.scheduler.commands import BeginAgent, SetBudget
@@ -197,3 +198,18 @@ async def test_a_proxy_that_is_killed_and_started_again_counts_once(server: Redi
             assert await fleets_sum(second) == sums[1]
         # Streams that were cut when the agents left count as far as they had come.
         assert provider.used["alice"] - sums[1] < 0.2 * sums[1]
+
+
+async def test_a_key_that_is_somebody_elses_is_told_once(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    """Requests under a budget wait until it is gone; others don't."""
+    async with fleet(server, 1) as machines:
+        server.command("DEL", KEY)
+        server.command("SET", KEY, "something")
+        machines.proxies[0].proxy.apply(SetBudget("alice", 1_000))
+        waits = asyncio.create_task(machines.post(0, "alice"))
+        assert (await machines.post(0, "bob")).status_code == 200
+        while "the fleet's budgets" not in caplog.text:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        server.command("DEL", KEY)
+        assert (await waits).status_code == 200
+        assert caplog.text.count("the fleet's budgets") == 1
