@@ -57,7 +57,7 @@ class Watcher:
         self._numbers: dict[str, int] = {}
         self._clocks: dict[str, tuple[float, float]] = {}
         """Of each machine: what its time of day is behind, in seconds, and that at the zero of its monotonic clock."""
-        self._away = "it wasn't asked yet"
+        self._away = ""
         self._read_at = -math.inf
         """When the store last answered."""
         self._looked_at = self._agents_looked_at = -math.inf
