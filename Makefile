@@ -75,6 +75,7 @@ fleet-figures: $(VENV)/.ready ## after make fleet: write what it found into the 
 
 workers: $(VENV)/.ready ## compare hivemind proxy --workers 2 with one process; writes the manual's table
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.workers --json workers.json --docs docs
+
 fleet-simulation: $(VENV)/.ready ## simulate fleets of up to 100 proxies; writes the manual's tables
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated --json fleet-simulation.json
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated_figures fleet-simulation.json docs

@@ -23,7 +23,13 @@ copyright = "the HiveMind authors"
 extensions = ["myst_parser"]
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "performance-figures.md", "crashes-figures.md", "fleet-measured-figures.md"]
+exclude_patterns = [
+    "_build",
+    "performance-figures.md",
+    "crashes-figures.md",
+    "fleet-measured-figures.md",
+    "fleet-simulation-figures.md",
+]
 nitpicky = True
 html_theme = "furo"
 html_title = f"HiveMind {__version__}"

@@ -18,8 +18,10 @@ _CASES = """\
 | case | most in 60 s | limit used | shares (by weight) | misplaced | NORMAL waits p50, p95, s | CRITICAL waits p50, p95, s | syncs/s of a proxy |
 |---|--:|--:|---|--:|--:|--:|--:|
 """  # noqa: E501 - a row of a table
-_COSTS = """\
-| proxies | in Redis, ms | with the way there and back, ms | state, KB |
+_COSTS = """
+One sync of a lane with three windows that don't suffice, on average:
+
+| proxies | CPU time of Redis, ms | with the way there and back, ms | state, KB |
 |--:|--:|--:|--:|
 """
 
@@ -30,7 +32,7 @@ def text_of(found: Found) -> str:
         f"| {cost.members} | {cost.server_ms:.2f} | {cost.round_trip_ms:.2f} | {cost.state_kb:.0f} |\n"
         for cost in found.costs
     ]
-    return _CASES + "".join(map(_row, found.cases)) + "\nOne sync, on average:\n\n" + _COSTS + "".join(rows)
+    return "".join([_CASES, *map(_row, found.cases), _COSTS, *rows])
 
 
 def _row(case: Figures) -> str:
