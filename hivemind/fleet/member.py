@@ -70,6 +70,9 @@ class Membership:
         self._used: dict[WindowKey, dict[int, float]] = {}
         """What this lane used in the last minute, by second."""
         self._slots_until = -math.inf
+        self._kept: dict[WindowKey, float] = {}
+        """What this lane had used in the last minute when its safe share began; as that grows old it may be used again,
+        so that in the first minute all proxies go on as they did."""
         self._safe_from = -math.inf
         """Since when the lane is without a lease."""
 
@@ -196,7 +199,10 @@ class Membership:
         if self.leased:
             self._safe_from = self.ends_at
         away = away_until is not None and now < away_until
-        state = self.state = LeaseState.SAFE if away else LeaseState.ALONE
+        state = LeaseState.SAFE if away else LeaseState.ALONE
+        if away and self.state is not LeaseState.SAFE:
+            self._kept = {key: self._own(now, key) for key in self._used}
+        self.state = state
         return Lease(
             state,
             until=away_until if away and away_until is not None else math.inf,
@@ -226,7 +232,7 @@ class Membership:
             return share
         # What others used or hold is within the last minute still, so only what nobody had is shared.
         room = max(0.0, window.limit - window.used) if window.room is None else window.room
-        return min(share, self._own(now, key) + SAFE_SHARE * room / max(1, members))
+        return min(share, self._kept.get(key, 0.0) + SAFE_SHARE * room / max(1, members))
 
     def own_use(self, now: float, name: str) -> float:
         """Return what this lane used of a window in the last minute, as far as it was noted."""

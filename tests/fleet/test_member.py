@@ -136,6 +136,17 @@ def test_the_safe_share(used: float, own: float, first: float, later: float) -> 
     assert limit_in(member.without(164.0, math.inf)) == later
 
 
+def test_the_safe_share_neither_fades_nor_grows_with_use() -> None:
+    """What was used before the store went away may be used again as it grows old, once; nobody had anything else."""
+    member = joined(used=60.0, own=20.0)
+    assert limit_in(member.without(103.0, math.inf)) == 20.0
+    assert limit_in(member.without(162.0, math.inf)) == 20.0
+    busy = joined(used=55.0, own=5.0)
+    for second in (103, 104, 105):
+        assert limit_in(busy.without(float(second), math.inf)) == 7.25
+        busy.add(float(second), report_of({second: 2.0}))
+
+
 def test_what_others_hold_isnt_shared() -> None:
     member = Membership("a")
     member.report(100.0)

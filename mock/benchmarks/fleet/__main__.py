@@ -72,7 +72,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, metavar="N", help="of the steady runs [%(default)g]")
     parser.add_argument("--short", type=float, default=4.0, metavar="N", help="minutes of the others [%(default)g]")
     parser.add_argument("--only", default="", metavar="NAMES", help="of the runs, by name, with ; between")
-    parser.add_argument("--fault", default="", metavar="TEXT", help="of the faults, those whose name contains this")
+    parser.add_argument("--fault", default="", metavar="TEXT", help="of the faults, by parts of names")
     parser.add_argument("--keep", metavar="FOLDER", help="keep logs and journals there")
     parser.add_argument("--json", metavar="FILE", help="write the results to a file, beside those it has already")
     namespace = parser.parse_args()
