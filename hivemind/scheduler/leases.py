@@ -7,7 +7,7 @@ import math
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.leasing import Leasing
 from hivemind.scheduler.credits import AHEAD_S
-from hivemind.scheduler.lane import Lane
+from hivemind.scheduler.lane import FAMILIES_KEPT, Lane
 from hivemind.scheduler.lease import SPARE, LaneReport, Lease, LeaseState, WindowKey, WindowReport
 from hivemind.scheduler.limits import MAX_SHARE, Window
 from hivemind.scheduler.ticket import Ticket
@@ -40,8 +40,9 @@ def take_lease(lane: Lane, leasing: Leasing, now: float, lease: Lease) -> bool:
 def _take_windows(lane: Lane, leasing: Leasing, *, had_credits: bool) -> None:
     lease, given = leasing.lease, dict(leasing.lease.credits) if leasing.shared else {}
     limits = lease.limits or {}
-    for family, _ in (*given, *limits):
-        lane.allowance(family)
+    for family in {family for family, _ in (*given, *limits, *lease.in_force)} - lane.allowances.keys():
+        if len(lane.allowances) < FAMILIES_KEPT // 2:  # those used here aren't dropped for those of others
+            lane.allowance(family)
     for family, allowance in lane.allowances.items():
         for kind, window in allowance.windows.items():
             credits = window.credits

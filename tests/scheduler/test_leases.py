@@ -532,3 +532,11 @@ def test_credits_given_up_are_not_returned_once_they_are_void() -> None:
     hands.lease(slots=8, level=8, credits={REQUESTS: 1.0})
     report = hands.report().windows[REQUESTS]
     assert (report.left, report.returned) == (1.0, 0.0)
+
+
+def test_a_family_that_others_use_has_their_limit_from_its_first_request() -> None:
+    """Without the store a lane goes by the smallest limit of all, for families it hadn't used before too."""
+    hands = leased(lane_config(slots=80, rpm=600))
+    hands.lease(SAFE, slots=80, level=80, members=2, limits={}, in_force={REQUESTS: 20.0})
+    hands.wait(62.0)
+    assert sum(sent(*(hands.arrive(f"a{n}") for n in range(20)))) == 9

@@ -144,7 +144,7 @@ class LeasedReference(Reference):
             if not limit or (not surely and not binding and family in road.stated):
                 continue
             key = family, KINDS[kind]
-            full = book.lease.in_force.get(key, float(limit))
+            full = self.in_force(entry.lane, key, float(limit))
             amount = min(amount, LARGE * full)
             slack = 1e-3 if not surely else 0.0
             if book.by_credits:
@@ -160,6 +160,15 @@ class LeasedReference(Reference):
             if taken + amount > most + (1e-6 if not surely else 0.0):
                 return False
         return True
+
+    def in_force(self, lane: str, key: WindowKey, own: float) -> float:
+        """The limit of all proxies, where the window was there when the lease was taken; else the lane's own."""
+        allowance = self.lanes[lane].allowances.get(key[0]) if lane in self.lanes else None
+        window = allowance.windows.get(key[1]) if allowance is not None else None
+        credits = window.credits if window is not None else None
+        known = credits.in_force if credits is not None else None
+        assert known in (None, self.books[lane].lease.in_force.get(key))
+        return own if known is None else known
 
     def granted(self, event: ev.Granted, *, ranked: bool) -> None:
         super().granted(event, ranked=False)
