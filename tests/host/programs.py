@@ -34,8 +34,8 @@ class Program:
 
 
 @contextlib.asynccontextmanager
-async def program(upstream: str, tmp_path: Path, *flags: str) -> AsyncIterator[Program]:
-    """Start it on a free port, and see to it that it is gone afterwards."""
+async def program(upstream: str, tmp_path: Path, *flags: str, within_s: float = HANGS_S) -> AsyncIterator[Program]:
+    """Start it on a free port, and see to it that it is gone afterwards, which is `within_s` from now."""
     process = await asyncio.create_subprocess_exec(
         HIVEMIND,
         *("proxy", "--upstream", upstream, "--port", "0", *flags),
@@ -46,7 +46,7 @@ async def program(upstream: str, tmp_path: Path, *flags: str) -> AsyncIterator[P
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(HANGS_S):
+        async with asyncio.timeout(within_s):
             line = (await process.stdout.readline()).decode()
             port = re.search(r":(\d+) ->", line)
             yield Program(process, line, int(port[1]) if port else 0)
@@ -67,6 +67,10 @@ def children(pid: int) -> dict[int, str]:
             if int((each / "stat").read_text().rpartition(")")[2].split()[1]) == pid:
                 found[int(each.name)] = (each / "cmdline").read_bytes().replace(b"\0", b" ").decode()
     return found
+
+
+LASTS_S = 6 * HANGS_S
+"""Several processes start, and start again, on a busy machine."""
 
 
 def workers_of(running: Program) -> list[int]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
-from host.programs import ENVIRONMENT, HIVEMIND, Program, program, said, workers_of
+from host.programs import ENVIRONMENT, HIVEMIND, LASTS_S, Program, program, said, workers_of
 from proxy.kit import HANGS_S, playing
 from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import Handler, Scripted, serving
@@ -73,7 +73,10 @@ class Workers:
 async def two_workers(tmp_path: Path, *flags: str) -> AsyncIterator[Workers]:
     state = tmp_path / "state"
     given = ("--workers", "2", "--state-dir", str(state), "--max-concurrency", "50", "--rpm", "0", *flags)
-    async with serving(playing([ANSWER])) as upstream, program(f"lab={upstream.url}", tmp_path, *given) as running:
+    async with (
+        serving(playing([ANSWER])) as upstream,
+        program(f"lab={upstream.url}", tmp_path, *given, within_s=LASTS_S) as running,
+    ):
         note = json.loads((state / f"control-{running.port}.json").read_text())
         yield Workers(running, note["token"])
 
@@ -173,7 +176,10 @@ async def test_limits_hold_in_sum(tmp_path: Path) -> None:
 
     state = tmp_path / "state"
     flags = ("--workers", "2", "--state-dir", str(state), "--max-concurrency", "3", "--rpm", "24", "--tpm", "0")
-    async with serving(provider) as upstream, program(f"lab={upstream.url}", tmp_path, *flags) as running:
+    async with (
+        serving(provider) as upstream,
+        program(f"lab={upstream.url}", tmp_path, *flags, within_s=LASTS_S) as running,
+    ):
         token = json.loads((state / f"control-{running.port}.json").read_text())["token"]
         workers = Workers(running, token)
         asked = [asyncio.create_task(workers.ask_model(f"agent{number % 4}")) for number in range(40)]

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import redis_server
-from host.programs import Program, children, program, said, store_of, until_gone, workers_of
+from host.programs import LASTS_S, Program, children, program, said, store_of, until_gone, workers_of
 from ports import unused_port
 from proxy.kit import HANGS_S, Play, client, playing, raw, request
 from proxy.wire import END, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head
@@ -56,7 +56,10 @@ async def workers(tmp_path: Path, *flags: str) -> AsyncIterator[tuple[Program, S
     gate = asyncio.Event()
     play: Play = [head(SSE) + chunk(b"".join(MESSAGE[:3])), gate, chunk(b"".join(MESSAGE[3:])), END]
     given = ("--workers", "2", "--state-dir", str(tmp_path / "state"), "--max-concurrency", "50", *flags)
-    async with serving(playing(play)) as upstream, program(f"lab={upstream.url}", tmp_path, *given) as running:
+    async with (
+        serving(playing(play)) as upstream,
+        program(f"lab={upstream.url}", tmp_path, *given, within_s=LASTS_S) as running,
+    ):
         yield running, upstream, gate
 
 

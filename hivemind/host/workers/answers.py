@@ -105,7 +105,8 @@ class Answers:
 
     def _health(self, _: Mapping[str, Any]) -> Any:
         mode, uptime_s, alarms = self._proxy.health()
-        return {"mode": mode, "uptime_s": uptime_s, "alarms": msgspec.json.encode(alarms)}
+        state = self._proxy.fleet_state()
+        return {"mode": mode, "uptime_s": uptime_s, "alarms": msgspec.json.encode(alarms), "fleet": state}
 
     def _standing(self, question: Mapping[str, Any]) -> Any:
         for name, arguments in question["commands"]:

@@ -34,7 +34,7 @@ from hivemind.scheduler.events import BudgetState
 from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint
 from hivemind.wire.request_head import RequestPath
-from hivemind.world.fleet import Fleet, Member
+from hivemind.world.fleet import TROUBLED, Fleet, Member
 from hivemind.world.merge import Part, merged
 from hivemind.world.snapshot import AgentView, Alarm, RequestDetail, Requests, RequestView, Snapshot
 
@@ -68,6 +68,7 @@ class Peer:
         self.member: Member | None = None
         self.budgets: api.BudgetsPart | None = None
         self.health: tuple[str, float, tuple[Alarm, ...]] | None = None
+        self.fleet_state = ""
         self._path = path
         self._connected = connected
         self._channel: frames.Channel | None = None
@@ -206,6 +207,7 @@ class Group:
             try:
                 found = await peer.ask("health")
                 peer.health = found["mode"], found["uptime_s"], _alarms_of(found["alarms"])
+                peer.fleet_state = found["fleet"]
             except frames.Gone:
                 peer.health = None
 
@@ -268,8 +270,10 @@ class Group:
         return mode if len(modes) == 1 else "serving", max([uptime_s, *(each[1] for each in found)]), alarms
 
     def fleet_state(self) -> str:
-        """Return the state of the worker that answers; as :meth:`Proxy.fleet_state`."""
-        return self.proxy.fleet_state()
+        """Return the gravest state of all workers; as :meth:`Proxy.fleet_state`."""
+        own = self.proxy.fleet_state()
+        states = {own, *(peer.fleet_state for peer in self._peers)}
+        return next((state for state in TROUBLED if state in states), own)
 
     def requests(self, since: int) -> Requests:
         """Return a page of the requests of all that changed after that revision."""
