@@ -121,8 +121,8 @@ class Store:
         self._retry_s = FIRST_RETRY_S
         self._failed: StoreError | None = None
         """Why the last attempt to connect failed."""
-        self._was_closed = True
-        """The last connection was closed by the store, rather than silent; or there was none yet."""
+        self._heard = True
+        """The store's machine was heard of when the connection was lost: the store closed it, or took a new one."""
         self._messages = _Messages(self)
 
     @property
@@ -190,7 +190,7 @@ class Store:
             # redis-py has closed the connection in most cases, but not in all.
             await self._drop(connection)
             found = self._error(error)
-            self._was_closed = found.kind == "closed"
+            self._heard = found.kind == "closed"
             raise found from None
         except BaseException:
             await self._drop(connection)
@@ -210,6 +210,8 @@ class Store:
         try:
             connection = self._connection = await self.open_connection()
         except StoreError as error:
+            if error.kind in _TELLING:
+                self._heard = error.kind == "silent"
             self._failed = error
             self._retry_at = loop.time() + self._retry_s * random.uniform(0.5, 1.0)
             self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
@@ -332,9 +334,8 @@ class Store:
             if isinstance(cause, socket.gaierror):
                 return StoreError(f"{where} can't be reached: its host name isn't known", "name", Fault.CUT_OFF)
             if isinstance(cause, ConnectionRefusedError | FileNotFoundError):
-                # A machine that has just lost its network may be told so by its own firewall; but then the connection
-                # before wasn't closed by the store.
-                fault = Fault.AWAY if self._was_closed else Fault.CUT_OFF
+                # A firewall between may refuse in the store's name; but then nothing was heard of the store before.
+                fault = Fault.AWAY if self._heard else Fault.CUT_OFF
                 return StoreError(f"{where} isn't there: connections are refused", "refused", fault)
             if isinstance(cause, PermissionError):
                 return StoreError(f"{where} can't be opened: its socket is for other users", "rights", Fault.MISTAKE)
@@ -469,6 +470,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen = seen.__cause__ or seen.__context__
 
 
+_TELLING = frozenset({"silent", "timeout", "route", "name"})
+"""Kinds of errors in connecting that tell whether the store's machine is reached: of these, by `silent` alone."""
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL}
 
 _SAID: tuple[tuple[str, str, Fault, str], ...] = (

@@ -155,7 +155,23 @@ async def test_a_server_that_accepts_and_says_nothing(monkeypatch: pytest.Monkey
             assert (error.kind, error.fault) == ("silent", Fault.AWAY)
             error = await error_of(store)
             assert (error.kind, error.fault) == ("silent", Fault.AWAY)
-            server.resume()
+            server.kill()
+            await asyncio.sleep(0.2)
+            error = await error_of(store)
+            assert (error.kind, error.fault) == ("refused", Fault.AWAY)
+
+
+async def test_one_that_refuses_after_silence_may_be_a_firewall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection ends in silence, and then somebody refuses: the store may be there for others."""
+    monkeypatch.setattr("hivemind.fleet.store.ANSWER_S", 0.2)
+    with running() as server:
+        async with opened(server.url) as store:
+            await store.call("PING")
+            server.suspend()
+            assert (await error_of(store)).kind == "silent"
+            server.kill()
+            error = await error_of(store)
+            assert (error.kind, error.fault) == ("refused", Fault.CUT_OFF)
 
 
 async def test_an_address_that_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
