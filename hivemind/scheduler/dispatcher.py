@@ -113,7 +113,9 @@ class Dispatcher:
         if fresh:
             self.carry_out(self.ledger.open(agent, now), now)
             self.tasks.look_up(agent)
-            self.update_hold(agent)
+            for part in self.agents.parts_of(agent):
+                if self.update_hold(part) | self.reclass(part, now):
+                    self.pump_lanes_of(part, now)
         if parent is not None and agent.parent is None and parent != name:
             process = process_of(name, parent)
             for each in self.adopt(agent, self.meet(parent, now, None if process == parent else process)):

@@ -154,3 +154,18 @@ def test_a_sub_agent_may_be_seen_before_those_above_it() -> None:
     assert agents["alice/sub"].parent is agents["alice/deeper"].lead is agents["alice"]
     assert [agents[name].own.ever.tokens for name in ("alice", "alice/sub", "alice/deeper")] == [7, 0, 7]
     assert agents["alice/sub"].tree.ever.tokens == 7
+
+
+def test_a_task_found_again_holds_for_requests_that_parts_have_waiting() -> None:
+    """After a restart an agent is known by its parts before it sends a request itself, and its task with it."""
+    hands = Hands(lane_config(slots=1))
+    hands.arrive("alice")
+    hands.apply(SubmitTasks((TaskSpec("lint", Priority.CRITICAL, agent="alice"),)))
+    sub = hands.arrive("alice/sub", parent="alice")
+    agents = hands.scheduler.agents
+    alice = agents.past["alice"] = agents.pop("alice")  # as a restart finds it
+    alice.task_priority = None
+    hands.scheduler.reclass(sub.agent, hands.now)
+    assert counts(sub) is Priority.NORMAL
+    hands.scheduler.meet("alice", hands.now)
+    assert counts(sub) is Priority.CRITICAL
