@@ -576,9 +576,7 @@ function settle_accounts(state, name, needs, cls, room, unmet, shift)
   for _, each in ipairs(in_order) do
     local theirs = window_in[each]
     if theirs then
-      if needs[each][cls] <= EPS then
-        theirs.due = 0
-      elseif not taking_part[each] then
+      if needs[each][cls] <= EPS or not taking_part[each] then
         theirs.due = min(theirs.due, 0)
       else
         theirs.due = min(theirs.due, needs[each][cls])

@@ -635,10 +635,8 @@ def settle_accounts(
         theirs = state.members[each].windows.get(name)
         if theirs is None:
             continue
-        if needs[each][cls] <= EPS:
-            theirs.due = 0.0
-        elif each not in taking_part:
-            theirs.due = min(theirs.due, 0.0)
+        if needs[each][cls] <= EPS or each not in taking_part:
+            theirs.due = min(theirs.due, 0.0)  # a turn isn't forgotten while its request is in flight
         else:
             theirs.due = min(theirs.due, needs[each][cls])
             total += theirs.due

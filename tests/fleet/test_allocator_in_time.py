@@ -62,6 +62,7 @@ def test_critical_requests_get_the_next_free_slot() -> None:
     found = waits(run, Priority.CRITICAL)
     assert len(found) >= 10
     assert found[int(0.95 * len(found))] <= 2.0
+    assert run.most_flying == 10
 
 
 def test_critical_requests_get_what_is_kept_of_the_limit() -> None:
@@ -70,3 +71,20 @@ def test_critical_requests_get_what_is_kept_of_the_limit() -> None:
     found = waits(run, Priority.CRITICAL)
     assert found[int(0.95 * len(found))] <= 4.0
     assert worst_minute(run.sent) <= 600
+
+
+def test_slots_take_turns() -> None:
+    """Twelve proxies share five slots: never more are in use, nearly all always are, and everyone has its turn."""
+    crowds = tuple(Crowd(proxy, 2) for proxy in range(12))
+    run = Simulation(Case("turns", crowds, slots=5, lasts_s=120.0, latency_s=1.0)).run()
+    assert run.most_flying == 5
+    assert len(run.sent) >= 0.75 * 5 * 120 / 1.13  # which is the mean latency
+    assert min(shares(run, 0.0)) >= 0.75 / 12
+
+
+@pytest.mark.slow
+def test_more_proxies_than_requests_a_minute_take_turns() -> None:
+    """Forty proxies share twenty requests a minute: all are sent, and nobody's second goes before another's first."""
+    run = Simulation(Case("forty", tuple(Crowd(proxy, 1) for proxy in range(40)), rpm=20, lasts_s=64.0)).run()
+    assert worst_minute(run.sent) == 20
+    assert len(run.sent) == len({sent.proxy for sent in run.sent}) == 40

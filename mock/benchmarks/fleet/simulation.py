@@ -75,6 +75,9 @@ class Run:
     sent: list[Sent] = field(default_factory=list)
     waiting: list[tuple[Priority, float]] = field(default_factory=list)
     """Of those that wait at the end: class and wait so far."""
+    flying: int = 0
+    most_flying: int = 0
+    """Requests in flight, those of killed proxies included: at the end, and at most."""
     syncs: int = 0
     kicks: int = 0
     states: set[str] = field(default_factory=set)
@@ -218,10 +221,13 @@ class _Proxy:
         reached_s = world.random.uniform(0.005, 0.03)
         waited_s = self._now - ticket.arrived_at
         world.run_.sent.append(Sent(world.now + reached_s, self._number, ticket.priority, waited_s))
+        world.run_.flying += 1
+        world.run_.most_flying = max(world.run_.most_flying, world.run_.flying)
         lasts_s = reached_s + world.case.latency_s * world.random.lognormvariate(0, 0.5)
         world.after(lasts_s, partial(self._answered, ticket))
 
     def _answered(self, ticket: Ticket) -> None:
+        self._world.run_.flying -= 1
         if self._dead:
             return
         self._scheduler.first_content(self._now, ticket)
