@@ -61,6 +61,11 @@ def send_command(namespace: argparse.Namespace, done: str, name: str, **argument
     return print_answer(namespace, find_proxy(namespace).command(name, **arguments), [printable(done)])
 
 
+def steer_agent(namespace: argparse.Namespace, done: str, name: str, **arguments: object) -> int:
+    """As :func:`send_command`, by every proxy of the fleet that serves the agent."""
+    return print_answer(namespace, find_proxy(namespace).command_anywhere(name, **arguments), [printable(done)])
+
+
 def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
     """Return the proxy that the flags, the variables or the settings' file name.
 
@@ -117,8 +122,15 @@ class ProxyClient:
 
     def command(self, name: str, **arguments: object) -> dict[str, Any]:
         """Have a command executed, and return it in full."""
+        return self._command("/commands", name, arguments)
+
+    def command_anywhere(self, name: str, **arguments: object) -> dict[str, Any]:
+        """Have a command executed by each proxy of the fleet that it is about, and return it in full."""
+        return self._command("/fleet/commands", name, arguments)
+
+    def _command(self, path: str, name: str, arguments: Mapping[str, object]) -> dict[str, Any]:
         body = {"name": name, "arguments": to_plain(arguments), "who": self.who}
-        data = self._request("POST", "/commands", msgspec.json.encode(body))
+        data = self._request("POST", path, msgspec.json.encode(body))
         return self._decoded(data, msgspec.json.Decoder(dict[str, Any]).decode)
 
     def _decoded(self, data: bytes, decode: Callable[[bytes], T]) -> T:

@@ -62,6 +62,10 @@ REMOTE = frozenset((*_OF_AGENTS, *_OF_TASKS, *_OF_LANES, *_OF_ALL))
 """Commands that go to other proxies; those of runners are for the proxy that they know."""
 
 
+class StoreAway(Conflict):
+    """The store wasn't reached, so other proxies weren't told."""
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """A command in an inbox."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from hivemind.fleet import orders
 from hivemind.fleet.presence import Store, Viewer, unpack, unpack_agents
 from hivemind.fleet.store import StoreError
-from hivemind.scheduler.commands import Command, Conflict
+from hivemind.scheduler.commands import Command
 from hivemind.world.fleet import Fleet, Member, gathered
 from hivemind.world.merge import Part, merged, merged_agents
 from hivemind.world.snapshot import AgentView, Snapshot
@@ -204,7 +204,8 @@ class Watcher:
     async def apply(self, command: Command, who: str) -> None:
         """Have a command carried out by the proxies that it is about.
 
-        Raises: Rejected: it wasn't carried out by all of them; the text says by which it was.
+        Raises: Rejected: it wasn't carried out by all of them; the text says by which it was. StoreAway: nor was any
+        other told of it, as far as is known.
         """
         try:
             members = gathered(await self._viewer.members()).members
@@ -212,4 +213,4 @@ class Watcher:
             needed = self._serving(getattr(command, "agent", None))
             (await orders.send(self._store, orders.destinations(command, members, me), who, needed)).check()
         except StoreError as error:
-            raise Conflict(f"{error}; nothing was changed as far as is known") from None
+            raise orders.StoreAway(f"{error}; nothing was changed as far as is known") from None

@@ -16,13 +16,13 @@ from hivemind.fleet.budget_link import BudgetLink
 from hivemind.fleet.budget_member import BudgetMember
 from hivemind.fleet.link import Link
 from hivemind.fleet.messages import PROTOCOL
-from hivemind.fleet.orders import Inbox, inbox_key
+from hivemind.fleet.orders import Inbox, StoreAway, inbox_key
 from hivemind.fleet.presence import Beacon
 from hivemind.fleet.scripts import ALLOCATOR
 from hivemind.fleet.store import Fault, Store, StoreError
 from hivemind.fleet.watcher import Watcher
 from hivemind.proxy.engine import Engine
-from hivemind.scheduler.commands import Command
+from hivemind.scheduler.commands import Command, Conflict
 from hivemind.scheduler.config import LaneConfig
 from hivemind.settings.model import Settings
 from hivemind.store import store as state
@@ -119,6 +119,19 @@ class FleetPart:
                     await self._beacon.leave(self.link.member)
         await self.shown.aclose()
         await self.store.aclose()
+
+    async def apply(self, proxy: _Proxy, command: Command, who: str) -> None:
+        """Have a command carried out by each proxy that it is about; without the store by this one, if it is.
+
+        Raises: Rejected: it wasn't carried out by all of them; the text says where it was.
+        """
+        try:
+            await self.watcher.apply(command, who)
+        except StoreAway as error:
+            if not _knows(proxy.engine, command):
+                raise
+            proxy.apply(command, who)
+            raise Conflict(f"carried out by this proxy alone, because the others can't be told: {error}") from None
 
     def view(self) -> FleetView:
         """Return how this proxy stands to its fleet."""

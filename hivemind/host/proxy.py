@@ -336,10 +336,10 @@ class Proxy:
 
         Raises: Rejected.
         """
-        if self.watcher is None:
+        if self.fleet_part is None:
             self.apply(command, who)
         else:
-            await self.watcher.apply(command, who)
+            await self.fleet_part.apply(self, command, who)
 
     async def settled(self) -> None:
         """Wait until the commands so far would survive a crash."""

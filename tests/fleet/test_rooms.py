@@ -16,10 +16,11 @@ from proxy.kit import Running, client, playing, proxying
 from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import serving
 
+from hivemind.cli.main import main
 from hivemind.control.client import ControlClient
 from hivemind.control.discovery import Token
 from hivemind.fleet import watcher
-from hivemind.scheduler.commands import PauseAgent, Rejected, SetPriority
+from hivemind.scheduler.commands import PauseAgent, Rejected, SetPriority, StopAgent
 from hivemind.scheduler.types import Priority
 from hivemind.store.token_file import ControlKey
 from hivemind_tui.sources.base import Local, Source
@@ -93,6 +94,36 @@ async def test_a_script_steers_any_agent_from_any_proxy() -> None:
         assert other.snapshot().agents[0].paused
         with pytest.raises(Rejected, match="no proxy of the fleet knows it"):
             await control.command_anywhere(PauseAgent("eve", True), "ops")
+
+
+async def test_the_command_line_steers_any_agent_from_any_proxy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`hivemind set priority` and the like."""
+    monkeypatch.setenv("HIVEMIND_CONTROL_TOKEN", TOKEN)
+    async with fleet() as (one, other, _):
+        assert await asyncio.to_thread(main, ["set", "priority", "bob", "low", "--attach", one.url]) == 0
+        assert other.snapshot().agents[0].priority is Priority.LOW
+        assert await asyncio.to_thread(main, ["stop", "eve", "--attach", one.url]) != 0
+    assert "no proxy of the fleet knows it" in capsys.readouterr().err
+
+
+async def test_without_the_store_an_agents_own_proxy_still_stops_it() -> None:
+    """And it is said that the others weren't told."""
+    with redis_server.running() as server:
+        async with (
+            serving(playing([ANSWER])) as upstream,
+            client() as web,
+            proxying(f"lab={upstream.url}", fleet=server.url) as one,
+        ):
+            answer = await web.post(f"{one.url}/agent/ann/v1/messages", content=PLAIN_BODY)
+            assert answer.status_code == 200
+            server.kill()
+            with pytest.raises(Rejected, match="by this proxy alone"):
+                await one.proxy.apply_anywhere(StopAgent("ann", True))
+            assert one.snapshot().agents[0].stopped
+            with pytest.raises(Rejected, match="nothing was changed"):
+                await one.proxy.apply_anywhere(StopAgent("bob", True))
 
 
 async def test_one_key_is_one_lane_of_the_fleet() -> None:

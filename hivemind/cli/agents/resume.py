@@ -133,8 +133,8 @@ def _run(namespace: argparse.Namespace) -> int:
     if stands.used_up is not None and not as_json:
         raise CannotResume(how_to_raise(agent, stands.used_up))
     if proxy is not None and stands.held:
-        proxy.command("StopAgent", agent=agent, stopped=False)
-        proxy.command("PauseAgent", agent=agent, paused=False)
+        proxy.command_anywhere("StopAgent", agent=agent, stopped=False)
+        proxy.command_anywhere("PauseAgent", agent=agent, paused=False)
     if as_json:
         return _hand_over(agent, kept)
     view = stands.view

@@ -35,7 +35,7 @@ def _pause(namespace: argparse.Namespace) -> int:
     done = f"{whose} wait; streams in flight go on" if paused else f"{whose} go on"
     if agent is None:
         return client.send_command(namespace, done, "PauseAdmissions", paused=paused)
-    return client.send_command(namespace, done, "PauseAgent", agent=agent, paused=paused)
+    return client.steer_agent(namespace, done, "PauseAgent", agent=agent, paused=paused)
 
 
 def _configure_stop(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +47,7 @@ def _configure_stop(parser: argparse.ArgumentParser) -> None:
 def _stop(namespace: argparse.Namespace) -> int:
     agent, stopped = namespace.agent, not namespace.undo
     done = f"{agent} is stopped" if stopped else f"{agent} may ask again"
-    return client.send_command(namespace, done, "StopAgent", agent=agent, stopped=stopped)
+    return client.steer_agent(namespace, done, "StopAgent", agent=agent, stopped=stopped)
 
 
 def _configure_set(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +80,7 @@ def _set_priority(namespace: argparse.Namespace) -> int:
     if name not in names:
         raise UsageError(f"priority {priority[:40]}: must be {', '.join(names[:-1])} or {names[-1]}")
     done = f"{agent} has priority {name}"
-    return client.send_command(namespace, done, "SetPriority", agent=agent, priority=name)
+    return client.steer_agent(namespace, done, "SetPriority", agent=agent, priority=name)
 
 
 def _knob(name: str) -> Knob:
