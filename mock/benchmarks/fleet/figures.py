@@ -112,8 +112,8 @@ def _crowd(run: Found) -> str:
     rows = (
         ("proxies", f"{run['proxies']}"),
         ("requests a minute, the limit", f"{run['limit']:,.0f}"),
-        ("used of it", _percent(run["used"])),
         ("fullest 60 s, of the limit", _percent(run["worst_window"])),
+        ("429 from the provider", f"{run['refused']}"),
         ("syncs a second, in all", f"{run['syncs_per_s']:.0f}"),
         ("processor time of Redis for a sync, µs", f"{run['redis_us']:.0f}"),
         ("Redis, of one core", _percent(run["redis_cpu_share"])),
