@@ -1,5 +1,5 @@
--- What each member of a fleet may use of one lane: allocator.py, as the store runs it. The functions have the same
--- names and order there, where they are explained; tests hold one against the other.
+-- What each member of a fleet may use of one lane: allocator.py and allocation/, as the store runs it. The functions have
+-- the same names and order there, where they are explained; tests hold one against the other.
 --
 -- KEYS[1]  the lane's state, hm:lane:{LANE}
 -- ARGV[1]  the report, as JSON

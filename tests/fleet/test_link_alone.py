@@ -12,6 +12,7 @@ import pytest
 from fleet.kit import until
 
 from hivemind.fleet import allocator, link
+from hivemind.fleet.allocation.state import State
 from hivemind.fleet.link import Link
 from hivemind.fleet.messages import Report
 from hivemind.fleet.store import Fault, Run, Script, Store, StoreError
@@ -27,7 +28,7 @@ class FakeStore:
     shown = "redis://fake"
 
     def __init__(self) -> None:
-        self.states: dict[str, allocator.State] = {}
+        self.states: dict[str, State] = {}
         self.reports: list[Report] = []
         self.channels: dict[str, Callable[[str | None], object]] = {}
         self.error: Exception | None = None

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hivemind.fleet import allocator
+from hivemind.fleet.allocation.state import State
 from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import CREDITS_TTL_S, SLOTS_TTL_S, Reply, Report, WindowLease
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState, WindowReport
@@ -264,7 +265,7 @@ class Fleet:
         self.most = 0.0
 
     def ask(self, report: Report) -> Reply:
-        state = None if self.state is None else msgspec.json.decode(self.state, type=allocator.State)
+        state = None if self.state is None else msgspec.json.decode(self.state, type=State)
         report = msgspec.json.decode(msgspec.json.encode(report), type=Report)
         state, answer = allocator.sync(state, report, self.now, f"{random.Random(self.now).random():.10f}")
         self.state = msgspec.json.encode(state)

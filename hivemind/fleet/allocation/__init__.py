@@ -1,0 +1,1 @@
+"""The parts of :mod:`hivemind.fleet.allocator`."""
