@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from hivemind.fleet.allocation.state import FRESH_S, OtherProtocol, State
 
+from hivemind.fleet.allocation.state import FRESH_S, OtherProtocol, State
 from hivemind.fleet.allocator import sync
 from hivemind.fleet.messages import CREDITS_TTL_S, PROTOCOL, SLOTS_TTL_S, Reply, Report, Stated, WindowDemand
 

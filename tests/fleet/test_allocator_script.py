@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 import redis
-from hivemind.fleet.allocation.state import State
 from hypothesis import given
 from hypothesis import strategies as st
 from redis_server import running
 
+from hivemind.fleet.allocation.state import State
 from hivemind.fleet.allocator import sync
 from hivemind.fleet.messages import PROTOCOL, Reply, Report, Stated, WindowDemand
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from hivemind.fleet.allocation.state import State
 
+from hivemind.fleet.allocation.state import State
 from hivemind.fleet.allocator import sync
 from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import IDLE_SYNC_S, KICK_APART_S, SYNC_S
