@@ -147,7 +147,7 @@ def test_growth() -> None:
     assert grown(samples(steady)) == []
     assert len(grown(samples([*steady[:190], *[106.0] * 60]))) == 1
     assert grown(samples([1.0] * (WINDOWS - 1))) == []
-    assert grown(samples([*range(40)])) == []  # too short to tell
+    assert grown(samples([*range(24)])) == []  # too short to tell
     leaking = [replace(sample, files=20 + number // 2) for number, sample in enumerate(samples([1.0] * 200))]
     assert len(grown(leaking)) == 1
 

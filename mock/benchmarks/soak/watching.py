@@ -18,8 +18,9 @@ from benchmarks.perf.metering import cpu_s
 
 WARM_UP = 0.2
 """The first part of a run, in which caches and histories fill."""
-WARM_UP_S = 45.0
-"""Where it is shorter than this, memory isn't judged: what is remembered of two thousand requests isn't full yet."""
+WARM_UP_S = 120.0
+"""It is at least this long: at a few dozen requests a second, what is remembered of two thousand requests and of ten
+minutes fills most of its room by then. Of a shorter run memory isn't judged."""
 WINDOWS = 8
 """Equal parts of the rest, of which medians are compared."""
 GROWTH = 0.05
@@ -99,17 +100,23 @@ def rss_mb(pid: int) -> float:
 def windows(samples: Sequence[Sample], name: str, of: Callable[[Iterable[float]], float] = median) -> list[float]:
     """Return the median of a figure, or what `of` makes of it, in each of :data:`WINDOWS` equal parts of what follows
     the warm-up."""
-    later = [getattr(sample, name) for sample in samples[int(len(samples) * WARM_UP) :]]
+    later = [getattr(sample, name) for sample in samples[_warm_up(samples) :]]
     if len(later) < WINDOWS:
         return []
     cuts = [round(len(later) * part / WINDOWS) for part in range(WINDOWS + 1)]
     return [of(later[begin:end]) for begin, end in pairwise(cuts)]
 
 
+def _warm_up(samples: Sequence[Sample]) -> int:
+    """Return the number of samples that belong to the warm-up; of a run that is too short, the share alone."""
+    share, least = int(len(samples) * WARM_UP), sum(sample.at_s < WARM_UP_S for sample in samples)
+    return max(share, least) if len(samples) - least >= WINDOWS else share
+
+
 def grown(samples: Sequence[Sample]) -> list[str]:
     """Return what has grown after the warm-up, a line each."""
     found, memory = [], windows(samples, "rss_mb")
-    warm = bool(memory) and samples[int(len(samples) * WARM_UP)].at_s >= WARM_UP_S
+    warm = bool(memory) and samples[_warm_up(samples)].at_s >= WARM_UP_S
     if warm and max(memory) > memory[0] * (1 + GROWTH):
         shown = ", ".join(f"{each:.1f}" for each in memory)
         found.append(f"memory grew by more than {GROWTH:.0%} after the warm-up; medians in MiB: {shown}")
