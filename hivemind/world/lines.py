@@ -120,7 +120,7 @@ def _words(event: ev.Event, before: str) -> Words | None:
 _LEASES = {
     "joining": ("warn", "waits for the first lease from the fleet"),
     "leased": ("good", "goes on with leases from the fleet"),
-    "learning": ("warn", "the fleet learns anew what was used; nothing more is leased until then"),
+    "learning": ("warn", "the fleet learns what was used; nothing more is leased until then"),
     "safe": ("warn", "the fleet's store is away; goes on with a safe share of the limits"),
     "alone": ("bad", "can't reach the fleet, which may go on; sends next to nothing"),
 }
