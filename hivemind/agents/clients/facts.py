@@ -1,0 +1,71 @@
+"""The facts of one client, and what they do to a call of its program."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROUTE_VARIABLE = "HIVEMIND_ROUTE"
+"""The base URL of a run's own path, with the token if there is one."""
+RESUME_VARIABLE = "HIVEMIND_RESUME_SESSION"
+"""The session that the run's client is to continue: `KIND:SESSION`, as in `claude-code:0199-...`."""
+TOKEN_VARIABLE = "HIVEMIND_TOKEN"
+
+
+class Call:
+    """A call of a client's program, which its facts change before it is started."""
+
+    __slots__ = ("arguments", "base", "environ", "folder", "named")
+
+    def __init__(self, arguments: list[str], environ: dict[str, str], base: str, folder: str = "") -> None:
+        self.arguments = arguments
+        """What follows the program's name."""
+        self.environ = environ
+        self.base = base
+        """The base URL of the run's path, with the token if there is one; no slash at the end."""
+        self.folder = folder
+        """A folder for files that only this user can read; empty: there is none."""
+        head, _, agent = base.rpartition("/agent/")
+        self.named = f"{head.rpartition('/token/')[0] or head}/agent/{agent}"
+        """The base URL without the token: other users can read command lines."""
+
+    @property
+    def token(self) -> bool:
+        """Requests need a token, which is in `base` and in HIVEMIND_TOKEN."""
+        return self.named != self.base
+
+    def base_with(self, token: str) -> str:
+        """Return the base URL with that in place of the token, if there is one."""
+        head, _, agent = self.named.rpartition("/agent/")
+        return f"{head}/token/{token}/agent/{agent}" if self.token else self.base
+
+
+class Client:
+    """What is known of a client."""
+
+    __slots__ = ("kind", "lead", "programs", "resume")
+
+    def __init__(
+        self,
+        kind: str,
+        *programs: str,
+        lead: Callable[[Call], object],
+        resume: Callable[[Call, str], object] | None = None,
+    ) -> None:
+        self.kind = kind
+        """As :class:`hivemind.providers.clients.Client` names it: `claude-code`, `codex`."""
+        self.programs = programs
+        """The names of its program."""
+        self.lead = lead
+        """Change a call so that its requests take the run's path. May be called twice for one call."""
+        self.resume = resume
+        """Change a call so that it continues this session instead of its prompt; None: it can't."""
+
+    def prepare(self, call: Call) -> None:
+        """Change a call so that it takes the run's path, and continues the session to resume if it is this client's."""
+        kind, _, session = call.environ.get(RESUME_VARIABLE, "").partition(":")
+        if session and kind == self.kind and self.resume is not None:
+            del call.environ[RESUME_VARIABLE]  # what the client starts is another session
+            self.resume(call, session)
+        self.lead(call)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hivemind.agents.clients.facts import RESUME_VARIABLE, TOKEN_VARIABLE, Call, Client
+from hivemind.agents.clients.known import PACKAGES, PROGRAMS, client_of
+from hivemind.text import shells
+
+NAMED = "http://127.0.0.1:8765/agent/alice"
+WITH_TOKEN = "http://127.0.0.1:8765/to/work/token/to%2Fken/agent/alice"
+
+
+def led(program: str, *arguments: str, base: str = NAMED, folder: Path | None = None, **environ: str) -> Call:
+    """A call of the program that takes the run's path."""
+    client = client_of(program)
+    assert client is not None
+    call = Call(list(arguments), dict(environ), base, "" if folder is None else str(folder))
+    client.prepare(call)
+    return call
+
+
+def test_known() -> None:
+    """Each client is found by its program and its package; any other program is none."""
+    for program in PROGRAMS:
+        client = client_of(program)
+        assert client is not None
+        assert program in client.programs
+    assert set(PACKAGES.values()) == set(PROGRAMS)
+    assert client_of("claudette") is None
+    assert shells.TOKEN_VARIABLE == TOKEN_VARIABLE
+
+
+def test_token_of_a_path() -> None:
+    """The token can be taken out of a base URL, and replaced."""
+    call = Call([], {}, WITH_TOKEN)
+    assert (call.named, call.token) == ("http://127.0.0.1:8765/to/work/agent/alice", True)
+    assert call.base_with("T") == "http://127.0.0.1:8765/to/work/token/T/agent/alice"
+    assert (Call([], {}, NAMED).named, Call([], {}, NAMED).token, Call([], {}, NAMED).base_with("T")) == (
+        NAMED,
+        False,
+        NAMED,
+    )
+
+
+def test_resume_once() -> None:
+    """A session of this client is resumed by its first call alone; one of another client is left for that one."""
+
+    def resume(call: Call, session: str) -> None:
+        call.arguments[:] = ["resume", session]
+
+    client = Client("codex", "codex", lead=lambda call: None, resume=resume)
+    call = Call(["exec", "hello"], {RESUME_VARIABLE: "codex:1:2"}, NAMED)
+    client.prepare(call)
+    assert (call.arguments, call.environ) == (["resume", "1:2"], {})
+    other = Call(["exec", "hello"], {RESUME_VARIABLE: "claude-code:1"}, NAMED)
+    client.prepare(other)
+    assert (other.arguments, other.environ) == (["exec", "hello"], {RESUME_VARIABLE: "claude-code:1"})
+
+
+def test_claude_code() -> None:
+    """Settings on the command line take precedence over those of files."""
+    call = led("claude", "-p", "hello", ANTHROPIC_BASE_URL="https://elsewhere")
+    flag, settings, *rest = call.arguments
+    assert (flag, rest, json.loads(settings)) == (
+        "--settings",
+        ["-p", "hello"],
+        {"env": {"ANTHROPIC_BASE_URL": NAMED}},
+    )
+    assert call.environ["ANTHROPIC_BASE_URL"] == NAMED
+
+
+@pytest.mark.parametrize("joined", [False, True])
+@pytest.mark.parametrize("as_file", [False, True])
+def test_claude_code_with_settings_of_the_user(joined: bool, as_file: bool, tmp_path: Path) -> None:
+    """The user's own settings, a file or JSON, stay but for the address; they aren't repeated on the command line."""
+    given = json.dumps({"model": "m", "env": {"KEY": "secret", "ANTHROPIC_BASE_URL": "https://elsewhere"}})
+    if as_file:
+        (tmp_path / "mine.json").write_text(given)
+        given = str(tmp_path / "mine.json")
+    call = led("claude", *([f"--settings={given}"] if joined else ["--settings", given]), "-p", "x", folder=tmp_path)
+    flag, path, *rest = call.arguments
+    assert (flag, rest) == ("--settings", ["-p", "x"])
+    assert json.loads(Path(path).read_text()) == {
+        "model": "m",
+        "env": {"KEY": "secret", "ANTHROPIC_BASE_URL": NAMED},
+    }
+    assert Path(path).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("given", ["{", "missing.json", '{"env": 5}'])
+def test_claude_code_with_settings_that_are_wrong(given: str, tmp_path: Path) -> None:
+    """Claude Code itself reports them."""
+    assert led("claude", "--settings", given, "-p", "x", folder=tmp_path).arguments == ["--settings", given, "-p", "x"]
+
+
+def test_no_token_on_a_command_line(tmp_path: Path) -> None:
+    """Every user of the machine can read command lines: the token is in a file or a variable."""
+    for program in PROGRAMS:
+        words = led(program, "hello", base=WITH_TOKEN, folder=tmp_path).arguments
+        assert words[-1] == "hello"
+        assert [word for word in words if "ken" in word.replace("token", "")] == []
+
+
+def test_codex() -> None:
+    """Codex gets flags before those of the user, whose last one holds: also for the provider that setup offers."""
+    assert led("codex", "exec", "hello").arguments == [
+        *("-c", f"openai_base_url={NAMED}/v1"),
+        *("-c", "model_providers.hivemind.name=HiveMind"),
+        *("-c", f"model_providers.hivemind.base_url={NAMED}/v1"),
+        *("exec", "hello"),
+    ]
+    words = led("codex", "exec", "hello", base=WITH_TOKEN).arguments
+    assert "model_provider=hivemind" in words
+    assert f"model_providers.hivemind.env_http_headers.x-hivemind-token={TOKEN_VARIABLE}" in words
