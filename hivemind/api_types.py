@@ -215,6 +215,9 @@ class PlaceRequest:
     """Refuse if the agent's name is known already."""
     takes_token: bool = False
     """The runner passes the agent's token to the process."""
+    process: str = ""
+    """The process whose descendants are the run's, as `PID STARTED` (field 22 of Linux's /proc/PID/stat); empty:
+    unknown."""
     who: str = ANONYMOUS
 
 
@@ -227,6 +230,8 @@ class PlaceResponse:
     """Number of processes that wait before this one."""
     token: str = field(default="", repr=False)
     """The agent's own token, valid for its name only; empty: it uses the agents' common token."""
+    run_token: str = field(default="", repr=False)
+    """The run's token for the control API and the tools, once granted; valid until the run ends."""
 
 
 @dataclass(frozen=True, slots=True)

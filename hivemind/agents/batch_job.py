@@ -13,7 +13,7 @@ from hivemind.agents.batch_context import WHO, BatchContext, TaskOutcome
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.run import CannotRun, check_command
 from hivemind.agents.shim import NOT_STARTED
-from hivemind.api_types import PlaceRequest, RunUsage, TaskState
+from hivemind.api_types import PlaceRequest, PlaceResponse, RunUsage, TaskState
 from hivemind.control.client import ControlError
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.places import ASK_EVERY_S
@@ -55,8 +55,8 @@ class TaskRun:
         """It ended without a proxy, so a failure isn't its own."""
         self._place = asyncio.Lock()
         self._left = False
-        self._token = ""
-        """The token of its process; empty: the token of all agents."""
+        self._given = PlaceResponse(False, 0)
+        """The answer that granted its place, with the tokens of its process."""
         self._reason = ""
         """Why this runner ended it."""
 
@@ -131,7 +131,7 @@ class TaskRun:
             await context.budget(self.agent, planned.budget)
         except Rejected as error:
             context.say(f"{self.name}: its budget isn't set: {error}", "warn")
-        route = context.session.way.with_token(self._token)
+        route = context.session.way.with_tokens(self._given)
         given = {**context.environ, **planned.env}
         environ = environment_for(route, self.agent, given, program=planned.command[0], task=self.state.spec.id)
         command, log = command_for(route, self.agent, planned.command), context.folder.log(self.name)
@@ -166,7 +166,7 @@ class TaskRun:
                 waits = True
             else:
                 if given.granted:
-                    self.ahead, self._token = None, given.token
+                    self.ahead, self._given = None, given
                     return True
                 self.ahead = given.ahead
             pause_s = _NEXT_ASKS_EVERY_S if self.ahead == 0 else ASK_EVERY_S

@@ -9,7 +9,15 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from hivemind.control.discovery import AGENT_VARIABLE, STATE_VARIABLE, URL_VARIABLE, is_loopback
+from hivemind.api_types import PlaceResponse
+from hivemind.control.discovery import (
+    AGENT_VARIABLE,
+    RUN_TOKEN_VARIABLE,
+    STATE_VARIABLE,
+    URL_VARIABLE,
+    is_loopback,
+)
+from hivemind.control.discovery import TOKEN_VARIABLE as CONTROL_TOKEN_VARIABLE
 from hivemind.providers.profiles import profile_for
 from hivemind.setup.clients import (
     COPILOT_MODEL,
@@ -23,6 +31,8 @@ from hivemind.setup.clients import (
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 
 TASK_VARIABLE = "HIVEMIND_TASK"
+_NOT_FOR_RUNS = {TASK_VARIABLE, RUN_TOKEN_VARIABLE, CONTROL_TOKEN_VARIABLE, "HIVEMIND_FLEET"}
+"""Variables of the runner that a run's processes don't get: another run's, and the operator's credentials."""
 _OPENCODE = "OPENCODE_CONFIG_CONTENT"
 _GEMINI_DEFAULTS = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
 """The settings that count where the user's own say nothing: https://geminicli.com/docs/reference/configuration"""
@@ -41,10 +51,12 @@ class ProxyRoute:
     """The upstream that every request goes to; None: by the path."""
     state_dir: Path | None = None
     """The folder of the proxy's note, also for files of ours; None: there is none."""
+    run_token: str = field(default="", repr=False)
+    """The run's token for the control API; empty: there is none."""
 
-    def with_token(self, token: str) -> ProxyRoute:
-        """Return the route with an agent's own token, if there is one."""
-        return replace(self, token=token) if token else self
+    def with_tokens(self, place: PlaceResponse) -> ProxyRoute:
+        """Return the route with the tokens of a run."""
+        return replace(self, token=place.token or self.token, run_token=place.run_token)
 
     def base(self, agent: str) -> str:
         """Return the agent's base URL."""
@@ -60,13 +72,15 @@ def environment_for(
     way: ProxyRoute, agent: str, environ: Mapping[str, str], *, program: str = "", task: str | None = None
 ) -> dict[str, str]:
     """Return `environ` with the variables that lead an agent's process to the proxy; some depend on the program."""
-    made = {key: value for key, value in environ.items() if key != TASK_VARIABLE}
+    made = {key: value for key, value in environ.items() if key not in _NOT_FOR_RUNS}
     made |= {AGENT_VARIABLE: agent, URL_VARIABLE: way.url}
     if task is not None:
         made[TASK_VARIABLE] = task
     if way.token is not None:
         made[TOKEN_VARIABLE] = way.token
-    if way.state_dir is not None:
+    if way.run_token:
+        made[RUN_TOKEN_VARIABLE] = way.run_token
+    elif way.state_dir is not None:
         made[STATE_VARIABLE] = str(way.state_dir.expanduser().absolute())
     base = way.base(agent)
     azure = any(profile_for(url).name == "azure" for name, url in way.upstreams if way.to in (None, name))

@@ -99,7 +99,7 @@ async def run_agent(
     wanted, given = await _request_place(session, job)
     ended = False
     try:
-        route = session.way.with_token((await _queue(session, wanted, given, say)).token)
+        route = session.way.with_tokens(await _queue(session, wanted, given, say))
         await _set_limits(session, job, wanted.agent)
         loop = asyncio.get_running_loop()
         made = environment_for(route, wanted.agent, environ, program=job.command[0], task=job.task)

@@ -12,6 +12,8 @@ from hivemind.errors import UsageError
 from hivemind.store.token_file import note_path, read_note, state_dir
 
 TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
+RUN_TOKEN_VARIABLE = "HIVEMIND_RUN_TOKEN"
+"""A run's token for the control API, which a command uses in the run's processes."""
 STATE_VARIABLE = "HIVEMIND_STATE_DIR"
 URL_VARIABLE = "HIVEMIND_URL"
 AGENT_VARIABLE = "HIVEMIND_AGENT"
@@ -77,12 +79,15 @@ def parse_address(url: str) -> ProxyAddress:
 
 
 def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None = None) -> Token:
-    """Return a proxy's token: from the given file, from HIVEMIND_CONTROL_TOKEN, or from a local proxy's note.
+    """Return a proxy's token: from the given file; in a run of that proxy, from HIVEMIND_RUN_TOKEN; else from
+    HIVEMIND_CONTROL_TOKEN, or from a local proxy's note.
 
     Raises: UsageError: there is none; the text says where to look. NoRunningProxy.
     """
     if token_file is not None:
         return _read(token_file)
+    if environ.get(RUN_TOKEN_VARIABLE) and _is_of_run(place, environ):
+        return Token(_checked(environ[RUN_TOKEN_VARIABLE], RUN_TOKEN_VARIABLE), RUN_TOKEN_VARIABLE)
     if environ.get(TOKEN_VARIABLE):
         return Token(_checked(environ[TOKEN_VARIABLE], TOKEN_VARIABLE), TOKEN_VARIABLE)
     if not place.local:
@@ -101,6 +106,15 @@ def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path
             f" control token in {TOKEN_VARIABLE}"
         )
     return _read(path)
+
+
+def _is_of_run(place: ProxyAddress, environ: Mapping[str, str]) -> bool:
+    """Return whether the proxy is the one that the run's requests go to."""
+    given = environ.get(URL_VARIABLE)
+    if not given:
+        return True
+    own = parse_address(given)
+    return own.url == place.url or (own.local and place.local and own.port == place.port)
 
 
 def _read(file: Path) -> Token:

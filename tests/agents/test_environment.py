@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hivemind.agents.environment import ProxyRoute, command_for, environment_for
+from hivemind.api_types import PlaceResponse
 
 URL = "http://127.0.0.1:8765"
 BASE = f"{URL}/agent/alice"
@@ -85,6 +86,17 @@ def test_no_proxy() -> None:
 def test_state_dir(tmp_path: Path) -> None:
     """A run inside finds the proxy's note where it is."""
     assert made(ProxyRoute(URL, state_dir=tmp_path))["HIVEMIND_STATE_DIR"] == str(tmp_path)
+
+
+def test_credentials() -> None:
+    """A run gets its own token for the control API, and none that the runner has."""
+    theirs = {"HIVEMIND_RUN_TOKEN": "outer", "HIVEMIND_CONTROL_TOKEN": "control", "HIVEMIND_FLEET": "redis://store"}
+    way = ProxyRoute(URL, "agents").with_tokens(PlaceResponse(True, 0, "own", "inner"))
+    found = made(way, **theirs)
+    assert (found["HIVEMIND_RUN_TOKEN"], found["HIVEMIND_TOKEN"]) == ("inner", "own")
+    assert [name for name, value in found.items() if value in ("outer", "control", "redis://store", "agents")] == []
+    assert not {"HIVEMIND_RUN_TOKEN", *theirs} & set(made(ProxyRoute(URL), **theirs))
+    assert "inner" not in repr(way)
 
 
 def test_codex() -> None:

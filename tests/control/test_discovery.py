@@ -73,6 +73,10 @@ def test_the_one_named_goes_first(tmp_path: Path) -> None:
     assert find_token(LOCAL, environ, alone).text == "of-the-file"
     assert find_token(REMOTE, environ, path).text == "of-the-note"
     assert find_token(LOCAL, environ).text == "of-the-variable"
+    run = environ | {"HIVEMIND_RUN_TOKEN": "of-the-run", "HIVEMIND_URL": f"http://localhost:{LOCAL.port}"}
+    assert find_token(LOCAL, run).text == "of-the-run"
+    assert find_token(LOCAL, run, alone).text == "of-the-file"
+    assert find_token(REMOTE, run).text == "of-the-variable", "the run is of another proxy"
     del environ["HIVEMIND_CONTROL_TOKEN"]
     found = find_token(LOCAL, environ)
     assert (found.text, found.origin) == ("of-the-note", str(path))
