@@ -260,6 +260,8 @@ class RunUsage:
     """An exhausted budget, because of which its next request would be refused."""
     stopped: bool = False
     """An operator stopped it, and hasn't resumed it since."""
+    estimated: int = 0
+    """Of the tokens, those that the providers didn't state."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """What a model's tokens cost, by the public prices that the library genai-prices brings along; never from the network.
 
 The library takes some time to import and a fraction of a millisecond for each price, so it is imported away from the
-event loop, and asked once for each model and hour; from then on a cost is four multiplications.
+event loop, and asked once for each model and hour; from then on a cost is five multiplications.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ MODELS_KEPT = 1000
 agents' choice."""
 NAME_LENGTH = 200
 
-Rates = tuple[tuple[int, float, float, float, float, float], ...]
+Rates = tuple[tuple[int, float, float, float, float, float, float], ...]
 """Dearest first: for requests with more than so many input tokens, dollars for one token of plain input, of cache read,
-of cache write and of output, and for the request itself."""
+of cache write, what one that is kept for an hour costs beyond that, of output, and for the request itself."""
+
+HOUR_FACTOR = 2
+"""Price of a cache write for an hour in prices of plain input, where the library knows none. Anthropic's, which for
+five minutes is 1.25: https://platform.claude.com/docs/en/about-claude/pricing, "Prompt caching"."""
 
 
 class Prices:
@@ -47,8 +51,8 @@ class Prices:
     def cost(self, provider: str, model: str, usage: Usage) -> float | None:
         """US dollars; None where the price isn't known.
 
-        `provider` is the name of a profile. What :class:`Usage` doesn't distinguish has the usual price: caches are
-        written for five minutes, at the standard tier of service.
+        `provider` is the name of a profile. What :class:`Usage` doesn't distinguish has the usual price: that of the
+        standard tier of service.
         """
         if self._wall() - self._asked_at > FRESH_S:
             self._rates.clear()
@@ -66,11 +70,12 @@ class Prices:
         for rate in rates:
             if total > rate[0]:
                 break
-        _, plain, read, write, output, request = rate
+        _, plain, read, write, hour, output, request = rate
         return (
             plain * usage.input_tokens
             + read * usage.cache_read_tokens
             + write * usage.cache_write_tokens
+            + hour * usage.cache_write_1h_tokens
             + output * usage.output_tokens
             + request
         )
@@ -99,14 +104,17 @@ def _rates(price: ModelPrice) -> Rates | None:
         # Cached input without a price of its own is input like any other.
         price.input_mtok if price.cache_read_mtok is None else price.cache_read_mtok,
         price.input_mtok if price.cache_write_mtok is None else price.cache_write_mtok,
+        price.cache_write_1h_mtok,
         price.output_mtok,
     )
     starts = {tier.start for part in parts for tier in getattr(part, "tiers", ())}
     request = float(_at(price.requests_kcount, 0)) / 1e3
     rates = []
     for above in (*sorted(starts, reverse=True), -1):
-        plain, read, write, output = (float(_at(part, above)) / 1e6 for part in parts)
-        rates.append((above, plain, read, write, output, request))
+        plain, read, write, hour, output = (float(_at(part, above)) / 1e6 for part in parts)
+        if price.cache_write_1h_mtok is None:
+            hour = write if price.cache_write_mtok is None else plain * HOUR_FACTOR
+        rates.append((above, plain, read, write, hour - write, output, request))
     return tuple(rates)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import genai_prices
 import pytest
 from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import ModelPrice
 
-from hivemind.prices import FRESH_S, MODELS_KEPT, Prices
+from hivemind.prices import FRESH_S, MODELS_KEPT, Prices, _rates
 from hivemind.scheduler.types import Usage
 
 NOON = datetime(2026, 11, 1, 12, tzinfo=UTC).timestamp()
@@ -24,6 +26,8 @@ SIZES = (
     Usage(11, 271_990, 0, 5),
     Usage(1_000_000, 0, 0, 64_000),
 )
+HOURLY = (Usage(1_000, 200, 300, 100, 120), Usage(10, 0, 271_990, 5, 271_990))
+"""Caches that are written for an hour, in part and alone."""
 """On both sides of the marks from which providers take more for long prompts."""
 
 
@@ -33,6 +37,7 @@ def by_the_library(provider: str, model: str, usage: Usage) -> float:
         input_tokens=usage.total_input,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
         output_tokens=usage.output_tokens,
     )
     at = datetime.fromtimestamp(NOON, UTC)
@@ -56,6 +61,26 @@ def test_costs_are_the_library_s(provider: str) -> None:
             seen += 1
             assert costs == pytest.approx([by_the_library(provider, model.id, usage) for usage in SIZES]), model.id
     assert seen > 10
+
+
+def test_caches_that_are_kept_for_an_hour_cost_more() -> None:
+    """Twice the input, not a quarter more: the library's prices for all of Anthropic's models."""
+    (known,) = [each for each in get_snapshot().providers if each.id == "anthropic"]
+    prices = Prices(lambda: NOON)
+    for model in known.models:
+        costs = [prices.cost("anthropic", model.id, usage) for usage in HOURLY]
+        assert costs == pytest.approx([by_the_library("anthropic", model.id, usage) for usage in HOURLY]), model.id
+    cost = prices.cost("anthropic", "claude-sonnet-5", HOURLY[0])
+    assert cost == pytest.approx((1_000 * 2 + 200 * 0.2 + 180 * 2.5 + 120 * 4 + 100 * 10) / 1e6)
+
+
+def test_an_hour_without_a_price_of_its_own() -> None:
+    """Twice the input where cache writes have a price, else input like any other."""
+    for writes, hour in ((Decimal(5), 8), (None, 4)):
+        price = ModelPrice(input_mtok=Decimal(4), output_mtok=Decimal(20), cache_write_mtok=writes)
+        (rate,) = _rates(price) or ()
+        _, _, _, write, more, _, _ = rate
+        assert write + more == pytest.approx(hour / 1e6)
 
 
 @pytest.mark.parametrize(

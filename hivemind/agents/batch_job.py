@@ -212,7 +212,7 @@ class TaskRun:
         self._context.folder.conclude(self.name, self.state.runner, outcome)
         after = f"after {short_duration(took)}"
         if used.tokens:
-            after += f", {usage(used.tokens, used.dollars, used.unpriced)}"
+            after += f", {usage(used.tokens, used.dollars, used.unpriced, used.estimated)}"
         if how == "cancelled":
             self._context.say(f"{self.name} was ended, because somebody else ended its task", "warn")
         elif how == "done":

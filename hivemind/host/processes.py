@@ -92,7 +92,7 @@ class Processes:
             return RunUsage(0, 0.0, 0, None)
         spent = agent.tree.used("run")
         used_up = next((account.state() for account in agent.limits if account.exhausted), None)
-        return RunUsage(spent.tokens, spent.dollars, spent.unpriced, None, used_up, agent.stopped)
+        return RunUsage(spent.tokens, spent.dollars, spent.unpriced, None, used_up, agent.stopped, spent.estimated)
 
     def lapse(self) -> None:
         """End the runs of runners that fell silent."""

@@ -134,8 +134,11 @@ def _tokens(usage: Usage | None) -> str:
         return "tokens not reported"
     parts = [f"{usage.input_tokens:,} in"]
     parts += [f"{usage.cache_read_tokens:,} from a cache"] if usage.cache_read_tokens else []
-    parts += [f"{usage.cache_write_tokens:,} to a cache"] if usage.cache_write_tokens else []
-    return f"tokens: {', '.join(parts)}, {usage.output_tokens:,} out"
+    if usage.cache_write_tokens:
+        hour = f" ({usage.cache_write_1h_tokens:,} for an hour)" if usage.cache_write_1h_tokens else ""
+        parts.append(f"{usage.cache_write_tokens:,} to a cache{hour}")
+    estimated = f" ({usage.estimated_tokens:,} estimated)" if usage.estimated_tokens else ""
+    return f"tokens: {', '.join(parts)}, {usage.output_tokens:,} out{estimated}"
 
 
 def _reading(reading: WindowReading) -> str:

@@ -41,8 +41,10 @@ _USER_ID = Shape("session_id:text")
 _THREAD = Shape("type:text")
 _REQUEST = Shape("model:text stream:flag max_tokens:count requests", metadata=_METADATA, thread=_THREAD)
 _DELTA = Shape("text thinking partial_json")
+_CREATION = Shape("ephemeral_1h_input_tokens:count")
 _USAGE = Shape(
-    "input_tokens:count cache_creation_input_tokens:count cache_read_input_tokens:count output_tokens:count iterations"
+    "input_tokens:count cache_creation_input_tokens:count cache_read_input_tokens:count output_tokens:count iterations",
+    cache_creation=_CREATION,
 )
 _MESSAGE = Shape("", usage=_USAGE)
 _EVENT = Shape("type:text delta", message=_MESSAGE, usage=_USAGE)
@@ -104,11 +106,14 @@ class AnthropicReader(Reader):
         before = self.state.usage or Usage()
         extra_input, extra_output = _compaction(usage) if "iterations" in usage else (0, 0)
         output = json_fields.count(usage, "output_tokens")
+        written = max(before.cache_write_tokens, json_fields.total(usage, "cache_creation_input_tokens"))
+        for_an_hour = json_fields.total(_CREATION.within(usage, "cache_creation"), "ephemeral_1h_input_tokens")
         self.state.usage = Usage(
             input_tokens=max(before.input_tokens, json_fields.total(usage, "input_tokens") + extra_input),
             cache_read_tokens=max(before.cache_read_tokens, json_fields.total(usage, "cache_read_input_tokens")),
-            cache_write_tokens=max(before.cache_write_tokens, json_fields.total(usage, "cache_creation_input_tokens")),
+            cache_write_tokens=written,
             output_tokens=before.output_tokens if output is None else output + extra_output,
+            cache_write_1h_tokens=min(written, max(before.cache_write_1h_tokens, for_an_hour)),
         )
         return output is not None
 

@@ -27,7 +27,8 @@ _TAPPED = ("application/json", "text/event-stream", "application/x-ndjson", "app
 
 _REQUEST = Shape("model max_tokens max_tokens_to_sample max_output_tokens")
 _REPLY = Shape("usage response message")
-_CACHE_COUNTS = Shape("cache_creation_input_tokens cache_read_input_tokens")
+_CREATION = Shape("ephemeral_1h_input_tokens:count")
+_CACHE_COUNTS = Shape("cache_creation_input_tokens cache_read_input_tokens", cache_creation=_CREATION)
 
 
 class PlainReader(Reader):
@@ -123,10 +124,12 @@ def _usage(reply: Members) -> Usage | None:
     if found is None:
         return None
     counts = _CACHE_COUNTS.within(reply, "usage")
+    written = json_fields.total(counts, "cache_creation_input_tokens")
     # Anthropic's input tokens exclude cached ones, so these are added.
     return Usage(
         found.input_tokens,
         found.cache_read_tokens + json_fields.total(counts, "cache_read_input_tokens"),
-        found.cache_write_tokens + json_fields.total(counts, "cache_creation_input_tokens"),
+        found.cache_write_tokens + written,
         found.output_tokens,
+        min(written, json_fields.total(_CREATION.within(counts, "cache_creation"), "ephemeral_1h_input_tokens")),
     )

@@ -170,7 +170,7 @@ def usage_so_far(ticket: Ticket, state: TapState | None, *, unmetered: bool) -> 
     if state is None:
         return None
     if state.usage is None and unmetered:
-        return Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output)
+        return _estimated(ticket, ticket.estimated_output)
     guess = output_tokens(state)
     if state.gave_up and not state.usage_final:
         guess = max(guess, ticket.estimated_output)
@@ -179,8 +179,13 @@ def usage_so_far(ticket: Ticket, state: TapState | None, *, unmetered: bool) -> 
     if state.usage is not None:
         told = state.usage
         output = max(told.output_tokens, guess)
-        return Usage(told.input_tokens, told.cache_read_tokens, told.cache_write_tokens, output)
-    return Usage(input_tokens=ticket.estimated_input, output_tokens=guess) if guess else None
+        return told.with_output(output, estimated=output - told.output_tokens)
+    return _estimated(ticket, guess) if guess else None
+
+
+def _estimated(ticket: Ticket, output: int) -> Usage:
+    tokens_in = ticket.estimated_input
+    return Usage(input_tokens=tokens_in, output_tokens=output, estimated_tokens=tokens_in + output)
 
 
 @dataclass(frozen=True, slots=True)

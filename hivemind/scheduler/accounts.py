@@ -28,6 +28,8 @@ class Spent:
     """Of those tokens whose price is known."""
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
+    estimated: int = 0
+    """Of the tokens, those that the provider didn't state."""
 
     def plus(self, other: Spent, factor: int = 1) -> Spent:
         """Return the sum of this and `factor` times the other."""
@@ -35,6 +37,7 @@ class Spent:
             self.tokens + factor * other.tokens,
             self.dollars + factor * other.dollars,
             self.unpriced + factor * other.unpriced,
+            self.estimated + factor * other.estimated,
         )
 
     def minus(self, other: Spent) -> Spent:

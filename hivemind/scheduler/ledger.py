@@ -123,6 +123,7 @@ class Ledger:
         agent, model = ticket.agent, ticket.request.model
         reserved_tokens, reserved_dollars = ticket.reserved_tokens, ticket.reserved_dollars
         tokens, dollars, unpriced = _FREE if usage is None else self._cost(ticket.provider, model, usage)
+        estimated = 0 if usage is None else usage.estimated_tokens
         for account in agent.accounts:
             account.in_flight -= 1
             account.reserved_tokens -= reserved_tokens
@@ -133,6 +134,8 @@ class Ledger:
             ever.dollars += dollars
             if unpriced:
                 ever.unpriced += unpriced
+            if estimated:
+                ever.estimated += estimated
         ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
         self.unsaved.add(agent.name)
         if usage is not None and self._price is None:
@@ -144,7 +147,7 @@ class Ledger:
 
     def cost(self, provider: str, model: str, usage: Usage) -> Spent:
         """Return a usage in tokens and dollars; in tokens alone while prices aren't known."""
-        return Spent(*self._cost(provider, model, usage))
+        return Spent(*self._cost(provider, model, usage), usage.estimated_tokens)
 
     def _cost(self, provider: str, model: str, usage: Usage) -> tuple[int, float, int]:
         """Return the tokens, the dollars and the tokens without a price."""

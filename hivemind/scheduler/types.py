@@ -71,6 +71,10 @@ class Usage:
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     output_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    """Of those written to a cache, the ones that it keeps for an hour instead of five minutes (Anthropic)."""
+    estimated_tokens: int = 0
+    """Of all of them, those that the provider didn't state."""
 
     @property
     def total_input(self) -> int:
@@ -84,12 +88,28 @@ class Usage:
 
     @property
     def weighted(self) -> float:
-        """Tokens in units of one plain input token, by the usual price ratios (output 5, cache write 1.25, read 0.1).
+        """Tokens in units of one plain input token, by the usual price ratios (output 5, cache write 1.25 or, for an
+        hour, 2, read 0.1).
 
         Fair share counts in these, so an agent isn't charged for re-reading its own cache as for new work.
         """
         return (
-            self.input_tokens + 1.25 * self.cache_write_tokens + 0.1 * self.cache_read_tokens + 5 * self.output_tokens
+            self.input_tokens
+            + 1.25 * self.cache_write_tokens
+            + 0.75 * self.cache_write_1h_tokens
+            + 0.1 * self.cache_read_tokens
+            + 5 * self.output_tokens
+        )
+
+    def with_output(self, tokens: int, *, estimated: int = 0) -> Usage:
+        """Return the same input with this output, of which some is `estimated`."""
+        return Usage(
+            self.input_tokens,
+            self.cache_read_tokens,
+            self.cache_write_tokens,
+            tokens,
+            self.cache_write_1h_tokens,
+            estimated,
         )
 
     def __add__(self, other: Usage) -> Usage:
@@ -99,6 +119,8 @@ class Usage:
             self.cache_read_tokens + other.cache_read_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.output_tokens + other.output_tokens,
+            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
+            self.estimated_tokens + other.estimated_tokens,
         )
 
 

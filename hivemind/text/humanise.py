@@ -57,10 +57,12 @@ def dollars(amount: float, unpriced: int = 0) -> str:
     return f"{shown}{'+' if unpriced else ''}"
 
 
-def usage(tokens: int, amount: float, unpriced: int) -> str:
-    """`45,123 tokens, $0.42`, and how many tokens the dollars leave out."""
+def usage(tokens: int, amount: float, unpriced: int, estimated: int = 0) -> str:
+    """`45,123 tokens, $0.42`, how many tokens the dollars leave out, and how many are estimated."""
+    notes = [f"and {plural(unpriced, 'token')} without a known price"] if unpriced else []
+    notes += [f"{plural(estimated, 'token')} estimated"] if estimated else []
     text = f"{plural(tokens, 'token')}, {dollars(amount)}"
-    return f"{text} (and {unpriced:,} tokens without a known price)" if unpriced else text
+    return f"{text} ({'; '.join(notes)})" if notes else text
 
 
 def size(octets: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from agents.running import before
@@ -22,6 +23,17 @@ for _ in range(int(sys.argv[1])):
 """
 
 
+UNCOUNTED = """\
+import json, os, urllib.request
+request = urllib.request.Request(
+    os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+    json.dumps({"model": "gpt-5.5", "stream": True, "messages": [{"role": "user", "content": "hi " * 50}]}).encode(),
+    {"authorization": "Bearer k", "content-type": "application/json"},
+)
+assert b"[DONE]" in urllib.request.urlopen(request).read()
+"""
+
+
 async def test_what_it_started_counts(tmp_path: Path) -> None:
     """A run that only starts another tells of that one's tokens as its own cost."""
     (tmp_path / "asks.py").write_text(ASKS)
@@ -35,6 +47,22 @@ async def test_what_it_started_counts(tmp_path: Path) -> None:
     assert f" {sum(tokens[:2]):,} tokens, $0.0" in inside
     assert outside.startswith("hivemind: outer: exit code 0")
     assert f" {sum(tokens):,} tokens, $0.0" in outside
+
+
+async def test_estimates_are_marked(tmp_path: Path) -> None:
+    """A stream of chat completions without the counts, which the client didn't ask for: its use is a guess, and the
+    run's end says so, in words and in its report. What was counted isn't marked."""
+    (tmp_path / "guessed.py").write_text(UNCOUNTED)
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with before(tmp_path) as (_, place):
+        guessed = await place.ran("--name", "ann", "--report", "ann.json", "--", "python3", "guessed.py")
+        counted = await place.ran("--name", "bob", "--report", "bob.json", "--", "python3", "asks.py", "1")
+    ann, bob = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("ann", "bob"))
+    assert (guessed.code, counted.code) == (0, 0)
+    assert ann["estimated_tokens"] == ann["tokens"] > 0
+    assert f"({ann['tokens']:,} tokens estimated)" in guessed.err
+    assert (bob["estimated_tokens"], bob["tokens"] > 0) == (0, True)
+    assert "estimated" not in counted.err
 
 
 async def test_how_to_go_on(tmp_path: Path) -> None:

@@ -87,6 +87,8 @@ def test_csv(tmp_path: Path) -> None:
         "cache_read_tokens": "500",
         "cache_write_tokens": "0",
         "output_tokens": "200",
+        "cache_write_1h_tokens": "0",
+        "estimated_tokens": "0",
         "dollars": "0.006150",
         "faults": "429 rate_limited",
     }

@@ -189,7 +189,7 @@ def facts(found: Found, now: float) -> list[str]:
 
 
 def _used(used: Spent) -> str:
-    return usage(used.tokens, used.dollars, used.unpriced)
+    return usage(used.tokens, used.dollars, used.unpriced, used.estimated)
 
 
 def _task(task: TaskPlace) -> str:

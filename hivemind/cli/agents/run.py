@@ -186,7 +186,7 @@ def outcome_text(outcome: RunOutcome) -> str:
     if outcome.usage is None:
         return f"{text}; the proxy is away, so what it used isn't known here"
     used = outcome.usage
-    text = f"{text}, {usage(used.tokens, used.dollars, used.unpriced)}"
+    text = f"{text}, {usage(used.tokens, used.dollars, used.unpriced, used.estimated)}"
     if used.checkpoint is not None:
         text += f"; what it was at is kept: {command_line('hivemind checkpoints show', used.checkpoint)}"
     if used.used_up is not None and outcome.exit_code:
@@ -205,6 +205,7 @@ def _write_report(file: Path, outcome: RunOutcome) -> None:
         "tokens": used and used.tokens,
         "dollars": used and used.dollars,
         "unpriced_tokens": used and used.unpriced,
+        "estimated_tokens": used and used.estimated,
         "checkpoint": used and used.checkpoint,
     }
     try:

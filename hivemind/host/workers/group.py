@@ -398,12 +398,13 @@ class Group:
             with contextlib.suppress(frames.Gone):
                 found = (await peer.ask("used", agent=name))["used"]
                 if found is not None:
-                    tokens, dollars, unpriced = found
+                    tokens, dollars, unpriced, estimated = found
                     used = replace(
                         used,
                         tokens=used.tokens + tokens,
                         dollars=used.dollars + dollars,
                         unpriced=used.unpriced + unpriced,
+                        estimated=used.estimated + estimated,
                     )
         return used
 

@@ -136,10 +136,12 @@ class _Collector:
 COLUMNS = (
     *("arrived", "agent", "client", "model", "priority", "stream", "path", "lane"),
     *("end", "status", "attempts", "waited_s", "ttft_s", "duration_s"),
-    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "dollars", "faults"),
+    *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
+    *("cache_write_1h_tokens", "estimated_tokens", "dollars", "faults"),
 )
 """`arrived` is UTC; `ttft_s` is from the last attempt's start to its first content; tokens and dollars are of all
-attempts together; `faults` are of each failed attempt its status and kind."""
+attempts together, and the last two counts are part of the others; `faults` are of each failed attempt its status and
+kind."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 """What a spreadsheet may take for the beginning of a formula."""
 
@@ -179,9 +181,9 @@ def _cells(request: ExportedRequest, wall: Callable[[float], float], price: Pric
 
 def _tokens(usage: Usage | None) -> list[str]:
     if usage is None:
-        return ["", "", "", ""]
+        return [""] * 6
     parts = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, usage.output_tokens)
-    return [str(each) for each in parts]
+    return [str(each) for each in (*parts, usage.cache_write_1h_tokens, usage.estimated_tokens)]
 
 
 def _dollars(request: ExportedRequest, price: Price) -> float | None:

@@ -248,8 +248,7 @@ class Simulation:
         if usage is not None and result.first_s is not None:
             share = (now - ticket.granted_at - result.first_s) / max(1e-9, result.duration_s - result.first_s)
             tokens = int(usage.output_tokens * share)
-            so_far = Usage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, tokens)
-            self._scheduler.progress(now, ticket, tokens, so_far)
+            self._scheduler.progress(now, ticket, tokens, usage.with_output(tokens))
 
     def _end(self, now: float, run: _Run) -> None:
         request, ticket, result = run.request, run.ticket, run.result

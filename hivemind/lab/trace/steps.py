@@ -163,7 +163,7 @@ def usage_at_start(usage: Usage | None) -> Usage | None:
     """Return the part of an answer's usage that is known when the answer begins."""
     if usage is None:
         return None
-    return Usage(usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens, min(1, usage.output_tokens))
+    return usage.with_output(min(1, usage.output_tokens))
 
 
 @dataclass(slots=True, eq=False)
