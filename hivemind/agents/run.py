@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.session import Ask, Say, Session
+from hivemind.agents.worktrees import LeftWorktree, WantedWorktree, without_git
 from hivemind.api_types import PlaceRelease, PlaceRequest, PlaceResponse, RunUsage
 from hivemind.control.client import ControlClient, ControlError
 from hivemind.errors import HiveMindError, UsageError
@@ -60,6 +61,12 @@ class AgentCommand:
     task: str | None = None
     resumed: bool = False
     """The agent continues where it was stopped, and its run too."""
+    worktree: WantedWorktree | None = None
+    """It starts in a git worktree of its own, in the folder that corresponds to `cwd`."""
+
+    def starts_in(self, agent: str) -> Path:
+        """Return the folder that its process is started in."""
+        return self.cwd if self.worktree is None else self.worktree.start_of(agent, self.cwd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +79,8 @@ class RunOutcome:
     seconds: float
     usage: RunUsage | None
     """None: the proxy was away."""
+    worktree: LeftWorktree | None = None
+    """What became of its worktree; None: it had none."""
 
 
 def check_command(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> None:
@@ -97,14 +106,19 @@ async def run_agent(
     """
     check_command(job.command, job.cwd, environ)
     wanted, given = await _request_place(session, job)
-    ended = False
+    ended, tree = False, None
     try:
         route = session.way.with_tokens(await _queue(session, wanted, given, say))
         await _set_limits(session, job, wanted.agent)
         loop = asyncio.get_running_loop()
         made = environment_for(route, wanted.agent, environ, program=job.command[0], task=job.task)
+        cwd, kept = job.cwd, tuple[int, ...]()
+        if job.worktree is not None:
+            tree = await asyncio.to_thread(job.worktree.open, wanted.agent, job.cwd)
+            cwd, made, kept = tree.cwd, without_git(made), (tree.lock,)
+            say(f"{wanted.agent}: {tree.notice or f'works in {tree.folder}'}")
         began = loop.time()
-        process = _start(command_for(route, wanted.agent, job.command), job.cwd, made)
+        process = _start(command_for(route, wanted.agent, job.command), cwd, made, kept)
         with foreground.given_to(process):
             keeping = asyncio.create_task(_keep(session, wanted), name="keep the place")
             try:
@@ -113,15 +127,23 @@ async def run_agent(
                 keeping.cancel()
                 await asyncio.wait((keeping,))
         seconds, ended = loop.time() - began, True
-        return RunOutcome(wanted.agent, code, seconds, await _leave(session, wanted, code))
+        used = await _leave(session, wanted, code)
+        left = None if tree is None else await asyncio.to_thread(tree.finish, remove=code == 0)
+        tree = None
+        return RunOutcome(wanted.agent, code, seconds, used, left)
     finally:
+        if tree is not None:
+            tree.close()
         if not ended:
             await _leave(session, wanted, None)
 
 
-def _start(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def _start(
+    command: tuple[str, ...], cwd: Path, environ: Mapping[str, str], kept: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    """Start the process, which inherits the files `kept`. Raises: CannotRun."""
     try:
-        return subprocess.Popen(command, cwd=cwd, env=dict(environ))
+        return subprocess.Popen(command, cwd=cwd, env=dict(environ), pass_fds=kept)
     except OSError as error:
         code = 127 if isinstance(error, FileNotFoundError) else 126
         raise CannotRun(f"{command[0]}: can't be started ({error.strerror})", code) from None
@@ -155,20 +177,21 @@ async def _request_place(session: Session, job: AgentCommand) -> tuple[PlaceRequ
         who=WHO,
     )
     if name is None:
-        return await _free_name(session, wanted)
+        return await _free_name(session, wanted, job)
+    wanted = replace(wanted, cwd=str(job.starts_in(wanted.agent)))
     try:
         return wanted, await session.ask(lambda client: client.place(wanted))
     except Rejected as error:
         raise UsageError(str(error)) from None
 
 
-async def _free_name(session: Session, wanted: PlaceRequest) -> tuple[PlaceRequest, PlaceResponse]:
+async def _free_name(session: Session, wanted: PlaceRequest, job: AgentCommand) -> tuple[PlaceRequest, PlaceResponse]:
     """Name the agent `claude-1` for the first claude, and so on. Raises: UsageError, ControlError."""
     stem = PurePath(wanted.command[0]).name
     taken = {agent.name for agent in (await session.ask(ControlClient.world)).snapshot.agents}
     while True:
         name = next(name for number in itertools.count(1) if (name := f"{stem}-{number}") not in taken)
-        named = replace(wanted, agent=name, fresh=True)
+        named = replace(wanted, agent=name, fresh=True, cwd=str(job.starts_in(name)))
         try:
             return named, await session.ask(_placing(named))
         except Rejected as error:

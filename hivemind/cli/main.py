@@ -57,6 +57,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "fleet": ("operator.fleet", "the proxies that share a key: who has what of it"),
         "tasks": ("operator.tasks", "the task graph: list, submit, report, cancel, retry"),
         "checkpoints": ("agents.checkpoint", "list or show what was kept of agents that were stopped"),
+        "worktrees": ("agents.worktrees", "list or remove agents' git worktrees; what isn't merged is kept"),
     },
     "journal": {
         "journal": ("journal.command", "list, show, count, export or import what was recorded"),

@@ -8,7 +8,9 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hivemind.agents.run import AgentCommand, Foreground, RunOutcome, check_command, run_agent
 from hivemind.agents.session import Say, Session, open_session
@@ -24,6 +26,9 @@ from hivemind.settings.options import given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
 from hivemind.text.humanise import duration, exit_text, usage
 from hivemind.text.shells import command_line
+
+if TYPE_CHECKING:
+    from hivemind.agents.worktrees import WantedWorktree
 
 _ONLY_TO_FIND_IT = {"host", "port", "state_dir", "token", "control_token", "log_level", "drain_s"}
 _EXAMPLE = "hivemind run --name alice -- claude -p 'fix the tests'"
@@ -49,6 +54,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--task", metavar="ID", help="the task that it works on")
     add("--to", metavar="NAME", help="the upstream that all its requests go to [by their path]")
     add("--cwd", type=Path, metavar="FOLDER", help="where to start it [here]")
+    add(
+        "--worktree",
+        nargs="?",
+        const="",
+        metavar="BASE",
+        help="start it in a git worktree and branch of its own, kept afterwards [at the last commit]",
+    )
     add("--report", type=Path, metavar="FILE", help="write exit code, time and usage there (JSON)")
     add("--quiet", action="store_true", help="say nothing but what goes wrong")
     add("--attach", metavar="URL", help="use the proxy at this address")
@@ -139,7 +151,16 @@ def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentComm
         budget=budget,
         covers=namespace.covers,
         task=namespace.task,
+        worktree=_worktree(namespace.worktree, cwd, environ),
     )
+
+
+def _worktree(base: str | None, cwd: Path, environ: Mapping[str, str]) -> WantedWorktree | None:
+    if base is None:
+        return None
+    from hivemind.agents.worktrees import WantedWorktree
+
+    return WantedWorktree.checked(base or None, cwd, environ)
 
 
 def _budget(text: str | None) -> WantedBudget | None:
@@ -183,10 +204,11 @@ def _shell_code(code: int) -> int:
 def outcome_text(outcome: RunOutcome) -> str:
     """Return how it ended: `alice: exit code 0 after 12.3 s, 45,123 tokens, $0.42`."""
     text = f"{outcome.agent}: {exit_text(outcome.exit_code)} after {duration(outcome.seconds)}"
+    tree = "" if outcome.worktree is None else f"; {outcome.worktree.text}"
     if outcome.usage is None:
-        return f"{text}; the proxy is away, so what it used isn't known here"
+        return f"{text}; the proxy is away, so what it used isn't known here{tree}"
     used = outcome.usage
-    text = f"{text}, {usage(used.tokens, used.dollars, used.unpriced, used.estimated)}"
+    text = f"{text}, {usage(used.tokens, used.dollars, used.unpriced, used.estimated)}{tree}"
     if used.checkpoint is not None:
         text += f"; what it was at is kept: {command_line('hivemind checkpoints show', used.checkpoint)}"
     if used.used_up is not None and outcome.exit_code:
@@ -196,7 +218,7 @@ def outcome_text(outcome: RunOutcome) -> str:
 
 
 def _write_report(file: Path, outcome: RunOutcome) -> None:
-    used = outcome.usage
+    used, tree = outcome.usage, outcome.worktree
     values = {
         "agent": outcome.agent,
         "exit_code": _shell_code(outcome.exit_code),
@@ -207,6 +229,7 @@ def _write_report(file: Path, outcome: RunOutcome) -> None:
         "unpriced_tokens": used and used.unpriced,
         "estimated_tokens": used and used.estimated,
         "checkpoint": used and used.checkpoint,
+        "worktree": None if tree is None else asdict(tree) | {"folder": str(tree.folder)},
     }
     try:
         file.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
