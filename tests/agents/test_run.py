@@ -59,7 +59,9 @@ async def test_sdks_find_the_proxy(tmp_path: Path) -> None:
         "tokens": used,
         "dollars": report["dollars"],
         "unpriced_tokens": 0,
+        "estimated_tokens": 0,
         "checkpoint": None,
+        "worktree": None,
     }
     assert 0 < report["dollars"] < 1
     (alice,) = snapshot.agents
