@@ -226,7 +226,7 @@ def test_pasted_names_run_nothing(shell: Shell, program: str, tmp_path: Path) ->
 def test_messages_can_be_pasted(name: str, tmp_path: Path) -> None:
     """The command lines in what agents and people are told, too."""
     state = BudgetState(name, 10, None, "run", "agent", 10, 0.0, 0)
-    refused = text_of(Refusal("budget", None, 403, state))
+    refused = text_of(Refusal("budget", None, 400, state))
     stopped, ended = (
         how_to_raise(name, state),
         outcome_text(RunOutcome(name, 1, 1.0, RunUsage(10, 0.0, 0, name, state))),

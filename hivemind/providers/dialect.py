@@ -20,6 +20,8 @@ from hivemind.scheduler.types import Failure
 
 LONGEST_RETRY_AFTER_S = 60
 """Claude Code gives up at once if asked to wait longer."""
+REFUSAL_HEADER = b"x-hivemind-refusal"
+"""On a refusal of our own: its reason, for programs; status and text are chosen for the client."""
 RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Statuses of our own refusals that the client should retry."""
 
@@ -152,12 +154,16 @@ class Dialect(ABC):
     def refusal(
         self, status: int, reason: str, message: str, retry_after_s: float | None
     ) -> tuple[list[tuple[bytes, bytes]], bytes]:
-        """Return an error of our own in the provider's format: headers (content-type, x-should-retry, retry-after
-        if given; RetryInfo in the body for Google) and body. `reason` is neutral: `circuit_open`, `queue_full`,
-        `wait_too_long`, `draining`, `too_many_agents` …"""
+        """Return an error of our own in the provider's format: headers (content-type, x-should-retry, the reason,
+        retry-after if given; RetryInfo in the body for Google) and body. `reason` is neutral: `circuit_open`,
+        `queue_full`, `wait_too_long`, `draining`, `too_many_agents` …"""
         retry_s = retry_seconds(status, retry_after_s)
         temporary = retry_s is not None or status in RETRYABLE
-        headers = [(b"content-type", b"application/json"), (b"x-should-retry", b"true" if temporary else b"false")]
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"x-should-retry", b"true" if temporary else b"false"),
+            (REFUSAL_HEADER, reason.encode()),
+        ]
         if retry_s is not None:
             headers.append((b"retry-after", str(retry_s).encode()))
         return headers, self.error_body(status, reason, message, retry_s)

@@ -34,6 +34,9 @@ _RESPONSE_CONTENT = frozenset({"response.output_item.done", "response.content_pa
 """The end of a piece without deltas; its start is still empty."""
 _RESPONSE_END = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 
+_FINAL_FOR_CODEX = frozenset({"invalid_prompt", "context_length_exceeded", "insufficient_quota", "usage_not_included"})
+"""Codes in a stream after which Codex doesn't ask again."""
+
 _CHAT_REQUEST = Shape(
     "model:text stream:flag max_tokens:count max_completion_tokens:count store:flag prompt_cache_key:text"
 )
@@ -241,8 +244,10 @@ class OpenAIResponses(OpenAI):
 
     def stream_error(self, status: int, reason: str, message: str) -> bytes:
         """Use the code `server_error` for temporary errors: Codex doesn't retry `server_is_overloaded`."""
-        code = "server_error" if status in RETRYABLE else reason
-        return _failed({"code": code, "message": message, "type": _error(status, reason, message)["type"]})
+        temporary = status in RETRYABLE
+        code = "server_error" if temporary else reason
+        error = {"code": code, "message": message, "type": _error(status, reason, message)["type"]}
+        return _failed(error, final=not temporary)
 
     def failure_event(self, failure: Failure, body: bytes) -> bytes:
         status = failure_status(failure)
@@ -251,7 +256,7 @@ class OpenAIResponses(OpenAI):
             error["code"] = "server_error"
         elif not isinstance(error.get("code"), str):
             error["code"] = str(error.get("type") or status)
-        return _failed(error)
+        return _failed(error, final=not failure.retryable)
 
     def keepalive(self, client: str) -> bytes:
         """Return a newline; only Codex counts just parsed events as activity."""
@@ -268,8 +273,12 @@ def _without_padding(record: bytes) -> int:
     return size - max(0, record.find(b'"', start) - start)
 
 
-def _failed(error: ErrorObject) -> bytes:
-    """Return `response.failed`, which Codex retries, with the error also where the SDKs look for one to raise."""
-    response = {"id": "resp_hivemind", "object": "response", "status": "failed", "error": error, "output": []}
+def _failed(error: ErrorObject, *, final: bool) -> bytes:
+    """Return `response.failed` with the error where Codex looks for it and, too, where the SDKs look for one to raise.
+
+    Codex asks again, five times, after any code but a few. Where that can't help it gets one of those.
+    """
+    told = error if not final or error.get("code") in _FINAL_FOR_CODEX else {**error, "code": "invalid_prompt"}
+    response = {"id": "resp_hivemind", "object": "response", "status": "failed", "error": told, "output": []}
     event = {"type": "response.failed", "sequence_number": 0, "response": response, "error": error}
     return b"event: response.failed\ndata: " + encode(event) + b"\n\n"

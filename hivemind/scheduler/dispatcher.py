@@ -18,14 +18,14 @@ from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.lane import Lane, Lanes
 from hivemind.scheduler.ledger import Ledger, Review
 from hivemind.scheduler.tasks import Task, TaskBoard
-from hivemind.scheduler.ticket import Agent, Refusal, Ticket, TicketState
+from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Usage
 
 DRAINING = Refusal("draining", 5.0)
 TOO_MANY_AGENTS = Refusal("too_many_agents", 60.0)
 QUEUE_FULL = Refusal("queue_full", 10.0)
 WAIT_TOO_LONG = Refusal("wait_too_long", 10.0)
-AGENT_STOPPED = Refusal("agent_stopped", None, 403)
+AGENT_STOPPED = Refusal("agent_stopped", None, FINAL_STATUS)
 
 Subject = Lane | Ticket | Agent
 """A lane to look at again, a ticket to retry or to refuse, an agent whose boost ends."""

@@ -15,7 +15,7 @@ from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig
 from hivemind.scheduler.events import BudgetState, BudgetWarned, Event, PriceUnknown
-from hivemind.scheduler.ticket import Agent, Refusal, Ticket
+from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket
 from hivemind.scheduler.types import Price, Usage
 
 WARN_SHARE = 0.85
@@ -73,7 +73,7 @@ class Ledger:
         if self.config.unpriced == "refuse" and self._price is not None:
             counts = next((account for account in limits if account.budget.dollars is not None), None)
             if counts is not None and self._price(ticket.provider, model, Usage()) is None:
-                return Refusal("price_unknown", None, 403, counts.state(), model)
+                return Refusal("price_unknown", None, FINAL_STATUS, counts.state(), model)
         return None
 
     def states(self) -> tuple[BudgetState, ...]:
@@ -362,4 +362,4 @@ def check_budget(command: SetBudget) -> None:
 
 
 def _used_up(account: Account) -> Refusal:
-    return Refusal("budget", None, 403, account.state())
+    return Refusal("budget", None, FINAL_STATUS, account.state())

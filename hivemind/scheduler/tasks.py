@@ -18,7 +18,7 @@ from typing import Literal
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Conflict, Rejected
-from hivemind.scheduler.ticket import Agent, Refusal
+from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal
 from hivemind.scheduler.types import Priority, TaskSpec, record
 
 TASK_STATES = ("waiting", "ready", "running", "done", "failed", "blocked", "skipped", "cancelled")
@@ -433,7 +433,7 @@ class TaskBoard(Tasks):
 
 
 def _refusal(detail: str) -> Refusal:
-    return Refusal("task_blocked", None, 403, detail=detail)
+    return Refusal("task_blocked", None, FINAL_STATUS, detail=detail)
 
 
 def _added(task: Task, now: float) -> ev.TaskAdded:

@@ -22,6 +22,11 @@ class TicketState(Enum):
     DONE = "done"
 
 
+FINAL_STATUS = 400
+"""Of a refusal where trying again can't help. Every client that was measured asks once and shows the message; after a
+403 Codex asks six times and aider nine (docs/refusals.md)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a ticket was refused, and when the client may try again."""
@@ -31,7 +36,7 @@ class Refusal:
     `price_unknown` or `task_blocked`."""
     retry_after_s: float | None
     status: int = 503
-    """Of the reply. 403 where trying again can't help: official SDKs take it for final."""
+    """Of the reply: 503, or :data:`FINAL_STATUS`."""
     budget: BudgetState | None = None  # the budget that is used up, where that is the reason
     detail: str = ""  # the model without a price, or the task and what blocks it
 

@@ -192,7 +192,7 @@ async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> P
 async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budgets:
     """Returns the budgets that apply to an agent, or all of them. With tokens or dollars it sets the ceiling of an
     agent, of an agent with all it started (covers subtree), or of the pool: the new ceiling replaces the old one in
-    both kinds. An agent whose budget is used up is refused with a 403 until it is raised.
+    both kinds. An agent whose budget is used up is refused with a 400 until it is raised.
     """
     if args.pool and args.agent is not None:
         raise ToolError("give either agent or pool")

@@ -56,7 +56,7 @@ Before you fan out (start sub-agents, or many requests at once), call hm.status:
  budget (covers subtree) and always is to the pool's; headroom.budget_tokens_left is what the tightest of them leaves.
 
 A slow answer means that you wait in the queue; you needn't send it again, and neither need you retry errors, the proxy\
- does. A 403 whose text begins with HiveMind is a decision, not a fault: a budget is used up, an operator stopped the\
+ does. A 400 whose text begins with HiveMind is a decision, not a fault: a budget is used up, an operator stopped the\
  agent, or its task can't start. Trying again can't help. Report where you stand, and ask whoever you work for to raise\
  the budget (hm.budget, or the control room) or to let the agent go on; it can then continue where it was.
 

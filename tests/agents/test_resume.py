@@ -168,7 +168,7 @@ async def test_stopped_by_hand(tmp_path: Path) -> None:
         assert await on.asks("bob") == 200
         on.running.proxy.apply(StopAgent("bob", True), "ann")
         await until(lambda: any(folder_in(tmp_path / "state").glob("*.json")))  # a thread writes it
-        assert await on.asks("bob") == 403
+        assert await on.asks("bob") == 400
         ran = await on.resume("bob")
         assert (ran.code, ran.out.encode()) == (0, PLAIN_BODY + b"\n"), ran.err
         assert "bob wasn't started by hivemind run, so here is its conversation" in ran.err

@@ -18,7 +18,7 @@ for _ in range(int(sys.argv[1])):
     try:
         usage = json.load(urllib.request.urlopen(request))["usage"]
     except urllib.error.HTTPError as error:
-        sys.exit(error.code == 403 and 3)
+        sys.exit(error.code == 400 and 3)
     print(usage["input_tokens"] + usage["output_tokens"])
 """
 

@@ -62,7 +62,7 @@ class Fleet:
         async def ask(number: int, agent: str) -> None:
             while (answer := await self.post(number, agent)).status_code == 200:
                 pass
-            assert answer.status_code == 403, answer.text
+            assert answer.status_code == 400, answer.text
             messages.append(answer.json()["error"]["message"])
 
         await asyncio.gather(*(ask(n, agent) for n, agent in enumerate(agents) for _ in range(AT_ONCE)))

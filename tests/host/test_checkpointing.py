@@ -98,7 +98,7 @@ async def test_by_a_budget(tmp_path: Path) -> None:
         assert await ask(proxy, "alice", body("first")) == 200
         first = await kept(proxy, tmp_path, "alice")
         assert said(first)["messages"][0]["content"] == "first"
-        assert await ask(proxy, "alice", body("longer")) == 403
+        assert await ask(proxy, "alice", body("longer")) == 400
         second = await kept(proxy, tmp_path, "alice")
         assert (second.path, said(second)["messages"][0]["content"]) == (first.path, "longer")
         assert second.checkpoint.reason == "budget"
@@ -118,7 +118,7 @@ async def test_the_same_again(tmp_path: Path) -> None:
         await ask(proxy, "alice", body("hello 2"))
         first = (await kept(proxy, tmp_path, "alice")).path.stat().st_mtime_ns
         for _ in range(5):
-            assert await ask(proxy, "alice", body("hello 2")) == 403
+            assert await ask(proxy, "alice", body("hello 2")) == 400
         assert (await kept(proxy, tmp_path, "alice")).path.stat().st_mtime_ns == first
         await ask(proxy, "alice", body("hello 3"))
         assert said(await kept(proxy, tmp_path, "alice"))["messages"][0]["content"] == "hello 3"
@@ -145,7 +145,7 @@ async def test_all_that_a_pool_cuts_off(tmp_path: Path) -> None:
             found = await kept(proxy, tmp_path, agent)
             assert said(found)["messages"][0]["content"] == f"of {agent}"
             assert found.checkpoint.why == "the budget of all agents is used up (21 of 20 tokens used this run)"
-        assert await ask(proxy, "carol", body("late")) == 403
+        assert await ask(proxy, "carol", body("late")) == 400
         assert said(await kept(proxy, tmp_path, "carol"))["messages"][0]["content"] == "late"
         assert len(listed(tmp_path)[0]) == 3
 
@@ -282,7 +282,7 @@ async def test_a_race_for_what_is_left(tmp_path: Path) -> None:
         statuses = await asyncio.gather(*(ask(proxy, "alice", body(f"number {n}")) for n in range(50)))
         await kept(proxy, tmp_path, "alice")
         (found,), _ = listed(tmp_path)
-    assert (set(statuses), found.checkpoint.run.tokens) == ({200, 403}, 7 * statuses.count(200))
+    assert (set(statuses), found.checkpoint.run.tokens) == ({200, 400}, 7 * statuses.count(200))
 
 
 @pytest.mark.parametrize("name", ["a/b/../../etc/passwd", "...", "Ünïcøde 名前", "x" * 80, 'a b\\c:d*?"<>|', ".hidden"])

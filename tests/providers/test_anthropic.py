@@ -211,7 +211,12 @@ def test_counts_that_cannot_be_meant(field: str, count: str) -> None:
 def test_refusal() -> None:
     """An error of our own looks like Anthropic's and says whether and when to come back."""
     headers, body = WIRE.refusal(503, "circuit_open", "upstream is failing", 7.2)
-    assert dict(headers) == {b"content-type": b"application/json", b"x-should-retry": b"true", b"retry-after": b"8"}
+    assert dict(headers) == {
+        b"content-type": b"application/json",
+        b"x-should-retry": b"true",
+        b"x-hivemind-refusal": b"circuit_open",
+        b"retry-after": b"8",
+    }
     assert json.loads(body) == {
         "type": "error",
         "error": {"type": "overloaded_error", "message": "upstream is failing"},

@@ -182,7 +182,8 @@ def test_whole_replies(body: object, usage: Usage | None) -> None:
 def test_refusal_and_stream_error() -> None:
     """Errors of our own in OpenAI's envelope."""
     headers, body = WIRE.refusal(503, "circuit_open", "m", None)
-    assert dict(headers) == {b"content-type": b"application/json", b"x-should-retry": b"true"}
+    said = {b"content-type": b"application/json", b"x-should-retry": b"true", b"x-hivemind-refusal": b"circuit_open"}
+    assert dict(headers) == said
     error = {"message": "m", "type": "server_error", "param": None, "code": "circuit_open"}
     assert json.loads(body) == {"error": error}
     data = WIRE.stream_error(503, "circuit_open", "m")

@@ -152,9 +152,19 @@ def test_stream_error_is_raised_by_sdks_and_tried_again_by_codex() -> None:
     response = event["response"]
     assert isinstance(response, dict)
     assert (response["error"], response["status"]) == (error, "failed")
-    final = told(WIRE.stream_error(404, "unknown_route", "m"))["error"]
-    assert isinstance(final, dict)
-    assert final["code"] == "unknown_route"
+
+
+def test_final_stream_error_ends_codex() -> None:
+    """Codex asks again after any code but a few, and of those shows the text of one; the SDKs get the reason."""
+    event = told(WIRE.stream_error(400, "agent_stopped", "m"))
+    response = event["response"]
+    assert isinstance(response, dict)
+    assert response["error"] == {"code": "invalid_prompt", "message": "m", "type": "invalid_request_error"}
+    assert event["error"] == {**response["error"], "code": "agent_stopped"}
+    long = b'{"error": {"message": "m", "type": "invalid_request_error", "code": "context_length_exceeded"}}'
+    own = told(WIRE.failure_event(Failure(FailureKind.CLIENT_ERROR, False, 400), long))["response"]
+    assert isinstance(own, dict)
+    assert own["error"]["code"] == "context_length_exceeded"
 
 
 @pytest.mark.parametrize(

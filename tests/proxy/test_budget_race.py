@@ -45,7 +45,7 @@ async def stream(running: Running, agent: str) -> int | None:
             ) as stream:
                 usage = (await stream.get_final_message()).usage
                 return usage.input_tokens + usage.output_tokens
-        except anthropic.PermissionDeniedError:
+        except anthropic.BadRequestError:
             return None
 
 
@@ -90,7 +90,7 @@ async def test_an_agent_is_warned_in_a_header() -> None:
         expected = f'used=1.000, tokens={3 * one}, tokens-limit={3 * one}, per=run, covers=agent, owner="alice"'
         assert third.headers[HEADER.decode()] == expected
         refused = await post(web, running)
-        assert (refused.status_code, refused.headers["x-should-retry"]) == (403, "false")
+        assert (refused.status_code, refused.headers["x-should-retry"]) == (400, "false")
         assert refused.headers[HEADER.decode()] == expected
         running.proxy.apply(SetBudget("alice", 3 * one + one // 4))
         warned = await post(web, running)
@@ -121,7 +121,7 @@ async def test_a_budget_in_dollars_has_prices_from_the_first_request_on() -> Non
             async with serving_app(proxy.app) as url, client() as web:
                 first = await web.post(f"{url}/agent/alice/v1/messages", content=BODY)
                 second = await web.post(f"{url}/agent/alice/v1/messages", content=BODY)
-                assert (first.status_code, second.status_code) == (200, 403)
+                assert (first.status_code, second.status_code) == (200, 400)
                 assert "of $0.0001 used this run" in second.json()["error"]["message"]
         finally:
             await proxy.aclose()

@@ -62,16 +62,23 @@ FREE = [
 
 async def say(proxy: Running, path: str, body: bytes = PLAIN_BODY, *headers: str, method: str = "POST") -> int:
     """The status of one request."""
+    return (await asked(proxy, path, body, *headers, method=method))[0]
+
+
+async def asked(
+    proxy: Running, path: str, body: bytes = PLAIN_BODY, *headers: str, method: str = "POST"
+) -> tuple[int, str]:
+    """The status of one request, and the reason if the proxy refused it."""
     async with raw(proxy.port) as direct:
         await direct.send(request(path, body, *headers, method=method))
         status, found = await direct.head()
         if method != "HEAD":
             await direct.body(found)
-        return status
+        return status, dict(found).get(b"x-hivemind-refusal", b"").decode()
 
 
 @asynccontextmanager
-async def stopped(**values: object) -> AsyncIterator[tuple[Running, Scripted]]:
+async def with_one_stopped(**values: object) -> AsyncIterator[tuple[Running, Scripted]]:
     """An agent called `a` that the operator stopped, and an upstream that counts what reaches it."""
     async with between([ANSWER], **values) as (proxy, upstream):
         assert await say(proxy, "/agent/a/v1/messages") == 200
@@ -82,18 +89,20 @@ async def stopped(**values: object) -> AsyncIterator[tuple[Running, Scripted]]:
 
 async def test_a_stopped_agent_is_refused_whatever_may_cost() -> None:
     """By every path and in every spelling; PUT and PATCH too, and a GET that says it is a POST."""
-    async with stopped() as (proxy, upstream):
-        assert {path: await say(proxy, f"/agent/a{path}") for path in PAID} == dict.fromkeys(PAID, 403)
-        assert await say(proxy, "/agent/a/v1/files", method="PUT") == 403
-        assert await say(proxy, "/agent/a/v1/anything", method="PATCH") == 403
-        assert await say(proxy, "/agent/a/v1/messages", method="GET") == 403
-        assert await say(proxy, "/agent/a/v1/messages", b"", "x-http-method-override: POST", method="GET") == 403
+    async with with_one_stopped() as (proxy, upstream):
+        stopped = (400, "agent_stopped")
+        assert {path: await asked(proxy, f"/agent/a{path}") for path in PAID} == dict.fromkeys(PAID, stopped)
+        assert await asked(proxy, "/agent/a/v1/files", method="PUT") == stopped
+        assert await asked(proxy, "/agent/a/v1/anything", method="PATCH") == stopped
+        assert await asked(proxy, "/agent/a/v1/messages", method="GET") == stopped
+        override = "x-http-method-override: POST"
+        assert await asked(proxy, "/agent/a/v1/messages", b"", override, method="GET") == stopped
         assert upstream.requests == []
 
 
 async def test_what_is_free_passes_all_the_same() -> None:
     """A stopped agent may look things up, and is charged for nothing."""
-    async with stopped() as (proxy, upstream):
+    async with with_one_stopped() as (proxy, upstream):
         for method, path in FREE:
             assert await say(proxy, f"/agent/a{path}", PLAIN_BODY if method == "POST" else b"", method=method) == 200
         assert [Seen.of(each).target.decode() for each in upstream.requests] == [path for _, path in FREE]
@@ -165,7 +174,7 @@ async def test_a_batch_is_charged_for_what_is_in_it() -> None:
         (agent,) = proxy.snapshot().agents
         assert agent.usage.total_input >= 10_000
         proxy.proxy.apply(SetBudget("a", tokens=10_000))
-        assert await say(proxy, "/agent/a/v1/messages/batches", body) == 403
+        assert await asked(proxy, "/agent/a/v1/messages/batches", body) == (400, "budget")
         assert len(upstream.requests) == 1
 
 

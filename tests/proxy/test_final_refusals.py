@@ -73,7 +73,7 @@ async def response_stream(proxy: Running) -> object:
 
 
 KINDS: list[Ask] = [messages, message_stream, chat, chat_stream, response, response_stream]
-DENIED = (anthropic.PermissionDeniedError, openai.PermissionDeniedError)
+DENIED = (anthropic.BadRequestError, openai.BadRequestError)
 
 
 async def asked_once(proxy: Running, upstream: Scripted, asking: Awaitable[object], text: str) -> None:
@@ -82,7 +82,7 @@ async def asked_once(proxy: Running, upstream: Scripted, asking: Awaitable[objec
     with pytest.raises(DENIED) as denied:
         await asking
     assert text in str(denied.value)
-    assert denied.value.status_code == 403  # type: ignore[attr-defined]
+    assert denied.value.status_code == 400  # type: ignore[attr-defined]
     assert (proxy.snapshot().totals.requests - requests, len(upstream.requests)) == (1, forwarded)
 
 

@@ -597,7 +597,7 @@ class Traffic(RuleBasedStateMachine):
         assert asked.outcome, f"no outcome: {told}"
         if not mine:
             assert self.steered, told
-            assert asked.status in (403, 503), told
+            assert asked.status in (400, 503), told
             return
         last = mine[-1]
         if last.fate == "answered":

@@ -39,9 +39,9 @@ async def refused(answering: Raw) -> None:
     """The client is told so, in its provider's shape, and that asking again is no use."""
     status, headers = await answering.head()
     said = dict(headers)
-    assert (status, said[b"x-should-retry"], said.get(b"retry-after")) == (403, b"false", None)
+    assert (status, said[b"x-should-retry"], said.get(b"retry-after")) == (400, b"false", None)
     error = json.loads(await answering.body(headers))["error"]
-    assert (error["type"], error["message"]) == ("permission_error", TEXT)
+    assert (error["type"], error["message"]) == ("invalid_request_error", TEXT)
 
 
 async def at_rest(proxy: Running) -> None:
@@ -178,7 +178,7 @@ async def test_a_stream_that_was_kept_alive(in_flight: bool) -> None:
         name, data = got.removesuffix(b"\n\n").split(b"\n")
         assert name == b"event: error"
         error = json.loads(data.removeprefix(b"data: "))["error"]
-        assert (error["type"], error["message"]) == ("permission_error", TEXT)
+        assert (error["type"], error["message"]) == ("invalid_request_error", TEXT)
         gate.set()
         assert (await before.head())[0] == 200
         await upstream.until(lambda: len(upstream.open) <= 1)
@@ -192,7 +192,7 @@ async def test_refused_until_it_is_let_go() -> None:
             if stopped is not None:
                 stop(proxy, stopped=stopped)
             statuses.append((await web.post(proxy.url + PATH, content=PLAIN_BODY)).status_code)
-        assert statuses == [200, 403, 403, 200]
+        assert statuses == [200, 400, 400, 200]
         stop(proxy)
         other = await web.post(f"{proxy.url}/agent/bob/v1/messages", content=PLAIN_BODY)
         assert (other.status_code, len(upstream.requests)) == (200, 3)

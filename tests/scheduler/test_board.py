@@ -51,7 +51,7 @@ def end(hands: Hands, task: str, *, ok: bool = True) -> None:
 
 def said(ticket: Ticket) -> str:
     assert ticket.refusal is not None
-    assert (ticket.refusal.reason, ticket.refusal.status, ticket.refusal.retry_after_s) == ("task_blocked", 403, None)
+    assert (ticket.refusal.reason, ticket.refusal.status, ticket.refusal.retry_after_s) == ("task_blocked", 400, None)
     return text_of(ticket.refusal)
 
 

@@ -43,7 +43,7 @@ def used(hands: Hands) -> int:
 
 
 def out(budget: int, used: int) -> tuple[str, int, int | None, int]:
-    return "budget", 403, budget, used
+    return "budget", 400, budget, used
 
 
 def told(ticket: Ticket) -> tuple[str, int, int | None, int] | None:
@@ -78,7 +78,7 @@ def test_fifty_at_once_overshoot_by_no_more_than_was_in_flight(real: int) -> Non
     assert 3000 <= used(hands) < 3000 + most * real
     refused = [why for ticket in tickets if (why := told(ticket)) is not None]
     assert len(refused) == 50 - len([event for event in hands.log if type(event).__name__ == "Finished"])
-    assert {why[:3] for why in refused} == {("budget", 403, 3000)}
+    assert {why[:3] for why in refused} == {("budget", 400, 3000)}
     assert all(3000 <= why[3] <= used(hands) for why in refused)
     assert hands.scheduler.agents["a"].own.reserved_tokens == 0
 
@@ -110,7 +110,7 @@ def test_when_all_is_used_and_nothing_is_in_flight_the_rest_is_refused() -> None
     expected = out(1200, 1250)
     assert told(second) == expected
     assert told(hands.arrive("a")) == expected
-    assert [(event.reason, event.status) for event in hands.seen(Refused)] == [("budget", 403)] * 2
+    assert [(event.reason, event.status) for event in hands.seen(Refused)] == [("budget", 400)] * 2
     assert hands.lane.queue.waiting == len(hands.lane.backing_off) == 0
 
 

@@ -94,7 +94,7 @@ def test_an_unknown_price_can_be_refused() -> None:
     hands.apply(SetBudget("a", dollars=1.0))
     ticket = use(hands, "a", 1, model="dark")
     assert ticket.refusal is not None
-    assert (ticket.refusal.reason, ticket.refusal.status, ticket.refusal.detail) == ("price_unknown", 403, "dark")
+    assert (ticket.refusal.reason, ticket.refusal.status, ticket.refusal.detail) == ("price_unknown", 400, "dark")
     assert use(hands, "a", 1).refusal is None
     assert use(hands, "b", 1, model="dark").refusal is None
 

@@ -11,7 +11,7 @@ from hivemind.scheduler.events import Abandoned, AttemptFailed, Commanded, Refus
 from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind
 
-STOPPED = Refusal("agent_stopped", None, 403)
+STOPPED = Refusal("agent_stopped", None, 400)
 
 
 def test_what_waits_is_refused() -> None:
@@ -26,8 +26,8 @@ def test_what_waits_is_refused() -> None:
     assert [ticket.refusal for ticket in (retrying, waiting)] == [STOPPED] * 2
     assert other.state is TicketState.IN_FLIGHT
     assert [(event.ticket, event.reason, event.status) for event in hands.seen(Refused)] == [
-        (retrying.id, "agent_stopped", 403),
-        (waiting.id, "agent_stopped", 403),
+        (retrying.id, "agent_stopped", 400),
+        (waiting.id, "agent_stopped", 400),
     ]
     assert isinstance(hands.log[0], Commanded)
     assert hands.log[0].arguments == {"agent": "a", "stopped": True}

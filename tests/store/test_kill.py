@@ -183,7 +183,7 @@ async def test_decisions_and_tasks(tmp_path: Path, killed: bool) -> None:
         assert (await running.client.tasks()).tasks == graph
         assert [(task.spec.id, task.state) for task in graph] == [("a", "done"), ("b", "ready"), ("c", "running")]
         refused = await running.http.post(f"{running.url}/agent/bob/v1/messages", json={"model": "m"})
-        assert (refused.status_code, "stopped" in refused.text) == (403, True)
+        assert (refused.status_code, "stopped" in refused.text) == (400, True)
         await running.do(cmd.PauseAgent("alice", False), cmd.FinishTask("c", False, "exit code 1"))
 
 

@@ -36,7 +36,7 @@ from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.scheduler import Scheduler
-from hivemind.scheduler.ticket import Refusal, Ticket, TicketState
+from hivemind.scheduler.ticket import FINAL_STATUS, Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Price, Usage
 from hivemind.store.atomic import output_file
 
@@ -50,8 +50,6 @@ _SHORTEST_S = 2e-6
 PROGRESS_S = 1.0
 """Between two progress reports of a stream, of which there are at most :data:`MOST_PROGRESS`."""
 MOST_PROGRESS = 8
-_FINAL = 403
-"""Status of a refusal after which clients don't retry."""
 _HELD = frozenset({"waiting", "blocked"})
 """States of tasks that can't be claimed yet."""
 SAMPLE_S = 1.0
@@ -297,7 +295,7 @@ class Simulation:
 
     def _refused(self, now: float, run: _Run, refusal: Refusal) -> None:
         delays = self._clients.error_retry_delays_s
-        if refusal.status == _FINAL or not self._client_retries_in(now, run, delays):
+        if refusal.status == FINAL_STATUS or not self._client_retries_in(now, run, delays):
             self._over(now, run.request, "refused")
 
     def _client_retries_in(self, now: float, run: _Run, delays: Sequence[float]) -> bool:
