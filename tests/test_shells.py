@@ -17,7 +17,8 @@ from hivemind.cli.agents.run import outcome_text
 from hivemind.proxy.exchange import text_of
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ticket import Refusal
-from hivemind.setup.clients import CLIENTS, Client, Target, codex_settings, instructions
+from hivemind.setup.clients import CLIENTS, Client, Target, instructions
+from hivemind.setup.routes import codex_settings
 from hivemind.text.shells import Shell, command_line, curl, exported, filled, removed, shell_of, variable, word
 from hivemind.wire.request_head import parse_path
 
@@ -87,7 +88,7 @@ def test_codex_arguments(token: bool) -> None:
     found = instructions(CLIENTS["codex"], URL, "alice", token)
     script = "\n".join(snippet.text for snippet in found.steps.snippets if snippet.language == "shell")
     printed = run("bash", f'codex() {{ printf "%s\\n" "$@"; }}\n{script}').split()
-    session = codex_settings(Target(URL, "alice", token, "bash"))
+    session = codex_settings(Target(URL, "alice", token, "bash").named, token=token)
     assert printed == [
         "-c",
         f"model_providers.hivemind.base_url={URL}/agent/alice-2/v1",

@@ -133,8 +133,8 @@ class TaskRun:
             context.say(f"{self.name}: its budget isn't set: {error}", "warn")
         route = context.session.way.with_tokens(self._given)
         given = {**context.environ, **planned.env}
-        environ = environment_for(route, self.agent, given, program=planned.command[0], task=self.state.spec.id)
-        command, log = command_for(route, self.agent, planned.command), context.folder.log(self.name)
+        environ = environment_for(route, self.agent, given, task=self.state.spec.id)
+        command, log = command_for(planned.command, environ), context.folder.log(self.name)
         self.phase, self.began = "running", context.wall()
         try:
             check_command(command, planned.cwd, environ)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from hivemind.agents.clients.shims import path_without_shims
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.session import Ask, Say, Session
 from hivemind.agents.worktrees import LeftWorktree, WantedWorktree, without_git
@@ -92,7 +93,7 @@ def check_command(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str
             raise CannotRun(f"{name}: there is no such file", 127)
         if not path.is_file() or not os.access(path, os.X_OK):
             raise CannotRun(f"{name}: isn't a program that can be executed", 126)
-    elif not name or shutil.which(name, path=environ.get("PATH", os.defpath)) is None:
+    elif not name or shutil.which(name, path=path_without_shims(environ.get("PATH", os.defpath))) is None:
         raise CannotRun(f"{name}: no such command in PATH", 127)
 
 
@@ -111,14 +112,14 @@ async def run_agent(
         route = session.way.with_tokens(await _queue(session, wanted, given, say))
         await _set_limits(session, job, wanted.agent)
         loop = asyncio.get_running_loop()
-        made = environment_for(route, wanted.agent, environ, program=job.command[0], task=job.task)
+        made = environment_for(route, wanted.agent, environ, task=job.task)
         cwd, kept = job.cwd, tuple[int, ...]()
         if job.worktree is not None:
             tree = await asyncio.to_thread(job.worktree.open, wanted.agent, job.cwd)
             cwd, made, kept = tree.cwd, without_git(made), (tree.lock,)
             say(f"{wanted.agent}: {tree.notice or f'works in {tree.folder}'}")
         began = loop.time()
-        process = _start(command_for(route, wanted.agent, job.command), cwd, made, kept)
+        process = _start(command_for(job.command, made), cwd, made, kept)
         with foreground.given_to(process):
             keeping = asyncio.create_task(_keep(session, wanted), name="keep the place")
             try:

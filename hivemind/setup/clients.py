@@ -11,10 +11,18 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import quote
 
 from hivemind.control.discovery import is_loopback, is_public
+from hivemind.setup.routes import (
+    COPILOT_MODEL,
+    GEMINI_SETTINGS,
+    INLINE_TOKEN,
+    SUFFIXES,
+    codex_settings,
+    opencode_providers,
+)
 from hivemind.text import shells
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE, Shell
 
@@ -112,17 +120,6 @@ class Instructions:
 
 HERE = "In the shell that starts it"
 _BARE_IN_DOTENV = re.compile(r"[\w@%+=:,./{}~[\]-]*", re.ASCII)
-SUFFIXES: Mapping[str, str] = {
-    "ANTHROPIC_BASE_URL": "",  # Anthropic's SDKs, Claude Code
-    "ANTHROPIC_API_BASE": "",  # LiteLLM, and aider through it
-    "OPENAI_BASE_URL": "/v1",  # OpenAI's SDKs
-    "OPENAI_API_BASE": "/v1",  # LiteLLM, aider, LangChain
-    "GOOGLE_GEMINI_BASE_URL": "",  # Google's Gen AI SDKs, Gemini CLI
-    "OLLAMA_HOST": "",  # Ollama and its SDKs
-    "OLLAMA_API_BASE": "",  # LiteLLM, aider
-    "AZURE_OPENAI_ENDPOINT": "",  # OpenAI's SDKs, before an upstream at Azure
-}
-"""By variable, what follows the proxy's address in its value."""
 
 
 def exports(target: Target, *variables: str) -> str:
@@ -210,9 +207,6 @@ def mcp(target: Target) -> Steps:
             " /mcp away.",
         ),
     )
-
-
-COPILOT_MODEL = "claude-sonnet-5"
 
 
 @client("Cursor", "agents in its terminal; its own only in part", "claude", "https://cursor.com/docs")
@@ -326,10 +320,6 @@ def _in_its_terminal(editor: str, target: Target) -> Snippet:
     return Snippet(where, exports(target, "ANTHROPIC_BASE_URL"), "shell")
 
 
-INLINE_TOKEN = "{env:" + shells.TOKEN_VARIABLE + "}"
-"""How opencode's configuration reads a variable."""
-GEMINI_SETTINGS = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-"""Without them `gemini -p` doesn't start with a base URL but Google's."""
 _ANTHROPIC = """\
 import anthropic
 
@@ -366,20 +356,9 @@ def claude_code(target: Target) -> Steps:
 
 def codex_line(target: Target) -> str:
     """One session, with nothing in a file."""
-    return "codex " + " ".join(f"-c {shells.word(target.shell, each)}" for each in codex_settings(target))
-
-
-def codex_settings(target: Target) -> tuple[str, ...]:
-    """What follows Codex's flags -c. The token is read from its variable, because other users see command lines."""
-    if not target.token:
-        return (f"openai_base_url={target.named}/v1",)
-    fields = (
-        "name=HiveMind",
-        f"base_url={target.named}/v1",
-        "requires_openai_auth=true",
-        f"env_http_headers.x-hivemind-token={TOKEN_VARIABLE}",
+    return "codex " + " ".join(
+        f"-c {shells.word(target.shell, each)}" for each in codex_settings(target.named, token=target.token)
     )
-    return "model_provider=hivemind", *(f"model_providers.hivemind.{field}" for field in fields)
 
 
 @client(
@@ -416,11 +395,6 @@ def codex(target: Target) -> Steps:
             "Without a provider of its own it tries a WebSocket first, says that this failed, and goes on over HTTP.",
         ),
     )
-
-
-def opencode_providers(url: str) -> dict[str, Any]:
-    """Of opencode's configuration; the URL ends in /v1."""
-    return {name: {"options": {"baseURL": url}} for name in ("anthropic", "openai")}
 
 
 @client("opencode", "base URLs in opencode.json", "opencode", "https://opencode.ai/docs/providers")

@@ -4,9 +4,12 @@ import json
 from pathlib import Path
 
 import pytest
+from dotenv import dotenv_values
 
-from hivemind.agents.clients.facts import RESUME_VARIABLE, TOKEN_VARIABLE, Call, Client
+from hivemind.agents.clients.facts import RESUME_VARIABLE, Call, Client
 from hivemind.agents.clients.known import PACKAGES, PROGRAMS, client_of
+from hivemind.agents.clients.launchers import prepare
+from hivemind.setup.routes import TOKEN_VARIABLE
 from hivemind.text import shells
 
 NAMED = "http://127.0.0.1:8765/agent/alice"
@@ -15,10 +18,8 @@ WITH_TOKEN = "http://127.0.0.1:8765/to/work/token/to%2Fken/agent/alice"
 
 def led(program: str, *arguments: str, base: str = NAMED, folder: Path | None = None, **environ: str) -> Call:
     """A call of the program that takes the run's path."""
-    client = client_of(program)
-    assert client is not None
     call = Call(list(arguments), dict(environ), base, "" if folder is None else str(folder))
-    client.prepare(call)
+    prepare(program, call)
     return call
 
 
@@ -51,13 +52,15 @@ def test_resume_once() -> None:
     def resume(call: Call, session: str) -> None:
         call.arguments[:] = ["resume", session]
 
-    client = Client("codex", "codex", lead=lambda call: None, resume=resume)
+    client = Client("codex", "codex", resume=resume)
     call = Call(["exec", "hello"], {RESUME_VARIABLE: "codex:1:2"}, NAMED)
     client.prepare(call)
-    assert (call.arguments, call.environ) == (["resume", "1:2"], {})
+    assert call.arguments == ["resume", "1:2"]
+    assert RESUME_VARIABLE not in call.environ
     other = Call(["exec", "hello"], {RESUME_VARIABLE: "claude-code:1"}, NAMED)
     client.prepare(other)
-    assert (other.arguments, other.environ) == (["exec", "hello"], {RESUME_VARIABLE: "claude-code:1"})
+    assert other.arguments == ["exec", "hello"]
+    assert other.environ[RESUME_VARIABLE] == "claude-code:1"
 
 
 def test_claude_code() -> None:
@@ -115,3 +118,69 @@ def test_codex() -> None:
     words = led("codex", "exec", "hello", base=WITH_TOKEN).arguments
     assert "model_provider=hivemind" in words
     assert f"model_providers.hivemind.env_http_headers.x-hivemind-token={TOKEN_VARIABLE}" in words
+
+
+def test_aider(tmp_path: Path) -> None:
+    """Its .env files override variables, so a last one is added to the user's."""
+    variables = {
+        "ANTHROPIC_API_BASE": NAMED,
+        "OPENAI_API_BASE": f"{NAMED}/v1",
+        "OLLAMA_API_BASE": NAMED,
+        "AIDER_OPENAI_API_BASE": f"{NAMED}/v1",
+    }
+    call = led("aider", "--yes", folder=tmp_path)
+    assert call.arguments == ["--yes"]
+    assert dotenv_values(call.environ["AIDER_ENV_FILE"]) == variables
+    mine = tmp_path / "mine.env"
+    mine.write_text("OPENAI_API_KEY=k\nOPENAI_API_BASE=https://elsewhere")
+    for words in (["--env-file", str(mine)], [f"--env-file={mine}"]):
+        call = led("aider", *words, "--yes", folder=tmp_path)
+        assert call.arguments == ["--env-file", call.environ["AIDER_ENV_FILE"], "--yes"]
+        assert dotenv_values(call.arguments[1]) == {**variables, "OPENAI_API_KEY": "k"}
+        again = led("aider", *call.arguments, folder=tmp_path, AIDER_ENV_FILE=call.arguments[1])
+        assert again.arguments == call.arguments
+    assert led("aider", "--yes").arguments == ["--yes"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("npx @openai/codex exec hi", "npx @openai/codex FLAGS exec hi"),
+        ("npx -y @openai/codex@latest exec hi", "npx -y @openai/codex@latest FLAGS exec hi"),
+        ("npx --package @openai/codex -y -- codex exec", "npx --package @openai/codex -y -- codex FLAGS exec"),
+        ("npx codex", "npx codex FLAGS"),
+        ("npm exec @openai/codex -- exec hi", "npm exec @openai/codex -- FLAGS exec hi"),
+        ("npm exec @openai/codex exec hi", "npm exec @openai/codex -- FLAGS exec hi"),
+        ("npm exec @openai/codex --yes -- exec hi", "npm exec @openai/codex --yes -- FLAGS exec hi"),
+        ("npm --prefix there x -- codex exec", "npm --prefix there x -- codex FLAGS exec"),
+        ("pnpm dlx @openai/codex exec", "pnpm dlx @openai/codex FLAGS exec"),
+        ("pnpm exec codex", "pnpm exec codex FLAGS"),
+        ("bunx --bun @openai/codex exec", "bunx --bun @openai/codex FLAGS exec"),
+        ("bun x codex", "bun x codex FLAGS"),
+        ("yarn dlx -p @openai/codex codex", "yarn dlx -p @openai/codex codex FLAGS"),
+        ("uv tool run codex x", "uv tool run codex FLAGS x"),
+        ("npx cowsay codex", "npx cowsay codex"),
+        ("npm install -g @openai/codex", "npm install -g @openai/codex"),
+        ("npm run codex", "npm run codex"),
+        ("uv tool install codex", "uv tool install codex"),
+        ("npx", "npx"),
+        ("npm exec", "npm exec"),
+        ("codexx exec", "codexx exec"),
+    ],
+)
+def test_launchers(line: str, expected: str) -> None:
+    """A program that starts a client from its package hands it the same flags; anything else is left as it is."""
+    flags = " ".join(led("codex").arguments)
+    program, *words = line.split()
+    assert " ".join((program, *led(program, *words).arguments)) == expected.replace("FLAGS", flags)
+
+
+def test_package_of_python(tmp_path: Path) -> None:
+    """Packages of PyPI too, with their versions and extras."""
+    for words in (
+        ("uvx", "aider-chat@latest"),
+        ("uvx", "--from", "aider-chat", "aider"),
+        ("pipx", "run", "aider-chat"),
+    ):
+        assert "AIDER_ENV_FILE" in led(*words, "--yes", folder=tmp_path).environ
+    assert "AIDER_ENV_FILE" in led("uvx", "aider-chat[browser]==0.86", folder=tmp_path).environ

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from hivemind.agents.clients.facts import RESUME_VARIABLE
 from hivemind.agents.environment import ProxyRoute, command_for, environment_for
 from hivemind.api_types import PlaceResponse
 
@@ -15,9 +17,9 @@ URL = "http://127.0.0.1:8765"
 BASE = f"{URL}/agent/alice"
 
 
-def made(way: ProxyRoute, program: str = "claude", task: str | None = None, **environ: str) -> Mapping[str, str]:
+def made(way: ProxyRoute, task: str | None = None, **environ: str) -> Mapping[str, str]:
     """Alice's environment."""
-    return environment_for(way, "alice", environ, program=program, task=task)
+    return environment_for(way, "alice", environ, task=task)
 
 
 def test_every_sdk() -> None:
@@ -26,6 +28,7 @@ def test_every_sdk() -> None:
         "EDITOR": "vi",
         "HIVEMIND_AGENT": "alice",
         "HIVEMIND_URL": URL,
+        "HIVEMIND_ROUTE": BASE,
         "ANTHROPIC_BASE_URL": BASE,
         "ANTHROPIC_API_BASE": BASE,
         "OPENAI_BASE_URL": f"{BASE}/v1",
@@ -33,6 +36,7 @@ def test_every_sdk() -> None:
         "GOOGLE_GEMINI_BASE_URL": BASE,
         "OLLAMA_HOST": BASE,
         "OLLAMA_API_BASE": BASE,
+        "AIDER_OPENAI_API_BASE": f"{BASE}/v1",
         "OPENCODE_CONFIG_CONTENT": json.dumps(
             {"provider": {name: {"options": {"baseURL": f"{BASE}/v1"}} for name in ("anthropic", "openai")}}
         ),
@@ -99,20 +103,44 @@ def test_credentials() -> None:
     assert "inner" not in repr(way)
 
 
-def test_codex() -> None:
-    """Codex gets a flag, before those of the user, who has the last word."""
-    command = command_for(ProxyRoute(URL), "alice", ("/usr/bin/codex", "exec", "hello"))
-    assert command == ("/usr/bin/codex", "-c", f"openai_base_url={BASE}/v1", "exec", "hello")
-    assert command_for(ProxyRoute(URL), "alice", ("claude", "codex")) == ("claude", "codex")
+def installed(folder: Path, *names: str) -> str:
+    """A PATH with programs of these names, which print their name and arguments."""
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text('#!/bin/sh\necho "${0##*/}" "$@"\n')
+        (folder / name).chmod(0o755)
+    return str(folder)
 
 
-def test_no_token_on_a_command_line() -> None:
-    """Codex reads the token from its variable, because every user of the machine can read command lines."""
-    command = command_for(ProxyRoute(URL, token="secret-token"), "alice", ("codex", "exec", "hello"))
-    assert (command[:3], command[-2:]) == (("codex", "-c", "model_provider=hivemind"), ("exec", "hello"))
-    assert f"model_providers.hivemind.base_url={BASE}/v1" in command
-    assert "model_providers.hivemind.env_http_headers.x-hivemind-token=HIVEMIND_TOKEN" in command
-    assert [word for word in command if "secret" in word] == []
+def test_client_by_its_path(tmp_path: Path) -> None:
+    """A client that is named by its path gets its flags too, and any client where no shims can be made."""
+    environ = environment_for(
+        ProxyRoute(URL, state_dir=tmp_path), "alice", {"PATH": installed(tmp_path / "b", "codex")}
+    )
+    flags = ("-c", f"openai_base_url={BASE}/v1")
+    assert command_for(("/usr/bin/codex", "exec", "hello"), environ)[:3] == ("/usr/bin/codex", *flags)
+    assert command_for(("codex", "exec"), environ) == ("codex", "exec")
+    assert command_for(("/usr/bin/claudette", "codex"), environ) == ("/usr/bin/claudette", "codex")
+    assert command_for(("codex", "exec"), environment_for(ProxyRoute(URL), "alice", {}))[1:3] == flags
+
+
+def test_shims_are_in_front(tmp_path: Path) -> None:
+    """One folder, whatever PATH had: a run inside of a run has one, too."""
+    path = installed(tmp_path / "bin", "codex")
+    way = ProxyRoute(URL, state_dir=tmp_path / "state")
+    first = made(way, PATH=path)["PATH"]
+    shims, _, rest = first.partition(":")
+    assert (rest, sorted(os.listdir(shims))) == (path, [".hivemind-shims", "codex"])
+    assert made(way, PATH=first)["PATH"] == first
+    other = made(ProxyRoute(URL, state_dir=tmp_path / "other"), PATH=first)["PATH"]
+    assert other.partition(":")[2] == path
+    assert other != first
+
+
+def test_session_to_resume() -> None:
+    """Only its own run's: what a run starts doesn't continue the session of the agent that started it."""
+    assert RESUME_VARIABLE not in environment_for(ProxyRoute(URL), "alice", {RESUME_VARIABLE: "codex:1"})
+    assert environment_for(ProxyRoute(URL), "alice", {}, session="codex:1")[RESUME_VARIABLE] == "codex:1"
 
 
 def test_opencode() -> None:
@@ -130,11 +158,10 @@ def test_gemini(tmp_path: Path) -> None:
     """Gemini CLI is told to log in with the key, unless the user's settings or variables say otherwise."""
     variable = "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"
     way = ProxyRoute(URL, state_dir=tmp_path)
-    found = made(way, "gemini", GEMINI_API_KEY="k")[variable]
+    found = made(way, GEMINI_API_KEY="k")[variable]
     assert json.loads(Path(found).read_text()) == {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    assert variable not in made(way, "gemini")
-    assert variable not in made(way, "claude", GEMINI_API_KEY="k")
-    assert made(way, "gemini", GEMINI_API_KEY="k", **{variable: "/mine"})[variable] == "/mine"
+    assert variable not in made(way)
+    assert made(way, GEMINI_API_KEY="k", **{variable: "/mine"})[variable] == "/mine"
 
 
 @pytest.mark.parametrize(
@@ -151,6 +178,6 @@ def test_gemini(tmp_path: Path) -> None:
 )
 def test_copilot(environ: dict[str, str], values: dict[str, str]) -> None:
     """Copilot's command line uses models of the user's own key; without one nothing is changed."""
-    found = made(ProxyRoute(URL), "copilot", **environ)
+    found = made(ProxyRoute(URL), **environ)
     prefix = "COPILOT_PROVIDER_"
     assert {key.removeprefix(prefix): value for key, value in found.items() if key.startswith(prefix)} == values

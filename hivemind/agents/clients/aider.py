@@ -1,14 +1,45 @@
-"""aider, whose .env files override variables: https://aider.chat/docs/config/dotenv.html"""
+"""aider: https://aider.chat/docs/config/dotenv.html"""
 
 from __future__ import annotations
 
+import os
+
 from hivemind.agents.clients.facts import Call, Client
+from hivemind.setup.routes import SUFFIXES
 
-_SUFFIXES = {"ANTHROPIC_API_BASE": "", "OPENAI_API_BASE": "/v1", "OLLAMA_API_BASE": ""}
+_FLAG, _VARIABLE = "--env-file", "AIDER_ENV_FILE"
+_NAMES = ("ANTHROPIC_API_BASE", "OPENAI_API_BASE", "OLLAMA_API_BASE")
+_OURS = "# The path of the run, from hivemind run:"
 
 
-def _lead(call: Call) -> None:
-    call.environ.update({name: call.base + end for name, end in _SUFFIXES.items()})
+def _variables(call: Call) -> None:
+    """Override `openai-api-base` of .aider.conf.yml."""
+    call.environ["AIDER_OPENAI_API_BASE"] = call.base + SUFFIXES["OPENAI_API_BASE"]
 
 
-CLIENT = Client("aider", "aider", lead=_lead)
+def _flags(call: Call) -> None:
+    """Give it a last .env file, with the user's own: variables of these files override those of the environment."""
+    words = call.arguments
+    at = next((n for n, word in enumerate(words) if word == _FLAG or word.startswith(_FLAG + "=")), None)
+    given = call.environ.get(_VARIABLE, "")
+    if at is not None:
+        joined = words[at] != _FLAG
+        given = words[at].partition("=")[2] if joined else "".join(words[at + 1 : at + 2])
+    text = ""
+    if given:
+        try:
+            with open(os.path.expanduser(given), encoding="utf-8") as file:
+                text = file.read().partition(_OURS)[0]
+        except (OSError, ValueError):
+            text = ""  # aider goes on without it too
+    ours = [f"{name}={call.base}{SUFFIXES[name]}" for name in _NAMES]
+    ours.append(f"AIDER_OPENAI_API_BASE={call.base}{SUFFIXES['OPENAI_API_BASE']}")
+    path = call.kept("aider.env", "\n".join([*([text.rstrip("\n")] if text else []), _OURS, *ours, ""]))
+    if path is None:
+        return
+    call.environ[_VARIABLE] = path
+    if at is not None:
+        words[at : at + 2 - joined] = [_FLAG, path]
+
+
+CLIENT = Client("aider", "aider", variables=_variables, flags=_flags)

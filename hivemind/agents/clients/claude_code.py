@@ -8,12 +8,10 @@ _VARIABLE = "ANTHROPIC_BASE_URL"
 _FLAG = "--settings"
 
 
-def _lead(call: Call) -> None:
-    """`env` of a settings.json overrides variables; settings on the command line override those of files."""
+def _flags(call: Call) -> None:
+    """Give it settings, with the user's own: `env` of a settings.json overrides variables, and this overrides that."""
     import json
-    import os
 
-    call.environ[_VARIABLE] = call.base
     given, rest = _taken_out(call.arguments)
     settings: object = {}
     if given is not None:
@@ -24,24 +22,22 @@ def _lead(call: Call) -> None:
                 with open(given, encoding="utf-8") as file:
                     settings = json.load(file)
         except (OSError, ValueError):
-            return  # Claude Code itself says what is wrong with it
+            return  # Claude Code itself says what is wrong with them
     if not isinstance(settings, dict) or not isinstance(settings.get("env", {}), dict):
         return
     settings["env"] = {**settings.get("env", {}), _VARIABLE: call.base}
-    text = json.dumps(settings)
+    text: str | None = json.dumps(settings)
     if call.token or given is not None:  # they may hold secrets, and other users can read command lines
-        if not call.folder:
-            return
-        path = os.path.join(call.folder, f"claude-{os.getpid()}.json")
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-        text = path
-    call.arguments[:] = [_FLAG, text, *rest]
+        text = call.kept("claude.json", json.dumps(settings))
+    if text is not None:
+        call.arguments[:] = [_FLAG, text, *rest]
 
 
 def _taken_out(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """Return the value of the user's last --settings, and the arguments without it."""
-    given, rest, words = None, [], iter(arguments)
+    """Return the value of the last --settings, and the arguments without it."""
+    given: str | None = None
+    rest: list[str] = []
+    words = iter(arguments)
     for word in words:
         if word == "--":
             rest += [word, *words]
@@ -54,4 +50,4 @@ def _taken_out(arguments: list[str]) -> tuple[str | None, list[str]]:
     return given, rest
 
 
-CLIENT = Client("claude-code", "claude", lead=_lead)
+CLIENT = Client("claude-code", "claude", flags=_flags)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from hivemind.agents.clients.facts import TOKEN_VARIABLE, Call, Client
+from hivemind.agents.clients.facts import Call, Client
+from hivemind.setup.routes import codex_settings
 
 _PROVIDER = "model_providers.hivemind"
 
 
-def _lead(call: Call) -> None:
+def _flags(call: Call) -> None:
     """Add flags before the user's, because the last one holds."""
-    url = f"{call.named}/v1"
-    # The provider is that of `hivemind setup codex`, which config.toml may have, with another agent's name.
-    settings = [f"{_PROVIDER}.name=HiveMind", f"{_PROVIDER}.base_url={url}"]
-    if call.token:
-        settings += [
-            "model_provider=hivemind",
-            f"{_PROVIDER}.requires_openai_auth=true",
-            f"{_PROVIDER}.env_http_headers.x-hivemind-token={TOKEN_VARIABLE}",
-        ]
-    else:
-        settings.insert(0, f"openai_base_url={url}")
+    settings = [*codex_settings(call.named, token=call.token)]
+    if not call.token:
+        # The provider of `hivemind setup codex`, which config.toml may name, with another agent's name in its URL.
+        settings += [f"{_PROVIDER}.name=HiveMind", f"{_PROVIDER}.base_url={call.named}/v1"]
     call.arguments[:0] = [word for setting in settings for word in ("-c", setting)]
 
 
-CLIENT = Client("codex", "codex", lead=_lead)
+CLIENT = Client("codex", "codex", flags=_flags)

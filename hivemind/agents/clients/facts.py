@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+
+from hivemind.setup.routes import SUFFIXES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -10,7 +14,8 @@ ROUTE_VARIABLE = "HIVEMIND_ROUTE"
 """The base URL of a run's own path, with the token if there is one."""
 RESUME_VARIABLE = "HIVEMIND_RESUME_SESSION"
 """The session that the run's client is to continue: `KIND:SESSION`, as in `claude-code:0199-...`."""
-TOKEN_VARIABLE = "HIVEMIND_TOKEN"
+AZURE = "AZURE_OPENAI_ENDPOINT"
+"""Only set before an upstream at Azure, because SDKs take another path with it."""
 
 
 class Call:
@@ -40,27 +45,51 @@ class Call:
         head, _, agent = self.named.rpartition("/agent/")
         return f"{head}/token/{token}/agent/{agent}" if self.token else self.base
 
+    def kept(self, name: str, text: str) -> str | None:
+        """Write a file that only this user can read, once for each text. Return its path; None: it can't be written."""
+        import hashlib
+
+        digest = hashlib.blake2b(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+        path = os.path.join(self.folder, f"{digest}-{name}")
+        draft = f"{path}.{os.getpid()}"
+        try:
+            if not self.folder:
+                return None
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", -1, "utf-8") as file:
+                file.write(text)
+            os.replace(draft, path)
+        except OSError:
+            return None
+        return path
+
+
+def _nothing(call: Call) -> None:
+    """Change nothing."""
+
 
 class Client:
     """What is known of a client."""
 
-    __slots__ = ("kind", "lead", "programs", "resume")
+    __slots__ = ("flags", "kind", "programs", "resume", "variables")
 
     def __init__(
         self,
         kind: str,
         *programs: str,
-        lead: Callable[[Call], object],
+        variables: Callable[[Call], object] = _nothing,
+        flags: Callable[[Call], object] = _nothing,
         resume: Callable[[Call, str], object] | None = None,
     ) -> None:
         self.kind = kind
         """As :class:`hivemind.providers.clients.Client` names it: `claude-code`, `codex`."""
         self.programs = programs
         """The names of its program."""
-        self.lead = lead
-        """Change a call so that its requests take the run's path. May be called twice for one call."""
+        self.variables = variables
+        """Set its variables, besides those that every SDK reads. Every program of a run gets them."""
+        self.flags = flags
+        """Change the arguments so that requests take the run's path; may be called twice for one call."""
         self.resume = resume
-        """Change a call so that it continues this session instead of its prompt; None: it can't."""
+        """Change the arguments so that it continues this session instead of its prompt; None: it can't."""
 
     def prepare(self, call: Call) -> None:
         """Change a call so that it takes the run's path, and continues the session to resume if it is this client's."""
@@ -68,4 +97,11 @@ class Client:
         if session and kind == self.kind and self.resume is not None:
             del call.environ[RESUME_VARIABLE]  # what the client starts is another session
             self.resume(call, session)
-        self.lead(call)
+        set_variables(call, azure=AZURE in call.environ)
+        self.variables(call)
+        self.flags(call)
+
+
+def set_variables(call: Call, *, azure: bool) -> None:
+    """Set the base URL variables of all SDKs. `azure`: there is an upstream at Azure."""
+    call.environ.update({name: call.base + end for name, end in SUFFIXES.items() if name != AZURE or azure})

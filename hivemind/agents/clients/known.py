@@ -1,4 +1,4 @@
-"""The clients by program and by package."""
+"""The clients by program and by package; only the module of the one that is asked for is imported."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PACKAGES = {
 
 
 def client_of(program: str) -> Client | None:
-    """Return the client whose program has this name; only its module is imported."""
+    """Return the client whose program has this name."""
     module = _MODULES.get(program)
     if module is None:
         return None
