@@ -191,7 +191,12 @@ async def test_places() -> None:
     """A place is given while there is one, then one queues; leaving tells what was used and lets the next one in."""
     async with steered(max_agents=1) as (web, proxy):
         ann = {"agent": "ann", "command": ["true"]}
-        assert await good(web, "POST", "places", json=ann) == {"granted": True, "ahead": 0, "token": ""}
+        assert await good(web, "POST", "places", json=ann) == {
+            "granted": True,
+            "ahead": 0,
+            "token": "",
+            "run_token": "",
+        }
         bob = {"agent": "bob", "priority": "high"}
         assert (await good(web, "POST", "places", json=bob))["granted"] is False
         async with client() as agent:
@@ -206,6 +211,7 @@ async def test_places() -> None:
             "checkpoint": None,
             "used_up": None,
             "stopped": False,
+            "estimated": 0,
         }
 
 

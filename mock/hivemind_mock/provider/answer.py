@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import Fate, Fault
-from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, Reply, Request
+from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, Reply, Request, ToolCall
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -103,6 +103,10 @@ class Answer:
     """Called when the reply's head goes out."""
     echo: str = ""
     """Stands in front of each piece of the text, with the piece's number; empty: nothing does."""
+    planned: ToolCall | str = ""
+    """What to answer with; empty: any text."""
+    reply: Reply | None = None
+    """The answer, once it was made."""
     produced: int = 0
     """Output tokens generated so far."""
     left: bool = False
@@ -114,7 +118,8 @@ class Answer:
         assert task is not None
         watch = asyncio.ensure_future(self._watch(task))
         try:
-            await self._play(_encoder(self.config.reply.encoding, accepted), self._reply(wall))
+            self.reply = self._reply(wall)
+            await self._play(_encoder(self.config.reply.encoding, accepted), self.reply)
         except asyncio.CancelledError:
             if not self.left:
                 raise
@@ -132,13 +137,25 @@ class Answer:
     def _reply(self, wall: float) -> Reply:
         fate, longest = self.fate, self.request.max_tokens
         tokens = min(fate.tokens, longest) if longest else fate.tokens
+        call, config, given = None, self.config.reply, self.request.input_tokens
+        pieces = _pieces(fate.start, tokens, config.event_tokens, self.echo)
+        if isinstance(self.planned, ToolCall):
+            call, text = self.planned, self.planned.text
+            pieces = (text[: len(text) // 2], text[len(text) // 2 :])
+        elif self.planned:
+            pieces = (self.planned,)
+        written = int(given * config.cache_write)
         return Reply(
             ident=fate.ident,
             created=int(wall),
-            pieces=_pieces(fate.start, tokens, self.config.reply.event_tokens, self.echo),
+            pieces=pieces,
             output_tokens=tokens,
-            cut=tokens < fate.tokens,
+            cut=tokens < fate.tokens and not self.planned,
             took_s=fate.first_s + self.config.latency.token_s * tokens,
+            call=call,
+            cache_read=int(given * config.cache_read),
+            cache_written=written,
+            cache_written_1h=int(written * config.cache_1h),
         )
 
     async def _play(self, encoder: _Encoder, reply: Reply) -> None:

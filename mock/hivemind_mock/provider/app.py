@@ -23,8 +23,10 @@ from hivemind_mock.provider.answer import Answer, Connection, decode, read_body
 from hivemind_mock.provider.config import MockConfig
 from hivemind_mock.provider.faults import REFUSALS, Dice, Fate, Fault, in_spell
 from hivemind_mock.provider.formats import FORMATS
-from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, Request
+from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Format, Headers, Reply, Request, ToolCall
 from hivemind_mock.provider.limits import RateLimiter
+from hivemind_mock.provider.plan import Plan
+from hivemind_mock.provider.tally import Tally
 
 _CATALOGUE: dict[str, object] = {
     "/": {},
@@ -67,6 +69,18 @@ class Stats:
     output_tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request for tokens, read."""
+
+    wire: Format
+    request: Request
+    path: str
+    headers: dict[bytes, bytes]
+    echo: str
+    planned: ToolCall | str
+
+
 class Observer(Protocol):
     """Told what becomes of requests that want an echo, by its word."""
 
@@ -88,8 +102,11 @@ class MockProvider:
         wall: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         observer: Observer | None = None,
+        plan: Plan | None = None,
     ) -> None:
         self.config = config
+        self.tally = Tally()
+        self.plan = plan or Plan()
         self.stats = Stats()
         self._clock = clock
         self.wall = wall
@@ -111,6 +128,8 @@ class MockProvider:
             await self._post(scope, body, connection)
         elif path == "/_mock/stats":
             await connection.reply_json(200, self.stats)
+        elif path == "/_mock/requests":
+            await connection.reply_json(200, self.tally.views())
         elif path in _CATALOGUE:
             await connection.reply_json(200, _CATALOGUE[path])
         else:
@@ -131,38 +150,41 @@ class MockProvider:
             if request is not None:
                 found = _ECHO.search(body)
                 echo = found[1].decode() if found else ""
-                await self._generate(wire, request, connection, headers.get(b"accept-encoding", b""), echo)
+                planned = self.plan.answer(wire.conversation(fields)) if self.plan.steps else ""
+                asked = Asked(wire, request, scope["path"], headers, echo, planned)
+                reply = await self._generate(asked, connection)
+                self.tally.note(self._clock() - self._started, asked.path, wire, request, headers, reply)
                 return
         await connection.reply_json(404, _UNKNOWN_PATH)
 
-    async def _generate(
-        self, wire: Format, request: Request, connection: Connection, accepted: bytes, echo: str
-    ) -> None:
-        now, stats = self._clock(), self.stats
+    async def _generate(self, asked: Asked, connection: Connection) -> Reply | None:
+        """Answer, and return the answer if it was given to the end."""
+        now, stats, wire, request, echo = self._clock(), self.stats, asked.wire, asked.request, asked.echo
         stats.arrived += 1
         if echo and self.observer is not None:
             self.observer.arrived(echo)
         error = self._refusal(request, now)
         if error is not None:
             await self._refuse(wire, request, error, connection)
-            return
+            return None
         fate = self._dice.draw(stream=request.stream)
         if fate.fault is not None:
             # Counted now: a reset ends this task along with its connection.
             stats.faults[fate.fault] += 1
         if fate.fault in REFUSALS:
             await self._refuse(wire, request, _injected(fate), connection)
-            return
+            return None
         self._limiter.charge(now, request.input_tokens, request.max_tokens)
         stats.charged += 1
         stats.active += 1
         stats.peak_active = max(stats.peak_active, stats.active)
         try:
-            await self._answer(wire, request, fate, connection, accepted, echo)
+            reply = await self._answer(asked, fate, connection)
         finally:
             stats.active -= 1
         if connection.dropped:
             await connection.ended()
+        return reply
 
     def _refusal(self, request: Request, now: float) -> ApiError | None:
         config = self.config
@@ -183,16 +205,16 @@ class MockProvider:
         status, headers, body = wire.error(error)
         await connection.reply_json(status, body, headers + self._headers(wire, request, error.ident))
 
-    async def _answer(
-        self, wire: Format, request: Request, fate: Fate, connection: Connection, accepted: bytes, echo: str
-    ) -> None:
+    async def _answer(self, asked: Asked, fate: Fate, connection: Connection) -> Reply | None:
+        wire, request, echo = asked.wire, asked.request, asked.echo
+
         def headers() -> Headers:
             return self._headers(wire, request, fate.ident)
 
-        answer = Answer(self.config, wire, request, fate, connection, self._sleep, headers, echo)
-        if not await answer.run(accepted, self.wall()):
+        answer = Answer(self.config, wire, request, fate, connection, self._sleep, headers, echo, asked.planned)
+        if not await answer.run(asked.headers.get(b"accept-encoding", b""), self.wall()):
             self.stats.left += 1
-            return
+            return None
         if fate.fault is None:
             self.stats.answered += 1
             self.stats.input_tokens += request.input_tokens
@@ -200,6 +222,7 @@ class MockProvider:
             if echo and self.observer is not None:
                 self.observer.answered(echo)
         self._limiter.settle(self._clock(), answer.produced)
+        return answer.reply if fate.fault is None else None
 
     def _headers(self, wire: Format, request: Request, ident: str) -> Headers:
         wall = self.wall()

@@ -101,6 +101,12 @@ class ReplyConfig:
     """Tokens in one event of a stream."""
     encoding: Literal["identity", "gzip", "br", "zstd"] = "identity"
     """Content encoding of good answers to clients that accept it."""
+    cache_read: float = 0.0
+    """Share of the input that is stated as read from a cache, where the format can."""
+    cache_write: float = 0.0
+    """Share of the input that is stated as written to a cache, where the format can."""
+    cache_1h: float = 0.0
+    """Of what is written to a cache, the share that is to be kept for an hour (Anthropic)."""
 
 
 @dataclass(frozen=True, slots=True, config=_DESCRIBED)

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import Field, fields, is_dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hivemind.console import printable
@@ -18,17 +19,19 @@ from hivemind.redaction.text import mask_arguments
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, MockConfig
 from hivemind_mock.provider.formats import FORMATS
+from hivemind_mock.provider.plan import Plan, read_plan
 from hivemind_mock.provider.serve import serving
 
 _PARTS: dict[str, type[Any]] = {
     name: kind for name, kind in get_type_hints(MockConfig).items() if isinstance(kind, type) and is_dataclass(kind)
 }
-_SHARES = {"spike", "edge", *(field.name for field in fields(FaultConfig) if not field.name.startswith("spell"))}
+_FAULTS = {field.name for field in fields(FaultConfig) if not field.name.startswith("spell")} - {"edge"}
+_SHARES = {"spike", "edge", "cache_read", "cache_write", "cache_1h", *_FAULTS}
 _MOST = 1_000_000_000
 _LEAST = {"window_s": 0.001, "event_tokens": 1}
 _DESCRIPTION = (
     "A rate-limited, faulty LLM provider that speaks the formats of Anthropic, OpenAI, Azure, Google and Ollama. "
-    "GET /_mock/stats counts what it has seen."
+    "GET /_mock/stats counts what it has seen, GET /_mock/requests lists what it has announced of each request."
 )
 
 
@@ -50,6 +53,9 @@ async def _run(argv: Sequence[str]) -> int:
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on [127.0.0.1]")
     parser.add_argument("--port", default="8766", metavar="N", help="port to listen on; 0 picks a free one [8766]")
     parser.add_argument("--scenario", metavar="NAME", help=f"begin with the provider of {', '.join(SCENARIOS)}")
+    parser.add_argument(
+        "--plan", type=Path, metavar="FILE", help="answer with calls of the client's tools, step by step"
+    )
     parser.add_argument("--print-completion", action=PrintCompletion)
     add_flags(parser)
     namespace = parser.parse_args(list(argv))
@@ -57,11 +63,12 @@ async def _run(argv: Sequence[str]) -> int:
     if namespace.scenario is not None:
         scenario = SCENARIOS[_choice("--scenario", tuple(SCENARIOS), namespace.scenario)]
         base = scenario.provider(seed=0, formats=tuple(FORMATS))
+    plan = Plan() if namespace.plan is None else read_plan(namespace.plan)
     config, port = configured(namespace, base), _number("--port", int, namespace.port, 0, 65_535)
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with serving(MockProvider(config), namespace.host, port) as url:
+    async with serving(MockProvider(config, plan=plan), namespace.host, port) as url:
         print(f"hivemind-mock: ready on {url}", flush=True)
         await stop.wait()
     return 0
@@ -100,9 +107,11 @@ def configured(namespace: argparse.Namespace, base: MockConfig) -> MockConfig:
             if (text := given[f"{part}.{field.name}"]) is not None
         }
         changes[part] = replace(getattr(base, part), **values)
-    total = sum(getattr(changes["faults"], name) for name in _SHARES - {"spike", "edge"})
+    total = sum(getattr(changes["faults"], name) for name in _FAULTS)
     if total > 1 + 1e-9:
         raise UsageError(f"the fault probabilities add up to {total:g}, which is more than 1")
+    if changes["reply"].cache_read + changes["reply"].cache_write > 1:
+        raise UsageError("--cache-read and --cache-write: add up to more than 1")
     if given["seed"] is not None:
         changes["seed"] = _value("--seed", "seed", int, given["seed"])
     return replace(base, formats=_formats(given["format"], base), **changes)

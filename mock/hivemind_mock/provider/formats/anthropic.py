@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from hivemind_mock.provider.formats.base import (
     ApiError,
     Body,
+    Conversation,
     ErrorKind,
     Format,
     Headers,
     Reply,
     Request,
+    Tool,
     count_tokens,
     event,
+    objects,
     positive,
     rfc3339,
+    text_in,
 )
 from hivemind_mock.provider.limits import Reading
 
@@ -45,30 +49,43 @@ class Anthropic(Format):
             variant="count" if counting else "",
         )
 
+    def conversation(self, body: Body) -> Conversation:
+        said = [each["content"] for each in objects(body.get("messages")) if each.get("role") == "user"]
+        blocks = [block for content in said for block in objects(content)]
+        results = [block for block in blocks if block.get("type") == "tool_result"]
+        return Conversation(
+            prompt=text_in([each for each in said if isinstance(each, str)], [b for b in blocks if b not in results]),
+            tools=tuple(Tool.of(each.get("name"), each.get("input_schema")) for each in objects(body.get("tools"))),
+            results=len(results),
+        )
+
     def whole(self, request: Request, reply: Reply) -> Body:
         if request.variant == "count":
             return {"input_tokens": request.input_tokens}
         return {
             **self._message(request, reply),
-            "content": [{"type": "text", "text": reply.text}],
+            "content": [self._block(reply, reply.text, reply.call and reply.call.arguments)],
             "stop_reason": self._stop_reason(reply),
-            "usage": self._usage(request, reply.output_tokens),
+            "usage": self._usage(request, reply, reply.output_tokens),
         }
 
     def opening(self, request: Request, reply: Reply) -> bytes:
-        message = {**self._message(request, reply), "usage": self._usage(request, 1)}
+        message = {**self._message(request, reply), "usage": self._usage(request, reply, 1)}
         return event("message_start", message=message) + event("ping")
 
     def piece(self, request: Request, reply: Reply, index: int) -> bytes:
-        delta = {"type": "text_delta", "text": reply.pieces[index]}
+        text = reply.pieces[index]
+        delta = (
+            {"type": "input_json_delta", "partial_json": text} if reply.call else {"type": "text_delta", "text": text}
+        )
         data = event("content_block_delta", index=0, delta=delta)
         if index:
             return data
-        return event("content_block_start", index=0, content_block={"type": "text", "text": ""}) + data
+        return event("content_block_start", index=0, content_block=self._block(reply, "", {})) + data
 
     def closing(self, request: Request, reply: Reply) -> bytes:
         delta = {"stop_reason": self._stop_reason(reply), "stop_sequence": None}
-        usage = self._usage(request, reply.output_tokens)
+        usage = self._usage(request, reply, reply.output_tokens)
         return (
             event("content_block_stop", index=0)
             + event("message_delta", delta=delta, usage=usage)
@@ -107,16 +124,28 @@ class Anthropic(Format):
             "stop_sequence": None,
         }
 
-    def _usage(self, request: Request, output_tokens: int) -> Body:
+    def _block(self, reply: Reply, text: str, arguments: object) -> Body:
+        if reply.call is None:
+            return {"type": "text", "text": text}
+        return {"type": "tool_use", "id": "toolu_01" + reply.ident[:22], "name": reply.call.name, "input": arguments}
+
+    def _usage(self, request: Request, reply: Reply, output_tokens: int) -> Body:
+        minutes = reply.cache_written - reply.cache_written_1h
         return {
-            "input_tokens": request.input_tokens,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            "input_tokens": request.input_tokens - reply.cache_read - reply.cache_written,
+            "cache_creation_input_tokens": reply.cache_written,
+            "cache_read_input_tokens": reply.cache_read,
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": minutes,
+                "ephemeral_1h_input_tokens": reply.cache_written_1h,
+            },
             "output_tokens": output_tokens,
             "service_tier": "standard",
         }
 
     def _stop_reason(self, reply: Reply) -> str:
+        if reply.call is not None:
+            return "tool_use"
         return "max_tokens" if reply.cut else "end_turn"
 
     def _error(self, error: ApiError) -> Body:

@@ -35,6 +35,49 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool that a request offers."""
+
+    name: str
+    space: str
+    """The namespace that it belongs to; empty: none."""
+    properties: frozenset[str]
+    """Names of its arguments."""
+    required: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: object, schema: object, space: str = "") -> Tool:
+        """Make it of a JSON schema of its arguments."""
+        found = schema if isinstance(schema, Mapping) else {}
+        return cls(str(name), space, frozenset(found.get("properties") or ()), tuple(found.get("required") or ()))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call of a tool in place of text."""
+
+    name: str
+    space: str
+    arguments: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The arguments as JSON."""
+        return msgspec.json.encode(self.arguments).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What a plan needs to know of a request."""
+
+    prompt: str = ""
+    """All that the user says, without results of tools."""
+    tools: tuple[Tool, ...] = ()
+    results: int = 0
+    """Results of tools in it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """A good answer, in no format yet."""
 
@@ -49,6 +92,14 @@ class Reply:
     """It ended because `max_tokens` was reached."""
     took_s: float
     """For formats that report how long it took."""
+    call: ToolCall | None = None
+    """In place of the text."""
+    cache_read: int = 0
+    """Of the input tokens, those that count as read from a cache."""
+    cache_written: int = 0
+    """Likewise written to one."""
+    cache_written_1h: int = 0
+    """Of those, the ones to be kept for an hour."""
 
     @property
     def text(self) -> str:
@@ -90,6 +141,10 @@ class Format(ABC):
     def parse(self, path: str, query: str, body: Body) -> Request | None:
         """Read a POST; None where the path isn't this format's."""
 
+    def conversation(self, body: Body) -> Conversation:
+        """What a plan needs to know of a request that :meth:`parse` has read."""
+        return Conversation()
+
     @abstractmethod
     def whole(self, request: Request, reply: Reply) -> Body:
         """The answer in one piece."""
@@ -127,6 +182,16 @@ def event(kind: str, **fields: object) -> bytes:
 def unnamed(data: Body) -> bytes:
     """A server-sent event without a name."""
     return b"data: %s\n\n" % msgspec.json.encode(data)
+
+
+def objects(value: object) -> Iterator[Body]:
+    """The objects of a list; none of anything else."""
+    return (each for each in (value if isinstance(value, list) else ()) if isinstance(each, Mapping))
+
+
+def text_in(*values: object) -> str:
+    """All text under `values`."""
+    return "\n".join(text for value in values for text in _texts(value))
 
 
 def count_tokens(*values: object) -> int:

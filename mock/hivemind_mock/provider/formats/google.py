@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from urllib.parse import parse_qs
 
 import msgspec
@@ -11,13 +11,17 @@ import msgspec
 from hivemind_mock.provider.formats.base import (
     ApiError,
     Body,
+    Conversation,
     ErrorKind,
     Format,
     Headers,
     Reply,
     Request,
+    Tool,
     count_tokens,
+    objects,
     positive,
+    text_in,
 )
 from hivemind_mock.provider.limits import Reading
 
@@ -53,6 +57,21 @@ class Google(Format):
             variant=_COUNT if operation == "countTokens" else _SSE if sse else _ARRAY,
         )
 
+    def conversation(self, body: Body) -> Conversation:
+        parts = [part for each in objects(body.get("contents")) for part in self._said(each)]
+        declared = [one for each in objects(body.get("tools")) for one in objects(each.get("functionDeclarations"))]
+        return Conversation(
+            prompt=text_in([part["text"] for part in parts if "text" in part]),
+            tools=tuple(
+                Tool.of(each.get("name"), each.get("parametersJsonSchema") or each.get("parameters"))
+                for each in declared
+            ),
+            results=sum("functionResponse" in part for part in parts),
+        )
+
+    def _said(self, content: Body) -> Iterator[Body]:
+        return objects(content.get("parts")) if content.get("role") != "model" else iter(())
+
     def whole(self, request: Request, reply: Reply) -> Body:
         if request.variant == _COUNT:
             return {"totalTokens": request.input_tokens}
@@ -60,7 +79,8 @@ class Google(Format):
 
     def piece(self, request: Request, reply: Reply, index: int) -> bytes:
         so_far = round(reply.output_tokens * (index + 1) / len(reply.pieces))
-        return self._part(request, self._chunk(request, reply, reply.pieces[index], so_far), first=index == 0)
+        text = reply.pieces[index] if reply.call is None or not index else ""
+        return self._part(request, self._chunk(request, reply, text, so_far), first=index == 0)
 
     def closing(self, request: Request, reply: Reply) -> bytes:
         last = self._part(request, self._chunk(request, reply, "", reply.output_tokens, last=True), first=False)
@@ -87,13 +107,17 @@ class Google(Format):
         return (b"[" if first else b"\n,\r\n") + data
 
     def _chunk(self, request: Request, reply: Reply, text: str, output_tokens: int, *, last: bool = False) -> Body:
-        candidate: dict[str, object] = {"content": {"parts": [{"text": text}], "role": "model"}, "index": 0}
+        part: Body = {"text": text}
+        if reply.call is not None and text:
+            part = {"functionCall": {"name": reply.call.name, "args": reply.call.arguments}}
+        candidate: dict[str, object] = {"content": {"parts": [part], "role": "model"}, "index": 0}
         if last:
             candidate["finishReason"] = "MAX_TOKENS" if reply.cut else "STOP"
         return {
             "candidates": [candidate],
             "usageMetadata": {
                 "promptTokenCount": request.input_tokens,
+                "cachedContentTokenCount": reply.cache_read,
                 "candidatesTokenCount": output_tokens,
                 "totalTokenCount": request.input_tokens + output_tokens,
             },

@@ -13,15 +13,19 @@ from collections.abc import Mapping, Sequence
 from hivemind_mock.provider.formats.base import (
     ApiError,
     Body,
+    Conversation,
     ErrorKind,
     Format,
     Headers,
     Reply,
     Request,
+    Tool,
     count_tokens,
     event,
     go_duration,
+    objects,
     positive,
+    text_in,
     unnamed,
 )
 from hivemind_mock.provider.limits import Reading
@@ -89,12 +93,23 @@ class OpenAIChat(_OpenAI):
             variant=_EMBEDDING if embedding else variant,
         )
 
+    def conversation(self, body: Body) -> Conversation:
+        messages, tools = list(objects(body.get("messages"))), objects(body.get("tools"))
+        functions = [each["function"] for each in tools if isinstance(each.get("function"), Mapping)]
+        return Conversation(
+            prompt=text_in([each.get("content") for each in messages if each.get("role") == "user"]),
+            tools=tuple(Tool.of(each.get("name"), each.get("parameters")) for each in functions),
+            results=sum(each.get("role") == "tool" for each in messages),
+        )
+
     def whole(self, request: Request, reply: Reply) -> Body:
         if request.variant == _EMBEDDING:
             vector = {"object": "embedding", "index": 0, "embedding": [0.0625] * 16}
             usage = {"prompt_tokens": request.input_tokens, "total_tokens": request.input_tokens}
             return {"object": "list", "data": [vector], "model": request.model, "usage": usage}
-        message: Body = {"role": "assistant", "content": reply.text, "refusal": None, "annotations": []}
+        message: dict[str, object] = {"role": "assistant", "content": reply.text, "refusal": None, "annotations": []}
+        if reply.call is not None:
+            message |= {"content": None, "tool_calls": [self._call(reply, reply.call.text)]}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._finish_reason(reply)}
         head = self._head(request, reply, "chat.completion")
         return {**head, "choices": [choice], "usage": self._usage(request, reply)}
@@ -103,7 +118,11 @@ class OpenAIChat(_OpenAI):
         return self._chunk(request, reply, {"role": "assistant", "content": "", "refusal": None})
 
     def piece(self, request: Request, reply: Reply, index: int) -> bytes:
-        return self._chunk(request, reply, {"content": reply.pieces[index]})
+        text = reply.pieces[index]
+        if reply.call is None:
+            return self._chunk(request, reply, {"content": text})
+        part = {"index": 0, "function": {"arguments": text}}
+        return self._chunk(request, reply, {"tool_calls": [part if index else {"index": 0, **self._call(reply, text)}]})
 
     def closing(self, request: Request, reply: Reply) -> bytes:
         last = self._chunk(request, reply, {}, self._finish_reason(reply))
@@ -135,11 +154,22 @@ class OpenAIChat(_OpenAI):
             "prompt_tokens": request.input_tokens,
             "completion_tokens": reply.output_tokens,
             "total_tokens": request.input_tokens + reply.output_tokens,
-            "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+            "prompt_tokens_details": {
+                "cached_tokens": reply.cache_read,
+                "cache_write_tokens": reply.cache_written,
+                "audio_tokens": 0,
+            },
             "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
         }
 
+    def _call(self, reply: Reply, arguments: str) -> Body:
+        assert reply.call is not None
+        function = {"name": reply.call.name, "arguments": arguments}
+        return {"id": "call_" + reply.ident, "type": "function", "function": function}
+
     def _finish_reason(self, reply: Reply) -> str:
+        if reply.call is not None:
+            return "tool_calls"
         return "length" if reply.cut else "stop"
 
 
@@ -160,6 +190,22 @@ class OpenAIResponses(_OpenAI):
             variant=variant,
         )
 
+    def conversation(self, body: Body) -> Conversation:
+        items, given = list(objects(body.get("input"))), body.get("input")
+        said = [each.get("content") for each in items if each.get("role") == "user"]
+        tools = []
+        for each in objects(body.get("tools")):
+            if each.get("type") == "namespace":
+                space = str(each.get("name", ""))
+                tools += [Tool.of(one.get("name"), one.get("parameters"), space) for one in objects(each.get("tools"))]
+            elif each.get("type") == "function":
+                tools.append(Tool.of(each.get("name"), each.get("parameters")))
+        return Conversation(
+            prompt=text_in(said, given if isinstance(given, str) else ""),
+            tools=tuple(tools),
+            results=sum(str(each.get("type")).endswith("_call_output") for each in items),
+        )
+
     def whole(self, request: Request, reply: Reply) -> Body:
         return self._response(request, reply, self._status(reply))
 
@@ -170,6 +216,12 @@ class OpenAIResponses(_OpenAI):
 
     def piece(self, request: Request, reply: Reply, index: int) -> bytes:
         place = self._place(reply)
+        if reply.call is not None:
+            delta = {"item_id": place["item_id"], "output_index": 0, "delta": reply.pieces[index]}
+            data = event("response.function_call_arguments.delta", sequence_number=3 + index, **delta)
+            begun = {**self._item(reply, "in_progress"), "arguments": ""}
+            added = event("response.output_item.added", sequence_number=2, output_index=0, item=begun)
+            return data if index else added + data
         text = {**place, "delta": reply.pieces[index], "logprobs": []}
         data = event("response.output_text.delta", sequence_number=4 + index, **text)
         if index:
@@ -183,14 +235,19 @@ class OpenAIResponses(_OpenAI):
 
     def closing(self, request: Request, reply: Reply) -> bytes:
         number, place, status = 4 + len(reply.pieces), self._place(reply), self._status(reply)
+        item = {"output_index": 0, "item": self._item(reply, status)}
+        last = event(f"response.{status}", sequence_number=number + 3, response=self.whole(request, reply))
+        if reply.call is not None:
+            call = {"item_id": place["item_id"], "output_index": 0, "arguments": reply.call.text}
+            done = event("response.function_call_arguments.done", sequence_number=number, **call)
+            return done + event("response.output_item.done", sequence_number=number + 1, **item) + last
         text = {**place, "text": reply.text, "logprobs": []}
         part = {**place, "part": self._part(reply.text)}
-        item = {"output_index": 0, "item": self._item(reply, status)}
         return (
             event("response.output_text.done", sequence_number=number, **text)
             + event("response.content_part.done", sequence_number=number + 1, **part)
             + event("response.output_item.done", sequence_number=number + 2, **item)
-            + event(f"response.{status}", sequence_number=number + 3, response=self.whole(request, reply))
+            + last
         )
 
     def stream_error(self, request: Request, error: ApiError, sent: int) -> bytes:
@@ -202,12 +259,16 @@ class OpenAIResponses(_OpenAI):
         return "incomplete" if reply.cut else "completed"
 
     def _place(self, reply: Reply) -> dict[str, object]:
-        return {"item_id": "msg_" + reply.ident, "output_index": 0, "content_index": 0}
+        return {"item_id": ("fc_" if reply.call else "msg_") + reply.ident, "output_index": 0, "content_index": 0}
 
     def _part(self, text: str) -> Body:
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
     def _item(self, reply: Reply, status: str) -> Body:
+        if (call := reply.call) is not None:
+            ident, space = reply.ident, {"namespace": call.space} if call.space else {}
+            found = {"id": "fc_" + ident, "call_id": "call_" + ident, "name": call.name, "arguments": call.text}
+            return {"type": "function_call", "status": status, **found, **space}
         part = self._part(reply.text)
         return {"id": "msg_" + reply.ident, "type": "message", "status": status, "role": "assistant", "content": [part]}
 
@@ -240,7 +301,7 @@ class OpenAIResponses(_OpenAI):
     def _usage(self, request: Request, reply: Reply) -> Body:
         return {
             "input_tokens": request.input_tokens,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "input_tokens_details": {"cached_tokens": reply.cache_read, "cache_write_tokens": reply.cache_written},
             "output_tokens": reply.output_tokens,
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": request.input_tokens + reply.output_tokens,

@@ -1,0 +1,108 @@
+"""The tally: what the mock has announced of each request, for comparison with what others counted.
+
+The tokens and dollars are those that genai-prices extracts from the announced usage, not ours.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from hivemind_mock.provider.formats.base import Body, Format, Reply, Request
+
+KEPT = 10_000
+"""Requests remembered; older ones are forgotten first."""
+_LIBRARY = {
+    "anthropic": ("anthropic", "default"),
+    "openai_chat": ("openai", "chat"),
+    "openai_responses": ("openai", "responses"),
+    "google": ("google", "default"),
+}
+"""The library's name of the provider and of its API."""
+_COUNTS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "cache_write_1h_tokens", "output_tokens")
+_ANNOUNCED = ("model", "modelVersion", "usage", "usageMetadata", "prompt_eval_count", "eval_count")
+_SHOWN_HEADERS = (b"user-agent", b"x-claude-code-session-id", b"session-id", b"x-stainless-retry-count")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One request for tokens."""
+
+    number: int
+    at_s: float
+    """Seconds since the provider's start."""
+    path: str
+    wire: Format
+    request: Request
+    headers: dict[str, str]
+    """Those that name the client, its session and the attempt."""
+    reply: Reply | None
+    """None: it was refused, or left before its end."""
+
+    def view(self) -> dict[str, Any]:
+        """Return it as `GET /_mock/requests` shows it. Takes a tenth of a second the first time."""
+        announced = self._announced()
+        counts, dollars = _priced(self.wire.name, announced) if announced else ({}, None)
+        call = None if self.reply is None else self.reply.call
+        return {
+            "number": self.number,
+            "at_s": self.at_s,
+            "path": self.path,
+            "format": self.wire.name,
+            "model": self.request.model,
+            "stream": self.request.stream,
+            "headers": self.headers,
+            "answered": self.reply is not None,
+            "tool": call and call.name,
+            "announced": announced,
+            **counts,
+            "dollars": dollars,
+        }
+
+    def _announced(self) -> Body | None:
+        """Return model and usage as they were sent; None: no usage was."""
+        silent = self.request.stream and not self.request.show_usage
+        if self.reply is None or silent or self.request.variant == "count":
+            return None
+        whole = self.wire.whole(self.request, self.reply)
+        return {name: whole[name] for name in _ANNOUNCED if name in whole}
+
+
+class Tally:
+    """The latest requests, oldest first."""
+
+    def __init__(self) -> None:
+        self._entries: deque[Entry] = deque(maxlen=KEPT)
+        self._number = 0
+
+    def note(
+        self, at_s: float, path: str, wire: Format, request: Request, headers: dict[bytes, bytes], reply: Reply | None
+    ) -> None:
+        """Remember a request that has ended."""
+        self._number += 1
+        shown = {name.decode(): headers[name].decode("latin-1") for name in _SHOWN_HEADERS if name in headers}
+        self._entries.append(Entry(self._number, at_s, path, wire, request, shown, reply))
+
+    def views(self) -> list[dict[str, Any]]:
+        """Return all entries."""
+        return [entry.view() for entry in self._entries]
+
+
+def _priced(name: str, announced: Body) -> tuple[dict[str, int], float | None]:
+    """Return the tokens by kind, all input under `input_tokens`, and the dollars; None: no price is known."""
+    import genai_prices
+
+    if name not in _LIBRARY:
+        return {}, None
+    provider, form = _LIBRARY[name]
+    try:
+        usage = genai_prices.extract_usage(announced, provider_id=provider, api_flavor=form).usage
+    except (LookupError, ValueError):
+        return {}, None  # an embedding, which has no output
+    counts = {count: int(getattr(usage, count, 0) or 0) for count in _COUNTS}
+    model = str(announced.get("model") or announced.get("modelVersion"))
+    try:
+        return counts, float(genai_prices.calc_price(usage, model, provider_id=provider).total_price)
+    except LookupError:
+        return counts, None
