@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from urllib.parse import quote, urlsplit
 
 from hivemind.agents.clients import launchers
-from hivemind.agents.clients.facts import RESUME_VARIABLE, ROUTE_VARIABLE, Call, set_variables
+from hivemind.agents.clients.facts import RESUME_FILE_VARIABLE, RESUME_VARIABLE, ROUTE_VARIABLE, Call, set_variables
 from hivemind.agents.clients.known import PROGRAMS, client_of
 from hivemind.agents.clients.shim import is_shims
 from hivemind.agents.clients.shims import path_without_shims, shims_for
@@ -27,7 +27,14 @@ from hivemind.setup.clients import Target
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 
 TASK_VARIABLE = "HIVEMIND_TASK"
-_NOT_FOR_RUNS = {TASK_VARIABLE, RUN_TOKEN_VARIABLE, CONTROL_TOKEN_VARIABLE, RESUME_VARIABLE, "HIVEMIND_FLEET"}
+_NOT_FOR_RUNS = {
+    TASK_VARIABLE,
+    RUN_TOKEN_VARIABLE,
+    CONTROL_TOKEN_VARIABLE,
+    RESUME_VARIABLE,
+    RESUME_FILE_VARIABLE,
+    "HIVEMIND_FLEET",
+}
 """Variables of the runner that a run's processes don't get: another run's, and the operator's credentials."""
 
 
@@ -103,7 +110,8 @@ def command_for(command: tuple[str, ...], environ: dict[str, str]) -> tuple[str,
     folder = shims if is_shims(shims) else ""
     if os.sep not in command[0] and folder:
         return command
-    call = Call(list(command[1:]), environ, environ[ROUTE_VARIABLE], folder)
+    terminal = os.isatty(0) and os.isatty(1)
+    call = Call(list(command[1:]), environ, environ[ROUTE_VARIABLE], folder, terminal=terminal)
     launchers.prepare(PurePath(command[0]).name, call)
     return (command[0], *call.arguments)
 

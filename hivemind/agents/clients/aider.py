@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from hivemind.agents.clients.facts import Call, Client
+from hivemind.agents.clients.arguments import Syntax, has, split
+from hivemind.agents.clients.facts import GO_ON, Call, Client
 from hivemind.setup.routes import SUFFIXES
 
 _FLAG, _VARIABLE = "--env-file", "AIDER_ENV_FILE"
@@ -42,4 +43,24 @@ def _flags(call: Call) -> None:
         words[at : at + 2 - joined] = [_FLAG, path]
 
 
-CLIENT = Client("aider", "aider", variables=_variables, flags=_flags)
+_MESSAGE = ("-m", "--message", "--msg", "-f", "--message-file")
+_SYNTAX = Syntax(values=" ".join(_MESSAGE))
+"""All others are kept, with the names of files, so it doesn't matter which take a value."""
+_VARIABLES = ("AIDER_MESSAGE", "AIDER_MESSAGE_FILE")
+
+
+def _prompt(call: Call) -> str:
+    words = split(call.arguments, _SYNTAX)
+    return next((each.value for each in words if each.name in _MESSAGE[:3]), "")
+
+
+def _resume(call: Call, session: str) -> str | None:
+    """It has no sessions, but a history of all chats in a folder: https://aider.chat/docs/config/options.html"""
+    words = split(call.arguments, _SYNTAX)
+    asked = has(words, *_MESSAGE) or any([call.environ.pop(name, "") for name in _VARIABLES])
+    kept = [each for word in words if word.name not in _MESSAGE for each in word.words]
+    call.arguments[:] = ["--restore-chat-history", *(["--message", GO_ON] if asked else []), *kept]
+    return None
+
+
+CLIENT = Client("aider", "aider", variables=_variables, flags=_flags, resume=_resume, prompt=_prompt)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hivemind.agents.clients.facts import Call, Client
+from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, split
+from hivemind.agents.clients.facts import GO_ON, Call, Client
 
 _VARIABLE = "ANTHROPIC_BASE_URL"
 _FLAG = "--settings"
@@ -50,4 +51,57 @@ def _taken_out(arguments: list[str]) -> tuple[str | None, list[str]]:
     return given, rest
 
 
-CLIENT = Client("claude-code", "claude", flags=_flags)
+_SYNTAX = Syntax(
+    values="--agent --agents --append-system-prompt --append-system-prompt-file --debug-file --effort --fallback-model"
+    " --input-format --json-schema --max-budget-usd --max-thinking-tokens --max-turns --model -n --name --output-format"
+    " --permission-mode --permission-prompt-tool --plugin-dir --plugin-url --remote-control-session-name-prefix"
+    " --session-id --setting-sources --settings --system-prompt --system-prompt-file",
+    maybe="-d --debug --from-pr --prompt-suggestions --remote-control -r --resume -w --worktree",
+    lists="--add-dir --allowedTools --allowed-tools --betas --disallowedTools --disallowed-tools --file --mcp-config"
+    " --tools",
+    flags="-p --print -c --continue --verbose --fork-session --dangerously-skip-permissions --bare --brief --ide"
+    " --allow-dangerously-skip-permissions --include-partial-messages --include-hook-events --strict-mcp-config"
+    " --replay-user-messages --disable-slash-commands --no-session-persistence --safe-mode --chrome --no-chrome",
+    commands="agents auth auto-mode doctor gateway install mcp plugin plugins project setup-token ultrareview"
+    " update upgrade",
+)
+"""`claude --help` of 2.1."""
+_OTHER_SESSION = frozenset(("-c", "--continue", "-r", "--resume", "--session-id", "--fork-session", "--from-pr"))
+
+
+def _prompt(call: Call) -> str:
+    return prompt_in(split(call.arguments, _SYNTAX))
+
+
+def _resume(call: Call, session: str) -> str | None:
+    words = split(call.arguments, _SYNTAX)
+    prompt = prompt_in(words)
+    if prompt in _SYNTAX.commands:
+        return f"`claude {prompt}` has no session"
+    if has(words, "--no-session-persistence"):
+        return "--no-session-persistence keeps no session"
+    if not _kept(call, session):
+        return f"it keeps no session {session} any more"
+    arguments = [*options(words, _OTHER_SESSION), "--resume", session]
+    streams = any(each.name == "--input-format" and each.value == "stream-json" for each in words)
+    alone = has(words, "-p", "--print") or not call.terminal
+    if not streams and (alone or prompt):
+        arguments.append(GO_ON)
+        call.no_input = alone
+    call.arguments[:] = arguments
+    return None
+
+
+def _kept(call: Call, session: str) -> bool:
+    """Return whether there is the file of a session: https://code.claude.com/docs/en/claude-directory"""
+    import os
+
+    home = call.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(call.environ.get("HOME", ""), ".claude")
+    try:
+        with os.scandir(os.path.join(home, "projects")) as folders:
+            return any(os.path.exists(os.path.join(each.path, f"{session}.jsonl")) for each in folders)
+    except OSError:
+        return False
+
+
+CLIENT = Client("claude-code", "claude", flags=_flags, resume=_resume, prompt=_prompt)

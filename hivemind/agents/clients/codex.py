@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hivemind.agents.clients.facts import Call, Client
+from hivemind.agents.clients.arguments import Syntax, Word, has, options, prompt_in, split
+from hivemind.agents.clients.facts import GO_ON, Call, Client
 from hivemind.setup.routes import codex_settings
 
 _PROVIDER = "model_providers.hivemind"
@@ -17,4 +18,76 @@ def _flags(call: Call) -> None:
     call.arguments[:0] = [word for setting in settings for word in ("-c", setting)]
 
 
-CLIENT = Client("codex", "codex", flags=_flags)
+_SYNTAX = Syntax(
+    values="-a --ask-for-approval --add-dir -c --config -C --cd --color --cyber-access-program --disable --enable"
+    " --local-provider -m --model -o --output-last-message --output-schema -p --profile --remote"
+    " --remote-auth-token-env -s --sandbox --thread-source",
+    lists="-i --image",
+    flags="--json --full-auto --oss --search --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox --yolo"
+    " --dangerously-bypass-hook-trust --strict-config --worktree --trust --ephemeral --ignore-user-config"
+    " --ignore-rules --approve-for-me --no-alt-screen --last --all --include-non-interactive",
+    commands="a agents app-server apply archive cloud completion debug delete doctor exec-server features"
+    " fork help login logout mcp migrate-nfs-db migrate-rollouts plugin queue remote-control review"
+    " sandbox unarchive update",
+)
+"""`codex --help` and `codex exec --help` of 0.169."""
+_OTHER_SESSION = frozenset(("-i", "--image", "--last", "--all", "--include-non-interactive"))
+"""With the images of the original prompt."""
+_EXEC = ("exec", "e")
+
+
+def _parts(call: Call) -> tuple[list[Word], str, list[Word]]:
+    """Return what stands before the command, the command (empty: Codex itself), and what follows it."""
+    words = split(call.arguments, _SYNTAX)
+    at = next((at for at, each in enumerate(words) if not each.name), len(words))
+    command = words[at].value if at < len(words) else ""
+    if command not in (*_EXEC, "resume", *_SYNTAX.commands):
+        return [], "", words
+    before, after = words[:at], words[at + 1 :]
+    if command in _EXEC or command == "resume":
+        at = next((at for at, each in enumerate(after) if not each.name), len(after))
+        if command == "resume" or (at < len(after) and after[at].value == "resume"):
+            # What it resumed then is the same session.
+            del after[at : at + (command != "resume")]
+            named = [at for at, each in enumerate(after) if not each.name]
+            del after[slice(*((named[0], named[0] + 1) if named and not has(after, "--last") else (0, 0)))]
+        elif at < len(after) and after[at].value in ("fork", "review", "help"):
+            command = f"{command} {after[at].value}"
+    return before, command, after
+
+
+def _prompt(call: Call) -> str:
+    found = prompt_in(_parts(call)[2])
+    return "" if found == "-" else found
+
+
+def _resume(call: Call, session: str) -> str | None:
+    before, command, after = _parts(call)
+    if command not in ("", *_EXEC, "resume"):
+        return f"`codex {command}` has no session"
+    if has(after, "--ephemeral"):
+        return "--ephemeral keeps no session"
+    if not _kept(call, session):
+        return f"it keeps no session {session} any more"
+    alone = command in _EXEC
+    prompt = [GO_ON] if alone or prompt_in(after) else []
+    call.no_input = alone
+    kept = [*options(before), *(["exec"] if alone else []), *options(after, _OTHER_SESSION)]
+    call.arguments[:] = [*kept, "resume", session, *prompt]
+    return None
+
+
+def _kept(call: Call, session: str) -> bool:
+    """Return whether there is the file of a session, `sessions/YYYY/MM/DD/rollout-TIME-SESSION.jsonl`."""
+    import os
+
+    home = call.environ.get("CODEX_HOME") or os.path.join(call.environ.get("HOME", ""), ".codex")
+    ends = (f"{session}.jsonl", f"{session}.jsonl.zst")
+    for _, folders, files in os.walk(os.path.join(home, "sessions")):
+        folders.sort(reverse=True)  # the newest first
+        if any(each.endswith(ends) for each in files):
+            return True
+    return False
+
+
+CLIENT = Client("codex", "codex", flags=_flags, resume=_resume, prompt=_prompt)

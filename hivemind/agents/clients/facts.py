@@ -14,6 +14,11 @@ ROUTE_VARIABLE = "HIVEMIND_ROUTE"
 """The base URL of a run's own path, with the token if there is one."""
 RESUME_VARIABLE = "HIVEMIND_RESUME_SESSION"
 """The session that the run's client is to continue: `KIND:SESSION`, as in `claude-code:0199-...`."""
+RESUME_FILE_VARIABLE = "HIVEMIND_RESUME_FILE"
+"""A file that the call which continues the session removes, so that no other does. It holds the prompts of which the
+session is one's, as a JSON list; empty: of whichever call comes first."""
+GO_ON = "You were interrupted. Go on from where you stopped; don't repeat what is done already."
+"""The prompt of a session that is resumed, in place of the original one."""
 AZURE = "AZURE_OPENAI_ENDPOINT"
 """Only set before an upstream at Azure, because SDKs take another path with it."""
 
@@ -21,9 +26,11 @@ AZURE = "AZURE_OPENAI_ENDPOINT"
 class Call:
     """A call of a client's program, which its facts change before it is started."""
 
-    __slots__ = ("arguments", "base", "environ", "folder", "named")
+    __slots__ = ("arguments", "base", "environ", "folder", "named", "no_input", "terminal")
 
-    def __init__(self, arguments: list[str], environ: dict[str, str], base: str, folder: str = "") -> None:
+    def __init__(
+        self, arguments: list[str], environ: dict[str, str], base: str, folder: str = "", terminal: bool = False
+    ) -> None:
         self.arguments = arguments
         """What follows the program's name."""
         self.environ = environ
@@ -31,6 +38,10 @@ class Call:
         """The base URL of the run's path, with the token if there is one; no slash at the end."""
         self.folder = folder
         """A folder for files that only this user can read; empty: there is none."""
+        self.terminal = terminal
+        """Standard input and output are a terminal."""
+        self.no_input = False
+        """The program is to be started with an empty standard input, because the original prompt came from there."""
         head, _, agent = base.rpartition("/agent/")
         self.named = f"{head.rpartition('/token/')[0] or head}/agent/{agent}"
         """The base URL without the token: other users can read command lines."""
@@ -70,7 +81,7 @@ def _nothing(call: Call) -> None:
 class Client:
     """What is known of a client."""
 
-    __slots__ = ("flags", "kind", "programs", "resume", "variables")
+    __slots__ = ("flags", "kind", "programs", "prompt", "resume", "variables")
 
     def __init__(
         self,
@@ -78,7 +89,8 @@ class Client:
         *programs: str,
         variables: Callable[[Call], object] = _nothing,
         flags: Callable[[Call], object] = _nothing,
-        resume: Callable[[Call, str], object] | None = None,
+        resume: Callable[[Call, str], str | None] | None = None,
+        prompt: Callable[[Call], str] | None = None,
     ) -> None:
         self.kind = kind
         """As :class:`hivemind.providers.clients.Client` names it: `claude-code`, `codex`."""
@@ -89,19 +101,57 @@ class Client:
         self.flags = flags
         """Change the arguments so that requests take the run's path; may be called twice for one call."""
         self.resume = resume
-        """Change the arguments so that it continues this session instead of its prompt; None: it can't."""
+        """Change the arguments so that it continues this session instead of its prompt. Returns why it can't,
+        in words, or None. None: no session of this client can be continued."""
+        self.prompt = prompt
+        """Return the prompt among a call's arguments; empty: there is none."""
 
     def prepare(self, call: Call) -> None:
         """Change a call so that it takes the run's path, and continues the session to resume if it is this client's."""
         kind, _, session = call.environ.get(RESUME_VARIABLE, "").partition(":")
         if session and kind == self.kind and self.resume is not None:
-            del call.environ[RESUME_VARIABLE]  # what the client starts is another session
-            self.resume(call, session)
+            self._resume(call, session)
         set_variables(call, azure=AZURE in call.environ)
         self.variables(call)
         self.flags(call)
+
+    def _resume(self, call: Call, session: str) -> None:
+        file = call.environ.get(RESUME_FILE_VARIABLE, "")
+        given = "" if self.prompt is None else _plain(self.prompt(call))
+        wanted = _prompts(file)
+        if given and wanted and given not in wanted:
+            return  # the session is another call's
+        if file:
+            try:
+                os.unlink(file)
+            except OSError:
+                session = ""  # another call continues it
+        for name in (RESUME_VARIABLE, RESUME_FILE_VARIABLE):
+            call.environ.pop(name, None)  # what the client starts is another session
+        if session and self.resume is not None:
+            why = self.resume(call, session)
+            what = f"{self.kind} goes on in its session {session}" if why is None else f"{self.kind} starts anew: {why}"
+            os.write(2, f"hivemind: {what}\n".encode(errors="replace"))
 
 
 def set_variables(call: Call, *, azure: bool) -> None:
     """Set the base URL variables of all SDKs. `azure`: there is an upstream at Azure."""
     call.environ.update({name: call.base + end for name, end in SUFFIXES.items() if name != AZURE or azure})
+
+
+def _prompts(file: str) -> list[str]:
+    if not file:
+        return []
+    import json
+
+    try:
+        with open(file, encoding="utf-8") as stream:
+            found = json.load(stream)
+    except (OSError, ValueError):
+        return []
+    return [_plain(each) for each in found if isinstance(each, str)] if isinstance(found, list) else []
+
+
+def _plain(text: str) -> str:
+    """Return a text without the spacing that clients change."""
+    return " ".join(text.split())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hivemind.agents.clients.facts import Call, Client
+from hivemind.agents.clients.arguments import Syntax, has, options, prompt_in, split
+from hivemind.agents.clients.facts import GO_ON, Call, Client
 from hivemind.setup.routes import INLINE_TOKEN, opencode_providers
 
 _VARIABLE = "OPENCODE_CONFIG_CONTENT"
@@ -29,4 +30,47 @@ def _merged(given: object, ours: dict[str, object]) -> dict[str, object]:
     return found
 
 
-CLIENT = Client("opencode", "opencode", variables=_variables)
+_SYNTAX = Syntax(
+    values="--log-level --command -s --session -m --model --agent --format --title --attach -p --password -u --username"
+    " --dir --port --variant --hostname --mdns-domain --prompt --replay-limit",
+    lists="-f --file --cors",
+    flags="--print-logs --pure -c --continue --fork --share --thinking -i --interactive --auto --mdns --mini"
+    " --no-replay",
+    commands="acp agent attach auth completion db debug export github import mcp models plug plugin pr"
+    " providers serve session stats uninstall upgrade web",
+)
+"""`opencode --help` and `opencode run --help` of 1.18."""
+_OTHER_SESSION = frozenset(("-s", "--session", "-c", "--continue", "--fork", "--title", "--prompt", "--command"))
+_ATTACHED = frozenset(("-f", "--file"))
+"""To the original prompt."""
+
+
+def _prompt(call: Call) -> str:
+    words = split(call.arguments, _SYNTAX)
+    plain = [each for each in words if not each.name]
+    if plain and plain[0].value == "run":
+        words.remove(plain[0])
+        return prompt_in(words)
+    return next((each.value for each in words if each.name == "--prompt"), "")
+
+
+def _resume(call: Call, session: str) -> str | None:
+    words = split(call.arguments, _SYNTAX)
+    plain = [each for each in words if not each.name]
+    command = plain[0].value if plain else ""
+    if command in _SYNTAX.commands:
+        return f"`opencode {command}` has no session"
+    if command == "run":
+        words.remove(plain[0])
+        shown = has(words, "-i", "--interactive")
+        prompt = [GO_ON] if not shown or prompt_in(words) else []
+        call.arguments[:] = ["run", *options(words, _OTHER_SESSION | _ATTACHED), "--session", session, *prompt]
+        call.no_input = not shown
+    else:
+        asked = has(words, "--prompt")
+        kept = [each for word in words if word.name not in _OTHER_SESSION for each in word.words]  # and its project
+        call.arguments[:] = [*kept, "--session", session, *(["--prompt", GO_ON] if asked else [])]
+    return None
+
+
+CLIENT = Client("opencode", "opencode", variables=_variables, resume=_resume, prompt=_prompt)

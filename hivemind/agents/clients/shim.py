@@ -73,8 +73,12 @@ def _prepared(name: str, arguments: list[str], environ: dict[str, str], folder: 
     from hivemind.agents.clients.facts import Call
     from hivemind.agents.clients.launchers import prepare
 
-    call = Call(arguments, environ, base, folder)
+    call = Call(arguments, environ, base, folder, terminal=os.isatty(0) and os.isatty(1))
     prepare(name, call)
+    if call.no_input:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
     return call.arguments
 
 
