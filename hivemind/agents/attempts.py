@@ -153,8 +153,17 @@ class TaskProcess:
             os.close(handle)
 
 
-def start(folder: Path, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], log: Path) -> TaskProcess:
-    """Start a command in a session of its own. Its output is appended to `log`, its input is empty.
+def start(
+    folder: Path,
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    log: Path,
+    kept: tuple[int, ...] = (),
+) -> TaskProcess:
+    """Start a command in a session of its own. Its output is appended to `log`, its input is empty, and it inherits the
+    open files `kept`.
 
     The folder is created. A command that can't be started ends with 127 or 126, as in a shell, and its log says why.
     Raises: OSError: the folder exists already (FileExistsError), or a file can't be created or opened.
@@ -169,5 +178,6 @@ def start(folder: Path, command: Sequence[str], *, cwd: Path, environ: Mapping[s
             stdout=output,
             stderr=output,
             start_new_session=True,
+            pass_fds=kept,
         )
     return TaskProcess(folder, process)

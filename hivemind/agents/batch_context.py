@@ -194,6 +194,8 @@ class TaskOutcome:
     """Used by the task so far, earlier attempts included."""
     dollars: float
     unpriced: int
+    worktree: str = ""
+    """The folder of its worktree, if that is kept."""
 
 
 @dataclass(frozen=True, slots=True)

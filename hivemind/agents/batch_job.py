@@ -13,8 +13,10 @@ from hivemind.agents.batch_context import WHO, BatchContext, TaskOutcome
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.run import CannotRun, check_command
 from hivemind.agents.shim import NOT_STARTED
+from hivemind.agents.worktrees import without_git
 from hivemind.api_types import PlaceRequest, PlaceResponse, RunUsage, TaskState
 from hivemind.control.client import ControlError
+from hivemind.errors import HiveMindError
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.text.amounts import raise_command
@@ -72,7 +74,7 @@ class TaskRun:
             running=self.phase in ("running", "stopping"),
             resumed=any(self._outcomes()[:-1]),
             command=planned.command,
-            cwd=str(planned.cwd),
+            cwd=str(planned.starts_in(self.agent)),
             runner=state.runner,
             takes_token=True,
             who=WHO,
@@ -136,19 +138,29 @@ class TaskRun:
         environ = environment_for(route, self.agent, given, task=self.state.spec.id)
         command, log = command_for(planned.command, environ), context.folder.log(self.name)
         self.phase, self.began = "running", context.wall()
+        cwd, kept = planned.cwd, tuple[int, ...]()
         try:
-            check_command(command, planned.cwd, environ)
+            if planned.tree is not None:
+                tree = await asyncio.to_thread(planned.tree.open, self.agent, planned.cwd)
+                cwd, kept, environ = tree.cwd, (tree.lock,), without_git(environ)
+                if tree.notice:
+                    context.say(f"{self.name}: {tree.notice}", "")
+            check_command(command, cwd, environ)
             if log.exists():
                 stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.began))
                 _append(log, f"--- try {self.state.attempt}, {stamp} ---")
-            attempt = start(self._folder, command, cwd=planned.cwd, environ=environ, log=log)
-        except CannotRun as error:
+            attempt = start(self._folder, command, cwd=cwd, environ=environ, log=log, kept=kept)
+        except HiveMindError as error:
             _append(log, str(error))
-            await self._conclude(Ended(error.exit_code), str(error))
+            code = error.exit_code if isinstance(error, CannotRun) else NOT_STARTED
+            await self._conclude(Ended(code), str(error))
             return None
         except OSError as error:
             await self._conclude(Ended(NOT_STARTED), f"{error.filename or log}: {error.strerror}")
             return None
+        finally:
+            for file in kept:
+                os.close(file)
         again = f" (try {self.state.attempt})" if self.state.attempt > 1 else ""
         context.say(f"{self.name} started{again}", "start")
         return attempt
@@ -208,7 +220,12 @@ class TaskRun:
         code, took = ended.exit_code, max(0.0, ended.ended - ended.began)
         used = await self._leave(-9 if code is None else code)
         how, note = self._verdict(code, problem)
-        outcome = TaskOutcome(how, code, took, used.tokens, used.dollars, used.unpriced)
+        tree = self.planned.tree
+        left = None
+        if tree is not None:
+            left = await asyncio.to_thread(tree.repository.finish, self.agent, remove=how == "done")
+        kept = "" if left is None or left.removed else str(left.folder)
+        outcome = TaskOutcome(how, code, took, used.tokens, used.dollars, used.unpriced, kept)
         self._context.folder.conclude(self.name, self.state.runner, outcome)
         after = f"after {short_duration(took)}"
         if used.tokens:
@@ -223,6 +240,8 @@ class TaskRun:
         else:
             self._context.say(f"{self.name}: {note}; it goes back", "warn")
             await self._finish(ok=False, note=note, again=True)
+        if left is not None and self.phase != "delayed":
+            self._context.say(f"{self.name}: {left.text}", "")
 
     def _verdict(self, code: int | None, problem: str) -> tuple[str, str]:
         """Return the outcome, and the reason for it."""

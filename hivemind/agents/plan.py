@@ -31,7 +31,8 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from hivemind.agent_names import BadName, normalised, same
-from hivemind.errors import UsageError
+from hivemind.agents.worktrees import WantedWorktree
+from hivemind.errors import HiveMindError, UsageError
 from hivemind.redaction.text import holds_key
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
@@ -46,6 +47,8 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _LONGEST_S = 365 * 86400.0
+MOST_AGENTS = 1_000
+"""Most agents of one command."""
 _ARGUMENT = 128 << 10
 """Linux's limit of an argument in bytes, its final zero included."""
 _SHELL_SIGNS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "<<", "2>", "2>&1", "&>"})
@@ -170,6 +173,12 @@ def whole(least: int, most: int) -> Any:
     return PlainValidator(read)
 
 
+def _worktree(value: object) -> str | None:
+    """Return the base of a worktree; empty: the last commit."""
+    given = text(value)
+    return {"true": "", "yes": "", "on": "", "false": None, "no": None, "off": None}.get(given.lower(), given)
+
+
 def _variables(env: dict[str, str]) -> dict[str, str]:
     for name in env:
         if "=" in name:
@@ -199,6 +208,7 @@ Tokens = Annotated[int, PlainValidator(_tokens)]
 PriorityName = Annotated[Priority, PlainValidator(_one_of({each.name.lower(): each for each in Priority}))]
 OnFailure = Annotated[Literal["block", "skip"], PlainValidator(_one_of({"block": "block", "skip": "skip"}))]
 Environment = Annotated[dict[str, Argument], AfterValidator(_variables)]
+WorktreeBase = Annotated[str | None, PlainValidator(_worktree)]
 AgentName = Annotated[str, PlainValidator(_agent)]
 
 
@@ -213,6 +223,7 @@ class TaskSettings(BaseModel):
     restart_delay: Delay = 0.0
     on_failure: OnFailure = "block"
     cwd: Folder = Path()
+    worktree: WorktreeBase = None
     env: Environment = Field(default={}, repr=False)
 
 
@@ -226,7 +237,10 @@ class PlannedTask(TaskSettings):
     """Empty: an agent of the task's own name."""
     estimate: Tokens = 0
     budget: Budget = None
+    count: Annotated[int | None, whole(1, MOST_AGENTS)] = None
+    """How many agents do it; None: one, with the task's own name."""
     _line: int = PrivateAttr(0)
+    _tree: WantedWorktree | None = PrivateAttr(None)
 
     @model_validator(mode="before")
     @classmethod
@@ -237,6 +251,26 @@ class PlannedTask(TaskSettings):
     def line(self) -> int:
         """Its line in the file."""
         return self._line
+
+    @property
+    def tree(self) -> WantedWorktree | None:
+        """The worktree that its agent starts in; None: it starts in the task's folder."""
+        return self._tree
+
+    def starts_in(self, agent: str) -> Path:
+        """Return the folder that its process starts in."""
+        return self.cwd if self._tree is None else self._tree.start_of(agent, self.cwd)
+
+    def numbered(self, name: str) -> dict[str, PlannedTask]:
+        """Return the task by its name, or as many as its count says, as NAME-1 and so on."""
+        if self.count is None:
+            return {name: self}
+        found = {}
+        for number in range(1, self.count + 1):
+            agent = f"{self.agent}-{number}" if self.agent else ""
+            own = found[f"{name}-{number}"] = self.model_copy(update={"name": f"{name}-{number}", "agent": agent})
+            own._line, own._tree = self._line, self._tree
+        return found
 
     def spec(self, batch: str) -> TaskSpec:
         """Return the task for the graph."""
@@ -290,8 +324,9 @@ class Plan:
         return found
 
 
-def read_plan(path: Path, shown: str) -> Plan:
-    """Read and check a plan; `shown` is its name as the user wrote it.
+def read_plan(path: Path, shown: str, *, unseen: bool = False) -> Plan:
+    """Read and check a plan; `shown` is its name as the user wrote it. With `unseen`, worktrees may begin at the last
+    commit also where files are changed since.
 
     Raises: PlanError: with a line for each mistake.
     """
@@ -314,10 +349,56 @@ def read_plan(path: Path, shown: str) -> Plan:
         places = {"cwd": folder / model.cwd / task.cwd, "env": {**env, **task.env}, "name": key}
         planned[key] = task.model_copy(update={**inherited, **given, **places})
         planned[key]._line = lines[key]
+    _check_worktrees(document, planned, unseen=unseen)
+    planned = _numbered(document, name, planned)
     plan = Plan(name, shown, str(path.absolute()), env, model.max_agents, model.budget, planned)
     _check_graph(document, plan)
     document.check()
     return plan
+
+
+def _check_worktrees(document: Document, tasks: Mapping[str, PlannedTask], *, unseen: bool) -> None:
+    """Find the repository and the commit of each task that wants a worktree."""
+    found: dict[tuple[Path, str], WantedWorktree] = {}
+    for task in tasks.values():
+        if task.worktree is None:
+            continue
+        where = (task.cwd, task.worktree)
+        try:
+            if where not in found:
+                base, environ = task.worktree or None, {**os.environ, **task.env}
+                found[where] = WantedWorktree.checked(base, task.cwd, environ, flag="worktree", unseen=unseen)
+        except HiveMindError as error:
+            document.wrong(_line_of_worktree(document, task.name), f"task {task.name}: {error}")
+        else:
+            task._tree = found[where]
+
+
+def _line_of_worktree(document: Document, task: str) -> int:
+    paths: list[Location] = [("tasks", task, "worktree"), ("worktree",)]
+    return next((document.line(path) for path in paths if path in document.value_lines), 1)
+
+
+def _numbered(document: Document, batch: str, tasks: dict[str, PlannedTask]) -> dict[str, PlannedTask]:
+    """Replace each task with a count by as many; who waits for it waits for all of them."""
+    made: dict[str, PlannedTask] = {}
+    several: dict[str, tuple[str, ...]] = {}
+    for name, task in tasks.items():
+        own = task.numbered(name)
+        if task.count is not None:
+            several[name] = tuple(own)
+        line = document.line(("tasks", name, "count"))
+        for each in own if task.count is not None else ():
+            if each in tasks:
+                document.wrong(line, f"task {name}: its count makes a task {each}, which the plan has already")
+            elif not is_name(f"{batch}.{each}"):
+                document.wrong(line, f"task {name}: with the plan's name and a number its name is longer than 80")
+                break
+        made |= own
+    for task in made.values():
+        names = (each for other in task.after for each in several.get(other, (other,)))
+        task.after = tuple(dict.fromkeys(names))
+    return made
 
 
 def _name(document: Document, path: Path) -> str:

@@ -47,6 +47,8 @@ class TaskRow:
     unpriced: int = 0
     """Tokens without a known price."""
     log: Path | None = None
+    worktree: str | None = None
+    """The folder of its worktree, if it left one."""
 
 
 @dataclass(frozen=True, slots=True)

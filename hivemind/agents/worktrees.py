@@ -115,15 +115,7 @@ class OpenWorktree:
     def finish(self, *, remove: bool) -> LeftWorktree:
         """Release it, and with `remove` remove it if it was never used for anything."""
         self.close()
-        found: Worktree | None = None
-        try:
-            found = self._repository.found(self._agent)
-            if remove and found.safe and not found.ignored and found.tip in ("", found.base):
-                self._repository.remove(found)
-                return LeftWorktree(self.folder, found.branch, found.state, removed=True)
-        except HiveMindError as error:
-            return LeftWorktree(self.folder, found.branch if found else "", str(error))
-        return LeftWorktree(self.folder, found.branch, found.state)
+        return self._repository.finish(self._agent, remove=remove)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +142,13 @@ class Repository:
     def __init__(self, checkout: Path, environ: Mapping[str, str]) -> None:
         self._environ = without_git(environ) | {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
         self._checkout = checkout
-        listed = self._git("worktree", "list", "--porcelain", "-z").split("\0\0")
+        listed = self._listed()
         main = next((line[len("worktree ") :] for line in listed[0].split("\0") if line.startswith("worktree ")), "")
         bare = "bare" in listed[0].split("\0")
         self.root = (checkout if bare or not main else Path(main)) / _FOLDER
         """The folder of the worktrees."""
-        self._folders = {Path(part.split("\0")[0][len("worktree ") :]) for part in listed if part}
+        self._folders = set[Path]()
+        self._look()
         self._common = Path(self._git("rev-parse", "--git-common-dir").rstrip("\n"))
         if not self._common.is_absolute():
             self._common = checkout / self._common
@@ -163,6 +156,8 @@ class Repository:
     @classmethod
     def around(cls, cwd: Path, environ: Mapping[str, str], flag: str = "--worktree") -> Repository:
         """Return the repository of that folder. Raises: UsageError: there is none."""
+        if not cwd.is_dir():
+            raise UsageError(f"{flag}: there is no folder {cwd}")
         if shutil.which("git", path=environ.get("PATH", os.defpath)) is None:
             raise UsageError(f"{flag}: needs git, which isn't in PATH")
         done = _run_git(cwd, without_git(environ) | {"LC_ALL": "C"}, "rev-parse", "--show-toplevel")
@@ -204,6 +199,7 @@ class Repository:
         Raises: UsageError: a process of the agent runs in it, or it can't be made.
         """
         with self._alone():
+            self._look()
             folder, branch = self._folder(agent), BRANCHES + _safe(agent)
             known = self._is_there(folder) or bool(self._tip(branch))
             if not self._is_there(folder):
@@ -266,6 +262,7 @@ class Repository:
 
     def all(self) -> list[Worktree]:
         """Return the worktrees of all agents, by name."""
+        self._look()
         names = {self._agent_of(branch): None for branch in self._branches()}
         names |= {folder.name: None for folder in self._folders if folder.parent == self.root}
         found = {each.folder: each for each in map(self.found, names)}
@@ -286,6 +283,18 @@ class Repository:
         merged = not commits or all(self._is_content_of(self._setting(branch, _FROM), head) for head in heads)
         used = exists and self._is_locked(folder)
         return Worktree(agent, folder, branch, base, tip, commits, changes, merged, ignored, used, exists)
+
+    def finish(self, agent: str, *, remove: bool) -> LeftWorktree:
+        """Return what the agent left, and with `remove` remove it if it was never used for anything."""
+        folder, found = self._folder(agent), None
+        try:
+            found = self.found(agent)
+            if remove and found.safe and not found.ignored and found.tip in ("", found.base):
+                self.remove(found)
+                return LeftWorktree(folder, found.branch, found.state, removed=True)
+        except HiveMindError as error:
+            return LeftWorktree(folder, found.branch if found else "", str(error))
+        return LeftWorktree(folder, found.branch, found.state)
 
     def _is_content_of(self, branch: str, head: str) -> bool:
         """Return whether merging the commit into the branch would change nothing, as after a squash merge."""
@@ -322,6 +331,7 @@ class Repository:
         """Remove the worktree and its branch; `force` also if work is lost. Raises: WorktreeError: work would be lost,
         or a process runs in it."""
         with self._alone():
+            self._look()
             now = self.found(found.agent)
             if now.used:
                 raise WorktreeError(f"{now.agent}: a process still works in {now.folder}")
@@ -349,6 +359,14 @@ class Repository:
 
     def _tip(self, branch: str) -> str:
         return (self._try("rev-parse", "--verify", "--quiet", f"refs/heads/{branch}") or "").strip()
+
+    def _listed(self) -> list[str]:
+        """Return git's lines about each worktree, the main one first."""
+        return [part for part in self._git("worktree", "list", "--porcelain", "-z").split("\0\0") if part]
+
+    def _look(self) -> None:
+        """Learn what others made or removed since."""
+        self._folders = {Path(part.split("\0")[0].removeprefix("worktree ")) for part in self._listed()}
 
     def _is_there(self, folder: Path) -> bool:
         return folder in self._folders and folder.is_dir()
@@ -401,10 +419,12 @@ class WantedWorktree:
     base: Base
 
     @classmethod
-    def checked(cls, base: str | None, cwd: Path, environ: Mapping[str, str]) -> WantedWorktree:
-        """Check that worktrees can be made there. Raises: UsageError, WorktreeError."""
-        repository = Repository.around(cwd, environ)
-        return cls(repository, repository.base(base))
+    def checked(
+        cls, base: str | None, cwd: Path, environ: Mapping[str, str], *, flag: str = "--worktree", unseen: bool = False
+    ) -> WantedWorktree:
+        """Check that worktrees can be made there; see :meth:`Repository.base`. Raises: UsageError, WorktreeError."""
+        repository = Repository.around(cwd, environ, flag)
+        return cls(repository, repository.base(base, flag=flag, unseen=unseen))
 
     def start_of(self, agent: str, cwd: Path) -> Path:
         """Return where in its worktree the agent starts."""

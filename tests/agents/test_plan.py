@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from agents.repositories import repository
 
 from hivemind.agents.plan import MOST_BYTES, Plan, PlanError, is_name, parse_seconds, read_plan
 from hivemind.scheduler.commands import Rejected
@@ -88,6 +89,42 @@ def test_everything_that_may_stand_in_a_plan(tmp_path: Path) -> None:
     )
 
 
+def test_a_count_makes_as_many_tasks(tmp_path: Path) -> None:
+    """Numbered, and who waits for the task waits for all of them."""
+    plan = read(
+        tmp_path,
+        "tasks:\n"
+        "  a: {command: x, count: 3, agent: bob, budget: 5k}\n"
+        "  one: {command: x, count: 1}\n"
+        "  b: {command: y, after: [a, one-1]}\n"
+        "  c: {command: z, after: a-2}\n",
+    )
+    assert [*plan.tasks] == ["a-1", "a-2", "a-3", "one-1", "b", "c"]
+    assert [task.agent for task in plan.tasks.values()][:4] == ["bob-1", "bob-2", "bob-3", ""]
+    assert plan.tasks["b"].after == ("a-1", "a-2", "a-3", "one-1")
+    assert plan.tasks["c"].after == ("a-2",)
+    assert [task.budget for task in plan.tasks.values()] == [WantedBudget(5000, None, None)] * 3 + [None] * 3
+
+
+def test_worktrees_are_checked_with_the_plan(tmp_path: Path) -> None:
+    """With the line of the mistake; a plan that goes on takes the commit as it is."""
+    text = "worktree: true\ntasks:\n  a: x\n  b: {command: y, worktree: nope}\n  c: {command: z, worktree: false}\n"
+    outside = "isn't in a git repository; git init makes it one"
+    assert mistakes(tmp_path, text) == [
+        f"plan.yaml:1: task a: worktree: {tmp_path} {outside}",
+        f"plan.yaml:4: task b: worktree: {tmp_path} {outside}",
+    ]
+    repository(tmp_path)
+    (tmp_path / "README").write_text("changed")
+    changed, nope = mistakes(tmp_path, text)
+    assert changed.startswith(f"plan.yaml:1: task a: worktree: 1 file in {tmp_path} is changed and not committed")
+    assert nope == f"plan.yaml:4: task b: worktree nope: there is no such branch or commit in {tmp_path}"
+    path = tmp_path / "plan.yaml"
+    path.write_text(text.replace("nope", "main"))
+    plan = read_plan(path, "plan.yaml", unseen=True)
+    assert [task.tree is not None for task in plan.tasks.values()] == [True, True, False]
+
+
 def test_the_files_name_is_the_batchs(tmp_path: Path) -> None:
     """Where the plan has none."""
     assert read(tmp_path, "tasks: {a: 'true'}", "release-3.yaml").name == "release-3"
@@ -164,6 +201,14 @@ WRONG = [
      "1: task a: agent plan: that is what the batch itself is called; choose another"),
     ("tasks:\n  sk-ant-api03-abcdefgh: x",
      "2: a task's name would be shown, and this one looks like a key; choose another"),
+    ("tasks: {a: {command: x, count: 0}}", "1: task a: count 0: must be a whole number from 1 to 1,000"),
+    ("tasks:\n  a: {command: x, count: 2}\n  a-2: y",
+     "2: task a: its count makes a task a-2, which the plan has already"),
+    ("tasks:\n  a: {command: x, count: 2}\n  b: {command: y, after: a-3}",
+     "3: task b waits for 'a-3', which isn't in the plan; did you mean a-2?"),
+    ("tasks: {" + "a" * 74 + ": {command: x, count: 10}}",
+     "1: task " + "a" * 74 + ": with the plan's name and a number its name is longer than 80"),
+    ("tasks:\n  a: x\nworktre: true", "3: the plan has no worktre; did you mean worktree?"),
     ("name: ../up\ntasks: {a: x}", "1: name '../up': must be letters, digits, . _ and -, up to 80 of them"),
     ("max_agents: 0\ntasks: {a: x}", "1: max_agents 0: must be a whole number from 1 to 1,000,000"),
     ("tasks: {}", "1: the plan has no tasks"),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from agents.batches import bench
 from agents.repositories import ENVIRON, commit, git, repository
 from agents.running import before
 from program import Ended, called
@@ -250,3 +251,34 @@ async def test_run_in_a_worktree(tmp_path: Path) -> None:
             2,
             f"hivemind: --worktree: {tmp_path} isn't in a git repository; git init makes it one\n",
         )
+
+
+async def test_a_plan_with_worktrees(tmp_path: Path) -> None:
+    """Each agent works in its own, a restart goes on there, what it left is said, and one without work is removed."""
+    here = bench(repository(tmp_path / "repo"))
+    script = (
+        "echo $HIVEMIND_AGENT >> who; [ $(wc -l < who) = 1 ] && [ $HIVEMIND_AGENT = work.a-2 ] && exit 1;"
+        " git add who; git commit -qm done"
+    )
+    tasks = {
+        "a": {"command": ["sh", "-c", script], "count": 2, "restarts": 1},
+        "b": {"command": "true", "after": "a"},
+    }
+    (here.folder / "work.yaml").write_text(json.dumps({"worktree": True, "tasks": tasks}))
+    ran = await here.run(**{key: value for key, value in ENVIRON.items() if key.startswith("GIT_")})
+    assert ran.code == 0, ran.errors
+    root = here.folder / ".hivemind/worktrees"
+    assert {name: task["worktree"] for name, task in here.report.items()} == {
+        "a-1": f"{root}/work.a-1",
+        "a-2": f"{root}/work.a-2",
+        "b": None,
+    }
+    assert (root / "work.a-2/who").read_text() == "work.a-2\nwork.a-2\n"
+    assert "a-2: it goes on in its worktree, which has 1 uncommitted file" in ran.errors
+    assert f"a-1: its worktree: {root}/work.a-1 (branch hivemind/work.a-1, 1 commit)" in ran.errors
+    assert "b: its worktree is unchanged and was removed" in ran.errors
+    assert git(here.folder, "branch", "--format=%(refname:short)").split() == [
+        "hivemind/work.a-1",
+        "hivemind/work.a-2",
+        "main",
+    ]

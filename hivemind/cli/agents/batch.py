@@ -59,7 +59,8 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.fresh and (namespace.resume or namespace.retry_failed):
         raise UsageError("--fresh begins anew and --resume goes on; choose one")
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
-    plan = read_plan(namespace.plan, str(namespace.plan))
+    goes_on = namespace.resume or namespace.retry_failed
+    plan = read_plan(namespace.plan, str(namespace.plan), unseen=goes_on)
     if namespace.check:
         print("\n".join(_checked(plan)))
         return 0
