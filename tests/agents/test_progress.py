@@ -131,6 +131,7 @@ def test_report() -> None:
         "dollars": 0.42,
         "unpriced_tokens": 0,
         "log": str(LOGS / "lint.log"),
+        "worktree": None,
     }
     assert standing((ROWS[0],)).complete
 
