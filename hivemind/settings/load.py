@@ -21,7 +21,8 @@ from hivemind.settings.options import PREFIX, add_flags, find, given_flags, opti
 from hivemind.text.humanise import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
-OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "AGENT", "URL", "TASK"))
+_OF_RUNS = ("AGENT", "URL", "TASK", "ROUTE", "RUN_TOKEN", "RESUME_SESSION", "RESUME_FILE")
+OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", *_OF_RUNS))
 """Not settings: the file's name, the control room's appearance, and what a runner passes to an agent's process."""
 DEFAULT_FILE = "hivemind.toml"
 
