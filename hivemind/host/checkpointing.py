@@ -16,11 +16,22 @@ from hashlib import blake2b
 from pathlib import Path
 
 from hivemind.host.processes import Process, Processes
+from hivemind.providers.clients import Client
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.tasks import OPEN, Task
+from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings
-from hivemind.store.checkpoints import Checkpoint, Reason, StoppedRequest, TaskPlace, checkpoint_name, prune, write
+from hivemind.store.checkpoints import (
+    Checkpoint,
+    ClientSession,
+    Reason,
+    StoppedRequest,
+    TaskPlace,
+    checkpoint_name,
+    prune,
+    write,
+)
 from hivemind.text import humanise
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.shells import command_line
@@ -144,10 +155,12 @@ class Checkpointer:
         if agent in self._stops:
             self._stops[agent].exit_code = code
             self._schedule(self._stops[agent])
+        elif not self._has_asked(agent):
+            return
         elif code is None:
             if agent in self._processes.lost:
                 self._stop(agent, "crash", "its runner is gone, so the end of its process is unknown")
-        elif code and self._has_state(agent):
+        elif code:
             self._stop(agent, "crash", f"its process ended: {humanise.exit_text(code)}")
             self._stops[agent].exit_code = code
 
@@ -171,6 +184,11 @@ class Checkpointer:
             agent = self._engine.agent(event.agent)
             if agent is not None and not agent.in_flight:
                 self._schedule(self._stops[event.agent])
+
+    def _has_asked(self, agent: str) -> bool:
+        """Return whether an agent's run has sent a request, maybe to an earlier proxy: else nothing would be lost."""
+        known = self._engine.agent(agent)
+        return self.conversations.find(agent) is not None or (known is not None and known.own.used("run").tokens > 0)
 
     def _has_state(self, agent: str) -> bool:
         return self.conversations.find(agent) is not None or self._process(agent) is not None
@@ -274,7 +292,7 @@ class Checkpointer:
             call.facts.model,
             newest.at,
         )
-        return replace(made, request=request, left_out=newest.left_out)
+        return replace(made, request=request, session=newest.session, left_out=newest.left_out)
 
 
 def _place(task: Task) -> TaskPlace:
@@ -303,6 +321,7 @@ class Conversation:
     """Time of arrival, in seconds since the epoch."""
     size: int
     """Length of the body as it was sent."""
+    session: ClientSession | None = None
     left_out: str = ""
     """Why its body isn't kept; empty where it is."""
 
@@ -311,6 +330,16 @@ class Conversation:
         body = self.call.body
         ends = body[:_END], body[-_END:], self.size.to_bytes(8, "big")
         return blake2b(b"".join(ends), digest_size=16).digest()
+
+
+def _session(client: Client, before: Conversation | None) -> ClientSession | None:
+    """Return the session that a request belongs to, after the one before it."""
+    known = None if before is None else before.session
+    if not client.session or not client.name:
+        return known
+    if known is not None and (known.client, known.id) == (client.name, client.session):
+        return known
+    return ClientSession(client.name, client.session, 0 if known is None else known.others + 1)
 
 
 class Conversations:
@@ -342,13 +371,17 @@ class Conversations:
             self._enter(call, at)
 
     def _enter(self, call: Call, at: float) -> None:
-        agent, size = call.identity.agent, len(call.body)
+        agent, size, client = call.identity.agent, len(call.body), call.head.client
+        before = self._newest.get(agent)
+        if before is not None and client.priority is Priority.LOW:
+            return  # a title or a summary, beside the conversation
+        session = _session(client, before)
         self._held -= self._bodies.pop(agent, 0)
         if size > self._limit:
             why = f"it is {humanise.size(size)}, more than checkpoint.max_mb ({self._limit >> 20}) allows"
-            self._newest[agent] = Conversation(replace(call, body=b""), at, size, why)
+            self._newest[agent] = Conversation(replace(call, body=b""), at, size, session, why)
         else:
-            self._newest[agent] = Conversation(call, at, size)
+            self._newest[agent] = Conversation(call, at, size, session)
             self._bodies[agent] = size
             self._held += size
             while self._held > self._total:

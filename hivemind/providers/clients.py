@@ -79,12 +79,15 @@ _SESSIONS = (
     "x-session-id",
     "conversation_id",
     "x-session-affinity",
+    "x-hivemind-session",  # of clients that `hivemind run` gives a session, because they name none
 )
 _LOW_CLASSES = frozenset({"auxiliary", "side_reply", "background-task", "summary-extraction", "followup-generation"})
 """Claude Code's request classes that no work depends on: titles, asides, suggestions, summaries.
 
 `main`, `subagent`, `workflow` and `compaction` keep the agent's own priority: the next step depends on them, and
 naming NORMAL here would undo what the operator set."""
+_CODEX_TITLE = '"thread_source":"thread_title"'
+"""In Codex's turn metadata: a session of its own that only makes the title of another."""
 
 
 def client_of(headers: Headers) -> Client:
@@ -93,6 +96,8 @@ def client_of(headers: Headers) -> Client:
     program = _recognise(values)
     session = next((found for name in _SESSIONS if (found := _id(values, name))), "")
     agent, parent = _lineage(values, session)
+    if program.name == "opencode" and (main := _id(values, "x-parent-session-id")):
+        session, agent = main, session  # a sub-agent has a session of its own
     return replace(
         program,
         patience_s=_patience(program, values),
@@ -144,7 +149,8 @@ def _lineage(values: dict[str, str], session: str) -> tuple[str, str]:
 
 def _priority(values: dict[str, str]) -> Priority | None:
     classes = (values.get("x-claude-code-request-class"), values.get("x-claude-1p-request-class"))
-    return Priority.LOW if _LOW_CLASSES.intersection(filter(None, classes)) else None
+    low = _LOW_CLASSES.intersection(filter(None, classes)) or _CODEX_TITLE in values.get("x-codex-turn-metadata", "")
+    return Priority.LOW if low else None
 
 
 def _retries(values: dict[str, str]) -> int | None:

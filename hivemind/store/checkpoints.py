@@ -74,6 +74,17 @@ class StoppedRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientSession:
+    """A client's own session, which it can continue."""
+
+    client: str
+    """As :class:`hivemind.providers.clients.Client` names it."""
+    id: str
+    others: int = 0
+    """Sessions of this run before it, each of another call of the client."""
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """All but the conversation."""
 
@@ -99,6 +110,8 @@ class Checkpoint:
     """What started it; empty where no runner did. It may hold secrets."""
     cwd: str = ""
     request: StoppedRequest | None = None
+    session: ClientSession | None = None
+    """What the conversation belongs to; None: the client named none, or the version that wrote this kept none."""
     left_out: str = ""
     """Why the conversation isn't there, where it isn't."""
     masked: int = 0

@@ -264,7 +264,7 @@ async def test_what_is_in_the_way(tmp_path: Path) -> None:
 
 
 async def test_ctrl_c(tmp_path: Path) -> None:
-    """It reaches the command, whose end is told; what was kept of it is renewed."""
+    """It reaches the command, whose end is told; what was kept of it stays, because nothing came of this run."""
     async with stage(tmp_path) as on:
         script = "trap 'exit 7' INT; touch begun; while :; do sleep 0.05; done"
         keep(tmp_path / "state", "alice", command=("sh", "-c", script), cwd=str(tmp_path), parent=None, task=None)
@@ -272,7 +272,8 @@ async def test_ctrl_c(tmp_path: Path) -> None:
         await until((tmp_path / "begun").exists)
         process.send_signal(2)
         ran = await ended(process)
-        assert (ran.code, "what it was at is kept" in ran.err) == (7, True), ran.err
+        assert (ran.code, "alice: exit code 7" in ran.err) == (7, True), ran.err
+        assert len(list(folder_in(tmp_path / "state").iterdir())) == 1
 
 
 def state(name: str | None, used: int, covers: str = "agent") -> BudgetState:

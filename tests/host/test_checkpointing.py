@@ -18,7 +18,7 @@ from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.host import checkpointing
 from hivemind.scheduler.commands import Drain, SetBudget, StopAgent, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
-from hivemind.store.checkpoints import Found, conversation, latest, listed
+from hivemind.store.checkpoints import ClientSession, Found, conversation, latest, listed
 
 KEY = "sk-ant-api03-THISISSECRET0123456789"
 BEGUN = head(SSE) + chunk(MESSAGE_START + HELLO)
@@ -207,13 +207,17 @@ async def test_by_a_crash(tmp_path: Path) -> None:
     ],
 )
 async def test_how_a_process_ended(tmp_path: Path, code: int, why: str) -> None:
-    """A crash is told in words, and kept even where the agent had asked for nothing: it can be started again."""
+    """A crash is told in words, and kept where the agent had asked for something."""
     async with between([ANSWER], keep_in=tmp_path) as (proxy, _):
+        proxy.proxy.place(PlaceRequest("idle", command=("false",)), "runner")
+        assert (await proxy.proxy.leave(PlaceRelease("idle", code), "runner")).checkpoint is None
         proxy.proxy.place(PlaceRequest("alice", command=("false",)), "runner")
+        await ask(proxy, "alice", x_claude_code_session_id="s-1")
         assert (await proxy.proxy.leave(PlaceRelease("alice", code), "runner")).checkpoint
         found = await kept(proxy, tmp_path, "alice")
-    assert (found.checkpoint.why, found.checkpoint.left_out) == (why, "it sent no request")
-    assert conversation(found) is None
+    assert (found.checkpoint.why, found.checkpoint.left_out) == (why, "")
+    assert found.checkpoint.session == ClientSession("claude-code", "s-1")
+    assert [each.checkpoint.agent for each in listed(tmp_path)[0]] == ["alice"]
 
 
 async def test_a_runner_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,9 +263,12 @@ async def test_a_new_run_has_its_own_conversation(tmp_path: Path) -> None:
         for resumed in (True, False):
             await ask(proxy, "alice")
             proxy.proxy.place(PlaceRequest("alice", command=("x",), resumed=resumed), "runner")
+            proxy.proxy.apply(StopAgent("alice", True), "ann")
             await proxy.proxy.leave(PlaceRelease("alice", 1), "runner")
             found = await kept(proxy, tmp_path, "alice")
             assert (conversation(found) is not None) is resumed
+            assert (found.checkpoint.left_out == "it sent no request") is not resumed
+            proxy.proxy.apply(StopAgent("alice", False), "ann")
 
 
 async def test_many_at_once(tmp_path: Path) -> None:

@@ -8,21 +8,23 @@ from proxy.kit import settings_for
 
 from hivemind.host.checkpointing import Conversations
 from hivemind.providers.base import Facts
-from hivemind.providers.clients import client_of
+from hivemind.providers.clients import Client
 from hivemind.providers.paths import dialect_for
 from hivemind.proxy.routing import open_routes
+from hivemind.scheduler.types import Priority
 from hivemind.wire.call import Call, CallHead
 from hivemind.wire.identity import Identity
 
 MIB = 1 << 20
+UNKNOWN = Client()
 
 
-def call(agent: str, body: bytes) -> Call:
+def call(agent: str, body: bytes, client: Client = UNKNOWN) -> Call:
     """A request of an agent's."""
     route = open_routes(settings_for("lab=http://127.0.0.1:9"), None).find(None, "/v1/messages", {})
     assert route is not None
     dialect, identity = dialect_for("/v1/messages"), Identity(agent, None, True, None)
-    path, client = "/v1/messages", client_of([])
+    path = "/v1/messages"
     head = CallHead(b"POST", path.encode(), [], [], path, "", route, dialect, client, "lab:anonymous")
     return Call(head, body, Facts(), identity)
 
@@ -89,3 +91,26 @@ def test_forgotten() -> None:
     kept.forget("a")
     kept.keep(call("b", b"y" * 10), 1.0)
     assert (kept.find("a"), held(kept, "b")) == (None, b"y" * 10)
+
+
+def test_sessions() -> None:
+    """The session of the newest request is known, and how many there were before it; a title's doesn't count."""
+    kept = Conversations(MIB)
+
+    def session(body: bytes, *given: str, priority: Priority | None = None) -> tuple[str, str, int] | None:
+        name, ident = given or ("", "")
+        kept.keep(call("a", body, Client(name, session=ident, priority=priority)), 1.0)
+        found = kept.find("a")
+        assert found is not None
+        known = found.session
+        return None if known is None else (known.client, known.id, known.others)
+
+    assert session(b"1") is None
+    assert session(b"2", "codex", "s-1") == ("codex", "s-1", 0)
+    assert session(b"title", "codex", "s-2", priority=Priority.LOW) == ("codex", "s-1", 0)
+    assert held(kept, "a") == b"2"
+    assert session(b"3") == ("codex", "s-1", 0)
+    assert session(b"4", "codex", "s-1") == ("codex", "s-1", 0)
+    assert session(b"5", "codex", "s-3") == ("codex", "s-3", 1)
+    kept.forget("a")
+    assert session(b"title", "codex", "s-2", priority=Priority.LOW) == ("codex", "s-2", 0)

@@ -133,6 +133,16 @@ def test_older_codex_and_opencode_sessions() -> None:
     found = client(user_agent="opencode/1.18.33", x_session_id="ses_1", x_session_affinity="ses_1")
     assert (found.session, found.agent) == ("ses_1", "")
     assert client(x_opencode_session_id="ses_2", x_session_id="ses_1").session == "ses_2"
+    sub = client(user_agent="opencode/1.18.33", x_session_id="ses_3", x_parent_session_id="ses_1")
+    assert (sub.session, sub.agent, sub.parent) == ("ses_1", "ses_3", "")
+    assert client(user_agent="GeminiCLI-tui/0.61.0", x_hivemind_session="s").session == "s"
+
+
+def test_title_of_codex() -> None:
+    """The request for a title is less urgent than the work, and has a session of its own."""
+    metadata = '{"session_id":"t-2","thread_source":"%s","sandbox":"none"}'
+    assert client(originator="codex-tui", x_codex_turn_metadata=metadata % "thread_title").priority is Priority.LOW
+    assert client(originator="codex-tui", x_codex_turn_metadata=metadata % "user").priority is None
 
 
 @pytest.mark.parametrize(("value", "count"), [("0", 0), ("2", 2), ("x", None), ("-1", None), ("99999", None)])
