@@ -218,6 +218,8 @@ class PlaceRequest:
     process: str = ""
     """The process whose descendants are the run's, as `PID STARTED` (field 22 of Linux's /proc/PID/stat); empty:
     unknown."""
+    group: bool = False
+    """It is no process, but a runner as the parent of the agents that it starts; it takes no place."""
     who: str = ANONYMOUS
 
 
@@ -232,6 +234,8 @@ class PlaceResponse:
     """The agent's own token, valid for its name only; empty: it uses the agents' common token."""
     run_token: str = field(default="", repr=False)
     """The run's token for the control API and the tools, once granted; valid until the run ends."""
+    refused: str = ""
+    """Why it isn't even queued: its tree is too deep or too large. Empty: it is queued, or granted."""
 
 
 @dataclass(frozen=True, slots=True)

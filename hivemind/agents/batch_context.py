@@ -68,6 +68,8 @@ class BatchContext:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     notice: str = ""
     """What keeps the batch from continuing."""
+    active: set[str] = field(default_factory=set)
+    """Tasks whose process runs."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     @property
@@ -83,6 +85,7 @@ class BatchContext:
             self.environ.get(AGENT_VARIABLE) or None,
             running=True,
             resumed=True,
+            group=True,
             runner=f"{socket.gethostname()}:{self.folder.root}",
             who=WHO,
         )

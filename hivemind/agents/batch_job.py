@@ -61,6 +61,8 @@ class TaskRun:
         """The answer that granted its place, with the tokens of its process."""
         self._reason = ""
         """Why this runner ended it."""
+        self._refused = ""
+        """Why no place can be had."""
 
     @property
     def place(self) -> PlaceRequest:
@@ -91,6 +93,7 @@ class TaskRun:
             self._context.say(f"{self.name}: the proxy isn't told how it stands ({error}); --resume will", "warn")
         finally:
             self.phase = "over"
+            self._context.active.discard(self.name)
             self._context.changed.set()
 
     async def keep(self) -> None:
@@ -121,13 +124,17 @@ class TaskRun:
             self._spared = runner is not None and runner.hosted
         else:
             self._context.say(f"{self.name} still runs", "")
+            self._context.active.add(self.name)
         return attempt
 
     async def _begun(self) -> TaskProcess | None:
         """Start the process; return None if it shouldn't be started any more, or can't be."""
         context, planned = self._context, self.planned
         if not await self._placed():
-            await self._finish(ok=False, note="stopped", again=True)
+            if self._refused:
+                await self._conclude(Ended(NOT_STARTED), self._refused)
+            else:
+                await self._finish(ok=False, note="stopped", again=True)
             return None
         try:
             await context.budget(self.agent, planned.budget)
@@ -166,7 +173,10 @@ class TaskRun:
         return attempt
 
     async def _placed(self) -> bool:
-        """Wait for a place. Return False if the runner is to stop first."""
+        """Wait for a place. Return False if the runner is to stop first, or none can come.
+
+        A place that is refused may be free once one of the runner's other attempts ends, but not without that.
+        """
         waits = False
         while not (self._context.stop.is_set() or self.unwanted):
             try:
@@ -179,8 +189,12 @@ class TaskRun:
             else:
                 if given.granted:
                     self.ahead, self._given = None, given
+                    self._context.active.add(self.name)
                     return True
-                self.ahead = given.ahead
+                self.ahead = None if given.refused else given.ahead
+                if given.refused and not self._context.active:
+                    self._refused = given.refused
+                    return False
             pause_s = _NEXT_ASKS_EVERY_S if self.ahead == 0 else ASK_EVERY_S
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._context.stop.wait(), pause_s)
@@ -265,7 +279,7 @@ class TaskRun:
         elif used.used_up is not None:
             note += ", budget used up"
         text = f"{self.name} failed ({note}) {after}"
-        again = failures <= planned.restarts and used.used_up is None and not used.stopped
+        again = failures <= planned.restarts and used.used_up is None and not (used.stopped or self._refused)
         if again:
             delay_s = planned.restart_delay
             when = f"in {short_duration(delay_s)}" if delay_s else "at once"

@@ -218,6 +218,7 @@ async def _name_by_task(session: Session, task: str | None) -> str | None:
 async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, say: Say) -> PlaceResponse:
     if given.granted:
         return given
+    _check_refused(wanted, given)
     say(f"{wanted.agent}: queued behind {given.ahead}" if given.ahead else f"{wanted.agent}: queued, and next")
     while not given.granted:
         await asyncio.sleep(min(ASK_EVERY_S, _HEAD_ASKS_EVERY_S * (given.ahead + 1)))
@@ -226,8 +227,14 @@ async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, s
             away=lambda why: say(f"{wanted.agent}: waits for the proxy: {why}"),
             back=lambda: say(f"{wanted.agent}: the proxy is there again"),
         )
+        _check_refused(wanted, given)
     say(f"{wanted.agent}: starts")
     return given
+
+
+def _check_refused(wanted: PlaceRequest, given: PlaceResponse) -> None:
+    if given.refused:
+        raise HiveMindError(f"{wanted.agent} isn't started: {given.refused}")
 
 
 async def _set_limits(session: Session, job: AgentCommand, agent: str) -> None:

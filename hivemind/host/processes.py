@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 
 from hivemind.api_types import ClaimRequest, PlaceRelease, PlaceRequest, PlaceResponse, RunUsage, TaskClaim, TaskState
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, Conflict, EndAgent, check_exit_code
-from hivemind.scheduler.places import ASK_EVERY_S, Places
+from hivemind.scheduler.places import ASK_EVERY_S, PlaceLimits, Places
 from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestRefused
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,11 @@ class Process:
 class Processes:
     """The processes of one proxy's agents, on a running loop."""
 
-    def __init__(self, engine: Engine, limit: int, claims: Claims) -> None:
+    def __init__(self, engine: Engine, limits: PlaceLimits, claims: Claims) -> None:
         self._engine = engine
         self._claims = claims
         self._ledger = engine.ledger
-        self._places = Places(limit)
+        self._places = Places(limits)
         self._known: dict[str, Process] = {}
         self.lost: set[str] = set()
         """Agents whose runner fell silent, so that the end of their processes is unknown."""
@@ -38,7 +41,7 @@ class Processes:
         self._idle.set()
         self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._check_again)
         for name in () if self._ledger is None else self._ledger.open_runs():
-            self._places.keep(engine.now(), name)
+            self._places.keep(engine.now(), name, self._above(name))
 
     def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse:
         """Give a runner a place, or renew the one it has. Raises: Rejected."""
@@ -60,11 +63,21 @@ class Processes:
         mine = known is None or (known.runner == wanted.runner and bool(wanted.running or wanted.runner or not ran))
         if not mine:
             raise Conflict(f"{agent} {'runs' if ran else 'queues'} already; choose another name, or stop it first")
-        granted, ahead = self._places.ask(
-            self._engine.now(), agent, parent, wanted.priority, running=wanted.running, runner=wanted.runner
+        above = () if parent is None else (parent, *self._above(parent))
+        answer = self._places.ask(
+            self._engine.now(),
+            agent,
+            above,
+            wanted.priority,
+            running=wanted.running,
+            runner=wanted.runner,
+            group=wanted.group,
         )
+        if answer.refused:
+            _log.warning("%s isn't started: %s", agent, answer.refused)
+            return PlaceResponse(False, 0, refused=answer.refused)
         self._idle.clear()
-        if granted and not ran:
+        if answer.granted and not ran:
             # A running process that isn't known was started before this proxy.
             resumed = wanted.resumed or wanted.running
             self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed, wanted.running), who)
@@ -72,8 +85,15 @@ class Processes:
             self._known[agent] = Process(wanted.command, wanted.cwd, wanted.task)
             if self._ledger is not None:
                 self._ledger.run_began(agent, wanted.command, wanted.cwd, wanted.task, goes_on=wanted.running)
-        token = self._claims.token_of_run(agent) if granted and wanted.takes_token else ""
-        return PlaceResponse(granted, ahead, token)
+        token = self._claims.token_of_run(agent) if answer.granted and wanted.takes_token else ""
+        return PlaceResponse(answer.granted, answer.ahead, token)
+
+    def _above(self, name: str) -> tuple[str, ...]:
+        """Return the agent that started this one, the one that started that, and so on."""
+        line, agent = [], self._engine.agent(name)
+        while agent is not None and (agent := agent.parent) is not None:
+            line.append(agent.name)
+        return tuple(line)
 
     def leave(self, ended: PlaceRelease, who: str) -> RunUsage:
         """Note that a process has ended, and return what it used. Raises: Rejected."""

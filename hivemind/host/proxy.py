@@ -36,6 +36,7 @@ from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Command, Conflict
+from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
 from hivemind.store.checkpoints import folder_in
@@ -147,7 +148,9 @@ class Proxy:
             if self.journal is not None and settings.journal.bodies:
                 bodies = Bodies(self.journal, engine.now, self._secrets)
         self.claims = claims = Claims(engine.names, settings.agents, self._token)
-        self.processes = Processes(engine, settings.max_agents, claims)
+        self.processes = Processes(
+            engine, PlaceLimits(settings.max_agents, settings.agents.max_depth, settings.agents.max_tree), claims
+        )
         if self.keep_in is None and self.store is not None:
             self.keep_in = folder_in(self.store.path.parent)
         if self.keep_in is not None and settings.checkpoint.enabled:

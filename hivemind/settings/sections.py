@@ -19,9 +19,11 @@ from pydantic import (
 
 from hivemind.agent_names import BadName, normalised, spelled_in
 from hivemind.scheduler import config
+from hivemind.scheduler.places import PlaceLimits
 
 _CIRCUIT, _RETRY, _QUEUE = config.CircuitConfig(), config.RetryConfig(), config.QueueConfig()
 _BUDGET, _FEEDBACK, _SCHEDULER = config.BudgetConfig(), config.FeedbackConfig(), config.SchedulerConfig()
+_PLACES = PlaceLimits()
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 SecondsOrZero = Annotated[float, Field(ge=0, le=86_400)]
@@ -195,6 +197,10 @@ class AgentSettings(Section):
     """A token for each agent, by name: who goes by that name must show it, and who shows it is that agent."""
     highest_priority: Literal["critical", "high", "normal", "low"] = "high"
     """The most urgent priority that a request may ask for itself."""
+    max_depth: Annotated[int, Field(ge=0, le=64)] = _PLACES.depth
+    """Agents that hivemind run starts inside one another, the first included; deeper ones are refused. 0: no limit."""
+    max_tree: Annotated[int, Field(ge=0, le=100_000)] = _PLACES.tree
+    """Processes of one tree of agents, running or queued; further ones are refused. 0: no limit."""
 
     @field_validator("credentials", mode="wrap")
     @classmethod

@@ -196,6 +196,7 @@ async def test_places() -> None:
             "ahead": 0,
             "token": "",
             "run_token": "",
+            "refused": "",
         }
         bob = {"agent": "bob", "priority": "high"}
         assert (await good(web, "POST", "places", json=bob))["granted"] is False
