@@ -205,8 +205,8 @@ class TaskOutcome:
 class RunnerNote:
     """A runner that worked on the batch."""
 
-    proxy: str
-    """The run of the proxy with which it began."""
+    hosted: bool
+    """It served the proxy too, which ended with it."""
     plan: str
 
 

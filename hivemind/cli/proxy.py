@@ -25,10 +25,9 @@ def _run(namespace: argparse.Namespace) -> int:
         return supervise(settings, file)
     from hivemind import logs
     from hivemind.host import server
-    from hivemind.host.loop import run_loop
 
     logs.configure(settings.log_level)
-    return run_loop(server.run(settings, file))
+    return server.run_loop(server.run(settings, file))
 
 
 command = Command(_configure, _run)

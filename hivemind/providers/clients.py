@@ -135,7 +135,8 @@ def _patience(program: Client, values: dict[str, str]) -> float | None:
 def _lineage(values: dict[str, str], session: str) -> tuple[str, str]:
     """Return sub-agent and parent, as Claude Code and Codex report them.
 
-    A Codex sub-agent is a thread of its own within the session of its parent.
+    A Codex sub-agent is a thread of its own within the session of its parent. The main one's thread is the session,
+    and no sub-agent.
     """
     agent = _id(values, "x-claude-code-agent-id")
     if agent:
@@ -143,7 +144,7 @@ def _lineage(values: dict[str, str], session: str) -> tuple[str, str]:
     parent = _id(values, "x-codex-parent-thread-id")
     thread = _id(values, "thread-id")
     if parent or values.get("x-openai-subagent"):
-        return thread or _id(values, "x-openai-subagent"), parent
+        return thread or _id(values, "x-openai-subagent"), parent if parent != session else ""
     return (thread if thread != session else ""), ""
 
 

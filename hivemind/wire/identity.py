@@ -33,6 +33,7 @@ PRIORITY_HEADER = b"x-hivemind-priority"
 AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9.:=+~-]+")
 """Neither a slash, which would make it a sub-agent's name, nor what no name may hold."""
+_BY_TIME = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
 _MOST_FIELDS = 100
 _RUN = b"run."
 _MOST_LOGGED = 4096
@@ -179,8 +180,11 @@ def _sub_agent(root: str, client: Client, claims: Claims) -> tuple[str, str | No
 
 
 def _short(ident: str) -> str:
-    """Return enough of an id to distinguish agents, without common prefixes; a hash if that can't be part of a name."""
-    shown = ident.rsplit("_", 1)[-1][:8]
+    """Return enough of an id to distinguish agents, without common prefixes; a hash if that can't be part of a name.
+
+    A UUID of version 7 (Codex) begins with the time: its first eight digits are the same for 65 s.
+    """
+    shown = ident[-8:] if _BY_TIME.match(ident) else ident.rsplit("_", 1)[-1][:8]
     if not _PLAIN_ID.fullmatch(shown):
         return blake2b(ident.encode("utf-8", "replace"), digest_size=4, person=b"hivemind-id").hexdigest()
     return shown

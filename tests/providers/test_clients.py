@@ -113,7 +113,7 @@ def test_first_party_request_classes() -> None:
 
 
 def test_codex() -> None:
-    """Its thread is its session; a sub-agent is a thread with a parent."""
+    """Its thread is its session, which is no sub-agent and so no parent; a sub-agent is a thread with a parent."""
     main = client(originator="codex_exec", session_id="t-1", thread_id="t-1")
     assert (main.name, main.session, main.agent, main.parent) == ("codex", "t-1", "", "")
     sub = client(
@@ -123,7 +123,9 @@ def test_codex() -> None:
         x_codex_parent_thread_id="t-1",
         x_openai_subagent="collab_spawn",
     )
-    assert (sub.session, sub.agent, sub.parent) == ("t-1", "t-2", "t-1")
+    assert (sub.session, sub.agent, sub.parent) == ("t-1", "t-2", "")
+    deeper = client(originator="codex", session_id="t-1", thread_id="t-3", x_codex_parent_thread_id="t-2")
+    assert (deeper.session, deeper.agent, deeper.parent) == ("t-1", "t-3", "t-2")
     assert client(originator="codex_exec", session_id="t-1", x_openai_subagent="review").agent == "review"
 
 

@@ -96,6 +96,20 @@ async def test_a_named_agent_has_its_sub_agents_within() -> None:
         assert lineage == [("alice", None), ("alice/abcdef01", "alice"), ("alice/fedcba98", "alice/abcdef01")]
 
 
+async def test_sub_agents_of_codex() -> None:
+    """Their ids begin with the time, which is the same for sub-agents that start together; they count as a part of the
+    process that started them."""
+    main, one, other = (f"01a20acb-{part}-7942-ab5f-167f821717{part[:2]}" for part in ("ae70", "bf01", "c0de"))
+    codex = {"originator": "codex_exec", "session-id": main}
+    async with between([ANSWER]) as (proxy, _):
+        for path, name in (("/agent/bob/v1/responses", "bob"), ("/v1/responses", "codex-821717ae")):
+            await ask(proxy, path, {**codex, "thread-id": main})
+            for thread in (one, other):
+                await ask(proxy, path, {**codex, "thread-id": thread, "x-codex-parent-thread-id": main})
+            lineage = [(view.name, view.parent, view.requests) for view in proxy.snapshot().agents][-3:]
+            assert lineage == [(name, None, 1), (f"{name}/821717bf", name, 1), (f"{name}/821717c0", name, 1)]
+
+
 async def test_credential_is_the_last_resort() -> None:
     """Who names nothing is known by a fingerprint, the same one in whichever header the key comes."""
     key = "sk-ant-secret-0123456789"

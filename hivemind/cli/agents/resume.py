@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hivemind.agent_names import spelled_in
 from hivemind.agents.run import REPORT_WITHIN_S, AgentCommand, Foreground, RunOutcome, run_agent
@@ -45,6 +45,9 @@ from hivemind.store.checkpoints import Checkpoint, Found, latest
 from hivemind.text.amounts import how_used, owner, raise_command
 from hivemind.text.humanise import exit_text
 from hivemind.world.snapshot import AgentView, Snapshot
+
+if TYPE_CHECKING:
+    from hivemind.host.proxy import Proxy
 
 _WHO = "resume"
 
@@ -195,8 +198,8 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: 
     job = AgentCommand(checkpoint.command, cwd, agent, checkpoint.parent, task=checkpoint.task, resumed=True)
 
     async def run(session: Session, foreground: Foreground) -> RunOutcome:
-        if session.started:
-            await _release(session, agent)
+        if session.proxy is not None:
+            _release_here(session.proxy, agent)
         running = run_agent(session, job, environ=os.environ, say=print_note, foreground=foreground)
         return await with_task(session, checkpoint.task, running)
 
@@ -206,16 +209,13 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: 
         raise CannotResume(printable(str(error))) from None
 
 
-async def _release(session: Session, agent: str) -> None:
-    """The same in a proxy that was started just now and knows what was decided before.
-
-    Raises: CannotResume; ControlError.
-    """
-    state = used_up(agent, await session.ask(lambda client: client.budgets()))
+def _release_here(proxy: Proxy, agent: str) -> None:
+    """The same in a proxy that was started just now and knows what was decided before. Raises: CannotResume."""
+    state = used_up(agent, proxy.budgets(None))
     if state is not None:
         raise CannotResume(how_to_raise(agent, state))
     with contextlib.suppress(Rejected):  # it isn't known, so nothing holds it
-        await session.order(PauseAgent(agent, False), _WHO)
+        proxy.apply(PauseAgent(agent, False), _WHO)
 
 
 async def with_task(session: Session, task: str | None, running: Coroutine[Any, Any, RunOutcome]) -> RunOutcome:
