@@ -38,11 +38,18 @@ check: $(VENV)/.ready ## lint, format, types, import contracts, import cycles, a
 	$(DOCS)
 
 test: check ## make check, then the quick tests; with COVERAGE=1 also what they cover, which must be enough
-	$(PYTEST) -m "not slow and not e2e" $(COVERAGE:1=--cov)
+	$(PYTEST) -m "not slow and not e2e and not clients" $(COVERAGE:1=--cov)
 
 # What `make test` leaves out, and what it does only in small.
 test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and property tests with many more examples
 	$(PYTEST) -m "slow or e2e or hypothesis" --hypothesis-profile=large
+
+# Programs are looked for in PATH and in the folders of HIVEMIND_CLIENTS (node_modules/.bin, a venv's bin).
+test-clients: $(VENV)/.ready ## try real clients (Claude Code, Codex, Gemini CLI, opencode, aider, SDKs) where they are installed
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 2 --dist worksteal -m clients tests/clients --clients-json clients.json
+
+clients-table: $(VENV)/.ready ## after make test-clients: write what was tried into the manual
+	@$(BIN)/python tests/clients/table.py clients.json docs
 
 fuzz: $(VENV)/.ready ## mutated inputs, and property tests with many examples, for an hour or make fuzz MINUTES=5
 	@PYTHONPATH=tests:mock $(BIN)/python -m fuzz $(if $(INPUT),--input $(INPUT),--minutes $(MINUTES))
@@ -118,4 +125,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all fuzz bench performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean
+.PHONY: help setup run check docs test test-all test-clients clients-table fuzz bench performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean

@@ -1,0 +1,169 @@
+"""The clients that are tried: how each is called, and what it must be given to work without questions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROMPT = "Do as planned."
+KEYS = {
+    "ANTHROPIC_API_KEY": "sk-ant-api03-0000",
+    "OPENAI_API_KEY": "sk-0000",
+    "CODEX_API_KEY": "sk-0000",
+    "GEMINI_API_KEY": "AIza0000",
+}
+"""Made up; only the mock provider gets them."""
+
+
+def _nothing(home: Path) -> None:
+    """Most clients need no files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A client and how to call it."""
+
+    name: str
+    program: str
+    arguments: tuple[str, ...]
+    """What follows the program's name."""
+    package: str = ""
+    """Its package of npm or PyPI, if it is known by that."""
+    by_npx: bool = False
+    tools: bool = True
+    """It calls tools; else each call of it is one request."""
+    kind: str | None = None
+    """The type of its sub-agents, where it has some that it identifies."""
+    resumes: bool = False
+    """It can continue its own session."""
+    prepare: Callable[[Path], object] = _nothing
+    """Makes the files that it needs in its home."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    script: str = ""
+    """A script that the program runs, for SDKs; it stands in `script.py` or `script.mjs`."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command line."""
+        return self.program, *self.arguments
+
+
+def _gemini(home: Path) -> None:
+    """Headless it asks how to sign in, unless its settings say so."""
+    (home / ".gemini").mkdir()
+    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
+    (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
+
+
+_CLAUDE = ("-p", PROMPT, "--model", "claude-sonnet-4-5", "--allowedTools", "Bash", "Agent")
+_CODEX = ("exec", "--skip-git-repo-check", "--sandbox", "danger-full-access", "-m", "gpt-5.4", PROMPT)
+_AIDER = (
+    *("--message", PROMPT, "--yes-always", "--no-git", "--model", "anthropic/claude-sonnet-4-5"),
+    *("--no-check-update", "--no-show-model-warnings", "--no-show-release-notes", "--analytics-disable"),
+)
+PROGRAMS = (
+    Tried(
+        "Claude Code",
+        "claude",
+        _CLAUDE,
+        package="@anthropic-ai/claude-code",
+        by_npx=True,
+        kind="general-purpose",
+        resumes=True,
+    ),
+    Tried("Codex", "codex", _CODEX, package="@openai/codex", by_npx=True, kind="default", resumes=True),
+    Tried(
+        "Gemini CLI",
+        "gemini",
+        ("-p", PROMPT, "-m", "gemini-2.5-pro", "--yolo", "--skip-trust"),
+        package="@google/gemini-cli",
+        by_npx=True,
+        prepare=_gemini,
+    ),
+    Tried(
+        "opencode", "opencode", ("run", "-m", "anthropic/claude-sonnet-4-5", PROMPT), package="opencode-ai", by_npx=True
+    ),
+    Tried("aider", "aider", _AIDER, tools=False),
+)
+"""Programs. Each is given a home of its own."""
+
+_ANTHROPIC_PYTHON = """\
+import anthropic
+sdk = anthropic.Anthropic()
+for _ in range(2):
+    prompt = {"role": "user", "content": "hi"}
+    print(sdk.messages.create(model="claude-sonnet-4-5", max_tokens=99, messages=[prompt]).content[0].text)
+    with sdk.messages.stream(model="claude-sonnet-4-5", max_tokens=99, messages=[prompt]) as stream:
+        print("".join(stream.text_stream))
+"""
+_OPENAI_PYTHON = """\
+import openai
+sdk = openai.OpenAI()
+for _ in range(2):
+    prompt = {"role": "user", "content": "hi"}
+    print(sdk.chat.completions.create(model="gpt-5.4", messages=[prompt]).choices[0].message.content)
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    for chunk in sdk.chat.completions.create(model="gpt-5.4", messages=[prompt], **options):
+        print([each.delta.content for each in chunk.choices])
+    print(sdk.responses.create(model="gpt-5.4", input="hi").output_text)
+    print([event.type for event in sdk.responses.create(model="gpt-5.4", input="hi", stream=True)][-1])
+"""
+_ANTHROPIC_JS = """\
+import Anthropic from "@anthropic-ai/sdk";
+const sdk = new Anthropic(), messages = [{ role: "user", content: "hi" }];
+const wanted = { model: "claude-sonnet-4-5", max_tokens: 99, messages };
+for (let n = 0; n < 2; n++) {
+  console.log((await sdk.messages.create(wanted)).content[0].text);
+  console.log(await sdk.messages.stream(wanted).finalText());
+}
+"""
+_OPENAI_JS = """\
+import OpenAI from "openai";
+const sdk = new OpenAI(), messages = [{ role: "user", content: "hi" }], model = "gpt-5.4";
+for (let n = 0; n < 2; n++) {
+  console.log((await sdk.chat.completions.create({ model, messages })).choices[0].message.content);
+  const options = { model, messages, stream: true, stream_options: { include_usage: true } };
+  for await (const chunk of await sdk.chat.completions.create(options)) console.log(chunk.choices[0]?.delta.content);
+  console.log((await sdk.responses.create({ model, input: "hi" })).output_text);
+  for await (const event of await sdk.responses.create({ model, input: "hi", stream: true })) console.log(event.type);
+}
+"""
+_GOOGLE_JS = """\
+import { GoogleGenAI } from "@google/genai";
+const sdk = new GoogleGenAI({ apiKey: process.env.GEMINI_API_KEY }), model = "gemini-2.5-pro";
+for (let n = 0; n < 2; n++) {
+  console.log((await sdk.models.generateContent({ model, contents: "hi" })).text);
+  for await (const chunk of await sdk.models.generateContentStream({ model, contents: "hi" })) console.log(chunk.text);
+}
+"""
+_VERCEL_JS = """\
+import { generateText, streamText } from "ai";
+import { anthropic } from "@ai-sdk/anthropic";
+const wanted = { model: anthropic("claude-sonnet-4-5"), prompt: "hi" };
+for (let n = 0; n < 2; n++) {
+  console.log((await generateText(wanted)).text);
+  let failed = null;
+  const { textStream } = streamText({ ...wanted, onError: ({ error }) => { failed = error; } });
+  for await (const text of textStream) console.log(text);
+  if (failed) throw failed;
+}
+"""
+
+
+def _sdk(name: str, package: str, script: str) -> Tried:
+    python = name.endswith("Python")
+    program, file = (sys.executable, "script.py") if python else ("node", "script.mjs")
+    return Tried(name, program, (file,), package=package, tools=False, script=script)
+
+
+SDKS = (
+    _sdk("Anthropic SDK, Python", "anthropic", _ANTHROPIC_PYTHON),
+    _sdk("OpenAI SDK, Python", "openai", _OPENAI_PYTHON),
+    _sdk("Anthropic SDK, JavaScript", "@anthropic-ai/sdk", _ANTHROPIC_JS),
+    _sdk("OpenAI SDK, JavaScript", "openai", _OPENAI_JS),
+    _sdk("Google Gen AI SDK, JavaScript", "@google/genai", _GOOGLE_JS),
+    _sdk("Vercel AI SDK, JavaScript", "ai", _VERCEL_JS),
+)

@@ -1,0 +1,130 @@
+"""Real clients, as installed from npm and PyPI, as agents: who they are, what they use, and how they end.
+
+`make test-clients` tries them; without one it is skipped. A mock provider plans what they do, and has its own tally.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from clients.kit import END, SHOWN, WAYS, Cells, said, scene
+from clients.known import PROGRAMS, SDKS, Tried
+
+from hivemind_mock.provider.plan import Plan, Step
+
+pytestmark = pytest.mark.clients
+CellsOf = Callable[[Tried, str], Cells]
+MOST_REQUESTS = 2
+"""Requests of a client after its budget is used up."""
+
+
+def started() -> list[Any]:
+    """Each client in each way in which it can be started."""
+    both = [(client, way) for client in PROGRAMS for way in WAYS[:4] if way != "npx" or client.by_npx]
+    both += [(client, "settings") for client in PROGRAMS if client.program == "claude"]
+    both += [(client, way) for client in SDKS for way in ("direct", "sh -c")]
+    return [pytest.param(client, way, id=f"{client.name}-{way}") for client, way in both]
+
+
+def all_clients() -> list[Any]:
+    return [pytest.param(client, id=client.name) for client in (*PROGRAMS, *SDKS)]
+
+
+@pytest.mark.parametrize(("client", "way"), started())
+async def test_what_it_uses(client: Tried, way: str, cells_of: CellsOf, tmp_path: Path) -> None:
+    """All that it asks comes under its agent's name (and its sub-agents'), and is counted as the provider announced it:
+    tokens to the token, dollars to the cent."""
+    cells = cells_of(client, way)
+    async with scene(client, tmp_path) as stage:
+        ran, report = await stage.run(client, way)
+        tally = await stage.tally()
+        agents = {agent.name: agent for agent in stage.proxy.snapshot().agents if agent.requests}
+    announced = [entry for entry in tally if entry["announced"]]
+    tokens = sum(entry["input_tokens"] + entry["output_tokens"] for entry in announced)
+    dollars = sum(entry["dollars"] for entry in announced)
+    cells.note("identity", _identity(client, tally, set(agents)) or _ending(client, ran))
+    cells.note("tokens", "" if report.get("tokens") == tokens > 0 else f"{report.get('tokens')}, announced {tokens}")
+    wrong = abs((report.get("dollars") or 0.0) - dollars) >= 0.005 or not dollars
+    cells.note("dollars", f"{report.get('dollars')}, announced {dollars:.4f}" if wrong else "")
+    cells.check()
+
+
+def _identity(client: Tried, tally: list[dict[str, Any]], agents: set[str]) -> str:
+    others = {name for name in agents if name != "ann" and not name.startswith("ann/")}
+    if others:
+        return f"requests of {', '.join(sorted(others))}"
+    if "ann" not in agents:
+        return f"no request of its own, and {len(tally)} at the provider"
+    tools = [entry["tool"] for entry in tally if entry["tool"]]
+    if client.tools and not tools:
+        return "no tool was called"
+    if client.kind is not None and not agents - {"ann"}:
+        return f"no sub-agent (tools: {', '.join(tools)})"
+    return ""
+
+
+def _ending(client: Tried, ran: Any) -> str:
+    if ran.code:
+        return f"exit code {ran.code}: {said(ran)[-SHOWN:]}"
+    return "" if END in ran.out or client.script else f"its output lacks the answer: {said(ran)[-SHOWN:]}"
+
+
+@pytest.mark.parametrize("client", all_clients())
+async def test_a_budget_that_is_used_up(client: Tried, cells_of: CellsOf, tmp_path: Path) -> None:
+    """Ends it after two requests at most, and it shows the message."""
+    cells = cells_of(client, "direct")
+    async with scene(client, tmp_path) as stage:
+        if not client.tools and not client.script:  # it would end before a second request
+            await stage.spend("ann")
+        ran, _ = await stage.run(client, "direct", "--budget", "1/ever")
+        refused = stage.proxy.snapshot().totals.refused
+    wrong = []
+    if not 1 <= refused <= MOST_REQUESTS:
+        wrong.append(f"{refused} requests were refused")
+    if "budget" not in said(ran):
+        wrong.append(f"its output lacks the message: {said(ran)[-SHOWN:]}")
+    cells.note("budget", "; ".join(wrong))
+    cells.check()
+
+
+@pytest.mark.parametrize("way", ["direct", "sh -c", "wrapper", "npx"])
+@pytest.mark.parametrize("client", [pytest.param(each, id=each.name) for each in PROGRAMS if each.resumes])
+async def test_resume(client: Tried, way: str, cells_of: CellsOf, tmp_path: Path) -> None:
+    """Continues the client's own session: no step of the plan is asked for twice."""
+    cells = cells_of(client, way)
+    async with scene(client, tmp_path) as stage:
+        stage.mock.plan = Plan((Step(run="echo one > made.txt"), Step(say=END)))
+        await stage.run(client, way, "--budget", "1/ever")
+        before = await stage.tally()
+        await stage.hivemind(client, "budget", "ann", "none")
+        ran = await stage.hivemind(client, "resume", "ann")
+        cells.note("resume", _resumed(before, (await stage.tally())[len(before) :], ran))
+    cells.check()
+
+
+def _resumed(before: list[dict[str, Any]], after: list[dict[str, Any]], ran: Any) -> str:
+    steps = len([entry for entry in before if entry["tool"]])
+    if steps != 1:
+        return f"it was to be ended after one step, and took {steps}"
+    if ran.code or END not in ran.out:
+        return f"exit code {ran.code}: {(said(ran) + ran.err)[-SHOWN:]}"
+    called = [entry["tool"] for entry in after if entry["tool"]]
+    return f"asked again: {', '.join(called)}" if called else ""
+
+
+@pytest.mark.parametrize("client", [pytest.param(each, id=each.name) for each in PROGRAMS if not each.resumes])
+async def test_starting_anew(client: Tried, cells_of: CellsOf, tmp_path: Path) -> None:
+    """A client that can't continue its session is started anew, which is said with what was spent so far."""
+    cells = cells_of(client, "direct")
+    async with scene(client, tmp_path) as stage:
+        if not client.tools:
+            await stage.spend("ann")
+        await stage.run(client, "direct", "--budget", "1/ever")
+        await stage.hivemind(client, "budget", "ann", "none")
+        ran = await stage.hivemind(client, "resume", "ann")
+    told = "anew" in ran.err and "tokens" in ran.err
+    cells.note("resume", "" if told and not ran.code else f"exit code {ran.code}: {ran.err[-SHOWN:]}")
+    cells.check()
