@@ -69,19 +69,14 @@ class ProxyRoute:
 
 
 def environment_for(
-    way: ProxyRoute, agent: str, environ: Mapping[str, str], *, task: str | None = None, session: str = ""
+    way: ProxyRoute, agent: str, environ: Mapping[str, str], *, task: str | None = None
 ) -> dict[str, str]:
-    """Return `environ` with the variables that lead an agent's process to the proxy, and shims in front of its PATH.
-
-    `session`: what its client is to continue, as :data:`~.clients.facts.RESUME_VARIABLE` has it.
-    """
+    """Return `environ` with the variables that lead an agent's process to the proxy, and shims in front of its PATH."""
     made = {key: value for key, value in environ.items() if key not in _NOT_FOR_RUNS}
     base = way.base(agent)
     made |= {AGENT_VARIABLE: agent, URL_VARIABLE: way.url, ROUTE_VARIABLE: base}
     if task is not None:
         made[TASK_VARIABLE] = task
-    if session:
-        made[RESUME_VARIABLE] = session
     if way.token is not None:
         made[TOKEN_VARIABLE] = way.token
     if way.run_token:

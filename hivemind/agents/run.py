@@ -16,6 +16,7 @@ from pathlib import Path, PurePath
 
 from hivemind.agents.clients.shims import path_without_shims
 from hivemind.agents.environment import command_for, environment_for
+from hivemind.agents.resumption import Resumption, variables_for
 from hivemind.agents.session import Ask, Say, Session
 from hivemind.agents.worktrees import LeftWorktree, WantedWorktree, without_git
 from hivemind.api_types import PlaceRelease, PlaceRequest, PlaceResponse, RunUsage
@@ -62,6 +63,8 @@ class AgentCommand:
     task: str | None = None
     resumed: bool = False
     """The agent continues where it was stopped, and its run too."""
+    resumption: Resumption | None = None
+    """What its client continues; None: the command starts anew."""
     worktree: WantedWorktree | None = None
     """It starts in a git worktree of its own, in the folder that corresponds to `cwd`."""
 
@@ -107,12 +110,13 @@ async def run_agent(
     """
     check_command(job.command, job.cwd, environ)
     wanted, given = await _request_place(session, job)
-    ended, tree = False, None
+    ended, tree, resuming = False, None, contextlib.ExitStack()
     try:
         route = session.way.with_tokens(await _queue(session, wanted, given, say))
         await _set_limits(session, job, wanted.agent)
         loop = asyncio.get_running_loop()
         made = environment_for(route, wanted.agent, environ, task=job.task)
+        made |= resuming.enter_context(variables_for(job.resumption))
         cwd, kept = job.cwd, tuple[int, ...]()
         if job.worktree is not None:
             tree = await asyncio.to_thread(job.worktree.open, wanted.agent, job.cwd)
@@ -133,6 +137,7 @@ async def run_agent(
         tree = None
         return RunOutcome(wanted.agent, code, seconds, used, left)
     finally:
+        resuming.close()
         if tree is not None:
             tree.close()
         if not ended:

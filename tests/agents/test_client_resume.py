@@ -148,7 +148,7 @@ def test_a_session_that_is_gone(given: str, tmp_path: Path, capfd: pytest.Captur
     assert f"it keeps no session {SESSION} any more" in capfd.readouterr().err
 
 
-def test_one_call_goes_on(home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_one_call_goes_on(home: Path, tmp_path: Path) -> None:
     """Of several calls in a script, the session's own continues it, once; the others are made as they are."""
     file = tmp_path / "prompts"
     file.write_text(json.dumps(["<context>", "fix  the tests\n"]))
@@ -158,7 +158,6 @@ def test_one_call_goes_on(home: Path, tmp_path: Path, capfd: pytest.CaptureFixtu
     assert (own.arguments, own.environ) == (["-p", "--resume", SESSION, GO_ON], {"HOME": str(home)})
     again = resumed(home, "claude", "-p", "fix the tests", file=file)
     assert (again.arguments, RESUME_VARIABLE in again.environ) == (["-p", "fix the tests"], False)
-    assert capfd.readouterr().err.count("goes on in its session") == 1
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1}'])

@@ -130,8 +130,8 @@ class Client:
             call.environ.pop(name, None)  # what the client starts is another session
         if session and self.resume is not None:
             why = self.resume(call, session)
-            what = f"{self.kind} goes on in its session {session}" if why is None else f"{self.kind} starts anew: {why}"
-            os.write(2, f"hivemind: {what}\n".encode(errors="replace"))
+            if why is not None:
+                os.write(2, f"hivemind: {self.kind} starts anew: {why}\n".encode(errors="replace"))
 
 
 def set_variables(call: Call, *, azure: bool) -> None:
@@ -153,5 +153,5 @@ def _prompts(file: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return a text without the spacing that clients change."""
-    return " ".join(text.split())
+    """Return a text without the spacing and the quotes that clients add."""
+    return " ".join(text.split()).strip('"')

@@ -7,11 +7,12 @@ import contextlib
 import os
 import secrets
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hivemind.agent_names import spelled_in
+from hivemind.agents.resumption import Resumption, resumption_of
 from hivemind.agents.run import REPORT_WITHIN_S, AgentCommand, Foreground, RunOutcome, run_agent
 from hivemind.agents.session import Session
 from hivemind.api_types import AgentBudget, BudgetsPart
@@ -41,9 +42,9 @@ from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import ClaimTask, FinishTask, PauseAgent, Rejected, RetryTask
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings import Settings, add_flags, from_flags
-from hivemind.store.checkpoints import Checkpoint, Found, latest
+from hivemind.store.checkpoints import Checkpoint, Found, Unreadable, conversation, latest
 from hivemind.text.amounts import how_used, owner, raise_command
-from hivemind.text.humanise import exit_text
+from hivemind.text.humanise import exit_text, usage
 from hivemind.world.snapshot import AgentView, Snapshot
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if not kept.checkpoint.command:
         print_note(f"{agent} wasn't started by hivemind run, so here is its conversation")
         return _hand_over(agent, kept)
-    return _start_again(namespace, settings, kept.checkpoint)
+    return _start_again(namespace, settings, kept)
 
 
 def _proxy(namespace: argparse.Namespace, settings: Settings) -> client.ProxyClient:
@@ -190,16 +191,31 @@ def _hand_over(agent: str, kept: Found | None) -> int:
     return 0
 
 
-def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: Checkpoint) -> int:
-    """Run the command as `hivemind run` does, in the foreground."""
+def how_it_goes_on(checkpoint: Checkpoint, resumption: Resumption | None) -> str:
+    """Return a line that says whether the client of an agent continues its session, or what is lost."""
+    agent, used = checkpoint.agent, checkpoint.run
+    if resumption is not None and resumption.certain:
+        kind, _, session = resumption.session.partition(":")
+        return f"{agent} goes on in {kind}'s session {session}"
+    unless = "" if resumption is None else " unless it is aider, which goes on from its chat history,"
+    spent = usage(used.tokens, used.dollars, used.unpriced)
+    cost = f"; the earlier run used {spent}" if used.tokens else ""
+    return f"no session of {agent}'s client is known, so{unless} it starts anew{cost}"
+
+
+def _start_again(namespace: argparse.Namespace, settings: Settings, kept: Found) -> int:
+    """Run the command as `hivemind run` does, in the foreground; its client continues its session if it can."""
+    checkpoint = kept.checkpoint
     agent, cwd = checkpoint.agent, Path(checkpoint.cwd or os.curdir)
     if not cwd.is_dir():
         raise CannotResume(printable(f"{agent} was started in {cwd}, and that folder isn't there any more"))
     job = AgentCommand(checkpoint.command, cwd, agent, checkpoint.parent, task=checkpoint.task, resumed=True)
+    job = replace(job, resumption=_resumption(kept))
 
     async def run(session: Session, foreground: Foreground) -> RunOutcome:
         if session.proxy is not None:
             _release_here(session.proxy, agent)
+        print_note(printable(how_it_goes_on(checkpoint, job.resumption)))
         running = run_agent(session, job, environ=os.environ, say=print_note, foreground=foreground)
         return await with_task(session, checkpoint.task, running)
 
@@ -207,6 +223,14 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, checkpoint: 
         return run_in_session(namespace, settings, job, run, environ=os.environ, log=print_note)
     except Rejected as error:
         raise CannotResume(printable(str(error))) from None
+
+
+def _resumption(kept: Found) -> Resumption | None:
+    try:
+        said = conversation(kept)
+    except (OSError, Unreadable):
+        said = None  # it only tells a script's calls apart
+    return resumption_of(kept.checkpoint, said)
 
 
 def _release_here(proxy: Proxy, agent: str) -> None:
