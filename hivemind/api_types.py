@@ -15,6 +15,8 @@ from hivemind.store.checkpoints import Checkpoint
 from hivemind.world.snapshot import AgentView, RequestView, Snapshot
 
 PREFIX = "/_control"
+OFF = "the control API is off: this proxy has no control token; set HIVEMIND_CONTROL_TOKEN, or --state-dir to a folder"
+"""What a proxy says that has no control API."""
 ANONYMOUS = "api"
 """Author of a command without `who`."""
 

@@ -40,10 +40,25 @@ class TaskProcess:
     """An attempt, started by this runner (:func:`start`) or, without `process`, by an earlier one. If the shim hasn't
     taken the folder by then, it won't start the command."""
 
-    def __init__(self, folder: Path, process: subprocess.Popen[bytes] | None = None) -> None:
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes] | None = None, gate: int = -1) -> None:
+        """`gate`: a file to close when the command may start."""
         self.folder = folder
         self._process = process
+        self._gate = gate
         self._ended: Ended | None = None
+
+    @property
+    def identity(self) -> str:
+        """The shim as of :attr:`.PlaceRequest.process`: the command and its descendants stay its own; empty: it's gone,
+        or the system doesn't tell."""
+        pid = self._process.pid if self._process is not None else self._noted(0)[0]
+        return f"{pid} {when}" if pid is not None and (when := shim.started(pid)) else ""
+
+    def begin(self) -> None:
+        """Let the command start, once the proxy knows its process."""
+        if self._gate >= 0:
+            os.close(self._gate)
+            self._gate = -1
 
     def look(self) -> Ended | None:
         """Return how it ended; None while it runs. If its shim was killed, the command is killed too.
@@ -161,23 +176,36 @@ def start(
     environ: Mapping[str, str],
     log: Path,
     kept: tuple[int, ...] = (),
+    held: bool = False,
 ) -> TaskProcess:
     """Start a command in a session of its own. Its output is appended to `log`, its input is empty, and it inherits the
     open files `kept`.
+
+    `held`: it waits for :meth:`TaskProcess.begin`.
 
     The folder is created. A command that can't be started ends with 127 or 126, as in a shell, and its log says why.
     Raises: OSError: the folder exists already (FileExistsError), or a file can't be created or opened.
     """
     folder.mkdir(mode=0o700, parents=True)
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as output:
-        process = subprocess.Popen(
-            (*_SHIM, str(folder.absolute()), "--", *command),
-            cwd=cwd,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            pass_fds=kept,
-        )
-    return TaskProcess(folder, process)
+        waits, gate = os.pipe()
+        try:
+            process = subprocess.Popen(
+                (*_SHIM, str(folder.absolute()), "--", *command),
+                cwd=cwd,
+                env={**environ, shim.GATE: str(waits)},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=(*kept, waits),
+            )
+        except BaseException:
+            os.close(gate)
+            raise
+        finally:
+            os.close(waits)
+    made = TaskProcess(folder, process, gate)
+    if not held:
+        made.begin()
+    return made

@@ -59,6 +59,8 @@ class TaskRun:
         self._left = False
         self._given = PlaceResponse(False, 0)
         """The answer that granted its place, with the tokens of its process."""
+        self._process = ""
+        """Its process, as of :attr:`.PlaceRequest.process`."""
         self._reason = ""
         """Why this runner ended it."""
         self._refused = ""
@@ -79,6 +81,7 @@ class TaskRun:
             cwd=str(planned.starts_in(self.agent)),
             runner=state.runner,
             takes_token=True,
+            process=self._process,
             who=WHO,
         )
 
@@ -118,6 +121,7 @@ class TaskRun:
             await self._finish(ok=False, note="lost before it was started", again=True)
             return None
         attempt = TaskProcess(self._folder)
+        self._process = attempt.identity
         self.phase, self.began = "running", self._folder.stat().st_mtime
         runner = self._context.folder.runner(self.state.runner)
         if attempt.look() is not None:
@@ -156,7 +160,13 @@ class TaskRun:
             if log.exists():
                 stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.began))
                 _append(log, f"--- try {self.state.attempt}, {stamp} ---")
-            attempt = start(self._folder, command, cwd=cwd, environ=environ, log=log, kept=kept)
+            attempt = start(self._folder, command, cwd=cwd, environ=environ, log=log, kept=kept, held=True)
+            self._process = attempt.identity
+            try:
+                with contextlib.suppress(ControlError):  # the proxy is away: it is told with the next renewal
+                    await self.keep()
+            finally:
+                attempt.begin()
         except HiveMindError as error:
             _append(log, str(error))
             code = error.exit_code if isinstance(error, CannotRun) else NOT_STARTED

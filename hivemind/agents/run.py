@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
+from hivemind.agents import descendants
 from hivemind.agents.clients.shims import path_without_shims
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.resumption import Resumption, variables_for
@@ -21,6 +22,7 @@ from hivemind.agents.session import Ask, Say, Session
 from hivemind.agents.worktrees import LeftWorktree, WantedWorktree, without_git
 from hivemind.api_types import PlaceRelease, PlaceRequest, PlaceResponse, RunUsage
 from hivemind.control.client import ControlClient, ControlError
+from hivemind.control.rights import Denied
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.accounts import Covers
 from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority
@@ -125,7 +127,7 @@ async def run_agent(
         began = loop.time()
         process = _start(command_for(job.command, made), cwd, made, kept)
         with foreground.given_to(process):
-            keeping = asyncio.create_task(_keep(session, wanted), name="keep the place")
+            keeping = asyncio.create_task(_keep(session, wanted, process.pid), name="keep the place")
             try:
                 code = await asyncio.to_thread(process.wait)
             finally:
@@ -180,6 +182,7 @@ async def _request_place(session: Session, job: AgentCommand) -> tuple[PlaceRequ
         cwd=str(job.cwd),
         runner=f"{os.getpid()}-{secrets.token_hex(4)}",
         takes_token=True,
+        process=descendants.own_process(),
         who=WHO,
     )
     if name is None:
@@ -188,7 +191,7 @@ async def _request_place(session: Session, job: AgentCommand) -> tuple[PlaceRequ
     try:
         return wanted, await session.ask(lambda client: client.place(wanted))
     except Rejected as error:
-        raise UsageError(str(error)) from None
+        raise _refused(error) from None
 
 
 async def _free_name(session: Session, wanted: PlaceRequest, job: AgentCommand) -> tuple[PlaceRequest, PlaceResponse]:
@@ -202,8 +205,13 @@ async def _free_name(session: Session, wanted: PlaceRequest, job: AgentCommand) 
             return named, await session.ask(_placing(named))
         except Rejected as error:
             if "already" not in str(error):
-                raise UsageError(f"{error}; name the agent with --name") from None
+                raise _refused(error, "; name the agent with --name") from None
             taken.add(name)  # by another runner, just now
+
+
+def _refused(error: Rejected, hint: str = "") -> HiveMindError:
+    """Return the error of a command that the proxy refused; what a run may not do isn't wrong usage."""
+    return HiveMindError(str(error)) if isinstance(error, Denied) else UsageError(f"{error}{hint}")
 
 
 def _placing(wanted: PlaceRequest) -> Ask[PlaceResponse]:
@@ -252,13 +260,14 @@ async def _set_limits(session: Session, job: AgentCommand, agent: str) -> None:
             order = SetBudget(agent, budget.tokens, budget.dollars, budget.per, job.covers)
             await session.order(order, WHO, within_s=REPORT_WITHIN_S)
     except Rejected as error:
-        raise UsageError(str(error)) from None
+        raise _refused(error) from None
 
 
-async def _keep(session: Session, wanted: PlaceRequest) -> None:
+async def _keep(session: Session, wanted: PlaceRequest, pid: int) -> None:
     """Renew the place, so that a restarted proxy knows of it too."""
     while True:
         await asyncio.sleep(ASK_EVERY_S)
+        descendants.reap((pid,))
         with contextlib.suppress(Rejected):  # another runner took the name meanwhile: the command continues
             await session.patiently(_placing(replace(wanted, running=True)))
 
@@ -282,7 +291,8 @@ class Foreground:
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """Handle signals in this context."""
+        """Handle signals in this context, and keep what the command starts among this process's descendants."""
+        descendants.adopt_orphans()
         loop = asyncio.get_running_loop()
         for number in _CAUGHT:
             loop.add_signal_handler(number, self._on_signal, number)

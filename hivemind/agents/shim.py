@@ -4,7 +4,8 @@ A program of its own that uses only the standard library, so that it starts quic
 
     python -I -S shim.py FOLDER -- COMMAND...
 
-It takes the folder before it starts anything, so the same attempt never runs twice. SIGTERM, SIGINT and SIGHUP are
+It takes the folder before it starts anything, so the same attempt never runs twice. On Linux, processes that outlive
+their parent stay its descendants while the command runs. SIGTERM, SIGINT and SIGHUP are
 passed on to the command's process group, SIGUSR1 kills it. Standard output and error are the command's.
 """
 
@@ -20,6 +21,9 @@ TAKEN, ENDED = "taken", "ended"
 """Files of an attempt's folder: its shim (locked while the shim lives), and how the command ended."""
 NOT_FOUND, NOT_STARTED = 127, 126
 """Exit codes of commands that couldn't be started, as in a shell."""
+GATE = "HIVEMIND_SHIM_GATE"
+"""Variable with the file descriptor whose end the command waits for; unset: it doesn't wait."""
+_PR_SET_CHILD_SUBREAPER = 36
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _WAITED_FOR = {signal.SIGCHLD, signal.SIGUSR1, *_PASSED_ON}
 
@@ -32,11 +36,30 @@ def main(argv: list[str]) -> int:
     lock = take(folder, f"{os.getpid()}\n")
     if lock is None:
         return 3
+    _await_place()
+    _adopt_orphans()
     began = time.time()
     code = _run(command, lock)
     write(os.path.join(folder, ENDED), f"{code} {began:.3f} {time.time():.3f}\n")
     os.close(lock)
     return 0
+
+
+def _await_place() -> None:
+    """Wait until the runner has told the proxy which process this is, or is gone: from then on what the command sends
+    is known to be its run's."""
+    gate = os.environ.pop(GATE, "")
+    if gate:
+        os.read(int(gate), 1)
+        os.close(int(gate))
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of what the command leaves behind, on Linux (a child subreaper)."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def take(folder: str, text: str) -> int | None:
@@ -82,9 +105,12 @@ def _run(command: list[str], note: int) -> int:
     while True:
         number = signal.sigwait(_WAITED_FOR)
         if number == signal.SIGCHLD:
-            pid, status = os.waitpid(child, os.WNOHANG)
-            if pid:
-                return os.waitstatus_to_exitcode(status)
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)  # the command's, and processes that it left behind
+                if pid == child:
+                    return os.waitstatus_to_exitcode(status)
+                if pid == 0:
+                    break
         else:
             # The child isn't reaped yet, so its group is still its own.
             os.killpg(child, signal.SIGKILL if number == signal.SIGUSR1 else number)

@@ -8,8 +8,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol, get_type_hints
+from typing import Any, get_type_hints
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -20,14 +19,16 @@ from hivemind import __version__
 from hivemind import api_types as api
 from hivemind.agent_names import same
 from hivemind.control.codec import encode_named, snapshot_part, to_plain
-from hivemind.control.guard import NO_PAGE, failure, reply
+from hivemind.control.controlled import ControlledProxy
+from hivemind.control.guard import NO_PAGE, PRINCIPAL, failure, reply
 from hivemind.control.parsing import checked_who, command_from, parse_as, shown
-from hivemind.scheduler.commands import Command, Conflict, Rejected
+from hivemind.control.rights import OPERATOR, Denied, Principal
+from hivemind.control.run_access import RunAccess
+from hivemind.scheduler.commands import Conflict, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as checkpoint_store
-from hivemind.store.token_file import ControlKey
 from hivemind.world.fleet import Fleet
-from hivemind.world.snapshot import AgentView, Alarm, RequestDetail, Requests, Snapshot
+from hivemind.world.snapshot import RequestDetail
 
 _log = logging.getLogger(__name__)
 
@@ -36,33 +37,7 @@ _GRAPH_LIMIT = 4 << 20
 _FILE_LIMIT = 1 << 20
 _DRAFTS_KEPT = 16
 TICKET = re.compile(r"[0-9]{1,15}")
-
-
-class ControlledProxy(Protocol):
-    """What the control API and the tools use of the proxy."""
-
-    settings_file: Path | None
-    keep_in: Path | None
-
-    @property
-    def control_key(self) -> ControlKey | None: ...
-    def health(self) -> tuple[str, float, tuple[Alarm, ...]]: ...
-    def fleet_state(self) -> str: ...
-    def snapshot(self) -> Snapshot: ...
-    def requests(self, since: int) -> Requests: ...
-    def detail(self, ticket: int) -> RequestDetail | None: ...
-    def apply(self, command: Command, who: str) -> None: ...
-    async def settled(self) -> None: ...
-    def about(self) -> api.About: ...
-    def tasks(self, batch: str | None) -> tuple[api.TaskState, ...]: ...
-    def claim(self, wanted: api.ClaimRequest, who: str) -> api.TaskClaim: ...
-    def place(self, wanted: api.PlaceRequest, who: str) -> api.PlaceResponse: ...
-    async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage: ...
-    def budgets(self, agent: str | None) -> api.BudgetsPart: ...
-    def spelling(self, name: str) -> str: ...
-    async def fleet(self) -> Fleet: ...
-    def fleet_agents(self) -> tuple[AgentView, ...]: ...
-    async def apply_anywhere(self, command: Command, who: str) -> None: ...
+_STATUS = {Conflict: 409, Denied: 403}
 
 
 class _Failed(Exception):
@@ -96,11 +71,16 @@ class Endpoint:
 
 
 class Control:
-    """The endpoints' functions on a proxy."""
+    """The endpoints' functions on a proxy, for the operator or, with `run`, for a run of that agent."""
 
-    def __init__(self, proxy: ControlledProxy) -> None:
-        self._proxy = proxy
+    def __init__(self, proxy: ControlledProxy, run: str | None = None) -> None:
+        self._as_run = None if run is None else RunAccess(proxy, run)
+        self._proxy: ControlledProxy = proxy if self._as_run is None else self._as_run
         self._drafts: deque[settings_write.Draft] = deque(maxlen=_DRAFTS_KEPT)
+
+    def of(self, run: str) -> Control:
+        """Return the functions for a run."""
+        return Control(self._proxy, run)
 
     @property
     def _run(self) -> str:
@@ -168,12 +148,17 @@ class Control:
     async def checkpoints(self, query: api.AgentQuery) -> api.CheckpointsPart:
         found, unreadable = await self._kept()
         mine = (each.checkpoint for each in found if query.agent is None or same(query.agent, each.checkpoint.agent))
+        if self._as_run is not None:
+            own = self._as_run.owns
+            return api.CheckpointsPart(tuple(each for each in mine if own(each.agent)), ())
         return api.CheckpointsPart(tuple(mine), tuple(unreadable))
 
     async def checkpoint(self, name: str) -> api.CheckpointDetail:
         kept = checkpoint_store.latest((await self._kept())[0], name)
         if kept is None:
             raise _Failed(404, f"no checkpoint {shown(name)}, and none of an agent of that name")
+        if self._as_run is not None:
+            self._as_run.require(kept.checkpoint.agent, "read checkpoints")
         try:
             conversation = await asyncio.to_thread(checkpoint_store.conversation, kept)
         except OSError:
@@ -201,7 +186,7 @@ class Control:
         """Write a draft of this proxy only: the token allows changing knobs, not writing any file."""
         who, same = checked_who(wanted.who), (wanted.path, wanted.before, wanted.after)
         found = next((each for each in self._drafts if (str(each.path), each.before, each.after) == same), None)
-        if found is None:
+        if self._proxy.settings_file is None or found is None:
             raise Conflict(f"{wanted.path}: this isn't one of the proxy's latest drafts; look at the difference again")
         await asyncio.to_thread(settings_write.write, found)
         _log.info("%s wrote %s", who, found.path)
@@ -238,19 +223,25 @@ def routes(proxy: ControlledProxy) -> list[Route]:
 def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitable[Response]]:
     async def serve(request: Request) -> Response:
         try:
-            given = await endpoint.answer(control, await _input(endpoint, request))
+            given = await endpoint.answer(_for(control, request), await _input(endpoint, request))
             encode = encode_named if endpoint.named else msgspec.json.encode
             if endpoint.long:
                 return await asyncio.to_thread(lambda: reply(encode(given), request.headers))
             return reply(encode(given), request.headers)
         except Rejected as error:
-            return failure(409 if isinstance(error, Conflict) else 422, str(error))
+            return failure(_STATUS.get(type(error), 422), str(error))
         except _Failed as error:
             return failure(error.status, str(error))
         except ClientDisconnect:
             return failure(499, "the client left")
 
     return serve
+
+
+def _for(control: Control, request: Request) -> Control:
+    """Return the functions for whoever sent the request."""
+    principal: Principal = request.scope.get(PRINCIPAL, OPERATOR)
+    return control if principal.run is None else control.of(principal.run)
 
 
 async def _input(endpoint: Endpoint, request: Request) -> Any:

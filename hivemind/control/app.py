@@ -17,7 +17,8 @@ from starlette.routing import Mount, Route, Router
 from hivemind import __version__
 from hivemind.api_types import PREFIX
 from hivemind.control import openapi
-from hivemind.control.api import ControlledProxy, routes
+from hivemind.control.api import routes
+from hivemind.control.controlled import ControlledProxy
 from hivemind.control.guard import METRICS, NO_PAGE, ControlGuard, failure
 from hivemind.control.metrics import encoder_for, rendered
 from hivemind.control.parsing import listed
@@ -58,7 +59,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         # Without a token: tools that read such descriptions have none.
         return Response(openapi.description(), media_type="application/json")
 
-    guard = Middleware(ControlGuard, lambda: proxy.control_key)
+    guard = Middleware(ControlGuard, proxy)
     control = Mount(PREFIX, Router(routes(proxy), redirect_slashes=False), middleware=[guard])
     app = Starlette(
         routes=[

@@ -16,6 +16,7 @@ from hivemind import __version__
 from hivemind import api_types as api
 from hivemind.control.codec import decode_named, decode_snapshot, encode_named, to_plain
 from hivemind.control.discovery import ProxyAddress, Token
+from hivemind.control.rights import Denied
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet
@@ -157,6 +158,8 @@ class ControlClient:
             return ControlError(f"it doesn't take the token from {self._token.origin}: {text}")
         if status == 404 and answer.request.url.path.rpartition("/")[2].isdigit():
             return _Unknown(text)
+        if status == 403 and text != api.OFF:
+            return Denied(text)
         return Rejected(text) if status in (409, 413, 422) else ControlError(text)
 
 

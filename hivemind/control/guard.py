@@ -7,15 +7,18 @@ accepts it, and never cached.
 from __future__ import annotations
 
 import hmac
+import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from hivemind.api_types import PREFIX, Failure
+from hivemind.api_types import OFF, PREFIX, Failure
+from hivemind.control.rights import Denied, Principal
 from hivemind.store.token_file import ControlKey
 
 if sys.version_info >= (3, 14):
@@ -25,11 +28,18 @@ else:
 
 METRICS = "/metrics"
 NO_PAGE = "there is no such page"
+PRINCIPAL = "hivemind.principal"
+"""Key of whose a request is, in its scope."""
 _SMALL = 1024
 """Shorter bodies aren't compressed."""
-_OFF = "the control API is off: this proxy has no control token; set HIVEMIND_CONTROL_TOKEN, or --state-dir to a folder"
 _MISSING = "send the control token, as in Authorization: Bearer TOKEN; this proxy notes it in its state directory"
-_WRONG = "that is not this proxy's control token; it notes a new one in its state directory at every start"
+_WRONG = (
+    "that is not this proxy's control token (it notes a new one in its state directory at every start), nor the token"
+    " of a run that goes on"
+)
+
+
+_log = logging.getLogger(__name__)
 
 
 def is_own(method: str, path: str) -> bool:
@@ -52,23 +62,39 @@ def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Contro
     return scheme.lower() == b"bearer" and any(hmac.compare_digest(shown.strip(), token) for token in tokens)
 
 
-class ControlGuard:
-    """ASGI middleware that refuses requests without the control token."""
+class Guarded(Protocol):
+    """What a guard asks of the proxy."""
 
-    def __init__(self, app: ASGIApp, key: Callable[[], ControlKey | None]) -> None:
+    @property
+    def control_key(self) -> ControlKey | None: ...
+    async def principal(self, shown: str, scope: Scope) -> Principal | None:
+        """Return whose a request is that shows this token; None: the token isn't valid. Raises: Denied."""
+
+
+class ControlGuard:
+    """ASGI middleware that refuses requests without the control token or a run's, and notes whose they are."""
+
+    def __init__(self, app: ASGIApp, proxy: Guarded) -> None:
         self._app = app
-        self._key = key
+        self._proxy = proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        key = self._key()
         scheme, _, shown = Headers(scope=scope).get("authorization", "").partition(" ")
         app = self._app
-        if key is None:
-            app = failure(403, _OFF)
+        if self._proxy.control_key is None:
+            app = failure(403, OFF)
         elif scheme.lower() != "bearer" or not shown.strip():
             app = failure(401, _MISSING, {"www-authenticate": "Bearer"})
-        elif not hmac.compare_digest(shown.strip().encode("latin-1"), key.token.encode()):
-            app = failure(401, _WRONG, {"www-authenticate": "Bearer"})
+        else:
+            try:
+                principal = await self._proxy.principal(shown.strip(), scope)
+            except Denied as error:
+                _log.warning("refused a request to %s: %s", scope["path"], error)
+                app = failure(403, str(error))
+            else:
+                scope[PRINCIPAL] = principal
+                if principal is None:
+                    app = failure(401, _WRONG, {"www-authenticate": "Bearer"})
         await app(scope, receive, send)
 
 

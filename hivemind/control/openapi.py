@@ -99,7 +99,7 @@ _ROLES = re.compile(r":[a-z]+:`[~.]*([^`]+)`")
 _FAILURES = {
     400: "The body isn't JSON, or the path is ambiguous.",
     401: "The token is missing or wrong.",
-    403: "The API is off, or the request comes from a web page.",
+    403: "The API is off, the request comes from a web page, or a run may not do that; the text says which.",
     404: "Not found.",
     413: "The body is too large.",
     421: "The Host header isn't a name of this proxy.",

@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from pathlib import Path
 
+from hivemind.agent_names import same
 from hivemind.api_types import ClaimRequest, PlaceRelease, PlaceRequest, PlaceResponse, RunUsage, TaskClaim, TaskState
+from hivemind.control.rights import Rights
+from hivemind.host.runs import Runs
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, Conflict, EndAgent, check_exit_code
 from hivemind.scheduler.places import ASK_EVERY_S, PlaceLimits, Places
@@ -29,9 +33,19 @@ class Process:
 class Processes:
     """The processes of one proxy's agents, on a running loop."""
 
-    def __init__(self, engine: Engine, limits: PlaceLimits, claims: Claims) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        limits: PlaceLimits,
+        claims: Claims,
+        key_file: Path | None = None,
+        rights: Rights | None = None,
+    ) -> None:
+        """`key_file` is as of :class:`Runs`."""
         self._engine = engine
         self._claims = claims
+        self._rights = rights
+        self.runs = Runs(key_file, self._is_above)
         self._ledger = engine.ledger
         self._places = Places(limits)
         self._known: dict[str, Process] = {}
@@ -42,12 +56,17 @@ class Processes:
         self._timer = asyncio.get_running_loop().call_later(ASK_EVERY_S, self._check_again)
         for name in () if self._ledger is None else self._ledger.open_runs():
             self._places.keep(engine.now(), name, self._above(name))
+            self.runs.kept(name)
+
+    def _is_above(self, one: str, other: str) -> bool:
+        return same(one, other) if self._rights is None else self._rights.includes(one, other)
 
     def place(self, wanted: PlaceRequest, who: str) -> PlaceResponse:
         """Give a runner a place, or renew the one it has. Raises: Rejected."""
         try:
             agent = self._claims.spelled(wanted.agent)
-            parent = wanted.parent and self._claims.spelled(wanted.parent)
+            given = wanted.parent if self._rights is None else self._rights.parent_for(wanted)
+            parent = given and self._claims.spelled(given)
         except RequestRefused as error:
             raise Conflict(str(error)) from None
         known = self._places.find(agent)
@@ -86,7 +105,8 @@ class Processes:
             if self._ledger is not None:
                 self._ledger.run_began(agent, wanted.command, wanted.cwd, wanted.task, goes_on=wanted.running)
         token = self._claims.token_of_run(agent) if answer.granted and wanted.takes_token else ""
-        return PlaceResponse(answer.granted, answer.ahead, token)
+        run_token = self.runs.began(agent, wanted.runner, wanted.process) if answer.granted else ""
+        return PlaceResponse(answer.granted, answer.ahead, token, run_token)
 
     def _above(self, name: str) -> tuple[str, ...]:
         """Return the agent that started this one, the one that started that, and so on."""
@@ -149,6 +169,7 @@ class Processes:
 
     def _end(self, name: str, exit_code: int | None, who: str) -> None:
         self._claims.run_ended(name)
+        self.runs.ended(name)
         self._engine.apply(EndAgent(name, exit_code), who)
         agent = self._engine.agent(name)
         if self._ledger is not None and agent is not None:

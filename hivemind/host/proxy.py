@@ -18,6 +18,7 @@ from hivemind import __version__
 from hivemind import api_types as api
 from hivemind.control.app import control_app
 from hivemind.control.guard import failure, guards_itself, is_own, may_scrape
+from hivemind.control.rights import Principal, Rights
 from hivemind.errors import UsageError
 from hivemind.host.checkpointing import Checkpointer
 from hivemind.host.front import Front
@@ -36,6 +37,7 @@ from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Command, Conflict
+from hivemind.scheduler.events import RunDenied
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
@@ -81,6 +83,8 @@ class Proxy:
     watch: Watch
     processes: Processes
     """Agents' processes that runners have started."""
+    rights: Rights
+    """What their runs may do."""
 
     def __init__(
         self,
@@ -148,9 +152,11 @@ class Proxy:
             if self.journal is not None and settings.journal.bodies:
                 bodies = Bodies(self.journal, engine.now, self._secrets)
         self.claims = claims = Claims(engine.names, settings.agents, self._token)
-        self.processes = Processes(
-            engine, PlaceLimits(settings.max_agents, settings.agents.max_depth, settings.agents.max_tree), claims
-        )
+        self.rights = Rights(_Known(engine, claims))
+        engine.on_decision = self.rights.note
+        key_file = None if self.store is None else self.store.path.with_suffix(".key")
+        limits = PlaceLimits(settings.max_agents, settings.agents.max_depth, settings.agents.max_tree)
+        self.processes = Processes(engine, limits, claims, key_file, self.rights)
         if self.keep_in is None and self.store is not None:
             self.keep_in = folder_in(self.store.path.parent)
         if self.keep_in is not None and settings.checkpoint.enabled:
@@ -286,6 +292,24 @@ class Proxy:
             return
         await self._tools(scope, place.path, place.agent, receive, send)
 
+    # --- Runs -----------------------------------------------------------------------------------------------------
+
+    async def principal(self, shown: str, scope: Scope) -> Principal | None:
+        """Return whose a request to the control API is that shows this token; None: the token isn't valid.
+
+        Raises: Denied.
+        """
+        key = self.control_key
+        return None if key is None else await self.processes.runs.principal(shown, key.token, scope)
+
+    def holds_process(self, run: str, process: str) -> bool:
+        """Return whether a process, as of :attr:`.PlaceRequest.process`, belongs to a run or to one that it started."""
+        return self.processes.runs.within(run, process)
+
+    def denied(self, run: str, asked: str, why: str) -> None:
+        """Report that a run asked for what it may not do."""
+        self.engine.publish(RunDenied(self.engine.now(), run, asked, why))
+
     # --- Operation ------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
@@ -402,6 +426,15 @@ class Proxy:
         if self._checkpointer is None:
             return used
         return replace(used, checkpoint=await self._checkpointer.written(ended.agent))
+
+
+class _Known:
+    """What :class:`Rights` need to know."""
+
+    def __init__(self, engine: Engine, claims: Claims) -> None:
+        self.tasks = engine.tasks
+        self.find = engine.find
+        self.is_reserved = claims.is_reserved
 
 
 def _budget(agent: Agent | None, account: Account) -> api.AgentBudget:

@@ -38,7 +38,7 @@ class DisconnectNotifier:
     `watched` is called when a first callback is added, `unwatched` when nothing more is written for a request.
     """
 
-    __slots__ = ("_callbacks", "_unwatched", "_watched", "gone")
+    __slots__ = ("__weakref__", "_callbacks", "_unwatched", "_watched", "gone")
 
     def __init__(self, watched: Callable[[], None], unwatched: Callable[[], None]) -> None:
         self._callbacks: list[Callable[[], None]] = []

@@ -67,6 +67,8 @@ class Engine:
         lease, or was met that concerns them all. Called once a report."""
         self.on_command: Callable[[Command, str], object] | None = None
         """Called with each command that was carried out, and its author."""
+        self.on_decision: Callable[[Command], object] | None = None
+        """Called with each command that was carried out, before :attr:`on_command`."""
         self._ending = False
         self._wall = wall
         self._day_clock = DayClock(wall(), self._time(), "" if store is None else store.day)
@@ -102,6 +104,10 @@ class Engine:
     def agent(self, name: str) -> Agent | None:
         """Return the agent of that name; None where it isn't known."""
         return self._scheduler.agents.get(name)
+
+    def find(self, name: str) -> Agent | None:
+        """Return the agent of that name in any spelling, also one that isn't at hand any more; None: it isn't known."""
+        return self._scheduler.agents.find(self.spelling(name))
 
     def covered(self, state: BudgetState) -> list[Agent]:
         """Return the agents whose requests are charged to a budget."""
@@ -243,6 +249,8 @@ class Engine:
             self._scheduler.apply(self._time(), fit_to_show(command), who)
         finally:
             self._sample()
+        if self.on_decision is not None:
+            self.on_decision(command)
         if self.on_command is not None:
             self.on_command(command, who)
 

@@ -148,6 +148,14 @@ class Commanded(Event, frozen=True):
     arguments: dict[str, Any]
 
 
+class RunDenied(Event, frozen=True):
+    """A run asked the control API or a tool for what it may not do."""
+
+    agent: str
+    asked: str  # the command or the request in a line: `SetBudget agent ann, tokens 500`
+    why: str
+
+
 class BoostEnded(Event, frozen=True):
     """A boost is over: the agent has its own priority again."""
 

@@ -207,3 +207,5 @@ class TaskSpec:
     that is tried again, or skipped."""
     attempts: int = 1
     """How often it may be started in all, if it fails."""
+    parent: str = ""
+    """The agent whose run submitted it, which counts as having started the process that works on it; empty: none."""

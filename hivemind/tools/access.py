@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from hivemind.api_types import About, TaskState
 from hivemind.control.discovery import ProxyAddress, Token, connectable, find_token
 from hivemind.control.parsing import WHO_LENGTH, checked_who
+from hivemind.control.run_access import RunAccess
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import Command, Rejected, TaskCommand
 from hivemind.world.snapshot import Snapshot
@@ -17,8 +18,8 @@ from hivemind.world.snapshot import Snapshot
 if TYPE_CHECKING:
     import httpx
 
-    from hivemind.control.api import ControlledProxy
     from hivemind.control.client import ControlClient, ControlError
+    from hivemind.control.controlled import ControlledProxy
 
 T = TypeVar("T")
 
@@ -45,12 +46,17 @@ class ProxyAccess(Protocol):
     async def apply(self, command: Command, who: str) -> None:
         """Execute a command. Raises: Rejected: it can't be executed; the text says why."""
 
+    def for_run(self, run: str) -> ProxyAccess:
+        """Return the access with the rights of a run; where the proxy is elsewhere, that sees to them itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who calls a tool."""
 
     agent: str | None = None
+    run: str | None = None
+    """The agent of the run whose rights it has; None: the operator's."""
 
     @property
     def who(self) -> str:
@@ -84,6 +90,9 @@ class LocalAccess:
         if isinstance(command, TaskCommand):
             await self._proxy.settled()  # what the answer reports must survive a crash
 
+    def for_run(self, run: str) -> LocalAccess:
+        return LocalAccess(RunAccess(self._proxy, run))
+
 
 class RemoteAccess:
     """A :class:`~.access.ProxyAccess`. The proxy needn't run yet, and may be restarted between calls."""
@@ -114,6 +123,9 @@ class RemoteAccess:
 
     async def apply(self, command: Command, who: str) -> None:
         await self._request(lambda client: client.command(command, who), repeatable=False)
+
+    def for_run(self, run: str) -> RemoteAccess:
+        return self
 
     async def _request(self, send: Callable[[ControlClient], Awaitable[T]], *, repeatable: bool = True) -> T:
         """Send a request, and repeat it with a new token if the proxy refused the old one, or if the request is

@@ -14,8 +14,10 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hivemind.agent_names import normalised
-from hivemind.control.api import ControlledProxy
-from hivemind.control.guard import ControlGuard, failure
+from hivemind.control.controlled import ControlledProxy
+from hivemind.control.guard import PRINCIPAL, ControlGuard, failure
+from hivemind.control.rights import Denied
+from hivemind.control.run_access import RunAccess
 from hivemind.proxy.asgi import read_body
 from hivemind.redaction.text import redact
 from hivemind.tools.access import Caller, LocalAccess
@@ -29,7 +31,7 @@ _DISCOVERY = ("/.well-known/oauth-", "/.well-known/openid-configuration")
 CALLER = "hivemind.caller"
 """Key of the caller in a request's scope."""
 _OFF = "the MCP server is switched off (mcp.enabled)"
-_NO_LOGIN = "there is no login here: /mcp wants the proxy's control token, as in Authorization: Bearer TOKEN"
+_NO_LOGIN = "there is no login here: /mcp wants the proxy's control token or a run's, as in Authorization: Bearer TOKEN"
 _ENDING = "the proxy is shutting down"
 _ONLY_POST = "this MCP server keeps no sessions and has no stream of its own: use POST"
 
@@ -48,7 +50,7 @@ class ToolsEndpoint:
         self._proxy = proxy
         self._access = LocalAccess(proxy)
         self._enabled = enabled
-        self._guarded = ControlGuard(self._admitted, lambda: proxy.control_key)
+        self._guarded = ControlGuard(self._admitted, proxy)
         self._server: asyncio.Task[None] | None = None
         self._handler: asyncio.Future[ASGIApp] | None = None
         self._stop = asyncio.Event()
@@ -81,7 +83,15 @@ class ToolsEndpoint:
             return
         try:
             named = claimed_name(fields(scope["headers"]), scope[CALLER])
-            scope[CALLER] = Caller(self._proxy.spelling(normalised(named)) if named else None)
+            name = self._proxy.spelling(normalised(named)) if named else None
+            run = scope[PRINCIPAL].run
+            if run is not None and name is not None and not RunAccess(self._proxy, run).owns(name):
+                raise Denied(f"the token that was shown is that of {run}'s run, so the caller can't be {name}")
+            scope[CALLER] = Caller(name or run, run)
+        except Denied as error:
+            self._proxy.denied(run, f"call tools as {name}", str(error))
+            await failure(403, str(error))(scope, receive, send)
+            return
         except ValueError as error:
             await failure(400, str(error))(scope, receive, send)
             return

@@ -85,7 +85,9 @@ def make_server(proxy: ProxyAccess, caller: Callable[[Context], Caller]) -> Serv
         return lists.get(style, lists[_DEFAULT_NAMES])
 
     async def call(context: Context, params: CallToolRequestParams) -> CallToolResult:
-        return await call_tool(proxy, caller(context), params.name, params.arguments or {})
+        who = caller(context)
+        access = proxy if who.run is None else proxy.for_run(who.run)
+        return await call_tool(access, who, params.name, params.arguments or {})
 
     server: Server[dict[str, Any]] = Server(
         "hivemind",

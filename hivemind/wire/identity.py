@@ -258,6 +258,10 @@ class Claims:
         self._changes += 1
         return self._run_token(agent).decode()
 
+    def is_reserved(self, name: str) -> bool:
+        """Return whether the settings bind the name to a token."""
+        return fold(name) in self._fixed
+
     @property
     def bound(self) -> tuple[str, ...]:
         """Names that are bound to the token of a run, folded."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
+from starlette.types import Scope
 from world.kit import arrived, finished, granted, sampled, state, told
 
 from hivemind import __version__
@@ -22,6 +23,7 @@ from hivemind.api_types import (
     TaskState,
 )
 from hivemind.control.app import control_app
+from hivemind.control.rights import OPERATOR, Principal, Rights
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import Event
 from hivemind.store.token_file import ControlKey
@@ -106,6 +108,19 @@ class FakeProxy:
 
     async def leave(self, ended: PlaceRelease, who: str) -> RunUsage:
         return RunUsage(0, 0.0, 0, None)
+
+    @property
+    def rights(self) -> Rights:
+        raise AssertionError("it has no runs")
+
+    async def principal(self, shown: str, scope: Scope) -> Principal | None:
+        return OPERATOR if self.control_key is not None and shown == self.control_key.token else None
+
+    def holds_process(self, run: str, process: str) -> bool:
+        return False
+
+    def denied(self, run: str, asked: str, why: str) -> None:
+        raise AssertionError("it has no runs")
 
 
 def busy_proxy(settings_file: Path | None = None, run: str = RUN) -> FakeProxy:

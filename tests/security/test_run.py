@@ -1,23 +1,36 @@
-"""The process of an agent that `hivemind run` started: what its token is good for, and what its user lets it do."""
+"""The process of an agent that `hivemind run` started: what its tokens are good for, and that it can't raise itself."""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from pathlib import Path
 
+import pytest
 from agents.running import TOKEN, before
 from proxy.kit import client
 from proxy.wire import PLAIN_BODY
+from security import attempts
 from security.kit import AGENTS, endpoints
 
-PRINTS = (sys.executable, "-c", "import os; print(os.environ['HIVEMIND_TOKEN'], os.environ['ANTHROPIC_BASE_URL'])")
+from hivemind.api_types import PlaceRequest
+from hivemind.host import senders
+from hivemind.scheduler.commands import BeginAgent, SetBudget, StopAgent, SubmitTasks
+from hivemind.scheduler.types import TaskSpec
+from hivemind.store.token_file import Note, note_path, write_note
+
+_PRINTED = ("HIVEMIND_TOKEN", "ANTHROPIC_BASE_URL", "HIVEMIND_RUN_TOKEN")
+PRINTS = (sys.executable, "-c", f"import os; print(*(os.environ[each] for each in {_PRINTED}))")
+needs_linux = pytest.mark.skipif(not senders.available(), reason="only Linux tells whose process sent a request")
 
 
 async def test_its_token_is_its_own(tmp_path: Path) -> None:
-    """Not that of all agents: with it the process is that agent, and no other, and steers nothing."""
+    """Not that of all agents: with it the process is that agent, and no other, and steers nothing. Once the run has
+    ended its other token, for the control API, opens nothing either."""
     async with before(tmp_path, token=AGENTS) as (running, place), client() as web:
         ran = await place.ran("--name", "ann", "--", *PRINTS, HIVEMIND_TOKEN=AGENTS)
-        token, base = ran.out.split()
+        token, base, runs = ran.out.split()
         assert (token.startswith("run."), AGENTS in ran.out, TOKEN in ran.out) == (True, False, False)
         assert token in base
         shown = {"x-hivemind-token": token}
@@ -25,12 +38,71 @@ async def test_its_token_is_its_own(tmp_path: Path) -> None:
             answer = await web.post(f"{running.url}/agent/{name}/v1/messages", content=PLAIN_BODY, headers=shown)
             assert answer.status_code == status
         for method, path in endpoints():
-            for headers in (shown, {"authorization": f"Bearer {token}"}):
-                assert (await web.request(method, running.url + path, headers=headers)).status_code == 401
+            for each in (token, runs):
+                for headers in ({"x-hivemind-token": each}, {"authorization": f"Bearer {each}"}):
+                    assert (await web.request(method, running.url + path, headers=headers)).status_code == 401
+
+
+@needs_linux
+async def test_it_raises_itself_by_nothing(tmp_path: Path) -> None:
+    """By no command, endpoint or tool, with no token that it finds and from no process that it starts; each attempt is
+    refused, and told to the operator."""
+    async with before(tmp_path) as (running, place), client() as web:
+        proxy = running.proxy
+        note = note_path(tmp_path / "state", running.port)
+        write_note(note, Note(running.url, TOKEN, os.getpid(), "run-1"))
+        await web.post(f"{running.url}/agent/bob/v1/messages", content=PLAIN_BODY)
+        given = proxy.place(PlaceRequest("mother", running=True, runner="m"), "runner")
+        proxy.apply(SetBudget("mother", 1000, covers="subtree"))
+        proxy.apply(SetBudget("bob", 100))
+        for command in (BeginAgent("ann", "mother"), BeginAgent("child", "ann"), StopAgent("child", stopped=True)):
+            proxy.apply(command)
+        proxy.apply(SetBudget("child", 50))
+        proxy.apply(SubmitTasks((TaskSpec("t", agent="bob", command=("true",)),)))
+        program = (sys.executable, attempts.__file__)
+        given_to = {"HIVEMIND_AGENT": "mother", "NOTE": str(note), "ANOTHERS": given.run_token}
+        ran = await place.ran("--name", "ann", "--budget", "500", "--", *program, **given_to)
+        assert ran.code == 0, ran.err
+        made = json.loads(ran.out)
+        let_in = [
+            name
+            for name, (status, text) in made.items()
+            if status != 403 and not ("tool" in name and '"isError":true' in text.replace(" ", ""))
+        ]
+        assert let_in == []
+        told = [line for line in proxy.snapshot().lines if line.tag == "denied"]
+        assert (len(told) >= len(made) >= 20, {line.who for line in told}) == (True, {"ann"})
+        budgets = {each.agent: each.budget and each.budget.tokens for each in proxy.budgets(None).agents}
+        assert budgets == {"mother": 1000, "bob": 100, "ann": 500, "child": 50}
+        assert (proxy.budgets(None).pool.budget, proxy.snapshot().mode) == (None, "serving")
+
+
+MAY = (
+    "hivemind budget ann 400 --json && hivemind status && hivemind agents && hivemind budget && hivemind tasks"
+    " && hivemind run --name child --budget 50 -- hivemind budget child 40"
+    " && hivemind budget child 45"
+    " && hivemind tasks submit later --agent child && hivemind stop child"
+)
+
+
+async def test_what_it_may(tmp_path: Path) -> None:
+    """Look, limit itself and what it starts, which counts as started by it whatever it says, and submit tasks."""
+    async with before(tmp_path) as (running, place):
+        ran = await place.ran("--name", "ann", "--budget", "500", "--", "sh", "-ec", MAY)
+        assert ran.code == 0, (ran.out, ran.err)
+        agents = {each.name: each for each in running.snapshot().agents}
+        assert (agents["child"].parent, agents["child"].stopped) == ("ann", True)
+        budgets = {each.agent: each.budget and each.budget.tokens for each in running.proxy.budgets(None).agents}
+        assert budgets == {"ann": 400, "child": 45}
+        assert [(task.spec.id, task.spec.parent) for task in running.proxy.tasks(None)] == [("later", "ann")]
 
 
 async def test_it_can_do_what_its_user_can(tmp_path: Path) -> None:
-    """It finds the control token as the user's own programs do, and so lifts even its own budget."""
-    async with before(tmp_path) as (_, place):
-        ran = await place.ran("--name", "ann", "--budget", "5", "--", "hivemind", "budget", "ann", "none")
+    """Where the system doesn't tell whose process sent a request, it finds the control token as the user's own programs
+    do, and so lifts even its own budget."""
+    async with before(tmp_path) as (running, place):
+        running.proxy.processes.runs.looks = False
+        write_note(note_path(tmp_path / "state", running.port), Note(running.url, TOKEN, os.getpid(), "run-1"))
+        script = "env -u HIVEMIND_RUN_TOKEN hivemind budget ann none"
+        ran = await place.ran("--name", "ann", "--budget", "5", "--", "sh", "-c", script)
         assert (ran.code, "ann: no budget" in ran.out) == (0, True), ran

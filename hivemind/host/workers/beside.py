@@ -39,6 +39,9 @@ async def attended(worker: Worker, proxy: Proxy) -> AsyncIterator[None]:
         Reports(proxy, worker, answers)
 
     async def handle(first: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if proxy.processes.runs.is_process_of_any(frames.sender(writer)):
+            _log.warning("a run's process tried to speak for a worker")
+            return
         if "page" in first:
             await serve_hop(front.serve, first, reader, writer)
         else:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
+import struct
 from collections import deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 import msgspec
 
 _LENGTH = 4
+_CREDENTIALS = struct.Struct("3i")
+"""Process, user and group of a peer (https://man7.org/linux/man-pages/man7/unix.7.html)."""
 _LONGEST = 256 << 20
 """Bytes of a message: a snapshot of a thousand agents has a hundredth of that."""
 _BACKLOG = 512
@@ -34,6 +38,13 @@ async def receive(reader: asyncio.StreamReader) -> Any:
         return msgspec.msgpack.decode(await reader.readexactly(length))
     except (OSError, asyncio.IncompleteReadError, msgspec.MsgspecError):
         return None
+
+
+def sender(writer: asyncio.StreamWriter) -> int:
+    """Return the process at the other end of a connection, as it was when it connected."""
+    data = writer.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    pid: int = _CREDENTIALS.unpack(data)[0]
+    return pid
 
 
 Handler = Callable[[Any, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

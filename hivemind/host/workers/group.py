@@ -21,6 +21,7 @@ import msgspec
 from hivemind import api_types as api
 from hivemind.control.app import control_app
 from hivemind.control.codec import OutOfSync, decode_snapshot, merge, to_plain
+from hivemind.control.rights import Principal, Rights
 from hivemind.host.front import Page
 from hivemind.host.proxy import Proxy
 from hivemind.host.worker import Worker
@@ -135,7 +136,7 @@ class Peer:
 
 
 class Group:
-    """All workers of one port, as one proxy: a :class:`~hivemind.control.api.ControlledProxy`."""
+    """All workers of one port, as one proxy: a :class:`~hivemind.control.controlled.ControlledProxy`."""
 
     def __init__(self, proxy: Proxy, worker: Worker, answers: Answers) -> None:
         self.proxy = proxy
@@ -321,6 +322,25 @@ class Group:
     def fleet_agents(self) -> tuple[AgentView, ...]:
         """Return the agents of all of them."""
         return self.proxy.fleet_agents()
+
+    # --- Runs -----------------------------------------------------------------------------------------------------
+
+    @property
+    def rights(self) -> Rights:
+        """What runs may do."""
+        return self.proxy.rights
+
+    async def principal(self, shown: str, scope: Scope) -> Principal | None:
+        """Return whose a request is. Raises: Denied."""
+        return await self.proxy.principal(shown, scope)
+
+    def holds_process(self, run: str, process: str) -> bool:
+        """Return whether a process belongs to a run."""
+        return self.proxy.holds_process(run, process)
+
+    def denied(self, run: str, asked: str, why: str) -> None:
+        """Report that a run asked for what it may not do."""
+        self.proxy.denied(run, asked, why)
 
     # --- Commands -------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ from hivemind.proxy.cycle import AnswerCut
 from hivemind.wire.request_head import RequestPath
 
 _SCOPE = ("type", "http_version", "method", "scheme", "path", "raw_path", "query_string", "root_path")
+_ENDS = ("client", "server")
+"""Addresses of the connection, by which its sender is found."""
 _HEALTH = "/_health"
 _ABSENT = "the first worker, which answers for all, is being started again; try again in a moment"
 _CUT = "the first worker ended within its answer"
@@ -42,7 +44,7 @@ class Hop:
             await failure(503, _ABSENT, {"retry-after": "1"})({**scope}, receive, send)
             return True
         try:
-            request = {key: scope[key] for key in _SCOPE if key in scope}
+            request = {key: scope[key] for key in (*_SCOPE, *_ENDS) if key in scope}
             where = {"path": place.path, "raw_path": place.raw_path, "agent": place.agent}
             writer.write(
                 frames.packed({"page": page, "scope": {**request, "headers": scope["headers"]}, "place": where})
@@ -104,6 +106,6 @@ async def serve_hop(app: App, first: Any, reader: asyncio.StreamReader, writer: 
 
     scope, place = first["scope"], first["place"]
     scope["headers"] = [(name, value) for name, value in scope["headers"]]
-    scope |= {"asgi": {"version": "3.0"}, "client": None, "server": None}
+    scope |= {"asgi": {"version": "3.0"}, **{key: scope.get(key) for key in _ENDS}}
     where = RequestPath(place["path"], place["raw_path"], place["agent"], None, None)
     await app(first["page"], scope, where, receive, send)

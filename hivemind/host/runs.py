@@ -1,0 +1,175 @@
+"""The runs that are live: their tokens, and the processes that are theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from hivemind.agent_names import fold
+from hivemind.control.rights import OPERATOR, Denied, Principal
+from hivemind.host import senders
+from hivemind.proxy.cycle import EXTENSION
+from hivemind.store.atomic import written_whole
+
+_log = logging.getLogger(__name__)
+
+PREFIX = "hmrun-"
+_KEY_BYTES = 32
+
+
+@dataclass(slots=True)
+class _Run:
+    agent: str
+    tag: str | None
+    """Of the runner; None: it ran when the proxy was started, and its runner hasn't come back yet."""
+    root: int | None = None
+    """The process whose descendants are its processes."""
+
+
+class Runs:
+    """The live runs of one proxy. `key_file` keeps the key of their tokens for the next proxy; None: it isn't kept."""
+
+    def __init__(self, key_file: Path | None, is_above: Callable[[str, str], bool]) -> None:
+        """`is_above` returns whether the first agent is the second one, or an ancestor of it."""
+        self._key = _key(key_file)
+        self._is_above = is_above
+        self._live: dict[str, _Run] = {}
+        self._seen: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
+        """Results by connection, since the same process goes on using it."""
+        self.looks = senders.available()
+        """Whether the process that sent a request is looked at."""
+
+    # --- Runs -----------------------------------------------------------------------------------------------------
+
+    def began(self, agent: str, runner: str, process: str) -> str:
+        """Note that an agent's run is live, and return its token. `process` is as of
+        :attr:`.PlaceRequest.process`."""
+        run = self._live.setdefault(fold(agent), _Run(agent, None))
+        run.tag = _tag(runner)
+        if process and (root := self._root(process)) != run.root:
+            run.root = root
+            self._seen.clear()
+        return self._token(agent, run.tag)
+
+    def kept(self, agent: str) -> None:
+        """Note an agent that ran when an earlier proxy ended."""
+        self._live[fold(agent)] = _Run(agent, None)
+
+    def ended(self, agent: str) -> None:
+        """Note the end of an agent's run: its token isn't valid any more."""
+        if self._live.pop(fold(agent), None) is not None:
+            self._seen.clear()
+
+    def within(self, run: str, process: str) -> bool:
+        """Return whether a process, as of :attr:`.PlaceRequest.process`, belongs to a run or to one that it started."""
+        pid = self._root(process)
+        root = None if pid is None else senders.nearest(pid, self._roots())
+        return any(self._is_above(run, each) for each in self._of(set() if root is None else {root}))
+
+    def is_process_of_any(self, pid: int) -> bool:
+        """Return whether a process belongs to a live run."""
+        roots = self._roots()
+        return bool(roots) and senders.nearest(pid, roots) is not None
+
+    def _root(self, process: str) -> int | None:
+        number = process.partition(" ")[0]
+        known = self.looks and number.isdecimal() and senders.identity(int(number)) == process
+        return int(number) if known else None
+
+    def _roots(self) -> set[int]:
+        return {run.root for run in self._live.values() if run.root is not None}
+
+    def _of(self, roots: set[int]) -> set[str]:
+        return {run.agent for run in self._live.values() if run.root in roots}
+
+    # --- Requests -------------------------------------------------------------------------------------------------
+
+    async def principal(self, shown: str, control_token: str, scope: Mapping[str, Any]) -> Principal | None:
+        """Return whose a request is that shows this token; None: the token isn't valid.
+
+        Raises: Denied: a token is shown that isn't the sender's, and which run's it is isn't clear.
+        """
+        if hmac.compare_digest(shown.encode("latin-1"), control_token.encode()):
+            named = None
+        elif (named := self.agent_of(shown)) is None:
+            return None
+        found = await self._senders(scope)
+        if not found:
+            return OPERATOR if named is None else Principal(named)
+        if named is not None and any(self._is_above(each, named) for each in found):
+            return Principal(named)
+        if len(found) > 1:
+            raise Denied("the request comes from one of several runs of one runner: send it with that run's own token")
+        return Principal(next(iter(found)))
+
+    def agent_of(self, token: str) -> str | None:
+        """Return the agent of a run's token; None: it isn't one, or the run has ended."""
+        name, _, rest = token.removeprefix(PREFIX).partition(".")
+        tag = rest.partition(".")[0]
+        try:
+            agent = base64.urlsafe_b64decode(name + "==").decode()
+        except ValueError:
+            return None
+        run = self._live.get(fold(agent))
+        if run is None or run.tag not in (None, tag):
+            return None
+        return run.agent if hmac.compare_digest(token.encode(), self._token(agent, tag).encode()) else None
+
+    async def _senders(self, scope: Mapping[str, Any]) -> set[str]:
+        """Return the runs that the sender's process is a part of. Raises: Denied: it can't be found."""
+        roots, client, server = self._roots(), scope.get("client"), scope.get("server")
+        if not roots or client is None or server is None:
+            return set()
+        connection = scope.get("extensions", {}).get(EXTENSION)
+        found = None if connection is None else self._seen.get(connection)
+        if found is None:
+            try:
+                found = await asyncio.to_thread(senders.roots_of, tuple(client), tuple(server), roots)
+            except senders.Gone:
+                text = "the process that sent this can't be found, so it isn't known whether it belongs to a run"
+                raise Denied(text) from None
+            if connection is not None:
+                self._seen[connection] = found
+        return self._of(found)
+
+    def _token(self, agent: str, tag: str) -> str:
+        """Return `hmrun-NAME.TAG.MAC`: it names its agent and its runner, so that no token has to be stored."""
+        name = base64.urlsafe_b64encode(agent.encode()).rstrip(b"=").decode()
+        mac = blake2b(f"{fold(agent)}\0{tag}".encode(), key=self._key, digest_size=20, person=b"hivemind-run")
+        return f"{PREFIX}{name}.{tag}.{mac.hexdigest()}"
+
+
+def _tag(runner: str) -> str:
+    return blake2b(runner.encode("utf-8", "replace"), digest_size=6, person=b"hivemind-runner").hexdigest()
+
+
+def _key(file: Path | None) -> bytes:
+    """Return the key in the file, or a new one, which is written there if that is possible."""
+    fresh = secrets.token_bytes(_KEY_BYTES)
+    if file is None:
+        return fresh
+    try:
+        found = file.read_bytes()
+        if len(found) == _KEY_BYTES and not os.stat(file).st_mode & 0o077:
+            return found
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        _log.warning("%s can't be read (%s), so the tokens of runs end with this proxy", file, error.strerror)
+        return fresh
+    try:
+        with written_whole(file) as draft:
+            draft.write(fresh)
+    except OSError as error:
+        _log.warning("%s can't be written (%s), so the tokens of runs end with this proxy", file, error.strerror)
+    return fresh
