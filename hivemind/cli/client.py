@@ -24,6 +24,7 @@ from hivemind.console import print_json, printable
 from hivemind.control.codec import decode_named, decode_snapshot, to_plain
 from hivemind.control.discovery import AGENT_VARIABLE, TOKEN_VARIABLE, ProxyAddress, Token, find_token, parse_address
 from hivemind.errors import HiveMindError, UsageError
+from hivemind.scheduler.commands import NO_AGENT
 from hivemind.text.table import show
 
 T = TypeVar("T")
@@ -101,6 +102,12 @@ class ProxyError(HiveMindError):
     """The proxy can't be reached, or refuses; the text is its own words, or says what would help."""
 
 
+class NoSuchAgent(ProxyError):
+    """No agent has that name; the exit code is the same whether the proxy says so or a command itself."""
+
+    exit_code = UsageError.exit_code
+
+
 @dataclass(frozen=True, slots=True)
 class ProxyClient:
     """A proxy's control API. Every method raises ProxyError."""
@@ -159,7 +166,7 @@ class ProxyClient:
             ) from None
         if status == 401:
             raise ProxyError(f"{self.place.url} doesn't take the token from {self.token.origin}: {text}")
-        raise ProxyError(text)
+        raise NoSuchAgent(text) if status == 409 and text.startswith(NO_AGENT) else ProxyError(text)
 
     def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         """Return status and body of the answer. Raises: OSError, http.client.HTTPException."""

@@ -36,7 +36,7 @@ from hivemind.proxy.engine import Engine
 from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
-from hivemind.scheduler.commands import Command, Conflict
+from hivemind.scheduler.commands import NO_AGENT, Command, Conflict
 from hivemind.scheduler.events import RunDenied
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
@@ -407,7 +407,7 @@ class Proxy:
             name = self.spelling(agent)
             found = agents.get(name) or agents.past.get(name)
             if found is None:
-                raise Conflict(f"no agent named {name!r} was seen")
+                raise Conflict(f"{NO_AGENT}{name!r} was seen")
             shown = [found]
         return api.BudgetsPart(run, _budget(None, pool), tuple(_budget(each, each.own) for each in shown))
 

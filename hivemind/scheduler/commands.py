@@ -21,6 +21,10 @@ class Conflict(Rejected):
     """A command that is valid, but not in this state: it names something that isn't there, is taken, or has ended."""
 
 
+NO_AGENT = "no agent named "
+"""How the text of a :class:`Conflict` begins that is about a name that no agent has; programs recognise it."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetPriority:
     """Give an agent another priority; its waiting tickets move at once."""

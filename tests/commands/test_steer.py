@@ -107,8 +107,8 @@ async def test_budgets(tmp_path: Path, golden: Golden) -> None:
         ("set aimd.beta", 2, "say one value, as in hivemind set aimd.beta 1"),
         ("set priority ann", 2, "say who and which, as in hivemind set priority alice high"),
         ("set priority ann urgent", 2, "priority urgent: must be critical, high, normal or low"),
-        ("set priority eve high", 1, "no agent named 'eve'; known: ann, bob"),
-        ("pause eve", 1, "no agent named 'eve'; known: ann, bob"),
+        ("set priority eve high", 2, "no agent named 'eve'; known: ann, bob"),
+        ("pause eve", 2, "no agent named 'eve'; known: ann, bob"),
         ("stop", 2, "the following arguments are required: AGENT"),
         ("tasks submit", 2, "the following arguments are required: NAME"),
         ("tasks submit a --tokens $5", 2, "--tokens $5: must be a number of tokens, as in 50k"),
@@ -126,11 +126,13 @@ async def test_budgets(tmp_path: Path, golden: Golden) -> None:
         ("budget --pool +$5", 2, "the pool has no budget in dollars to add to; say how much in all"),
         ("budget ann --per day", 2, "say how much, as in hivemind budget alice 200k --per day"),
         ("budget --pool 5k --covers subtree", 2, "--covers is for an agent's budget; the pool covers all"),
-        ("budget eve", 1, "no agent named 'eve' was seen"),
+        ("stop eve", 2, "no agent named 'eve'; known: ann, bob"),
+        ("budget eve", 2, "no agent named 'eve' was seen"),
     ],
 )
 async def test_wrong(tmp_path: Path, line: str, code: int, text: str) -> None:
-    """One line says what is wrong and what would be right: 2 for bad input, 1 where the proxy refuses."""
+    """One line says what is wrong and what would be right: 2 for bad input and names that no agent has, 1 where the
+    proxy refuses."""
     async with desk(tmp_path) as at:
         assert (await at.run(line)).both == (code, f"hivemind: {text}")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import POOL
-from hivemind.scheduler.commands import Conflict, Rejected
+from hivemind.scheduler.commands import NO_AGENT, Conflict, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, Commanded
@@ -163,7 +163,7 @@ class Operator:
 
     def _known(self, name: str) -> Agent:
         if name not in self._agents:
-            raise Conflict(f"no agent named {name!r}; known: {_some(self._agents)}")
+            raise Conflict(f"{NO_AGENT}{name!r}; known: {_some(self._agents)}")
         return self._agents[name]
 
     def _lanes(self, key: str | None) -> list[Lane]:
