@@ -87,6 +87,8 @@ class RunOutcome:
     """None: the proxy was away."""
     worktree: LeftWorktree | None = None
     """What became of its worktree; None: it had none."""
+    restarts: int = 0
+    """How often it was started again."""
 
 
 def check_command(command: tuple[str, ...], cwd: Path, environ: Mapping[str, str]) -> None:
@@ -286,6 +288,8 @@ class Foreground:
         self._process: subprocess.Popen[bytes] | None = None
         self.number = 0
         """The signal that cancelled the task."""
+        self.passed_on = False
+        """A signal came while a command ran, so what it ended wasn't a crash."""
         self.before_stopping: Callable[[], object] | None = None
         """Called before Ctrl-Z stops the runner."""
 
@@ -318,7 +322,9 @@ class Foreground:
         if self._process is None:
             self.number = number
             self._task.cancel()
-        elif number not in _FROM_KEYBOARD or not _has_the_terminal():
+            return
+        self.passed_on = True
+        if number not in _FROM_KEYBOARD or not _has_the_terminal():
             self._process.send_signal(number)
 
     def _stop(self) -> None:

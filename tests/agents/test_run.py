@@ -61,6 +61,7 @@ async def test_sdks_find_the_proxy(tmp_path: Path) -> None:
         "unpriced_tokens": 0,
         "estimated_tokens": 0,
         "checkpoint": None,
+        "restarts": 0,
         "worktree": None,
     }
     assert 0 < report["dollars"] < 1

@@ -12,7 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hivemind.agents.run import AgentCommand, Foreground, RunOutcome, check_command, run_agent
+from hivemind.agents.restarts import run_with_restarts
+from hivemind.agents.run import AgentCommand, Foreground, RunOutcome, check_command
 from hivemind.agents.session import Say, Session, open_session
 from hivemind.cli.address import checked_agent
 from hivemind.cli.plugin import Command
@@ -24,7 +25,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.settings.options import given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
-from hivemind.text.humanise import duration, exit_text, usage
+from hivemind.text.humanise import duration, exit_text, plural, usage
 from hivemind.text.shells import command_line
 
 if TYPE_CHECKING:
@@ -61,6 +62,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="BASE",
         help="start it in a git worktree and branch of its own, kept afterwards [at the last commit]",
     )
+    add(
+        "--restarts",
+        type=int,
+        default=0,
+        metavar="K",
+        help="start it again when it crashes, at most so often; not after a stop, a signal or a used-up budget",
+    )
     add("--report", type=Path, metavar="FILE", help="write exit code, time and usage there (JSON)")
     add("--quiet", action="store_true", help="say nothing but what goes wrong")
     add("--attach", metavar="URL", help="use the proxy at this address")
@@ -77,7 +85,8 @@ def _run(namespace: argparse.Namespace) -> int:
     async def run(session: Session, foreground: Foreground) -> RunOutcome:
         _check_unused(session, namespace)
         foreground.before_stopping = lambda: _warn(session)
-        return await run_agent(session, job, environ=os.environ, say=log, foreground=foreground)
+        restarts = namespace.restarts
+        return await run_with_restarts(session, job, restarts, environ=os.environ, say=log, foreground=foreground)
 
     # An agent's process uses its own proxy, unless a flag names another.
     named = given_flags(namespace).keys() & {"host", "port"}
@@ -139,6 +148,8 @@ def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentComm
         raise UsageError(f"--cwd {namespace.cwd}: there is no such folder")
     if namespace.report is not None and not namespace.report.absolute().parent.is_dir():
         raise UsageError(f"--report {namespace.report}: there is no such folder")
+    if not 0 <= namespace.restarts <= 1_000:
+        raise UsageError(f"--restarts {namespace.restarts}: must be a whole number from 0 to 1,000")
     budget = _budget(namespace.budget)
     if namespace.covers is not None and not budget:
         raise UsageError("--covers: says whose use a budget counts, so it needs --budget AMOUNT")
@@ -204,6 +215,7 @@ def _shell_code(code: int) -> int:
 def outcome_text(outcome: RunOutcome) -> str:
     """Return how it ended: `alice: exit code 0 after 12.3 s, 45,123 tokens, $0.42`."""
     text = f"{outcome.agent}: {exit_text(outcome.exit_code)} after {duration(outcome.seconds)}"
+    text += f" and {plural(outcome.restarts, 'restart')}" if outcome.restarts else ""
     tree = "" if outcome.worktree is None else f"; {outcome.worktree.text}"
     if outcome.usage is None:
         return f"{text}; the proxy is away, so what it used isn't known here{tree}"
@@ -229,6 +241,7 @@ def _write_report(file: Path, outcome: RunOutcome) -> None:
         "unpriced_tokens": used and used.unpriced,
         "estimated_tokens": used and used.estimated,
         "checkpoint": used and used.checkpoint,
+        "restarts": outcome.restarts,
         "worktree": None if tree is None else asdict(tree) | {"folder": str(tree.folder)},
     }
     try:
