@@ -199,6 +199,8 @@ class TaskOutcome:
     unpriced: int
     worktree: str = ""
     """The folder of its worktree, if that is kept."""
+    checkpoint: str | None = None
+    """What was kept of its agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from hivemind.agents.attempts import Ended, TaskProcess, start
 from hivemind.agents.batch_context import WHO, BatchContext, TaskOutcome
 from hivemind.agents.environment import command_for, environment_for
+from hivemind.agents.resumption import Resumption, resumption_in, variables_for
 from hivemind.agents.run import CannotRun, check_command
 from hivemind.agents.shim import NOT_STARTED
 from hivemind.agents.worktrees import without_git
@@ -61,6 +62,7 @@ class TaskRun:
         """The answer that granted its place, with the tokens of its process."""
         self._process = ""
         """Its process, as of :attr:`.PlaceRequest.process`."""
+        self._resuming = contextlib.ExitStack()
         self._reason = ""
         """Why this runner ended it."""
         self._refused = ""
@@ -95,6 +97,7 @@ class TaskRun:
         except ControlError as error:
             self._context.say(f"{self.name}: the proxy isn't told how it stands ({error}); --resume will", "warn")
         finally:
+            self._resuming.close()
             self.phase = "over"
             self._context.active.discard(self.name)
             self._context.changed.set()
@@ -147,6 +150,7 @@ class TaskRun:
         route = context.session.way.with_tokens(self._given)
         given = {**context.environ, **planned.env}
         environ = environment_for(route, self.agent, given, task=self.state.spec.id)
+        environ |= self._resuming.enter_context(variables_for(await asyncio.to_thread(self._resumption)))
         command, log = command_for(planned.command, environ), context.folder.log(self.name)
         self.phase, self.began = "running", context.wall()
         cwd, kept = planned.cwd, tuple[int, ...]()
@@ -249,7 +253,7 @@ class TaskRun:
         if tree is not None:
             left = await asyncio.to_thread(tree.repository.finish, self.agent, remove=how == "done")
         kept = "" if left is None or left.removed else str(left.folder)
-        outcome = TaskOutcome(how, code, took, used.tokens, used.dollars, used.unpriced, kept)
+        outcome = TaskOutcome(how, code, took, used.tokens, used.dollars, used.unpriced, kept, used.checkpoint)
         self._context.folder.conclude(self.name, self.state.runner, outcome)
         after = f"after {short_duration(took)}"
         if used.tokens:
@@ -309,6 +313,11 @@ class TaskRun:
 
     def _count(self, how: str) -> int:
         return sum(each is not None and each.how == how for each in self._outcomes())
+
+    def _resumption(self) -> Resumption | None:
+        """Return what its client continues of the attempt before this one."""
+        before = next((each for each in reversed(self._outcomes()) if each is not None), None)
+        return resumption_in(self._context.session.way.state_dir, None if before is None else before.checkpoint)
 
     def _outcomes(self) -> list[TaskOutcome | None]:
         """Return the results of its attempts since the task was retried by hand, the present one's included."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from hivemind.agents.resumption import resumption_in
 from hivemind.agents.run import AgentCommand, Foreground, RunOutcome, run_agent
 from hivemind.agents.session import Say, Session
 from hivemind.text.humanise import exit_text, short_duration
@@ -27,7 +28,10 @@ async def run_with_restarts(
     """Run the command as :func:`run_agent` does, and at most `restarts` times more while it crashes. Return the last
     outcome, with the time of all.
 
-    A command that an operator, a signal or a used-up budget ended isn't started again. Raises: as :func:`run_agent`.
+    A client whose session is known continues it. A command that an operator, a signal or a used-up budget ended isn't
+    started again.
+
+    Raises: as :func:`run_agent`.
     """
     seconds = 0.0
     for number in range(restarts + 1):
@@ -37,10 +41,14 @@ async def run_with_restarts(
             break
         how = exit_text(outcome.exit_code)
         say(f"{outcome.agent}: {how}; it starts again in {short_duration(delay_s)} ({number + 1} of {restarts})")
+        kept = outcome.usage.checkpoint if outcome.usage is not None else None
+        resumption = await asyncio.to_thread(resumption_in, session.way.state_dir, kept)
         await asyncio.sleep(delay_s)
         delay_s = min(LONGEST_DELAY_S, delay_s * 2)
         # What an operator changed meanwhile holds: priority and budget are set at the first start only.
-        job = replace(job, name=outcome.agent, priority=None, budget=None, covers=None, resumed=True)
+        job = replace(
+            job, name=outcome.agent, priority=None, budget=None, covers=None, resumed=True, resumption=resumption
+        )
     return replace(outcome, seconds=seconds, restarts=number)
 
 

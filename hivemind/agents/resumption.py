@@ -8,13 +8,14 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hivemind.agents.clients.facts import RESUME_FILE_VARIABLE, RESUME_VARIABLE
 from hivemind.agents.clients.known import PROGRAMS, client_of
-from hivemind.store.checkpoints import Checkpoint
+from hivemind.store.checkpoints import Checkpoint, Found, Unreadable, conversation, folder_in, latest, listed
 
 AIDER = "aider:history"
 """aider has no sessions, but continues the chats of a folder."""
@@ -46,6 +47,26 @@ def resumption_of(checkpoint: Checkpoint, conversation: bytes | None) -> Resumpt
         prompts = prompts_in(conversation) if known.others and conversation is not None else ()
         return Resumption(f"{known.client}:{known.id}", prompts)
     return Resumption(AIDER) if request is not None and request.client == _BY_LITELLM else None
+
+
+def resumption_kept(kept: Found) -> Resumption | None:
+    """Return what the client of a checkpoint's agent can continue; None: as far as is known, nothing."""
+    try:
+        said = conversation(kept)
+    except (OSError, Unreadable):
+        said = None  # it only tells a script's calls apart
+    return resumption_of(kept.checkpoint, said)
+
+
+def resumption_in(state: Path | None, name: str | None) -> Resumption | None:
+    """Return what can be continued from the checkpoint of that name in a state directory; None: nothing is known."""
+    if state is None or name is None:
+        return None
+    try:
+        kept = latest(listed(folder_in(state))[0], name)
+    except OSError:
+        return None
+    return None if kept is None else resumption_kept(kept)
 
 
 def _kinds() -> set[str]:

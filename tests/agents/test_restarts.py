@@ -11,7 +11,10 @@ from unittest import mock
 
 import pytest
 from agents.running import before, ended, until
+from agents.test_resume import stage
+from agents.test_resume_session import install, said
 
+from hivemind.agents.clients.facts import GO_ON
 from hivemind.scheduler.commands import StopAgent
 
 COUNTS = 'echo x >> starts; [ $(wc -l < starts) -gt {} ] || exit 3; echo "$(wc -l < starts) starts"'
@@ -98,3 +101,21 @@ async def test_not_after_a_signal(tmp_path: Path) -> None:
         ran = await ended(run)
         assert ran.code in (3, 143)
         assert starts(tmp_path) == 2
+
+
+async def test_the_client_goes_on_in_its_session(tmp_path: Path) -> None:
+    """Of a run and of a batch's task: what was said before the crash is there, and isn't asked again."""
+    script = "claude -p hello; [ -e $HIVEMIND_AGENT ] || { touch $HIVEMIND_AGENT; exit 3; }"
+    command = ("sh", "-c", script)
+    (tmp_path / "work.yaml").write_text(json.dumps({"restarts": 1, "tasks": {"a": command}}))
+    async with stage(tmp_path) as on:
+        on.place.environ |= install(tmp_path)
+        ran = await on.place.called("run", "--name", "alice", "--restarts", "1", "--", *command)
+        batch = await ended(await on.place.start("hivemind", "batch", "work.yaml"))
+        lines = [json.loads(line) for line in said(on.place)]
+    assert (ran.code, batch.code) == (0, 0), ran.err + batch.err
+    assert [line[0] for line in lines] == [200] * 4
+    for first, second in (lines[:2], lines[2:]):
+        assert first[1:] == ["new", "hello"]
+        assert second[1] != "new"
+        assert second[2:] == ["hello", GO_ON]

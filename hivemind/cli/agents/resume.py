@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hivemind.agent_names import spelled_in
-from hivemind.agents.resumption import Resumption, resumption_of
+from hivemind.agents.resumption import Resumption, resumption_kept
 from hivemind.agents.run import REPORT_WITHIN_S, AgentCommand, Foreground, RunOutcome, run_agent
 from hivemind.agents.session import Session
 from hivemind.api_types import AgentBudget, BudgetsPart
@@ -42,7 +42,7 @@ from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import ClaimTask, FinishTask, PauseAgent, Rejected, RetryTask
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings import Settings, add_flags, from_flags
-from hivemind.store.checkpoints import Checkpoint, Found, Unreadable, conversation, latest
+from hivemind.store.checkpoints import Checkpoint, Found, latest
 from hivemind.text.amounts import how_used, owner, raise_command
 from hivemind.text.humanise import exit_text, usage
 from hivemind.world.snapshot import AgentView, Snapshot
@@ -210,7 +210,7 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, kept: Found)
     if not cwd.is_dir():
         raise CannotResume(printable(f"{agent} was started in {cwd}, and that folder isn't there any more"))
     job = AgentCommand(checkpoint.command, cwd, agent, checkpoint.parent, task=checkpoint.task, resumed=True)
-    job = replace(job, resumption=_resumption(kept))
+    job = replace(job, resumption=resumption_kept(kept))
 
     async def run(session: Session, foreground: Foreground) -> RunOutcome:
         if session.proxy is not None:
@@ -223,14 +223,6 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, kept: Found)
         return run_in_session(namespace, settings, job, run, environ=os.environ, log=print_note)
     except Rejected as error:
         raise CannotResume(printable(str(error))) from None
-
-
-def _resumption(kept: Found) -> Resumption | None:
-    try:
-        said = conversation(kept)
-    except (OSError, Unreadable):
-        said = None  # it only tells a script's calls apart
-    return resumption_of(kept.checkpoint, said)
 
 
 def _release_here(proxy: Proxy, agent: str) -> None:
