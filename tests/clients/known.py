@@ -36,7 +36,9 @@ class Tried:
     tools: bool = True
     """It calls tools; else each call of it is one request."""
     kind: str | None = None
-    """The type of its sub-agents, where it has some that it identifies."""
+    """The type of its sub-agents, where it has some."""
+    tells: bool = True
+    """Its requests tell which sub-agent sends them."""
     resumes: bool = False
     """It can continue its own session."""
     prepare: Callable[[Path], object] = _nothing
@@ -81,10 +83,17 @@ PROGRAMS = (
         ("-p", PROMPT, "-m", "gemini-2.5-pro", "--yolo", "--skip-trust"),
         package="@google/gemini-cli",
         by_npx=True,
+        kind="generalist",
+        tells=False,
         prepare=_gemini,
     ),
     Tried(
-        "opencode", "opencode", ("run", "-m", "anthropic/claude-sonnet-4-5", PROMPT), package="opencode-ai", by_npx=True
+        "opencode",
+        "opencode",
+        ("run", "-m", "anthropic/claude-sonnet-4-5", PROMPT),
+        package="opencode-ai",
+        by_npx=True,
+        kind="general",
     ),
     Tried("aider", "aider", _AIDER, tools=False),
 )

@@ -17,6 +17,8 @@ from hivemind_mock.provider.plan import Plan, Step
 
 pytestmark = pytest.mark.clients
 CellsOf = Callable[[Tried, str], Cells]
+ENOUGH_FOR_ONE = "5000/ever"
+"""A budget that a title or the like leaves unused, and the first step of the plan exceeds."""
 MOST_REQUESTS = 2
 """Requests of a client after its budget is used up."""
 
@@ -61,8 +63,8 @@ def _identity(client: Tried, tally: list[dict[str, Any]], agents: set[str]) -> s
     tools = [entry["tool"] for entry in tally if entry["tool"]]
     if client.tools and not tools:
         return "no tool was called"
-    if client.kind is not None and not agents - {"ann"}:
-        return f"no sub-agent (tools: {', '.join(tools)})"
+    if client.kind is not None and bool(agents - {"ann"}) is not client.tells:
+        return f"agents are {', '.join(sorted(agents))} (tools: {', '.join(tools)})"
     return ""
 
 
@@ -97,7 +99,7 @@ async def test_resume(client: Tried, way: str, cells_of: CellsOf, tmp_path: Path
     cells = cells_of(client, way)
     async with scene(client, tmp_path) as stage:
         stage.mock.plan = Plan((Step(run="echo one > made.txt"), Step(say=END)))
-        await stage.run(client, way, "--budget", "1/ever")
+        await stage.run(client, way, "--budget", ENOUGH_FOR_ONE)
         before = await stage.tally()
         await stage.hivemind(client, "budget", "ann", "none")
         ran = await stage.hivemind(client, "resume", "ann")
