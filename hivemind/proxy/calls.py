@@ -17,6 +17,7 @@ from hivemind.proxy.asgi import Scope, StepRunner
 from hivemind.proxy.routing import Routes
 from hivemind.redaction.text import redact
 from hivemind.redaction.values import credentials_in
+from hivemind.settings.origin import Origin
 from hivemind.wire.call import Call, CallHead, path_to_show, sanitized_client, sanitized_facts
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.wire.identity import (
@@ -79,7 +80,9 @@ class CallReader:
         free = is_free(method, place.raw_path, b"") and headers.keys().isdisjoint(METHOD_OVERRIDES)
         return CallHead(
             method=method.encode(),
-            target=route.origin.base_path.encode() + place.raw_path + (b"?" + query if query else b""),
+            target=route.origin.base_path.encode()
+            + _versioned(place.raw_path, route.origin)
+            + (b"?" + query if query else b""),
             headers=for_upstream(pairs),
             path=place.path,
             query=query.decode("latin-1"),
@@ -161,6 +164,13 @@ def proven_agent(claims: Claims, tokens: tuple[bytes, ...]) -> str | None:
         if (agent := claims.agent_of(token)) is not None:
             return agent
     return None
+
+
+def _versioned(raw_path: bytes, origin: Origin) -> bytes:
+    """Return the path with the version that Vercel's AI SDK expects in the base URL, where other clients of Anthropic's
+    API add it themselves: no path of that API is without it."""
+    bare = raw_path == b"/messages" or raw_path.startswith(b"/messages/")
+    return b"/v1" + raw_path if bare and origin.profile.name == "anthropic" and not origin.base_path else raw_path
 
 
 class UnknownPaths:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
-from proxy.kit import Running, between, client, playing, proxying
+from proxy.kit import Running, Seen, between, client, playing, proxying
 from proxy.wire import CHAT, GEMINI, MESSAGE, NDJSON, OLLAMA, RESPONSE, SSE, STREAM_BODY, chunked, http
 from upstream.scripted import Scripted, serving
 
@@ -55,6 +55,23 @@ async def test_paths_find_their_upstream(monkeypatch: pytest.MonkeyPatch) -> Non
         for prefix in ("", "/agent/alice"):
             answers = [await web.post(proxy.url + prefix + path, content=b"{}") for path, _ in PATHS]
             assert [a.json()["from"] for a in answers] == [name for _, name in PATHS]
+
+
+async def test_paths_without_anthropic_s_version() -> None:
+    """Vercel's AI SDK leaves it to the base URL. Anthropic's API has no such paths, so it is added; a gateway may."""
+    paths = ("/messages", "/agent/ann/messages/count_tokens?beta=true", "/v1/messages", "/messagesx")
+    versioned = ["/v1/messages", "/v1/messages/count_tokens?beta=true", "/v1/messages", "/messagesx"]
+    unchanged = ["/messages", "/messages/count_tokens?beta=true", "/v1/messages", "/messagesx"]
+    for name, base, expected in (
+        ("anthropic", "", versioned),
+        ("gateway", "", unchanged),
+        ("anthropic", "/x/v1", [f"/x/v1{path}" for path in unchanged]),
+    ):
+        async with serving(playing([http(200, {})])) as upstream, client() as web:
+            async with proxying(f"{name}={upstream.url}{base}") as proxy:
+                for path in paths:
+                    assert (await web.post(proxy.url + path, content=b"{}")).status_code == 200
+            assert [Seen.of(each).target.decode() for each in upstream.requests] == expected
 
 
 async def test_name_wins(monkeypatch: pytest.MonkeyPatch) -> None:
