@@ -136,7 +136,11 @@ async def scene(client: Tried, folder: Path) -> AsyncIterator[Scene]:
     if client.script:
         (work / client.arguments[0]).write_text(client.script)
     async with serving(mock) as upstream:
-        proxy = Proxy(settings_for(f"mock={upstream}"), rng=random.Random(1), prices=Prices())
+        proxy = Proxy(
+            settings_for(*(f"{name}={upstream}" for name in ("anthropic", "openai", "google"))),
+            rng=random.Random(1),
+            prices=Prices(),
+        )
         proxy.control_key = ControlKey("run-1", TOKEN)
         proxy.keep_in = folder / "work" / "state" / "checkpoints"
         await proxy.start()

@@ -94,6 +94,7 @@ PROGRAMS = (
         package="opencode-ai",
         by_npx=True,
         kind="general",
+        resumes=True,
     ),
     Tried("aider", "aider", _AIDER, tools=False),
 )
