@@ -24,8 +24,9 @@ from pathlib import Path
 
 from textual.pilot import Pilot
 
+from hivemind.host.loop import run_loop
 from hivemind.host.proxy import Proxy
-from hivemind.host.server import run_loop, serve
+from hivemind.host.server import serve
 from hivemind.journal.codec import line_of
 from hivemind.journal.index.player import Player
 from hivemind.journal.records import JournalBegan, JournalEnded

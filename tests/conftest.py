@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 
 import pytest
+from detached import detached_with, end_all
 from examples import register_profiles
 from goldens import golden as golden
 from goldens import pytest_addoption as pytest_addoption
@@ -23,6 +24,15 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest-xdist's workers say that a terminal of 80 columns is there, which the programs would believe.
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_proxy_left() -> Iterator[None]:
+    """Fail if programs of the tests left a detached proxy behind, and end it."""
+    yield
+    left = detached_with(f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}")
+    end_all(left)
+    assert not left, "tests left proxies running that their runs had started"
 
 
 @pytest.fixture(autouse=True)

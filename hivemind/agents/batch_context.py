@@ -207,8 +207,8 @@ class TaskOutcome:
 class RunnerNote:
     """A runner that worked on the batch."""
 
-    hosted: bool
-    """It served the proxy too, which ended with it."""
+    proxy: str
+    """The run of the proxy with which it began."""
     plan: str
 
 

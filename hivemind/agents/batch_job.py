@@ -128,7 +128,7 @@ class TaskRun:
         self.phase, self.began = "running", self._folder.stat().st_mtime
         runner = self._context.folder.runner(self.state.runner)
         if attempt.look() is not None:
-            self._spared = runner is not None and runner.hosted
+            self._spared = runner is not None and runner.proxy != self._context.session.about.run
         else:
             self._context.say(f"{self.name} still runs", "")
             self._context.active.add(self.name)
@@ -283,7 +283,7 @@ class TaskRun:
             lost = self._count("lost") + 1
             return ("lost", "lost without a result") if lost < LOST_LIMIT else ("failed", f"lost {lost} times")
         if self._spared and not self._reason:
-            return "stopped", f"{exit_text(code)} while no proxy ran"
+            return "stopped", f"{exit_text(code)} while the proxy was away"
         return "failed", problem or self._reason or exit_text(code)
 
     async def _failed(self, note: str, after: str, used: RunUsage) -> None:

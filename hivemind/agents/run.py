@@ -10,7 +10,7 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -290,8 +290,6 @@ class Foreground:
         """The signal that cancelled the task."""
         self.passed_on = False
         """A signal came while a command ran, so what it ended wasn't a crash."""
-        self.before_stopping: Callable[[], object] | None = None
-        """Called before Ctrl-Z stops the runner."""
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
@@ -329,8 +327,6 @@ class Foreground:
 
     def _stop(self) -> None:
         """Stop as if the signal hadn't been caught; whether that is possible depends on the parent process."""
-        if self.before_stopping is not None:
-            self.before_stopping()
         loop = asyncio.get_running_loop()
         loop.remove_signal_handler(signal.SIGTSTP)
         os.kill(os.getpid(), signal.SIGTSTP)

@@ -25,9 +25,10 @@ def _run(namespace: argparse.Namespace) -> int:
         return supervise(settings, file)
     from hivemind import logs
     from hivemind.host import server
+    from hivemind.host.loop import run_loop
 
     logs.configure(settings.log_level)
-    return server.run_loop(server.run(settings, file))
+    return run_loop(server.run(settings, file))
 
 
 command = Command(_configure, _run)

@@ -107,6 +107,10 @@ class ControlClient:
         """Return the tasks of a batch, or (None) all."""
         return await self._get("/tasks", _named_decoder(api.TasksPart), {} if batch is None else {"batch": batch})
 
+    async def budgets(self) -> api.BudgetsPart:
+        """Return what each agent used and may use."""
+        return await self._get("/budgets", _named_decoder(api.BudgetsPart))
+
     async def claim(self, wanted: api.ClaimRequest) -> api.TaskClaim:
         """Start the next eligible task that has a command."""
         return await self._post("/tasks/claim", wanted, _named_decoder(api.TaskClaim))

@@ -132,6 +132,8 @@ class Proxy:
         self._pricing: asyncio.Task[None] | None = None
         self._prices_needed = asyncio.Event()
         self._checkpointer: Checkpointer | None = None
+        self.asked = 0
+        """Requests so far to the control API and the tools."""
         self._token = settings.token.get_secret_value().encode() if settings.token else None
         self._control_app = control_app(self)
         self._tools = ToolsEndpoint(self, enabled=settings.mcp.enabled)
@@ -213,10 +215,14 @@ class Proxy:
         world.on_line = self.tell or world.on_line
         return world
 
+    def load_prices(self) -> None:
+        """Load the prices now, rather than a little later."""
+        self._prices_needed.set()
+
     async def _priced(self) -> None:
         """Wait until the prices are loaded, or loading failed. From then on all usage is priced."""
         if self._pricing is not None:
-            self._prices_needed.set()
+            self.load_prices()
             await asyncio.wait((self._pricing,))
 
     async def _load(self, prices: Prices) -> None:
@@ -283,11 +289,13 @@ class Proxy:
         )
 
     async def _serve_control(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
+        self.asked += place.path.startswith(api.PREFIX)
         if self.front is not None and await self.front.serve("control", scope, place, receive, send):
             return
         await self._control_app({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
 
     async def _serve_tools(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
+        self.asked += 1
         if self.front is not None and await self.front.serve("tools", scope, place, receive, send):
             return
         await self._tools(scope, place.path, place.agent, receive, send)

@@ -10,14 +10,15 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 import uvicorn
 
 from hivemind import logs
 from hivemind.console import Console
+from hivemind.host.idle import ending_when_idle
 from hivemind.host.listening import BACKLOG, bind, ready_line, url_of
 from hivemind.proxy import file_limit
 from hivemind.store.token_file import ControlKey, announced, state_dir
@@ -34,9 +35,10 @@ _KEEP_ALIVE_S = 75
 _STOP_S = 1
 """Grace for connections still open once the proxy has drained."""
 
-T = TypeVar("T")
 Beside = Callable[["Proxy"], contextlib.AbstractAsyncContextManager[object]]
 """Makes what runs beside a proxy while that is served."""
+OnReady = Callable[[str, ControlKey | None], object]
+"""Takes the URL and the key of the control API, if there is one."""
 
 
 class EmbeddedServer(uvicorn.Server):
@@ -169,11 +171,15 @@ async def run(
     settings_file: Path | None = None,
     worker: Worker | None = None,
     beside: Beside = contextlib.nullcontext,
+    *,
+    on_ready: OnReady | None = None,
 ) -> int:
-    """`hivemind proxy`, or one `worker` of it: serve until SIGINT or SIGTERM, then drain. Returns the exit code.
+    """`hivemind proxy`, or one `worker` of it: serve until SIGINT or SIGTERM, or until it is idle for as long as the
+    settings say, then drain. Returns the exit code.
 
     A second signal isn't caught, so it ends the process at once, whatever the loop is doing. Settings are saved
-    in `settings_file`, where there is one.
+    in `settings_file`, where there is one. `on_ready` is called once it serves, with its URL and control key;
+    without it a line is printed.
 
     Raises: BindError, UsageError: before anything was served.
     """
@@ -185,17 +191,26 @@ async def run(
     stop = _stop_signal()
     proxy.tell = logs.log_line
     proxy.settings_file = settings_file
-    async with _log_thread(settings), serve(proxy, settings, worker=worker, beside=beside):
-        # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*_GC_THRESHOLDS)
-        if worker is None:
-            print(ready_line(proxy.address, origins), flush=True)
-        else:
-            worker.tell_ready()
-        await stop.wait()
-        await proxy.drain(settings.drain_s)
+    with contextlib.ExitStack() as idle:  # left last, so that no starter finds a proxy that ends
+        async with _log_thread(settings), serve(proxy, settings, worker=worker, beside=beside):
+            # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(*_GC_THRESHOLDS)
+            if worker is not None:
+                worker.tell_ready()
+            elif on_ready is None:
+                print(ready_line(proxy.address, origins), flush=True)
+            else:
+                proxy.load_prices()  # a command may end within a second, and its cost is reported then
+                if proxy.control_key is None:
+                    # It can't be noted in a file, and only the starter needs it.
+                    proxy.control_key = ControlKey(secrets.token_hex(8), secrets.token_urlsafe(32))
+                on_ready(proxy.address, proxy.control_key)
+            if settings.idle_exit_s and worker is None:
+                idle.enter_context(ending_when_idle(proxy, settings, stop))
+            await stop.wait()
+            await proxy.drain(settings.drain_s)
     return 0
 
 
@@ -224,15 +239,3 @@ def _stop_signal() -> asyncio.Event:
     for number in signals:
         loop.add_signal_handler(number, stopped)
     return stop
-
-
-def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run a program's main coroutine, on uvloop where that is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        factory = None
-    else:
-        factory = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(main)

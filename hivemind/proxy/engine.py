@@ -122,6 +122,11 @@ class Engine:
         return [agent for name in account.members if (agent := self.agent(name)) is not None]
 
     @property
+    def arrived(self) -> int:
+        """Number of requests so far, those that cost nothing left out."""
+        return self._scheduler.arrived
+
+    @property
     def accounts(self) -> tuple[Agents, Account]:
         """Every agent, and the account of all together; read-only."""
         return self._scheduler.agents, self._scheduler.pool

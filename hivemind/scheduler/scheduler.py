@@ -305,6 +305,11 @@ class Scheduler(Dispatcher):
         return ev.Sampled(now, lanes, self.ledger.states())
 
     @property
+    def arrived(self) -> int:
+        """Number of requests so far."""
+        return self._numbers
+
+    @property
     def has_unsaved(self) -> bool:
         """Whether something changed that a restart must know."""
         return bool(self.ledger.unsaved or self.tasks.unsaved)

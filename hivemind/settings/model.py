@@ -54,8 +54,8 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
     """Port to listen on; 0 picks a free one."""
     workers: Annotated[int, Field(ge=1, le=64)] = 1
-    """Processes that serve together, of `hivemind proxy` on Linux; more than 1 needs the extra `fleet`, and a
-    redis-server or valkey-server."""
+    """Processes that serve together, of `hivemind proxy` and `hivemind up` on Linux; more than 1 needs the extra
+    `fleet`, and a redis-server or valkey-server."""
     allowed_hosts: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "NAME"})] = ()
     """Further names under which requests may come (Host); addresses, localhost and what host names are taken anyway."""
     allowed_origins: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "ORIGIN"})] = ()
@@ -89,6 +89,9 @@ class Settings(BaseSettings):
     """Between two signs of life in such a stream."""
     drain_s: SecondsOrZero = 30.0
     """On SIGINT or SIGTERM, how long streams in flight may go on."""
+    idle_exit_s: SecondsOrZero | None = None
+    """End after so long without requests, agents' processes and clients of the control API; 0: never; unset: 300 for a
+    proxy that a run started, else never."""
     max_body_mb: Annotated[int, Field(ge=1, le=4_096)] = 64
     """Largest request body, in MiB."""
     max_bodies_mb: Annotated[int, Field(ge=1, le=1_048_576)] = 1_024

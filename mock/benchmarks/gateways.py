@@ -21,7 +21,7 @@ import httpx
 
 from benchmarks.perf import servers
 from hivemind.errors import HiveMindError
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
 from hivemind_mock.bench.proxied import on_sockets
 from hivemind_mock.provider.app import MockProvider

@@ -22,7 +22,7 @@ from benchmarks.perf import servers
 from benchmarks.perf.load import Load, put_load
 from hivemind import __version__
 from hivemind.errors import HiveMindError
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 from hivemind.host.workers.embedded_store import find_server
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
 

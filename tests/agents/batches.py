@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from detached import detached_in, end_all
 from ports import unused_port
 from program import called
 
@@ -117,6 +118,12 @@ class Bench:
         """The tasks of the runner's report, by name."""
         found = json.loads((self.folder / "report.json").read_text())
         return {task["task"]: task for task in found["tasks"]}
+
+    def kill_proxy(self) -> None:
+        """End the proxy that a runner started as a crash would."""
+        pids = detached_in(self.folder)
+        assert pids, "no runner started one"
+        end_all(pids)
 
     def open_gate(self) -> None:
         """Let gated tasks end."""

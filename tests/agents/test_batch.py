@@ -201,7 +201,7 @@ async def test_a_plan_that_changed(tmp_path: Path) -> None:
     here.write([Kind("a", later="9"), Kind("b", later="8"), Kind("c", after=("a",))])
     ran = await here.run("--resume")
     assert ran.code == 2
-    assert [line.partition(": ")[2] for line in ran.errors.splitlines()[1:]] == [
+    assert [line.partition(": ")[2] for line in ran.errors.splitlines()] == [
         "work.yaml:1: task a is done, so its command can't change; change it back, or begin anew with --fresh",
         "work.yaml:1: task b is failed, so its command can't change; change it back, or begin anew with --fresh",
         "work.yaml:1: task c: after can't change any more; change it back, or begin anew with --fresh",
@@ -237,6 +237,7 @@ async def test_nothing_to_resume(tmp_path: Path) -> None:
     for part in ("runners", "logs", "attempts"):  # as a runner leaves it that was killed before it had submitted a task
         (tmp_path / "state/batches/work/1" / part).mkdir(parents=True)
     assert (await here.run("--resume")).code == 1
+    here.kill_proxy()
     for path in (tmp_path / "state").glob("proxy-*.db*"):
         path.unlink()
     ran = await here.run("--resume")

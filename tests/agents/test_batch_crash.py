@@ -14,14 +14,16 @@ pytestmark = pytest.mark.e2e
 
 
 async def test_two_hundred_tasks(tmp_path: Path) -> None:
-    """A runner that serves the proxy too is killed twice in the middle: with `--resume` every task runs to success
-    exactly once or is reported, and none before what it waits for."""
+    """A runner is killed in the middle, and then one with the proxy: with `--resume` every task runs to success exactly
+    once or is reported, and none before what it waits for."""
     here, kinds = bench(tmp_path), made_up(7, 200)
     here.write(kinds, max_agents=8)
     for lines, flags in ((70, ()), (160, ("--resume",))):
         async with here.batch(*flags) as runner:
             await here.journal_of(lines)
             await killed(runner)
+        if flags:
+            here.kill_proxy()
     assert len(here.journal) < 250, "it was nearly over"
     ran = await here.run("--resume")
     assert ran.code == 1, ran.errors
@@ -84,18 +86,19 @@ async def test_what_runs_is_adopted(tmp_path: Path) -> None:
 
 
 async def test_failures_without_a_proxy_dont_count(tmp_path: Path) -> None:
-    """What fails after the runner that served the proxy was killed is started again, whatever its restarts."""
+    """What fails after runner and proxy were killed is started again, whatever its restarts."""
     here = bench(tmp_path)
     here.write([Kind("victim", first="1", gated=True)])
     async with here.batch() as runner:
         await here.journal_of(1)
         await killed(runner)
+    here.kill_proxy()
     here.open_gate()
     taken = next((tmp_path / "state/batches/work/1/attempts/victim").iterdir()) / "run"
     await here.until((taken / "ended").exists)
     ran = await here.run("--resume")
     assert (ran.code, here.journal) == (0, ["begin victim", "begin victim", "ok victim"])
-    assert re.search("victim: exit code 1 while no proxy ran; it goes back", ran.errors)
+    assert re.search("victim: exit code 1 while the proxy was away; it goes back", ran.errors)
 
 
 async def test_killed_with_its_shim(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from agents.running import Place, at, before, ended, providing, said, until
+from detached import detached_in, end_all
 from ports import unused_port
 
 from hivemind.control.client import ControlClient, open_http
@@ -153,7 +154,7 @@ async def test_a_killed_proxy(tmp_path: Path) -> None:
 
 
 async def test_a_killed_host(tmp_path: Path) -> None:
-    """Where the run that brought the proxy along was killed, its agent can be run again at once, and another one as
+    """Where a run was killed with the proxy that it had started, its agent can be run again at once, and another one as
     soon as it is clear that it doesn't run any more."""
     async with providing() as (_, upstream):
         environ = {"HIVEMIND_UPSTREAM": upstream, "HIVEMIND_PORT": str(unused_port()), "HIVEMIND_MAX_AGENTS": "1"}
@@ -161,6 +162,7 @@ async def test_a_killed_host(tmp_path: Path) -> None:
             host = await place.run("--name", "alice", "--", "sh", "-c", WAITS)
             await until((tmp_path / "up-alice").exists)
             host.kill()
+            end_all(detached_in(tmp_path))
             other = await place.run("--name", "bob", "--", "true")
             lines = await said(other, "queued")
             again = await place.ran("--name", "alice", "--", "sh", "-c", "touch again")

@@ -14,7 +14,7 @@ from benchmarks.perf.seeking import SeekingSizes
 from benchmarks.perf.target import PerfError
 from benchmarks.perf.wire import Pace
 from hivemind.errors import UsageError
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 
 TINY = rounds.Sizes(
     rounds=1,

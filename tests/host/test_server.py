@@ -18,6 +18,7 @@ import pytest
 from hivemind.errors import BindError, UsageError
 from hivemind.host import server
 from hivemind.host.listening import bind
+from hivemind.host.loop import run_loop
 from hivemind.host.proxy import Proxy
 from hivemind.settings import Settings
 
@@ -220,6 +221,7 @@ async def test_run_drains_on_a_signal(
 NEVER_DRAINED = """
 import asyncio, sys, types
 from hivemind.host import server
+from hivemind.host.loop import run_loop
 from hivemind.settings import Settings
 class Proxy:
     watch = types.SimpleNamespace(watch_loop=lambda: None)
@@ -229,7 +231,7 @@ class Proxy:
     async def aclose(self): pass
     async def app(self, scope, receive, send): pass
 sys.modules["hivemind.host.proxy"] = types.SimpleNamespace(Proxy=Proxy)
-sys.exit(server.run_loop(server.run(Settings(upstream=("http://127.0.0.1:9",), port=0))))
+sys.exit(run_loop(server.run(Settings(upstream=("http://127.0.0.1:9",), port=0))))
 """
 
 
@@ -253,7 +255,7 @@ def test_run_loop() -> None:
     async def main() -> bool:
         return isinstance(asyncio.get_running_loop(), uvloop.Loop)
 
-    assert server.run_loop(main())
+    assert run_loop(main())
 
 
 async def test_small_writes_go_at_once() -> None:

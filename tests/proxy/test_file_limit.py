@@ -36,6 +36,7 @@ PROGRAM = """
 import asyncio, resource, sys
 from pathlib import Path
 from hivemind.host import server
+from hivemind.host.loop import run_loop
 from hivemind.proxy import file_limit
 from hivemind.settings import Settings
 
@@ -44,7 +45,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (files // 2, files))
 for spare in file_limit.SPARED_AFTER_S:
     file_limit.SPARED_AFTER_S[spare] *= float(sys.argv[4])
 settings = Settings(upstream=("lab=http://127.0.0.1:9",), port=0, state_dir=Path(sys.argv[2]))
-(server.run_loop if sys.argv[1] == "uvloop" else asyncio.run)(server.run(settings))
+(run_loop if sys.argv[1] == "uvloop" else asyncio.run)(server.run(settings))
 """
 HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 IDLE_CLIENTS = {

@@ -36,7 +36,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s PLAN [--max-agents N] [--resume | --fresh | --check] [setting ...]"
     parser.epilog = (
-        "Uses the proxy that runs, or brings one along for as long as it is needed; settings are that one's."
+        "Uses the proxy that runs, or starts one, which ends when it is idle; settings are that one's."
         " --max-agents is also how many tasks run at once; unset: as the plan says, else as the proxy does, else 8."
         " Ctrl-C ends what runs, and --resume goes on where it stood, also after a crash. The exit code is 0 if all"
         " tasks are done, else 1, and 2 for a plan that can't be run."
@@ -81,7 +81,7 @@ def _checked(plan: Plan) -> Iterator[str]:
 def _started(namespace: argparse.Namespace, plan: Plan, settings: Settings) -> int:
     from hivemind.agents.batch_context import BatchFolder, Busy
     from hivemind.control.client import ControlError
-    from hivemind.host.server import run_loop
+    from hivemind.host.loop import run_loop
     from hivemind.store.token_file import state_dir
 
     report = _report_file(namespace.json)

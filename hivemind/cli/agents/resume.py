@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hivemind.agent_names import spelled_in
 from hivemind.agents.resumption import Resumption, resumption_kept
@@ -46,9 +46,6 @@ from hivemind.store.checkpoints import Checkpoint, Found, latest
 from hivemind.text.amounts import how_used, owner, raise_command
 from hivemind.text.humanise import exit_text, usage
 from hivemind.world.snapshot import AgentView, Snapshot
-
-if TYPE_CHECKING:
-    from hivemind.host.proxy import Proxy
 
 _WHO = "resume"
 
@@ -213,8 +210,8 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, kept: Found)
     job = replace(job, resumption=resumption_kept(kept))
 
     async def run(session: Session, foreground: Foreground) -> RunOutcome:
-        if session.proxy is not None:
-            _release_here(session.proxy, agent)
+        if session.started:
+            await _release(session, agent)
         print_note(printable(how_it_goes_on(checkpoint, job.resumption)))
         running = run_agent(session, job, environ=os.environ, say=print_note, foreground=foreground)
         return await with_task(session, checkpoint.task, running)
@@ -225,13 +222,16 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, kept: Found)
         raise CannotResume(printable(str(error))) from None
 
 
-def _release_here(proxy: Proxy, agent: str) -> None:
-    """The same in a proxy that was started just now and knows what was decided before. Raises: CannotResume."""
-    state = used_up(agent, proxy.budgets(None))
+async def _release(session: Session, agent: str) -> None:
+    """The same in a proxy that was started just now and knows what was decided before.
+
+    Raises: CannotResume; ControlError.
+    """
+    state = used_up(agent, await session.ask(lambda client: client.budgets()))
     if state is not None:
         raise CannotResume(how_to_raise(agent, state))
     with contextlib.suppress(Rejected):  # it isn't known, so nothing holds it
-        proxy.apply(PauseAgent(agent, False), _WHO)
+        await session.order(PauseAgent(agent, False), _WHO)
 
 
 async def with_task(session: Session, task: str | None, running: Coroutine[Any, Any, RunOutcome]) -> RunOutcome:

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import json
 import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -38,8 +37,8 @@ _EXAMPLE = "hivemind run --name alice -- claude -p 'fix the tests'"
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [--name NAME] [--priority WORD] [--budget AMOUNT] [setting ...] -- COMMAND ..."
     parser.epilog = (
-        "Uses the proxy that runs, or brings one along for as long as it is needed; settings are that one's. The exit"
-        " code is the command's, 128 and the signal's number where a signal ended it."
+        "Uses the proxy that runs, or starts one, which ends when it is idle; settings are that one's. The exit code is"
+        " the command's, 128 and the signal's number where a signal ended it."
     )
     add = parser.add_argument
     add("--name", metavar="NAME", help="the agent's [the command's, and a number]")
@@ -84,7 +83,6 @@ def _run(namespace: argparse.Namespace) -> int:
 
     async def run(session: Session, foreground: Foreground) -> RunOutcome:
         _check_unused(session, namespace)
-        foreground.before_stopping = lambda: _warn(session)
         restarts = namespace.restarts
         return await run_with_restarts(session, job, restarts, environ=os.environ, say=log, foreground=foreground)
 
@@ -104,7 +102,7 @@ def run_in_session(
     log: Say,
 ) -> int:
     """Run an agent's command in the foreground with a proxy, and report how it ended. Return the exit code."""
-    from hivemind.host import server
+    from hivemind.host.loop import run_loop
 
     given = vars(namespace)  # `resume` has fewer flags
     token_file, report = given.get("token_file"), given.get("report")
@@ -136,7 +134,7 @@ def run_in_session(
         return code
 
     check_command(job.command, job.cwd, os.environ)
-    return server.run_loop(served())
+    return run_loop(served())
 
 
 def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentCommand:
@@ -188,23 +186,11 @@ def _budget(text: str | None) -> WantedBudget | None:
 
 def _check_unused(session: Session, namespace: argparse.Namespace) -> None:
     """Say which settings don't count, because the proxy runs already with its own."""
-    unused = sorted(given_flags(namespace).keys() - _ONLY_TO_FIND_IT) if session.proxy is None else []
+    unused = sorted(given_flags(namespace).keys() - _ONLY_TO_FIND_IT) if not session.started else []
     if unused:
         flags = ", ".join("--" + name.replace("_", "-") for name in unused)
         verb = "isn't" if len(unused) == 1 else "aren't"
         print_note(f"the proxy at {session.way.url} keeps its own settings, so {flags} {verb} used")
-
-
-def _warn(session: Session) -> None:
-    """Ctrl-Z stops this process, and in it what others rely on."""
-    others = 0 if session.proxy is None else len(session.proxy.processes.agents) - 1
-    if others > 0:
-        print(
-            f"\nhivemind: the proxy stops too until this goes on, and {others} other agent{'s' * (others > 1)} with it;"
-            " for several agents start hivemind proxy first",
-            file=sys.stderr,
-            flush=True,
-        )
 
 
 def _shell_code(code: int) -> int:

@@ -49,7 +49,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    from hivemind.host import server
+    from hivemind.host.loop import run_loop
     from hivemind.lab.loadtest.result import LoadTestOptions, as_json, as_text, make_plan, plan_as_json, plan_as_text
     from hivemind.lab.loadtest.sender import run_load_test
     from hivemind.lab.loadtest.target import target_of
@@ -81,7 +81,7 @@ def _run(namespace: argparse.Namespace) -> int:
         print(plan_as_json(plan)) if namespace.json else show(plan_as_text(plan))
         return 0
     settings = folder_settings(namespace)
-    result = server.run_loop(run_load_test(journal.path, plan, target, os.environ, settings))
+    result = run_loop(run_load_test(journal.path, plan, target, os.environ, settings))
     print(as_json(result)) if namespace.json else show(as_text(result, width()))
     return _INTERRUPTED if result.interrupted else 0
 

@@ -19,10 +19,11 @@ def main() -> int:
         tie_to(order.worker.supervisor)
         with guarded_output():
             from hivemind.host import server
+            from hivemind.host.loop import run_loop
             from hivemind.host.workers.beside import attended
 
             beside = functools.partial(attended, order.worker)
-            return server.run_loop(server.run(order.settings, order.settings_file, order.worker, beside))
+            return run_loop(server.run(order.settings, order.settings_file, order.worker, beside))
     except HiveMindError as error:
         print_note(str(error))
         return error.exit_code

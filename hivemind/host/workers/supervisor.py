@@ -31,7 +31,7 @@ from hivemind.host.worker import READY, Worker
 from hivemind.host.workers.embedded_store import EmbeddedStore, find_server
 from hivemind.host.workers.folder import private_folder
 from hivemind.host.workers.order import Order
-from hivemind.store.token_file import announced, state_dir
+from hivemind.store.token_file import ControlKey, announced, state_dir
 from hivemind.text.humanise import exit_text
 
 if TYPE_CHECKING:
@@ -50,8 +50,14 @@ _READ_AT_ONCE = 1 << 16
 _STORE_DELAY_S = 0.1
 
 
-def supervise(settings: Settings, settings_file: Path | None = None) -> int:
+def supervise(
+    settings: Settings,
+    settings_file: Path | None = None,
+    on_ready: Callable[[str, ControlKey | None], object] | None = None,
+) -> int:
     """Serve with `settings.workers` processes until SIGINT or SIGTERM, then have them drain. Returns the exit code.
+
+    `on_ready` is called once all serve, with their URL and control token; without it a line is printed.
 
     A second signal ends all at once. Raises: HiveMindError: before anything was served.
     """
@@ -80,13 +86,18 @@ def supervise(settings: Settings, settings_file: Path | None = None) -> int:
             settings = settings.model_copy(update={"fleet": SecretStr(store.url)})
         worker = Worker(0, settings.workers, port, key, folder, os.getpid(), -1)
         supervisor = Supervisor(Order(worker, settings, settings_file), console, store, sockets)
+        ready = ready_line(address, settings.origins())
         with supervisor.catching_signals():
-            return supervisor.run(ready_line(address, settings.origins()))
+            return supervisor.run(
+                (lambda: print(ready, flush=True)) if on_ready is None else lambda: on_ready(address, key)
+            )
 
 
 def check(settings: Settings) -> None:
     """Raises: UsageError: these settings can't be served by several processes here."""
     settings.origins()
+    if settings.idle_exit_s:
+        raise UsageError("--idle-exit-s: several workers don't end by themselves; leave out one of both settings")
     if sys.platform != "linux":
         raise UsageError(
             "--workers needs Linux: this system doesn't spread the connections to one port over several processes"
@@ -188,8 +199,8 @@ class Supervisor:
         if number in _SIGNALS:
             self._caught.append(number)
 
-    def run(self, ready: str) -> int:
-        """Start the workers, print the line once all serve, and return the exit code once all have ended."""
+    def run(self, on_ready: Callable[[], object]) -> int:
+        """Start the workers, call back once all serve, and return the exit code once all have ended."""
         for worker in self._workers:
             self._start(worker)
         while True:
@@ -206,7 +217,7 @@ class Supervisor:
                 self._served = True
                 for sock in self._guards:
                     sock.close()
-                print(ready, flush=True)
+                on_ready()
 
     def _timeout_s(self) -> float | None:
         dues = [worker.due for worker in self._workers if worker.due is not None]

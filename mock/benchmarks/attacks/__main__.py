@@ -21,7 +21,7 @@ from benchmarks.perf import servers
 from benchmarks.perf.load import percentile
 from benchmarks.perf.target import Target
 from hivemind.errors import HiveMindError
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
 
 GOAL_MS = 100.0

@@ -13,7 +13,7 @@ from functools import cache
 
 from benchmarks.perf.upstream import READY
 from benchmarks.perf.wire import chunk, reply
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 
 _PIECE = 64 * 1024
 _SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"

@@ -13,7 +13,7 @@ import sys
 from benchmarks.perf import report, rounds, servers
 from benchmarks.perf.verdicts import verdicts
 from hivemind.errors import HiveMindError
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 from hivemind_mock.bench.main import JsonOutput, show_progress
 
 

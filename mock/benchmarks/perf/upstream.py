@@ -13,7 +13,7 @@ from typing import cast
 import httptools
 
 from benchmarks.perf import wire
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 
 READY = "perf upstream: ready on "
 _GOLDEN = 0.6180339887

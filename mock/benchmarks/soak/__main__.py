@@ -18,7 +18,7 @@ import msgspec
 from benchmarks.soak.report import lines
 from benchmarks.soak.run import Plan, soak
 from hivemind.errors import HiveMindError
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 from hivemind_mock.bench.main import JsonOutput, show_progress
 
 

@@ -31,7 +31,7 @@ from benchmarks.soak.run import started
 from benchmarks.soak.watching import rss_mb
 from hivemind import __version__
 from hivemind.errors import HiveMindError
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
 from hivemind_mock.provider.answer import read_body
 from hivemind_mock.provider.serve import serving

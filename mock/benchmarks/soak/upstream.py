@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from benchmarks.perf.upstream import READY
 from benchmarks.soak.messages import number_of
-from hivemind.host.server import run_loop
+from hivemind.host.loop import run_loop
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.serve import serving

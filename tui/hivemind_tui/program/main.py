@@ -164,13 +164,13 @@ def _run(options: Options, collector: Collector) -> int:
     if with_screen:
         terminal.prepare(os.environ)
     from hivemind import logs
-    from hivemind.host import server
+    from hivemind.host.loop import run_loop
 
     console = Console(sys.stderr)
     logs.configure(options.settings.log_level, cast(TextIO, console))
     stuck = False
     try:
-        stuck = server.run_loop(run_session(options, console, collector, with_screen=with_screen))
+        stuck = run_loop(run_session(options, console, collector, with_screen=with_screen))
     finally:
         stuck = not console.close() or stuck
     if stuck:

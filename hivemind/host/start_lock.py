@@ -1,0 +1,69 @@
+"""The lock that a starter holds from the look for a proxy to its first answer, and a proxy that ends when idle from its
+decision to its end.
+
+So several starters start one proxy, and none finds one that is about to end. The system frees it, however its holder
+ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from hivemind.store.token_file import state_dir
+
+LONGEST_S = 30.0
+"""How long a starter waits for others: one of them may be suspended."""
+_LOOK_EVERY_S = 0.05
+
+
+class StartLock:
+    """The lock of one port. Where no file can be written there is none, and it counts as free."""
+
+    def __init__(self, directory: Path | None, port: int) -> None:
+        self._path: Path | None = None
+        self._file = -1
+        with contextlib.suppress(OSError):
+            self._path = state_dir(directory) / f"start-{port}.lock"
+
+    def take(self) -> bool:
+        """Take it if it is free."""
+        if self._path is None:
+            return True
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError:
+            return True
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(file)
+            return False
+        except OSError:  # some file systems have no locks
+            os.close(file)
+            return True
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    @contextlib.asynccontextmanager
+    async def held(self, within_s: float = LONGEST_S) -> AsyncIterator[None]:
+        """Hold it in this context; after that time, whether it is free or not."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within_s
+        while not self.take() and loop.time() < until:  # noqa: ASYNC110 - other processes
+            await asyncio.sleep(_LOOK_EVERY_S)
+        try:
+            yield
+        finally:
+            self.release()
