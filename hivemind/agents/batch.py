@@ -279,6 +279,7 @@ async def _enter(context: BatchContext, *, resumed: bool) -> None:
     """Register the batch as an agent: the parent of its tasks' agents, with the budget of all together."""
     place = context.place
     await context.ask(lambda client: client.place(place))
+    context.session.placed()
     if not resumed:
         await context.order(cmd.BeginAgent(context.batch, place.parent))
     await context.budget(context.batch, context.plan.budget)

@@ -114,6 +114,7 @@ async def run_agent(
     """
     check_command(job.command, job.cwd, environ)
     wanted, given = await _request_place(session, job)
+    session.placed()
     ended, tree, resuming = False, None, contextlib.ExitStack()
     try:
         route = session.way.with_tokens(await _queue(session, wanted, given, say))

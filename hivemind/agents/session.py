@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +32,8 @@ OTHER_STARTS_S = 5.0
 """If the port is taken, how long it may take until a HiveMind answers there."""
 IDLE_EXIT_S = 300.0
 """How long a proxy that a runner started stays when it is idle, unless the settings say."""
+PLACED_WITHIN_S = 3.0
+"""How long a runner may take from the proxy's first answer to its place, for the proxy not to end meanwhile."""
 _LOOK_EVERY_S = 0.1
 _ANSWERS_WITHIN_S = 1.0
 _AGAIN_S, _AGAIN_MOST_S = 0.25, 2.0
@@ -52,6 +54,9 @@ class Session:
     about: About
     started: bool = False
     """The proxy was started for this session; it outlives it."""
+    placed: Callable[[], object] = field(default=lambda: None, repr=False)
+    """To be called with the first place: until then, but for no longer than a few seconds, the proxy doesn't end for
+    want of use, and nobody else starts one."""
 
     async def ask(self, ask: Ask[T]) -> T:
         """Ask the proxy, as in `ask(lambda client: client.about())`; again if only the token was out of date.
@@ -114,19 +119,35 @@ async def open_session(
 
     Raises: UsageError: a URL, a name or a token is wrong or missing; NoProxy.
     """
-    environ = dict(environ)
-    if settings.control_token is not None:
-        environ[discovery.TOKEN_VARIABLE] = settings.control_token.get_secret_value()
-    if settings.state_dir is not None:
-        environ[discovery.STATE_VARIABLE] = str(settings.state_dir)
+    environ = proxy_variables(settings, environ)
     given = attach or environ.get(discovery.URL_VARIABLE)
     async with contextlib.AsyncExitStack() as stack:
+        lock = StartLock(settings.state_dir, settings.port)
         if given is not None:
             client, about = await _attached(discovery.parse_address(given), environ, token_file, stack)
             started = False
         else:
-            client, about, started = await _here(settings, environ, settings_file, say, stack)
-        yield Session(client, _route(settings, client.url, about, to), about, started)
+            if settings.idle_exit_s is None and settings.workers == 1:
+                settings = settings.model_copy(update={"idle_exit_s": IDLE_EXIT_S})
+            await lock.wait()
+            stack.callback(lock.release)
+            client, about, log = await find_or_start(settings, environ, settings_file, stack)
+            asyncio.get_running_loop().call_later(PLACED_WITHIN_S, lock.release)
+            started = log is not None
+            if log is not None:
+                ends = ", and ends when it is idle" if settings.idle_exit_s else ""
+                say(f"no proxy ran, so one was started{ends}: {where_it_serves(client.url, about, log)}")
+        yield Session(client, _route(settings, client.url, about, to), about, started, lock.release)
+
+
+def proxy_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with those by which the token of a proxy with these settings is found."""
+    made = dict(environ)
+    if settings.control_token is not None:
+        made[discovery.TOKEN_VARIABLE] = settings.control_token.get_secret_value()
+    if settings.state_dir is not None:
+        made[discovery.STATE_VARIABLE] = str(settings.state_dir)
+    return made
 
 
 def _route(settings: Settings, url: str, about: About, to: str | None) -> ProxyRoute:
@@ -159,57 +180,57 @@ async def _opened(
         raise NoProxy(f"no proxy at {place.url}: {error}") from None
 
 
-async def _here(
-    settings: Settings, environ: Mapping[str, str], file: Path | None, say: Say, stack: contextlib.AsyncExitStack
-) -> tuple[ControlClient, About, bool]:
-    """Return the running proxy, else a new one, and whether it is new. Raises: UsageError, NoProxy."""
+def where_it_serves(url: str, about: About, log: str) -> str:
+    """Return a proxy's URL, its upstreams and its log in one line."""
+    targets = ", ".join(f"{name} {upstream}" for name, upstream in about.upstreams)
+    return f"{url} -> {targets} ({'no log' if log == os.devnull else f'log: {log}'})"
+
+
+async def find_or_start(
+    settings: Settings, environ: Mapping[str, str], file: Path | None, stack: contextlib.AsyncExitStack
+) -> tuple[ControlClient, About, str | None]:
+    """Return the proxy that runs where these settings put it, else start one; with the log of one that was started.
+
+    To be called with the :class:`.StartLock` of its port, so that no other is started, and none found that ends.
+    Raises: UsageError, NoProxy, HiveMindError.
+    """
     loop = asyncio.get_running_loop()
     until, refused = loop.time() + OTHER_STARTS_S, None
     place = discovery.parse_address(local_url(settings.host, settings.port)) if settings.port else None
-    # Held until the proxy has answered, so that it isn't idle and about to end.
-    async with StartLock(settings.state_dir, settings.port).held():
-        while True:
-            # A proxy notes its token before it answers, so if it answers and no token is found, it is another user's.
-            answers = refused is not None and place is not None and await _answers(place)
-            why, foreign = "no proxy of yours is noted", False
-            if place is not None:
-                try:
-                    return *await _attached(place, environ, None, stack), False
-                except (UsageError, NoProxy) as error:
-                    why, foreign = str(error), isinstance(error, discovery.NoRunningProxy)
-            if refused is not None and (answers or not refused.in_use or loop.time() > until):
-                if refused.in_use and foreign:
-                    raise NoProxy(
-                        f"port {settings.port} on {settings.host} is in use, and not by a proxy of yours; choose"
-                        " another with --port, or --port 0 for any free one"
-                    )
-                raise NoProxy(f"{refused}; {why}" if refused.in_use else str(refused))
+    while True:
+        # A proxy notes its token before it answers, so if it answers and no token is found, it is another user's.
+        answers = refused is not None and place is not None and await _answers(place)
+        why, foreign = "no proxy of yours is noted", False
+        if place is not None:
             try:
-                return *await _started(settings, environ, file, say, stack), True
-            except BindError as error:
-                refused = error  # perhaps another program is starting one
-            await asyncio.sleep(_LOOK_EVERY_S)
+                return *await _attached(place, environ, None, stack), None
+            except (UsageError, NoProxy) as error:
+                why, foreign = str(error), isinstance(error, discovery.NoRunningProxy)
+        if refused is not None and (answers or not refused.in_use or loop.time() > until):
+            if refused.in_use and foreign:
+                raise NoProxy(
+                    f"port {settings.port} on {settings.host} is in use, and not by a proxy of yours; choose"
+                    " another with --port, or --port 0 for any free one"
+                )
+            raise NoProxy(f"{refused}; {why}" if refused.in_use else str(refused))
+        try:
+            return await _started(settings, environ, file, stack)
+        except BindError as error:
+            refused = error  # perhaps another program is starting one
+        await asyncio.sleep(_LOOK_EVERY_S)
 
 
 async def _started(
-    settings: Settings, environ: Mapping[str, str], file: Path | None, say: Say, stack: contextlib.AsyncExitStack
-) -> tuple[ControlClient, About]:
+    settings: Settings, environ: Mapping[str, str], file: Path | None, stack: contextlib.AsyncExitStack
+) -> tuple[ControlClient, About, str]:
     """Start a proxy. Raises: BindError; HiveMindError."""
-    if settings.idle_exit_s is None and settings.workers == 1:
-        settings = settings.model_copy(update={"idle_exit_s": IDLE_EXIT_S})
-    settings = completed(settings)
-    origins = settings.origins()
-    started = await start_detached(settings, file, environ)
+    started = await start_detached(completed(settings), file, environ)
     place = discovery.parse_address(connectable(started.url))
     try:
         token = discovery.find_token(place, environ)
     except UsageError:  # it can't be noted in a file
         token = discovery.Token(started.token, "its start")
-    targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
-    where = "no log" if started.log == os.devnull else f"log: {started.log}"
-    ends = ", and ends when it is idle" if settings.idle_exit_s else ""
-    say(f"no proxy ran, so one was started{ends}: {place.url} -> {targets} ({where})")
-    return await _opened(place, token, stack)
+    return *await _opened(place, token, stack), started.log
 
 
 async def _answers(place: discovery.ProxyAddress) -> bool:

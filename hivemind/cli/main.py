@@ -46,6 +46,9 @@ where it goes:
 GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "start": {
         "proxy": ("proxy", "serve the proxy, without a screen"),
+        "up": ("detached:up", "serve the proxy; with -d detached, so that it outlives its terminal"),
+        "down": ("detached:down", "end the proxy that runs on this machine"),
+        "logs": ("detached:logs", "print the log of a detached proxy; with -f follow it"),
         "run": ("agents.run", "run a command as an agent, with a priority and a budget of its own"),
         "batch": ("agents.batch", "run a plan of tasks, each as soon as those before it are done"),
         "setup": ("setup", "print what to paste where, to point a client at the proxy"),

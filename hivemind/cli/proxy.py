@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from hivemind.cli.plugin import Command
-from hivemind.settings import add_flags, from_flags, settings_file
+from hivemind.settings import Settings, add_flags, from_flags, settings_file
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +19,11 @@ def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
     file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
     settings.origins()
+    return serve(settings, file)
+
+
+def serve(settings: Settings, file: Path) -> int:
+    """Serve in the foreground until a signal; returns the exit code. Raises: HiveMindError."""
     if settings.workers > 1:
         from hivemind.host.workers.supervisor import supervise
 

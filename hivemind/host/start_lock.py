@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 from hivemind.store.token_file import state_dir
@@ -56,14 +55,9 @@ class StartLock:
             os.close(self._file)
             self._file = -1
 
-    @contextlib.asynccontextmanager
-    async def held(self, within_s: float = LONGEST_S) -> AsyncIterator[None]:
-        """Hold it in this context; after that time, whether it is free or not."""
+    async def wait(self, within_s: float = LONGEST_S) -> None:
+        """Take it when it is free; go on without it after that time."""
         loop = asyncio.get_running_loop()
         until = loop.time() + within_s
         while not self.take() and loop.time() < until:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(_LOOK_EVERY_S)
-        try:
-            yield
-        finally:
-            self.release()

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agents.batches import Bench, bench, check, killed, made_up
+from detached import detached_in, end_all
 
 from benchmarks.crash.result import Kill, drafts_in, running_in
+from hivemind.scheduler.places import LEASE_S
 
 TASKS = 14
 HANGS_S = 120
@@ -24,6 +26,7 @@ MOMENTS = (
     "its proxy is killed",
 )
 SLOW_S = 0.001
+_STILL_RUNS = b"runs already"
 
 
 async def kill_batch(folder: Path, moment: str, rng: random.Random) -> Kill:
@@ -41,6 +44,8 @@ async def kill_batch(folder: Path, moment: str, rng: random.Random) -> Kill:
             while not (time.monotonic() >= until or come()) and runner.returncode is None:  # noqa: ASYNC110
                 await asyncio.sleep(SLOW_S)
             await killed(runner)
+        if rng.random() < 0.5:
+            end_all(detached_in(folder))  # the proxy that it started too
         ran = await here.run("--resume")
         kill.holds(ran.code in (0, 1), f"--resume: exit code {ran.code}: {ran.errors[-500:]}")
         kill.holds("Traceback" not in ran.errors, f"--resume: a traceback: {ran.errors[-500:]}")
@@ -78,7 +83,8 @@ def _until(moment: str, here: Bench, rng: random.Random) -> Callable[[], bool]:
 
 
 async def kill_run(folder: Path, rng: random.Random) -> Kill:
-    """Kill `hivemind run`, which serves the proxy too: the name is free again, and its command goes on to its end."""
+    """Kill `hivemind run`, alone or with the proxy that it started: its command goes on to its end, and its name is
+    free again once its place has lapsed."""
     kill = Kill("run", "at random")
     folder.mkdir(parents=True)  # noqa: ASYNC240 - nothing else runs meanwhile
     here = bench(folder)
@@ -87,12 +93,15 @@ async def kill_run(folder: Path, rng: random.Random) -> Kill:
         await here.journal_of(1)
         await asyncio.sleep(rng.uniform(0, 1))
         await killed_alone(runner)
+    if rng.random() < 0.5:
+        end_all(detached_in(folder))
     here.open_gate()
     await here.journal_of(2)
     report = folder / "report.json"
     words = ("run", "--name", "alice", "--report", str(report), "--", "sh", "-c", "echo again >> journal")
-    async with here.program(*words) as runner:
-        async with asyncio.timeout(HANGS_S):
+    errors, until = _STILL_RUNS, time.monotonic() + 2 * LEASE_S
+    while _STILL_RUNS in errors and time.monotonic() < until:
+        async with here.program(*words) as runner, asyncio.timeout(HANGS_S):
             _, errors = await runner.communicate()
     kill.holds(runner.returncode == 0, f"it doesn't run again: {errors.decode()[-500:]}")
     kill.holds(here.journal == ["begin", "end", "again"], f"it ran as {here.journal}")
@@ -110,6 +119,7 @@ async def killed_alone(process: asyncio.subprocess.Process) -> None:
 
 
 async def _none_left(kill: Kill, folder: Path) -> None:
+    end_all(detached_in(folder))  # it would end when idle
     left = running_in(folder)
     for _ in range(200):
         if not left:
