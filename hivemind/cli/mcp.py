@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
+import json
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from hivemind.agent_names import same
 from hivemind.cli.address import checked_agent, locate_proxy
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note
-from hivemind.control.discovery import AGENT_VARIABLE
+from hivemind.control.discovery import AGENT_VARIABLE, ProxyAddress, find_token, parse_address, run_of
+from hivemind.errors import UsageError
+from hivemind.tools.stdio import StdioFront, claimed
+
+_ANSWERS_WITHIN_S = 1.0
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -25,29 +31,68 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    from hivemind import logs
-
-    logs.configure("warning")
     if sys.stdin.isatty():
         print_note("mcp waits for an MCP client on standard input; see hivemind setup mcp")
     # A thread waits in a read that nothing else ends, and there is nothing to put away.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     url, environ = locate_proxy(namespace.attach)
-    name = namespace.agent or environ.get(AGENT_VARIABLE)
-    agent = checked_agent(name, "--agent" if namespace.agent else AGENT_VARIABLE) if name else None
-    asyncio.run(_serve(url, namespace.token_file, agent, environ))
-    return 0
+    place, token_file = parse_address(url), namespace.token_file
+    agent = _caller(namespace.agent, place, environ, token_file)
+    source, write = claimed()
+    front = StdioFront(lambda: _underscored(place, environ, token_file), source=source, write=write)
+    front.start()  # before all that takes time
+    return _go_on(front, place, token_file, agent, environ)
 
 
-async def _serve(url: str, token_file: Path | None, agent: str | None, environ: Mapping[str, str]) -> None:
+def _caller(given: str | None, place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None) -> str | None:
+    """Return who calls the tools: in a run its agent, or a part of it. Raises: UsageError."""
+    name = given or environ.get(AGENT_VARIABLE)
+    agent = checked_agent(name, "--agent" if given else AGENT_VARIABLE) if name else None
+    run = None if token_file is not None else run_of(place, environ)
+    if run is None or (agent is not None and (same(agent, run) or same(agent[: len(run) + 1], f"{run}/"))):
+        return agent
+    if given:
+        raise UsageError(f"--agent {given}: this is the run of {run}, and its tools can't be called as another agent")
+    return run
+
+
+def _underscored(place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None) -> bool:
+    """Return whether the proxy has tools listed with underscores; False if it doesn't answer at once."""
+    import http.client
+
+    parts = urlsplit(place.url)
+    made = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = made(parts.hostname or "", place.port, timeout=_ANSWERS_WITHIN_S)
+    try:
+        token = find_token(place, environ, token_file).text
+        connection.request("GET", f"{parts.path}/_control/about", headers={"authorization": f"Bearer {token}"})
+        names: object = json.loads(connection.getresponse().read())["tool_names"]
+    except (OSError, http.client.HTTPException, UsageError, ValueError, KeyError, TypeError):
+        return False
+    finally:
+        connection.close()
+    return names == "underscores"
+
+
+def _go_on(
+    front: StdioFront, place: ProxyAddress, token_file: Path | None, agent: str | None, environ: Mapping[str, str]
+) -> int:
+    """Load the SDK, and serve what the front doesn't answer."""
+    import asyncio
+
+    from hivemind import logs
     from hivemind.control.client import open_http
-    from hivemind.control.discovery import parse_address
     from hivemind.tools.access import Caller, RemoteAccess
     from hivemind.tools.server import serve_stdio
 
-    place = parse_address(url)
-    async with open_http(place) as http:
-        await serve_stdio(RemoteAccess(place, environ, token_file, http), Caller(agent))
+    logs.configure("warning")
+
+    async def serve() -> None:
+        async with open_http(place) as http:
+            await serve_stdio(RemoteAccess(place, environ, token_file, http), Caller(agent), front)
+
+    asyncio.run(serve())
+    return 0
 
 
 command = Command(_configure, _run)

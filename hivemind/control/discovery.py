@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -106,6 +107,18 @@ def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path
             f" control token in {TOKEN_VARIABLE}"
         )
     return _read(path)
+
+
+def run_of(place: ProxyAddress, environ: Mapping[str, str]) -> str | None:
+    """Return the agent of the run in whose process this is, as its token says; None: it is in none of that proxy's."""
+    token = environ.get(RUN_TOKEN_VARIABLE)
+    if not token or not _is_of_run(place, environ):
+        return None
+    name = token.partition("-")[2].partition(".")[0]
+    try:
+        return base64.urlsafe_b64decode(name + "==").decode() or None
+    except ValueError:
+        return None
 
 
 def _is_of_run(place: ProxyAddress, environ: Mapping[str, str]) -> bool:

@@ -121,11 +121,12 @@ class Status(Output):
     headroom: Headroom
     proxy: ProxyRow
     you: AgentRow | None = Field(None, description="The agent that asks, where it is known.")
-    lanes: list[LaneRow]
+    lanes: list[LaneRow] = Field(default_factory=list)
     lanes_left_out: int = 0
-    agents: list[AgentRow] = Field(description="The busiest first.")
+    agents_by_state: dict[str, int] = Field(default_factory=dict)
+    agents: list[AgentRow] = Field(default_factory=list, description="The busiest first.")
     agents_left_out: int = 0
-    tasks: list[TaskRow] = Field(description="Those that run first, then the ready, the waiting and the ended.")
+    tasks: list[TaskRow] = Field(default_factory=list, description="Those that run first, then ready, waiting, ended.")
     tasks_left_out: int = 0
     tasks_by_state: dict[str, int] = Field(default_factory=dict, description="Counts of those that fit what was asked.")
 
@@ -246,6 +247,8 @@ T = TypeVar("T")
 ORDER = ("running", "ready", "blocked", "failed", "waiting", "skipped", "cancelled", "done")
 """Of tasks in a list: states that may need action come first."""
 LANES_SHOWN = 10
+SUMMARISED = 3
+"""Rows of each list in a summary."""
 _AFTER_SHOWN = 3
 _WINDOWS_SHOWN = 8
 _NOTE_SHOWN = 100
@@ -256,8 +259,8 @@ def cut(rows: Sequence[T], limit: int) -> tuple[list[T], int]:
     return list(rows[:limit]), max(0, len(rows) - limit)
 
 
-def lane_row(state: LaneState) -> LaneRow:
-    """Return the row of a lane with its windows."""
+def lane_row(state: LaneState, windows_shown: int = _WINDOWS_SHOWN) -> LaneRow:
+    """Return the row of a lane with the first of its windows."""
     windows = [
         WindowRow.of(
             each,
@@ -274,7 +277,7 @@ def lane_row(state: LaneState) -> LaneRow:
         level=None if math.isinf(state.level) else round(state.level, 2),
         waiting=state.waiting + state.retrying,
         parked_for_s=state.parked_for_s if state.parked_for_s > 0 else None,
-        windows=windows[:_WINDOWS_SHOWN],
+        windows=windows[:windows_shown],
     )
 
 
@@ -305,6 +308,11 @@ def agent_row(view: AgentView) -> AgentRow:
         tokens=view.usage.total,
         budget=None if view.budget is None else budget_row(view.budget),
     )
+
+
+def agent_in_short(view: AgentView) -> AgentRow:
+    """Return the row of an agent without what only its own account needs."""
+    return AgentRow.of(agent_row(view), parent=None, task=None, budget=None, priority=view.priority.name.lower())
 
 
 def task_row(task: TaskState, view: TaskView | None = None) -> TaskRow:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 
@@ -28,6 +29,7 @@ from hivemind.text.amounts import ceiling
 from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.outputs import (
     LANES_SHOWN,
+    SUMMARISED,
     AgentUsage,
     Budgets,
     ClientRow,
@@ -42,6 +44,7 @@ from hivemind.tools.outputs import (
     SnippetRow,
     Status,
     TotalsRow,
+    agent_in_short,
     agent_row,
     budget_row,
     by_state,
@@ -67,8 +70,8 @@ from hivemind.world.snapshot import AgentView, Snapshot
 
 @tool("Headroom, lanes, agents and tasks", read_only=True, idempotent=True)
 async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Status:
-    """How much more work makes sense now (headroom, with advice), and what goes on: lanes with their limits, agents,
-    and tasks. Ask before you start several agents or many requests at once, and again between steps.
+    """How much more work makes sense now (headroom, with advice), and what goes on. Ask before you start several
+    agents or many requests at once, and again between steps.
     """
     about, world = await proxy.about(), await proxy.world()
     upstreams = [name for name, _ in about.upstreams]
@@ -82,30 +85,38 @@ async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Statu
         if worker is None or same(worker, task.spec.agent or task.spec.id)
         if args.task_state in (None, task.state)
     ]
-    views = {view.id: view for view in world.tasks}
-    agents, agents_out = cut(sorted(world.agents, key=_busiest), args.limit)
-    shown, tasks_out = cut(in_order(tasks), args.limit)
-    lanes = [each for each in world.lanes if args.upstream in (None, each.state.upstream)]
+    lanes = [each.state for each in world.lanes if args.upstream in (None, each.state.upstream)]
     own = next((view for view in world.agents if view.name == me), None)
-    return Status(
+    listed = args.limit is not None or bool(args.batch or args.task_agent or args.task_state)
+    found = Status(
         headroom=headroom(world, about, me, args.upstream),
-        proxy=ProxyRow.of(about, mode=world.mode, uptime_s=world.uptime_s, upstreams=upstreams),
+        proxy=ProxyRow.of(about, mode=world.mode, uptime_s=world.uptime_s, upstreams=upstreams[:LANES_SHOWN]),
         you=None if own is None else agent_row(own),
-        lanes=[lane_row(each.state) for each in lanes[:LANES_SHOWN]],
-        lanes_left_out=max(0, len(lanes) - LANES_SHOWN),
-        agents=[agent_row(view) for view in agents],
-        agents_left_out=agents_out,
-        tasks=[task_row(task, views.get(task.spec.id)) for task in shown],
-        tasks_left_out=tasks_out,
+        agents_by_state=dict(Counter(view.state for view in world.agents)),
         tasks_by_state=by_state(tasks),
     )
+    limit = args.limit or _TASKS_LISTED
+    busiest = sorted(world.agents, key=_busiest)
+    if args.limit is None:
+        working = [view for view in busiest if view.flying or view.queued or view.running]
+        found.agents = [agent_in_short(view) for view in working[:SUMMARISED] if view is not own]
+        found.lanes = [lane_row(state, 0) for state in lanes[:SUMMARISED]]
+        found.lanes_left_out = max(0, len(lanes) - SUMMARISED)
+    else:
+        found.lanes = [lane_row(state) for state in lanes[:LANES_SHOWN]]
+        found.lanes_left_out = max(0, len(lanes) - LANES_SHOWN)
+        shown, found.agents_left_out = cut(busiest, limit)
+        found.agents = [agent_row(view) for view in shown]
+    if listed:
+        views = {view.id: view for view in world.tasks}
+        some, found.tasks_left_out = cut(in_order(tasks), limit)
+        found.tasks = [task_row(task, views.get(task.spec.id)) for task in some]
+    return found
 
 
 @tool("Usage, costs, retries and waits", read_only=True, idempotent=True)
 async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> Metrics:
-    """What was used and what it cost, in total and by agent: tokens by kind, dollars at public prices, retries,
-    requests that succeeded after a retry, waits.
-    """
+    """What was used and what it cost, in total and by agent: tokens, dollars at public prices, retries, waits."""
     world = await proxy.world()
     wanted = known_as(world, args.agent)
     views = [view for view in world.agents if wanted in (None, view.name)]
@@ -130,6 +141,10 @@ async def metrics(proxy: ProxyAccess, caller: Caller, args: MetricsInput) -> Met
     )
 
 
+_TASKS_LISTED = 20
+"""Tasks that are listed where only a filter is given."""
+
+
 def _busiest(view: AgentView) -> tuple[bool, int, float]:
     return not view.running, -(view.flying + view.queued), view.last_seen_s
 
@@ -148,9 +163,7 @@ def _lane(state: LaneState) -> LaneMetrics:
 
 @tool("How to point a client at the proxy", read_only=True, idempotent=True)
 async def setup(proxy: ProxyAccess, caller: Caller, args: SetupInput) -> Setup:
-    """The lines to paste so that a client (Claude Code, Codex, Gemini CLI, an SDK ...) sends its requests through this
-    proxy under a name of its own; for `mcp` how to add these tools to it.
-    """
+    """What to paste so that a client (Claude Code, Codex, an SDK ...) sends its requests through this proxy."""
     if args.client is None:
         rows = [ClientRow.of(each, client=each.name, what=each.summary) for each in CLIENTS.values()]
         return Setup(said="Ask again with one of these as client.", clients=rows)
@@ -177,7 +190,7 @@ def _checked(name: str) -> str:
 
 @tool("Change a priority", idempotent=True)
 async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> Prioritised:
-    """Changes the priority of an agent or a task; queued requests move at once."""
+    """Changes the priority of an agent or a task, also of queued requests."""
     if (args.agent is None) == (args.task is None):
         raise ToolError("give either agent or task")
     wanted = Priority[args.priority.upper()]
@@ -190,9 +203,8 @@ async def priority(proxy: ProxyAccess, caller: Caller, args: PriorityInput) -> P
 
 @tool("Show or set a budget", destructive=True, idempotent=True)
 async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budgets:
-    """Returns the budgets that apply to an agent, or all of them. With tokens or dollars it sets the ceiling of an
-    agent, of an agent with all it started (covers subtree), or of the pool: the new ceiling replaces the old one in
-    both kinds. An agent whose budget is used up is refused with a 400 until it is raised.
+    """Returns the budgets that apply to an agent, or all. With tokens or dollars it sets one, in place of the old one
+    in both kinds. In a run you may lower your own, and set those of what you start.
     """
     if args.pool and args.agent is not None:
         raise ToolError("give either agent or pool")
@@ -225,9 +237,7 @@ async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budge
 
 @tool("Read or change the knobs", destructive=True)
 async def config(proxy: ProxyAccess, caller: Caller, args: ConfigInput) -> Config:
-    """Returns every knob's value and range, whether admissions are paused, and the circuits. Changes one thing per
-    call: a knob, admissions, or a circuit. It holds until the proxy ends; its settings file stays as it is.
-    """
+    """Returns knobs, admissions and circuits, or changes one of them for everyone until the proxy ends."""
     command, said = _change(args)
     about = await proxy.about()
     if command is not None:

@@ -1,11 +1,15 @@
-"""The tools as an MCP server of the official SDK. Only this module imports the SDK, and it is imported on demand."""
+"""The tools as an MCP server of the official SDK. Only this module imports the SDK, and it is imported on demand.
+
+`python -m hivemind.tools.server` writes anew what is answered without it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable
-from typing import Any, Literal, get_args
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Literal, cast, get_args
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
@@ -20,6 +24,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 from mcp_types import Tool as Listed
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
 from hivemind import __version__
@@ -28,6 +33,7 @@ from hivemind.scheduler.commands import Rejected
 from hivemind.tools import proxy_tools, task_tools
 from hivemind.tools.access import Caller, ProxyAccess, Unavailable
 from hivemind.tools.http import BODY_LIMIT, CALLER
+from hivemind.tools.stdio import HANDSHAKE, StdioFront
 from hivemind.tools.tool import PREFIX, Tool, ToolError, invalid_arguments, unknown
 
 Context = ServerRequestContext[dict[str, Any], Any]
@@ -53,12 +59,14 @@ Before you fan out (start sub-agents, or many requests at once), call hm.status:
  agents can work at once now, headroom.advice why. Start no more than that; the others would only wait, and an agent\
  that waits does nothing for you. Call it again after each step rather than starting everything at the beginning. If\
  there is no room, go on alone or ask again in a minute. Check hm.budget too: what you start may be charged to your own\
- budget (covers subtree) and always is to the pool's; headroom.budget_tokens_left is what the tightest of them leaves.
+ budget (covers subtree) and always is to the pool's; headroom.budget_tokens_left is what the tightest of them leaves.\
+ hm.status is a summary; with limit it lists lanes, agents and tasks.
 
 A slow answer means that you wait in the queue; you needn't send it again, and neither need you retry errors, the proxy\
  does. A 400 whose text begins with HiveMind is a decision, not a fault: a budget is used up, an operator stopped the\
  agent, or its task can't start. Trying again can't help. Report where you stand, and ask whoever you work for to raise\
- the budget (hm.budget, or the control room) or to let the agent go on; it can then continue where it was.
+ the budget or to let the agent go on; it can then continue where it was. An agent that hivemind run started can't do\
+ that itself: it may lower, pause and stop itself and what it started, and set limits of what it starts.
 
 Tasks: hm.batch adds a graph of tasks, all or none; after names what must be done before. A task is waiting, ready,\
  running, then done, failed, cancelled or skipped; if one fails, those that wait for it are blocked until it is tried\
@@ -135,28 +143,31 @@ def _failed(text: str) -> CallToolResult:
 
 
 def _listed(tool: Tool, style: str) -> Listed:
+    """Return the tool for a list, which every conversation pays for: without what clients assume or do without."""
+    hints = ToolAnnotations(read_only_hint=True) if tool.read_only else None
+    if hints is None and not tool.destructive:
+        hints = ToolAnnotations(destructive_hint=False)
     return Listed(
-        name=tool.name(style),
-        title=tool.title,
-        description=tool.description,
-        input_schema=schema_of(tool.takes),
-        output_schema=schema_of(tool.gives),
-        annotations=ToolAnnotations(
-            title=tool.title,
-            read_only_hint=tool.read_only,
-            destructive_hint=tool.destructive,
-            idempotent_hint=tool.idempotent,
-            open_world_hint=False,
-        ),
+        name=tool.name(style), description=tool.description, input_schema=schema_of(tool.takes), annotations=hints
     )
 
 
+_CHECKED_LATER = frozenset(
+    {"default", "additionalProperties", "maxLength", "minimum", "maximum", "exclusiveMinimum", "maxItems"}
+)
+"""Parts of a schema that are left out of lists: who doesn't keep to them is told."""
+
+
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return a schema that every client accepts: no references, no titles, and optional fields aren't nullable."""
+    """Return a schema that every client accepts: no references, no titles, and optional fields aren't nullable. Fields
+    of objects within have no descriptions."""
     whole = model.model_json_schema()
     models = whole.pop("$defs", {})
     for each in (whole, *models.values()):
         each.pop("description", None)  # the docstring of the class
+    for each in models.values():
+        for field in each["properties"].values():
+            field.pop("description", None)
     found: dict[str, Any] = _plain(whole, models)
     return found
 
@@ -174,7 +185,8 @@ def _plain(node: Any, models: dict[str, Any]) -> Any:
         arm = next(each for each in arms if each != {"type": "null"})
         beside = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
         return _plain({**arm, **beside}, models)
-    found = {key: _plain(value, models) for key, value in node.items() if key not in ("title", "properties")}
+    left_out = _CHECKED_LATER | {"title", "properties"}
+    found = {key: _plain(value, models) for key, value in node.items() if key not in left_out}
     if "properties" in node:  # its keys are names of fields, one of which may be `title`
         found["properties"] = {name: _plain(each, models) for name, each in node["properties"].items()}
     return found
@@ -195,9 +207,46 @@ def http_manager(proxy: ProxyAccess) -> StreamableHTTPSessionManager:
     return StreamableHTTPSessionManager(server, json_response=True, stateless=True, max_request_body_size=BODY_LIMIT)
 
 
-async def serve_stdio(proxy: ProxyAccess, caller: Caller) -> None:
-    """Serve one client on standard input and output until it closes them."""
-    server = make_server(proxy, lambda _: caller)
-    async with stdio_server() as (read, write):
+async def serve_stdio(proxy: ProxyAccess, caller: Caller, front: StdioFront) -> None:
+    """Serve one client until it closes its end: all that its front doesn't answer."""
+    server, wire = make_server(proxy, lambda _: caller), cast(Any, _Wire(front))
+    async with stdio_server(wire, wire) as (read, write):
         await server.run(read, write, server.create_initialization_options())
     await asyncio.sleep(0)
+
+
+class _Wire:
+    """A front as the SDK reads and writes."""
+
+    def __init__(self, front: StdioFront) -> None:
+        self._front = front
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        while (line := await asyncio.to_thread(self._front.line)) is not None:
+            yield line.decode("utf-8", "replace")
+
+    async def write(self, text: str) -> None:
+        self._front.send(text.rstrip("\n"))
+
+    async def flush(self) -> None:
+        """It is on its way already."""
+
+
+def handshake() -> dict[str, Any]:
+    """Return what a front answers by itself (:data:`.stdio.HANDSHAKE`)."""
+    server = make_server(cast(ProxyAccess, None), lambda _: Caller())
+    made = server.create_initialization_options()
+    tools = [_listed(tool, _DEFAULT_NAMES).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in TOOLS]
+    return {
+        "versions": list(HANDSHAKE_PROTOCOL_VERSIONS),
+        "initialize": {
+            "capabilities": made.capabilities.model_dump(mode="json", by_alias=True, exclude_none=True),
+            "instructions": made.instructions,
+        },
+        "server": {"name": made.server_name, "title": made.title, "description": made.description},
+        "tools": tools,
+    }
+
+
+if __name__ == "__main__":
+    HANDSHAKE.write_text(json.dumps(handshake(), indent=1) + "\n", "utf-8")

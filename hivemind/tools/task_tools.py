@@ -19,10 +19,8 @@ _ABOVE_NORMAL = ("critical", "high")
 
 @tool("Submit a task, or report on one", destructive=True)
 async def submit(proxy: ProxyAccess, caller: Caller, args: SubmitInput) -> Submitted:
-    """Adds one task to the graph, or, with an outcome, reports how an existing one went (started, done, failed),
-    cancels it (cancelled), or lets it run again (retry). A task is ready when everything in after is done; requests
-    of its agent are held until then. Tasks with a command are started and reported by a runner; the outcome of the
-    others is yours to report.
+    """Adds a task to the graph; with an outcome, reports one (started, done, failed), cancels it or retries it. A task
+    is ready when all in after are done. A runner starts and reports those with a command; report the others yourself.
     """
     name = full_id(args.batch, args.name)
     if args.outcome is None:
@@ -44,8 +42,8 @@ async def submit(proxy: ProxyAccess, caller: Caller, args: SubmitInput) -> Submi
 
 @tool("Submit many tasks at once", destructive=True)
 async def batch(proxy: ProxyAccess, caller: Caller, args: BatchInput) -> Batch:
-    """Adds all tasks of a batch, or none: a cycle or an unknown predecessor is refused, and named. Can also cancel or
-    forget a batch. Ask hm.status for headroom first and keep those without dependencies within it.
+    """Adds all tasks of a batch, or none, and names what is wrong. Cancels or forgets a batch. Ask hm.status for
+    headroom first.
     """
     if args.action == "submit":
         said = await _submit_all(proxy, caller, args)

@@ -105,7 +105,7 @@ def _list_in_text(value: Any) -> Any:
 
 
 Words = Annotated[list[str], BeforeValidator(_list_in_text)]
-Rows = Annotated[int, Field(ge=1, le=MOST_ROWS, description="Most rows of each list; what is left out is counted.")]
+Rows = Annotated[int, Field(ge=1, le=MOST_ROWS, description="Rows of each list.")]
 
 
 class Input(BaseModel):
@@ -115,28 +115,17 @@ class Input(BaseModel):
 class TaskFields(Input):
     """What may be said of a new task, beside its name."""
 
-    priority: PriorityName | None = Field(None, description="How urgent it is; normal if you don't say.")
+    priority: PriorityName | None = Field(None, description="normal if not given.")
     estimated_tokens: int | None = Field(
-        None, ge=0, le=10**12, description="About how much it will use; among equally urgent tasks the smallest starts."
+        None, ge=0, le=10**12, description="Of equally urgent ones the smallest starts."
     )
-    after: Words | None = Field(
-        None, description="Tasks that must be done before: names in the same batch, or full ids of others."
-    )
+    after: Words | None = Field(None, description="Names or ids of tasks that must be done before.")
     agent: str | None = Field(
-        None,
-        max_length=80,
-        description="Who works on it; its requests are held while the task waits. An agent of the task's id otherwise.",
+        None, max_length=80, description="Who works on it; its requests wait while the task does."
     )
-    command: Words | None = Field(
-        None,
-        description="Program and arguments, one word each, that a runner (hivemind batch) starts when the task is"
-        " ready. Without one, whoever works on it reports the outcome with hm.submit.",
-    )
-    on_failure: Literal["block", "skip"] | None = Field(
-        None,
-        description="When a task it waits for fails: block until that is tried again (the default), or skip for good.",
-    )
-    attempts: int | None = Field(None, ge=1, le=100, description="How often it may be started in all, where it fails.")
+    command: Words | None = Field(None, description="Program and arguments, for a runner. Without: report the outcome.")
+    on_failure: Literal["block", "skip"] | None = Field(None, description="If a task before it fails.")
+    attempts: int | None = Field(None, ge=1, le=100, description="Starts in all, where it fails.")
 
 
 class TaskInput(TaskFields):
@@ -144,80 +133,66 @@ class TaskInput(TaskFields):
 
 
 class SubmitInput(TaskFields):
-    name: str = Field(description="The task's name: letters, digits, . _ and -. Of an existing task its name or id.")
-    batch: str | None = Field(None, description="The batch it belongs to; its id is then BATCH.NAME, else NAME.")
+    name: str = Field(description="Letters, digits, . _ and -; of an existing task its name or id.")
+    batch: str | None = Field(None, description="The task's id is then BATCH.NAME.")
     outcome: Literal["started", "done", "failed", "cancelled", "retry"] | None = Field(
-        None,
-        description="Leave out to add a new task. Of an existing one: started (you work on it now), done, failed,"
-        " cancelled (not wanted any more), retry (one that failed may run again).",
+        None, description="Of an existing task; leave out to add one."
     )
-    note: str | None = Field(None, max_length=200, description="Why, for people; goes with done or failed.")
+    note: str | None = Field(None, max_length=200, description="Why, with done or failed.")
 
 
 class BatchInput(Input):
-    batch: str = Field(description="The batch's name: letters, digits, . _ and -.")
+    batch: str = Field(description="Its name.")
     tasks: Annotated[list[TaskInput], BeforeValidator(_list_in_text)] = Field(
-        default_factory=list, max_length=MOST_TASKS, description="Its tasks, in any order: all are added or none."
+        default_factory=list, max_length=MOST_TASKS, description="Fields as of submit, in any order."
     )
     action: Literal["submit", "cancel", "forget"] = Field(
-        "submit",
-        description="submit adds the tasks; cancel cancels every task of the batch that hasn't ended; forget removes a"
-        " batch of which nothing runs, so that its name is free again.",
+        "submit", description="cancel: what hasn't ended; forget: a batch of which nothing runs."
     )
 
 
 class StatusInput(Input):
-    agent: str | None = Field(None, description="Your own name at the proxy, where it isn't known by itself.")
-    upstream: str | None = Field(None, description="Only lanes to this upstream.")
-    batch: str | None = Field(None, description="Only tasks of this batch.")
-    task_agent: str | None = Field(None, description="Only tasks that this agent works on.")
-    task_state: StateName | None = Field(None, description="Only tasks in this state.")
-    limit: Rows = 20
+    agent: str | None = Field(None, description="Your name, if it isn't known.")
+    upstream: str | None = Field(None, description="Only its lanes.")
+    batch: str | None = Field(None, description="List only its tasks.")
+    task_agent: str | None = Field(None, description="List only this agent's tasks.")
+    task_state: StateName | None = Field(None, description="List only these tasks.")
+    limit: Rows | None = Field(None, description="List lanes, agents and tasks, so many of each. Without: a summary.")
 
 
 class PriorityInput(Input):
-    priority: PriorityName = Field(description="critical goes first; low waits for everybody, but never for ever.")
-    agent: str | None = Field(None, description="An agent that has been seen. Give this or task.")
-    task: str | None = Field(None, description="A task's full id. What it waits for becomes at least as urgent.")
+    priority: PriorityName
+    agent: str | None = Field(None, description="An agent; or task.")
+    task: str | None = Field(None, description="A task's id. What it waits for inherits it.")
 
 
 class BudgetInput(Input):
-    agent: str | None = Field(None, description="Whose budget: an agent's name. Yourself, where you are known.")
-    pool: bool = Field(False, description="The budget of all agents together instead.")
-    tokens: int | None = Field(None, ge=1, le=10**15, description="Set this ceiling in tokens.")
-    dollars: float | None = Field(None, gt=0, le=1e9, description="Set this ceiling in US dollars, at public prices.")
-    per: Literal["run", "day", "ever"] | None = Field(
-        None, description="What a new ceiling counts: the agent's run, the day, or everything. As before otherwise."
-    )
-    covers: Literal["agent", "subtree"] | None = Field(
-        None, description="subtree: what the agents that it started use counts too. As before otherwise."
-    )
+    agent: str | None = Field(None, description="Whose; yours by default.")
+    pool: bool = Field(False, description="That of all agents together.")
+    tokens: int | None = Field(None, ge=1, le=10**15, description="Set this ceiling.")
+    dollars: float | None = Field(None, gt=0, le=1e9, description="Set this ceiling.")
+    per: Literal["run", "day", "ever"] | None = Field(None, description="What the ceiling counts.")
+    covers: Literal["agent", "subtree"] | None = Field(None, description="subtree: with all it starts.")
     remove: bool = Field(False, description="Take the ceiling away.")
     limit: Rows = 20
 
 
 class MetricsInput(Input):
-    agent: str | None = Field(None, description="Only this agent.")
-    order: Literal["tokens", "dollars", "requests", "retries", "waited"] = Field(
-        "tokens", description="Which agents come first: those with the most of this."
-    )
+    agent: str | None = Field(None, description="Only this one.")
+    order: Literal["tokens", "dollars", "requests", "retries", "waited"] = Field("tokens", description="Most first.")
     limit: Rows = 20
 
 
 class ConfigInput(Input):
-    knob: str | None = Field(None, description="The knob to turn, such as aimd.beta; needs a value.")
-    value: float | None = Field(None, description="Its new value; 0 takes a limit away where 0 is allowed.")
-    upstream: str | None = Field(None, description="Turn it for this upstream only; all of them otherwise.")
-    admissions: Literal["pause", "resume"] | None = Field(
-        None, description="pause: start no request any more, those in flight go on. resume: go on."
-    )
-    circuit: Literal["auto", "open", "closed", "probe"] | None = Field(
-        None, description="Hold the circuit breaker open or closed, let it decide (auto), or try one request (probe)."
-    )
-    lane: str | None = Field(None, description="The circuit of this lane only; all of them otherwise.")
+    knob: str | None = Field(None, description="To turn, such as aimd.beta, to value.")
+    value: float | None = Field(None, description="0: no limit, where allowed.")
+    upstream: str | None = Field(None, description="The knob's; all by default.")
+    admissions: Literal["pause", "resume"] | None = None
+    circuit: Literal["auto", "open", "closed", "probe"] | None = None
+    lane: str | None = Field(None, description="The circuit's; all by default.")
 
 
 class SetupInput(Input):
-    client: str | None = Field(None, description="The program to point at the proxy; without one they are listed.")
+    client: str | None = Field(None, description="Which program; without, they are listed.")
     agent: str | None = Field(None, max_length=80, description="What its agent is to be called.")
-    shell: Literal["bash", "fish", "powershell"] = Field("bash", description="Whose lines to give; bash is zsh's too.")
+    shell: Literal["bash", "fish", "powershell"] = "bash"

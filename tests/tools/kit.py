@@ -181,7 +181,7 @@ async def all_eight(client: Client, dot: str = ".") -> Mapping[str, dict[str, An
         "budget": await use("budget", agent="alice", tokens=50_000, per="day"),
         "config": await use("config", knob="aimd.beta", value=0.7),
         "metrics": await use("metrics"),
-        "status": await use("status", agent="alice"),
+        "status": await use("status", agent="alice", limit=20),
     }
     assert answers["batch"]["ready"] == ["nightly.lint"]
     assert answers["submit"]["task"]["state"] == "done"

@@ -23,7 +23,8 @@ from hivemind.scheduler.commands import (
 from hivemind.scheduler.operator import knobs
 from hivemind.scheduler.types import Priority, TaskSpec, WindowKind
 from hivemind.tools.access import Caller, Unavailable
-from hivemind.tools.server import call_tool
+from hivemind.tools.server import call_tool, handshake
+from hivemind.tools.stdio import HANDSHAKE
 from hivemind.tools.tool import MOST_ROWS
 from hivemind.world.snapshot import LaneView
 
@@ -76,7 +77,7 @@ async def test_the_same_commands(tool: str, arguments: dict[str, Any], command: 
     [
         ("priority", {"priority": "low"}, "give either agent or task"),
         ("priority", {"priority": "low", "agent": "a", "task": "b"}, "give either agent or task"),
-        ("priority", {"agent": "a"}, "priority: is missing; it is: critical goes first"),
+        ("priority", {"agent": "a"}, "priority: is missing"),
         ("budget", {"tokens": 5}, "agent: is missing"),
         ("budget", {"pool": True, "agent": "a"}, "either agent or pool"),
         ("budget", {"agent": "a", "remove": True, "tokens": 5}, "leave out tokens and dollars"),
@@ -187,9 +188,9 @@ async def test_tasks_are_filtered() -> None:
     here = proxy(tasks_now=tasks)
 
     async def names(**arguments: Any) -> list[str]:
-        return [row["task"] for row in (await call(here, "hm.status", **arguments))["tasks"]]
+        return [row["task"] for row in (await call(here, "hm.status", **arguments)).get("tasks", [])]
 
-    assert await names() == ["b.y", "b.x", "c.z"]
+    assert (await names(), await names(limit=20)) == ([], ["b.y", "b.x", "c.z"])
     assert await names(batch="b") == ["b.y", "b.x"]
     assert await names(task_agent="ann", task_state="ready") == ["b.x", "c.z"]
     answer = await call(here, "hm.status", task_agent="ann", limit=1)
@@ -218,6 +219,38 @@ async def test_answers_stay_small(tool: str, limit: int | None) -> None:
     assert len(content.text) < 60_000
     answer = result.structured_content or {}
     if tool == "status":
-        shown = limit or 20
+        shown = limit or 1_000
         assert (answer["agents_left_out"], answer["tasks_left_out"]) == (1_000 - shown, 1_000 - shown)
+        assert answer["agents_by_state"] == {"queued": 1_000}
         assert answer["tasks_by_state"] == {"waiting": 1_000}
+
+
+def about_tokens(text: str) -> float:
+    """How many tokens a model takes a text for, rather too many: JSON of ours has 3.4 characters a token and more."""
+    return len(text) / 3
+
+
+async def test_a_summary_is_short() -> None:
+    """Of fifty agents that work, with budgets, on several lanes: agents ask often, and pay for each answer."""
+    some = tuple(
+        agent(f"claude-code-{n:04}", f"claude-code-{n // 4:04}", flying=1, budget=budget(f"claude-code-{n:04}"))
+        for n in range(50)
+    )
+    windows = tuple(window(kind, 5.0) for kind in WindowKind)
+    lanes = tuple(LaneView(state(4.0, lane=f"anthropic:{n:08}", windows=windows), ()) for n in range(5))
+    tasks = tuple(TaskState(TaskSpec(f"nightly.{n}"), "ready", Priority.LOW, 0, "", "") for n in range(200))
+    here = FakeProxy(replace(world(agents=some), lanes=lanes), tasks_now=tasks)
+    result = await call_tool(here, Caller("claude-code-0000"), "hm.status", {})
+    (content,) = result.content
+    assert content.type == "text"
+    assert about_tokens(content.text) <= 600, content.text
+    answer = result.structured_content or {}
+    assert (sum(answer["agents_by_state"].values()), answer["lanes_left_out"]) == (50, 2)
+    assert (answer["you"]["agent"], answer["tasks_by_state"]) == ("claude-code-0000", {"ready": 200})
+
+
+def test_the_list_is_short() -> None:
+    """Every conversation begins with it. What is answered without the SDK is what the SDK would answer."""
+    known = json.loads(HANDSHAKE.read_bytes())
+    assert known == handshake(), "run python -m hivemind.tools.server"
+    assert about_tokens(json.dumps(known["tools"], separators=(",", ":"))) <= 2_000

@@ -49,18 +49,16 @@ async def test_both_spellings_are_understood(tmp_path: Path, names: str) -> None
 
 
 async def test_typed(tmp_path: Path) -> None:
-    """Every argument is described, nothing beside them is taken, and hints say which tools only look."""
+    """Every argument has a type, and hints say which tools only look; what clients do without isn't listed."""
     async with served(tmp_path) as proxy, over_http(proxy) as client:
         listed = (await client.list_tools()).tools
     for tool in listed:
         schema = tool.input_schema
-        assert schema["additionalProperties"] is False
-        assert all(each.get("description") and (each.get("type")) for each in schema["properties"].values())
-        assert tool.output_schema is not None
-        assert "$ref" not in str(schema) + str(tool.output_schema)
-        assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is (tool.name in ("hm.status", "hm.metrics", "hm.setup"))
-        assert not (tool.annotations.read_only_hint and tool.annotations.destructive_hint)
+        assert all(each.get("type") for each in schema["properties"].values())
+        assert "$ref" not in str(schema)
+        assert tool.output_schema is None
+        reads = tool.annotations is not None and bool(tool.annotations.read_only_hint)
+        assert reads is (tool.name in ("hm.status", "hm.metrics", "hm.setup"))
         assert len(tool.description or "") > 60
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -75,6 +76,39 @@ async def test_the_proxy_comes_and_goes(tmp_path: Path) -> None:
             assert (await said(client, "hm.submit", name="a"))["task"]["state"] == "ready"
             await second.ends()
         assert "hivemind proxy --upstream" in await refusal(client, "hm.metrics")
+
+
+async def test_tools_are_there_before_the_sdk(tmp_path: Path) -> None:
+    """A client has them at once, in either spelling: its handshake and its list don't wait for the SDK, which here is
+    never loaded."""
+    (tmp_path / "mcp").mkdir()
+    (tmp_path / "mcp" / "__init__.py").write_text("import time; time.sleep(1e6)")
+    start: dict[str, object] = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "c", "version": "1"},
+    }
+    messages: tuple[tuple[str, dict[str, object]], ...] = (("initialize", start), ("ping", {}), ("tools/list", {}))
+    lines = [{"jsonrpc": "2.0", "id": n, "method": name, "params": params} for n, (name, params) in enumerate(messages)]
+    lines.insert(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
+    for names, dot in (("dots", "."), ("underscores", "_")):
+        async with served(tmp_path / names, mcp={"names": names}) as proxy:
+            process = await asyncio.create_subprocess_exec(
+                BIN / "hivemind",
+                *("mcp", "--attach", proxy.address),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                env={**PLAIN, "HIVEMIND_STATE_DIR": str(tmp_path / names / "state"), "PYTHONPATH": str(tmp_path)},
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+            async with asyncio.timeout(HANGS_S):
+                shaken, _, listed = [json.loads(await process.stdout.readline())["result"] for _ in range(3)]
+            process.kill()
+            await process.wait()
+        assert (shaken["protocolVersion"], shaken["serverInfo"]["name"]) == ("2025-06-18", "hivemind")
+        assert [tool["name"] for tool in listed["tools"]] == [f"hm{dot}{name}" for name in NAMES]
 
 
 async def killed(proxy: Program) -> None:
