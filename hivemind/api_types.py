@@ -250,6 +250,8 @@ class PlaceRelease:
     runner: str = ""
     """Runner id of the request for the place."""
     who: str = ANONYMOUS
+    client: str = ""
+    """The client that the command starts, as `codex`; empty: unknown, or several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +270,11 @@ class RunUsage:
     """An operator stopped it, and hasn't resumed it since."""
     estimated: int = 0
     """Of the tokens, those that the providers didn't state."""
+    requests: int | None = None
+    """Requests on the run's path since its process began, those of agents that it started included; None: unknown,
+    because the proxy was restarted meanwhile."""
+    elsewhere: tuple[str, ...] = ()
+    """Agents without a run of which the same client sent requests meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

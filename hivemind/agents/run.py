@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
 from hivemind.agents import descendants
+from hivemind.agents.clients.known import kind_in
 from hivemind.agents.clients.shims import path_without_shims
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.resumption import Resumption, variables_for
@@ -162,7 +163,7 @@ def _start(
 
 async def _leave(session: Session, wanted: PlaceRequest, code: int | None) -> RunUsage | None:
     """Release the place; the code is None if the process wasn't started. Return None if the proxy was away."""
-    ended = PlaceRelease(wanted.agent, code, wanted.runner, WHO)
+    ended = PlaceRelease(wanted.agent, code, wanted.runner, WHO, kind_in(wanted.command))
     try:
         return await session.patiently(lambda client: client.leave(ended), within_s=REPORT_WITHIN_S)
     except (ControlError, Rejected):

@@ -49,6 +49,8 @@ class Processes:
         self._ledger = engine.ledger
         self._places = Places(limits)
         self._known: dict[str, Process] = {}
+        self._taken_over: set[str] = set()
+        """Agents whose process began before this proxy, so that some of its requests aren't known here."""
         self.lost: set[str] = set()
         """Agents whose runner fell silent, so that the end of their processes is unknown."""
         self._idle = asyncio.Event()
@@ -101,6 +103,10 @@ class Processes:
             resumed = wanted.resumed or wanted.running
             self._engine.apply(BeginAgent(agent, parent, wanted.task, resumed, wanted.running), who)
             self.lost.discard(agent)
+            if wanted.running:
+                self._taken_over.add(agent)
+            else:
+                self._taken_over.discard(agent)
             self._known[agent] = Process(wanted.command, wanted.cwd, wanted.task)
             if self._ledger is not None:
                 self._ledger.run_began(agent, wanted.command, wanted.cwd, wanted.task, goes_on=wanted.running)
@@ -121,6 +127,7 @@ class Processes:
         name = self._engine.spelling(ended.agent)
         agent = self._engine.agent(name)
         place = self._places.find(name)
+        requests, elsewhere = self._engine.traffic(name, ended.client)
         if place is not None and place.runner == ended.runner:
             if self._places.leave(name):
                 self._end(name, ended.exit_code, who)
@@ -132,7 +139,17 @@ class Processes:
             return RunUsage(0, 0.0, 0, None)
         spent = agent.tree.used("run")
         used_up = next((account.state() for account in agent.limits if account.exhausted), None)
-        return RunUsage(spent.tokens, spent.dollars, spent.unpriced, None, used_up, agent.stopped, spent.estimated)
+        return RunUsage(
+            spent.tokens,
+            spent.dollars,
+            spent.unpriced,
+            None,
+            used_up,
+            agent.stopped,
+            spent.estimated,
+            None if not requests and spent.tokens and name in self._taken_over else requests,
+            elsewhere,
+        )
 
     def lapse(self) -> None:
         """End the runs of runners that fell silent."""

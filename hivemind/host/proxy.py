@@ -37,7 +37,7 @@ from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import NO_AGENT, Command, Conflict
-from hivemind.scheduler.events import RunDenied
+from hivemind.scheduler.events import RunDenied, RunSilent
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
@@ -429,11 +429,22 @@ class Proxy:
 
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
         """Note that an agent's process has ended, and return what it used. Raises: Rejected."""
+        used = await self.leave_here(ended, who)
+        self.report_traffic(ended, used)
+        return used
+
+    async def leave_here(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
+        """Return what it used at this worker, without a report of its traffic. Raises: Rejected."""
         await self._priced()
         used = self.processes.leave(ended, who)
         if self._checkpointer is None:
             return used
         return replace(used, checkpoint=await self._checkpointer.written(ended.agent))
+
+    def report_traffic(self, ended: api.PlaceRelease, used: api.RunUsage) -> None:
+        """Publish that a process has ended which sent no request on its path."""
+        if used.requests == 0 and ended.exit_code is not None:
+            self.engine.publish(RunSilent(self.engine.now(), self.spelling(ended.agent), used.elsewhere))
 
 
 class _Known:

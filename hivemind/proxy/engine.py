@@ -308,6 +308,10 @@ class Engine:
         self._sample()
         return self.world.snapshot(self._time())
 
+    def traffic(self, agent: str, client: str) -> tuple[int, tuple[str, ...]]:
+        """Return what :meth:`World.traffic` does."""
+        return self.world.traffic(agent, client)
+
     def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
         """Return :attr:`World.mode`, the uptime in seconds, and what is broken."""
         return self.world.mode, self.world.uptime_s(self._time()), self.world.alarms

@@ -243,6 +243,14 @@ class AgentEnded(Event, frozen=True):
     """Negative: the number of the signal that ended it; None: unknown, its runner is gone."""
 
 
+class RunSilent(Event, frozen=True):
+    """An agent's process has ended, and neither it nor what it started sent a request on the run's path."""
+
+    agent: str
+    elsewhere: tuple[str, ...] = ()
+    """Names under which requests of its client came meanwhile, which aren't a run's."""
+
+
 class TaskAdded(Event, frozen=True):
     """A task was submitted."""
 

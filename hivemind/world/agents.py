@@ -28,6 +28,12 @@ class AgentFold(AgentState):
 
     tickets: dict[int, TicketFold] = field(default_factory=dict)
     """The open ones."""
+    ran: bool = False
+    """A process was started for it since this world began."""
+    began_at: float = 0.0
+    """When the last one was."""
+    requests_before: int = 0
+    """Its requests by then."""
 
     def retention(self) -> tuple[bool, float]:
         """Return the sort key for forgetting agents: first those without an operator's decision, seen longest ago."""
@@ -49,6 +55,9 @@ class AgentFold(AgentState):
                 self.last_error = event.reason.replace("_", " ")
             case ev.AgentBegan():
                 self.running, self.exit_code, self.stopped = True, None, False
+                if self.ran or not event.resumed:  # else it began before this world did
+                    self.requests_before = self.requests
+                self.ran, self.began_at = True, event.at
                 self.parent = event.parent or self.parent
                 self.task = event.task
             case ev.AgentEnded():

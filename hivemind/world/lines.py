@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hivemind.scheduler import events as ev
@@ -100,6 +100,8 @@ def _words(event: ev.Event, before: str) -> Words | None:
             return "info", "agent", event.agent, ("started again" if event.resumed else "started") + by
         case ev.AgentEnded():
             return _agent_ended(event)
+        case ev.RunSilent():
+            return "warn", "agent", event.agent, silent(event.elsewhere)
         case ev.BoostEnded():
             return "info", "boost", event.agent, "boost over, its own priority again"
         case ev.Nudged():
@@ -166,6 +168,12 @@ def _agent_ended(event: ev.AgentEnded) -> Words:
         return "bad", "agent", event.agent, "lost: its runner is gone"
     text = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
     return "good" if code == 0 else "bad", "agent", event.agent, text
+
+
+def silent(elsewhere: Sequence[str]) -> str:
+    """Return what to say of a run that sent no request on its path; `elsewhere` as of :class:`RunSilent`."""
+    text = "sent no request on its own path, so nothing was counted and no budget held"
+    return f"{text}; meanwhile its client's requests came as {', '.join(elsewhere)}" if elsewhere else text
 
 
 def _commanded(event: ev.Commanded, before: str) -> Words | None:

@@ -45,6 +45,10 @@ AGENTS_KEPT = 2000
 FORGOTTEN_AT_ONCE = AGENTS_KEPT // 20
 PENDING_MOST = 128
 """Events that wait to be applied together, which takes a quarter of a millisecond."""
+ELSEWHERE_MOST = 5
+"""Names that are told of agents whose requests may be a run's."""
+_DEEPEST = 16
+"""Ancestors looked at, as requests name their parents themselves and may name any number."""
 _UNTOLD = frozenset({ev.Arrived, ev.Granted, ev.FirstContent, ev.Progress, ev.LimitsRead})
 """Frequent events that have no line in the log."""
 
@@ -337,6 +341,33 @@ class World:
             self._alarms.pop(about, None)
         else:
             self._alarms[about] = Alarm(*about, event.text, event.at)
+
+    def traffic(self, name: str, client: str = "") -> tuple[int, tuple[str, ...]]:
+        """Return the requests since an agent's process began, of it and the agents below it, and the names of agents
+        without a process of which that client (empty: any known one) sent requests meanwhile, the latest first."""
+        self._apply_pending()
+        run = self._agents.get(name)
+        if run is None:
+            return 0, ()
+        sent, elsewhere = 0, list[AgentFold]()
+        for agent in self._agents.values():
+            if not agent.requests or agent.last_seen < run.began_at:
+                continue
+            line = self._line(agent)
+            if run in line:
+                sent += agent.requests - agent.requests_before
+            elif len(line) == 1 and agent.client and client in ("", agent.client):
+                ran = agent.ran or agent.running or agent.exit_code is not None
+                elsewhere += [] if ran else [agent]
+        elsewhere.sort(key=lambda agent: -agent.last_seen)
+        return sent, tuple(agent.name for agent in elsewhere[:ELSEWHERE_MOST])
+
+    def _line(self, agent: AgentFold) -> list[AgentFold]:
+        """Return the agent, the one that started it, and so on."""
+        line = [agent]
+        while len(line) < _DEEPEST and (above := self._agents.get(line[-1].parent or "")) is not None:
+            line.append(above)
+        return line
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:

@@ -7,7 +7,7 @@ import pytest
 from dotenv import dotenv_values
 
 from hivemind.agents.clients.facts import RESUME_VARIABLE, Call, Client
-from hivemind.agents.clients.known import PACKAGES, PROGRAMS, client_of
+from hivemind.agents.clients.known import PACKAGES, PROGRAMS, client_of, kind_in
 from hivemind.agents.clients.launchers import prepare
 from hivemind.setup.routes import TOKEN_VARIABLE
 from hivemind.text import shells
@@ -184,3 +184,20 @@ def test_package_of_python(tmp_path: Path) -> None:
     ):
         assert "AIDER_ENV_FILE" in led(*words, "--yes", folder=tmp_path).environ
     assert "AIDER_ENV_FILE" in led("uvx", "aider-chat[browser]==0.86", folder=tmp_path).environ
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        (["claude", "-p", "x"], "claude-code"),
+        (["/usr/bin/codex"], "codex"),
+        (["sh", "-c", "cd x && 'codex' exec"], "codex"),
+        (["npx", "-y", "@openai/codex@latest", "exec"], "codex"),
+        (["sh", "-c", "opencode run; claude -p"], ""),
+        (["make", "test"], ""),
+        (["sh", "-c", "echo claudette"], ""),
+    ],
+)
+def test_client_of_a_command(command: list[str], kind: str) -> None:
+    """A command says which client it starts, if it names one only."""
+    assert kind_in(command) == kind

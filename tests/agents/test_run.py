@@ -60,6 +60,8 @@ async def test_sdks_find_the_proxy(tmp_path: Path) -> None:
         "dollars": report["dollars"],
         "unpriced_tokens": 0,
         "estimated_tokens": 0,
+        "requests": 2,
+        "elsewhere": [],
         "checkpoint": None,
         "restarts": 0,
         "worktree": None,

@@ -41,7 +41,7 @@ async def test_what_it_started_counts(tmp_path: Path) -> None:
         inner = "hivemind run --name inner -- python3 asks.py 2"
         ran = await place.ran("--name", "outer", "--", "sh", "-c", f"{inner}; python3 asks.py 1")
     tokens = [int(line) for line in ran.out.split()]
-    assert (ran.code, len(tokens)) == (0, 3)
+    assert (ran.code, len(tokens)) == (0, 3), ran.err
     inside, outside = ran.err.splitlines()
     assert inside.startswith("hivemind: inner: exit code 0")
     assert f" {sum(tokens[:2]):,} tokens, $0.0" in inside
@@ -74,3 +74,22 @@ async def test_how_to_go_on(tmp_path: Path) -> None:
     end = "; ali ce's budget is used up: hivemind budget 'ali ce' AMOUNT, then hivemind resume 'ali ce'\n"
     assert (ran.code, ran.err[-len(end) :]) == (3, end)
     assert (fine.code, "used up" in fine.err) == (0, False)
+
+
+async def test_no_request_on_its_path(tmp_path: Path) -> None:
+    """A command that goes past the proxy is told at its end; its exit code stays, unless requests were required."""
+    (tmp_path / "asks.py").write_text(ASKS)
+    silence = "hivemind: ann: sent no request on its own path, so nothing was counted and no budget held\n"
+    async with before(tmp_path) as (running, place):
+        silent = await place.ran("--name", "ann", "--report", "ann.json", "--", "true")
+        required = await place.ran("--name", "ann", "--quiet", "--require-traffic", "--", "true")
+        failed = await place.ran("--name", "ann", "--require-traffic", "--", "sh", "-c", "exit 3")
+        asked = await place.ran("--name", "bob", "--require-traffic", "--", "python3", "asks.py", "1")
+        lines = [line for line in running.proxy.snapshot().lines if "no request" in line.text]
+    assert (silent.code, silent.err.endswith(silence)) == (0, True)
+    assert (required.code, required.err) == (4, silence)
+    assert (failed.code, failed.err.endswith(silence)) == (3, True)
+    assert (asked.code, "no request" in asked.err) == (0, False)
+    assert [(line.level, line.who) for line in lines] == [("warn", "ann")] * 3
+    report = json.loads((tmp_path / "ann.json").read_text())
+    assert (report["requests"], report["elsewhere"]) == (0, [])

@@ -208,6 +208,8 @@ async def test_places() -> None:
             "used_up": None,
             "stopped": False,
             "estimated": 0,
+            "requests": None,
+            "elsewhere": [],
         }
 
 

@@ -103,6 +103,21 @@ ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tas
             "ann",
             "the price of m-9 isn't known, so its dollars don't count",
         ),
+        (
+            ev.RunSilent(1.0, "ann"),
+            "warn",
+            "agent",
+            "ann",
+            "sent no request on its own path, so nothing was counted and no budget held",
+        ),
+        (
+            ev.RunSilent(1.0, "ann", ("claude", "bob")),
+            "warn",
+            "agent",
+            "ann",
+            "sent no request on its own path, so nothing was counted and no budget held; meanwhile its client's"
+            " requests came as claude, bob",
+        ),
         (ev.AgentBegan(1.0, "ann", "lead", None, False), "info", "agent", "ann", "started, by lead"),
         (ev.AgentBegan(1.0, "ann", None, "t", True), "info", "agent", "ann", "started again"),
         (ev.AgentEnded(1.0, "ann", 0), "good", "agent", "ann", "ended with exit code 0"),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from hivemind.agents.clients.facts import Client
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _MODULES = {
     "claude": "claude_code",
     "codex": "codex",
@@ -22,6 +26,22 @@ PACKAGES = {
     "@github/copilot": "copilot",
 }
 """The program of each package of npm and PyPI."""
+_VERSION = "@=<>~![; "
+_SEPARATORS = dict.fromkeys(map(ord, "'\"`$(){};&|<>,"), " ")
+
+
+def kind_in(command: Iterable[str]) -> str:
+    """Return the kind of the client that a command names, also within a line for a shell; empty: none, or several."""
+    words = (each for word in command for each in word.translate(_SEPARATORS).split())
+    found = ((client_of(word.rpartition("/")[2]) or client_of(program_of(word))) for word in words)
+    kinds = {client.kind for client in found if client is not None}
+    return kinds.pop() if len(kinds) == 1 else ""
+
+
+def program_of(package: str) -> str:
+    """Return the program of `@openai/codex@latest` or `aider-chat==0.86`; of anything else the name alone."""
+    end = min((at for sign in _VERSION if (at := package.find(sign, 1)) > 0), default=len(package))
+    return PACKAGES.get(package[:end], package[:end])
 
 
 def client_of(program: str) -> Client | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hivemind.agents.clients.facts import Call, Client
-from hivemind.agents.clients.known import PACKAGES, client_of
+from hivemind.agents.clients.facts import Call
+from hivemind.agents.clients.known import client_of, program_of
 
 LAUNCHERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "npx": ((),),
@@ -28,7 +28,6 @@ _PYTHON_FLAGS = (
 )
 _WITH_VALUE = frozenset((*_NODE_FLAGS, *_PYTHON_FLAGS))
 """Flags whose value is the next word."""
-_VERSION = "@=<>~![; "
 
 
 def prepare(program: str, call: Call) -> None:
@@ -42,7 +41,7 @@ def prepare(program: str, call: Call) -> None:
 
 def _prepare_launched(program: str, call: Call) -> None:
     at = _package(program, call.arguments)
-    client = None if at is None else _client(call.arguments[at])
+    client = None if at is None else client_of(program_of(call.arguments[at]))
     if at is None or client is None:
         return
     before, after = call.arguments[: at + 1], call.arguments[at + 1 :]
@@ -69,10 +68,3 @@ def _package(program: str, words: list[str]) -> int | None:
         if not any(way[: len(found)] == tuple(found) for way in ways):
             return None
     return None
-
-
-def _client(spec: str) -> Client | None:
-    """Return the client that a word names: `codex`, `@openai/codex@latest`, `aider-chat==0.86`."""
-    end = min((at for sign in _VERSION if (at := spec.find(sign, 1)) > 0), default=len(spec))
-    name = spec[:end]
-    return client_of(PACKAGES.get(name, name))

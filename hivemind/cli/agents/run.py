@@ -26,11 +26,14 @@ from hivemind.settings.options import given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
 from hivemind.text.humanise import duration, exit_text, plural, usage
 from hivemind.text.shells import command_line
+from hivemind.world.lines import silent
 
 if TYPE_CHECKING:
     from hivemind.agents.worktrees import WantedWorktree
 
 _ONLY_TO_FIND_IT = {"host", "port", "state_dir", "token", "control_token", "log_level", "drain_s"}
+NO_TRAFFIC = 4
+"""Exit code of a run that had to send requests on its path and sent none."""
 _EXAMPLE = "hivemind run --name alice -- claude -p 'fix the tests'"
 
 
@@ -67,6 +70,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         default=0,
         metavar="K",
         help="start it again when it crashes, at most so often; not after a stop, a signal or a used-up budget",
+    )
+    add(
+        "--require-traffic", action="store_true", help="exit with 4 if no request came on its path, and it ended with 0"
     )
     add("--report", type=Path, metavar="FILE", help="write exit code, time and usage there (JSON)")
     add("--quiet", action="store_true", help="say nothing but what goes wrong")
@@ -123,6 +129,10 @@ def run_in_session(
                     outcome = await run(session, foreground)
                     code = _shell_code(outcome.exit_code)
                     log(outcome_text(outcome))
+                    required = given.get("require_traffic", False)
+                    if (silence := silence_text(outcome)) is not None:
+                        (print_note if required else log)(silence)
+                        code = code or (NO_TRAFFIC if required else 0)
                     if report is not None:
                         await asyncio.to_thread(_write_report, report, outcome)
             except asyncio.CancelledError:
@@ -215,6 +225,12 @@ def outcome_text(outcome: RunOutcome) -> str:
     return text
 
 
+def silence_text(outcome: RunOutcome) -> str | None:
+    """Return what to say of a run that sent no request on its path; None where it did, or it isn't known."""
+    used = outcome.usage
+    return None if used is None or used.requests != 0 else f"{outcome.agent}: {silent(used.elsewhere)}"
+
+
 def _write_report(file: Path, outcome: RunOutcome) -> None:
     used, tree = outcome.usage, outcome.worktree
     values = {
@@ -226,6 +242,8 @@ def _write_report(file: Path, outcome: RunOutcome) -> None:
         "dollars": used and used.dollars,
         "unpriced_tokens": used and used.unpriced,
         "estimated_tokens": used and used.estimated,
+        "requests": used and used.requests,
+        "elsewhere": used and used.elsewhere,
         "checkpoint": used and used.checkpoint,
         "restarts": outcome.restarts,
         "worktree": None if tree is None else asdict(tree) | {"folder": str(tree.folder)},

@@ -101,7 +101,12 @@ class Answers:
     def _used(self, question: Mapping[str, Any]) -> Any:
         agent = self._proxy.engine.agent(question["agent"])
         spent = None if agent is None else agent.tree.used("run")
-        return {"used": None if spent is None else [spent.tokens, spent.dollars, spent.unpriced, spent.estimated]}
+        requests, elsewhere = self._proxy.engine.traffic(question["agent"], question["client"])
+        return {
+            "used": None if spent is None else [spent.tokens, spent.dollars, spent.unpriced, spent.estimated],
+            "requests": requests,
+            "elsewhere": elsewhere,
+        }
 
     def _health(self, _: Mapping[str, Any]) -> Any:
         mode, uptime_s, alarms = self._proxy.health()

@@ -413,10 +413,16 @@ class Group:
 
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
         """Note that an agent's process has ended, and return what it used at all workers. Raises: Rejected."""
-        used, name = await self.proxy.leave(ended, who), self.proxy.spelling(ended.agent)
+        used, name = await self.proxy.leave_here(ended, who), self.proxy.spelling(ended.agent)
         for peer in self._peers:
             with contextlib.suppress(frames.Gone):
-                found = (await peer.ask("used", agent=name))["used"]
+                answer = await peer.ask("used", agent=name, client=ended.client)
+                found = answer["used"]
+                used = replace(
+                    used,
+                    requests=(used.requests or 0) + answer["requests"] or used.requests,
+                    elsewhere=tuple(dict.fromkeys((*used.elsewhere, *answer["elsewhere"]))),
+                )
                 if found is not None:
                     tokens, dollars, unpriced, estimated = found
                     used = replace(
@@ -426,6 +432,7 @@ class Group:
                         unpriced=used.unpriced + unpriced,
                         estimated=used.estimated + estimated,
                     )
+        self.proxy.report_traffic(ended, used)
         return used
 
 
