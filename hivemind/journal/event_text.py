@@ -103,7 +103,7 @@ def _own_words(event: ev.Event) -> Words | None:
                 f"circuit {lane.circuit}"
                 for lane in event.lanes
             )
-            return "info", "sample", "", "; ".join(lanes) or "no lanes yet"
+            return "info", "sample", "", "; ".join(lanes) or ("budgets" if event.partial else "no lanes yet")
         case ev.LimitsRead():
             return "info", "limits", event.lane, f"{event.family}: {'; '.join(map(_reading, event.readings))}"
         case ev.TaskAdded():

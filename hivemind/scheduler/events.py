@@ -440,10 +440,11 @@ class LaneState:
 
 
 class Sampled(Event, frozen=True):
-    """Gauges of every lane, about once a second while anything changes, so that a replay can show them."""
+    """Gauges of every lane, so that a replay can show them; in a journal about once a second while anything changes."""
 
     lanes: tuple[LaneState, ...]
     budgets: tuple[BudgetState, ...] = ()  # every budget there is, the pool's first
+    partial: bool = False  # lanes and budgets that aren't named are as before, but for countdowns
 
 
 class RecordingChanged(Event, frozen=True):

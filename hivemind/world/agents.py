@@ -6,12 +6,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
+from hivemind.world.gauges import by_owner
 from hivemind.world.snapshot import AgentState, AgentView
 from hivemind.world.state import Counts, WorldState
 from hivemind.world.tickets import BY_OPERATOR, TicketFold
@@ -214,17 +216,21 @@ class Budgets:
     def __init__(self) -> None:
         self.pool: ev.BudgetState | None = None
         self._limited: list[AgentFold] = []
+        self._states: dict[str | None, tuple[ev.BudgetState, ...]] = {}
         self.exhausted: dict[str | None, str] = {}
         """Owners of exhausted budgets, and what each budget covers."""
 
-    def sampled(self, states: Iterable[ev.BudgetState], agents: Mapping[str, AgentFold]) -> None:
-        """Take over all budgets from a sample."""
+    def sampled(
+        self, states: Iterable[ev.BudgetState], agents: Mapping[str, AgentFold], *, partial: bool = False
+    ) -> None:
+        """Take over the budgets from a sample: all, or those that aren't as before."""
+        self._states = {**self._states, **by_owner(states)} if partial else by_owner(states)
         for agent in self._limited:
             agent.budget = None
         self.pool = None
         self._limited.clear()
         self.exhausted.clear()
-        for state in states:
+        for state in chain.from_iterable(self._states.values()):
             if state.share >= 1:
                 self.exhausted[state.owner] = state.covers
             if state.owner is None:
@@ -235,11 +241,19 @@ class Budgets:
                 owner.budget = state
                 self._limited.append(owner)
 
+    def agent_came(self, agent: AgentFold) -> None:
+        """Give an agent that wasn't known the budget that it has."""
+        if states := self._states.get(agent.name):
+            agent.budget = states[-1]
+            self._limited.append(agent)
+
     def restore(self, state: WorldState, agents: Mapping[str, AgentFold]) -> None:
         """Take over the given state; agents already have their budgets."""
         self.pool = state.pool
         self._limited = [agent for agent in agents.values() if agent.budget is not None]
         self.exhausted = dict(state.spent)
+        known = (agent.budget for agent in self._limited if agent.budget is not None)
+        self._states = by_owner(known if self.pool is None else (self.pool, *known))
 
     def spent(self, agent: AgentFold, agents: Mapping[str, AgentFold]) -> bool:
         """Return whether a budget that covers the agent is exhausted: its own, an ancestor's, or the pool."""

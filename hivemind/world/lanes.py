@@ -15,6 +15,8 @@ from hivemind.world.tickets import Held, TicketFold
 
 CURVE_KEPT = 600
 """Points of a lane's curve: ten minutes of them."""
+_POINT_S = 1.0
+"""Between two points."""
 
 
 class Curves:
@@ -49,6 +51,15 @@ class Curves:
         else:
             return
         self.marks.update(dict.fromkeys(touched, mark))
+
+    def hold(self, at: float) -> None:
+        """Add the points up to this time that samples would have added which said nothing new."""
+        for curve in self.points.values():
+            while curve and at - curve[-1].at >= 1.5 * _POINT_S:
+                last = curve[-1]
+                # After hours without news only the last points stay.
+                skipped = max(0, int((at - last.at) / _POINT_S) - CURVE_KEPT - 1) * _POINT_S
+                curve.append(replace(last, at=last.at + skipped + _POINT_S, mark=""))
 
     def sampled(self, event: Sampled) -> None:
         """Add a point to each lane; within the same second it replaces the last one, unless it has a mark."""

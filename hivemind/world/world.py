@@ -15,10 +15,13 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any
 
+from msgspec import structs
+
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import LaneState
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.world.agents import AgentFold, Budgets, Costs, agent_values, ceiling_before
+from hivemind.world.gauges import aged
 from hivemind.world.lanes import Curves, Queue
 from hivemind.world.lifecycle import OpenRequests
 from hivemind.world.lines import SHOWN_BY_EVENTS, knob_value, line_of
@@ -43,6 +46,8 @@ LINES_KEPT = 200
 AGENTS_KEPT = 2000
 """At this number the idle ones seen longest ago are forgotten."""
 FORGOTTEN_AT_ONCE = AGENTS_KEPT // 20
+_CURRENT_S = 0.5
+"""Gauges sampled so recently are shown as they are."""
 PENDING_MOST = 128
 """Events that wait to be applied together, which takes a quarter of a millisecond."""
 ELSEWHERE_MOST = 5
@@ -209,6 +214,7 @@ class World:
                 for forgotten in heapq.nsmallest(FORGOTTEN_AT_ONCE, idle, key=AgentFold.retention):
                     del self._agents[forgotten.name]
             agent = self._agents[name] = AgentFold(name)
+            self._budgets.agent_came(agent)
         agent.last_seen = at
         return agent
 
@@ -327,10 +333,15 @@ class World:
         self._agent(event.agent, event.at).changed(event)
 
     def _sampled(self, event: ev.Sampled) -> None:
+        self._curves.hold(event.at)
+        if event.partial:
+            known = {name: aged(state, event.at - self._queue.at) for name, state in self._lanes.items()}
+            known.update((state.lane, state) for state in event.lanes)
+            event = structs.replace(event, lanes=tuple(known.values()))
         self._lanes = {state.lane: state for state in event.lanes}
         self._open.providers = {state.lane: state.provider for state in event.lanes}
         self._curves.sampled(event)
-        self._budgets.sampled(event.budgets, self._agents)
+        self._budgets.sampled(event.budgets, self._agents, partial=event.partial)
         self._catch_up(event.at)
         self._queue.sampled(event.at, event.lanes, self._tickets)
         self._costs.settle(self._price)
@@ -446,6 +457,7 @@ class World:
     def take(self, at: float) -> Capture:
         """Capture the state at this moment, in little time."""
         self._apply_pending()
+        self._curves.hold(at)
         self._costs.settle(self._price)
         rest = WorldState(
             at=at,
@@ -475,6 +487,7 @@ class World:
     def snapshot(self, at: float) -> Snapshot:
         """Return the view at this moment, which is not before the last event's."""
         self._catch_up(at)
+        self._curves.hold(at)
         self._costs.settle(self._price)
         mode = self.mode
         tickets = self._tickets.values()
@@ -487,7 +500,7 @@ class World:
             mode=mode,
             address=self.address,
             upstreams=self._upstreams,
-            lanes=tuple(self._lane_views()),
+            lanes=tuple(self._lane_views(at)),
             slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight]),
             queue=tuple([ticket.ticket_view(at, self._held(ticket, at, mode)) for ticket in shown]),
             queued=len(waiting),
@@ -500,13 +513,17 @@ class World:
             alarms=self.alarms,
         )
 
-    def _lane_views(self) -> Iterator[LaneView]:
-        """Yield the lanes as last sampled, but with their open requests as of now, which the tickets show too."""
+    def _lane_views(self, at: float) -> Iterator[LaneView]:
+        """Yield the lanes as last sampled, but with countdowns and their open requests as of now; the tickets show
+        these too."""
+        passed_s = at - self._queue.at
         tickets = self._open.by_ticket.values()
         active = Counter(ticket.arrived.lane for ticket in tickets if ticket.in_flight)
         retrying = Counter(ticket.arrived.lane for ticket in tickets if ticket.state == "retry")
         waiting = Counter(ticket.arrived.lane for ticket in tickets if ticket.state == "queued")
         for key, state in self._lanes.items():
+            if passed_s >= _CURRENT_S:
+                state = aged(state, passed_s)
             counts = active[key], waiting[key], retrying[key]
             if counts != (state.active, state.waiting, state.retrying):
                 state = replace(state, active=counts[0], waiting=counts[1], retrying=counts[2])

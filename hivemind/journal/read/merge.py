@@ -138,19 +138,27 @@ class Merge:
         return structs.replace(event, level=self._together(levels.values()))
 
     def _sampled(self, source: _Source, event: ev.Sampled) -> ev.Event:
-        lanes = []
+        if not event.partial:
+            for gone in self._gauges.keys() - {state.lane for state in event.lanes}:
+                self._gauges[gone].pop(source.index, None)
+                self._levels.get(gone, {}).pop(source.index, None)
         for state in event.lanes:
-            here = self._gauges.setdefault(state.lane, {})
-            here[source.index] = state
+            self._gauges.setdefault(state.lane, {})[source.index] = state
             self._levels.setdefault(state.lane, {})[source.index] = state.level
-            lanes.append(self._sum(state, here.values()) if len(here) > 1 else state)
+        # The others' lanes go on, which a sample of all lanes has to name.
+        named = [state.lane for state in event.lanes] if event.partial else [*self._gauges]
+        lanes = [self._sum(source.index, here) for lane in named if (here := self._gauges[lane])]
         return structs.replace(event, lanes=tuple(lanes))
 
     def _together(self, levels: Collection[float]) -> float:
         """Return the level of all proxies: one that they share, or what each may have in flight."""
         return max(levels) if self.shared else sum(levels)
 
-    def _sum(self, state: ev.LaneState, states: Collection[ev.LaneState]) -> ev.LaneState:
+    def _sum(self, index: int, by_source: Mapping[int, ev.LaneState]) -> ev.LaneState:
+        """Return a lane's gauges of all proxies, the rest as at that one if it has the lane."""
+        states = tuple(by_source.values())
+        if len(states) == 1:
+            return states[0]
         windows: dict[tuple[str, object], ev.WindowState] = {}
         for window in (window for each in states for window in each.windows):
             key = window.family, window.kind
@@ -165,7 +173,7 @@ class Merge:
                 )
             windows[key] = window
         return replace(
-            state,
+            by_source.get(index, states[-1]),
             active=sum(each.active for each in states),
             waiting=sum(each.waiting for each in states),
             retrying=sum(each.retrying for each in states),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +34,7 @@ from hivemind.journal.write.writer import (
     weight_of,
 )
 from hivemind.scheduler import events as ev
+from hivemind.world.gauges import Differences
 from hivemind.world.snapshot import RecordingView
 from hivemind.world.state import Capture
 
@@ -52,8 +54,6 @@ WAITING_MOST = 16 << 20
 """Bytes of lines that wait for the disk."""
 SAMPLED_S = 0.95
 """Between two samples; the screen asks for many more."""
-RESTING_S = 60.0
-"""Between two samples while nothing changes."""
 PROGRESS_S = 1.0
 """Between two reports of a stream."""
 _UNWRITABLE = (TypeError, ValueError, msgspec.MsgspecError)
@@ -108,7 +108,8 @@ class Recorder:
         self._handed_at = began.at
         self._reported: set[int] = set()
         self._reports_from = began.at
-        self._sample: ev.Sampled | None = None
+        self._sampled_at = -math.inf
+        self._gauges = Differences()
         self._gap: Gap | None = None
         """The open one, which is put into the journal once there is room again."""
         self._behind = False
@@ -154,23 +155,24 @@ class Recorder:
 
     # --- What is recorded -----------------------------------------------------------------------------------------
 
-    def _is_recorded(self, event: ev.Event) -> bool:
-        """Return whether to record the event: progress and samples are thinned out."""
+    def _recorded(self, event: ev.Event | DeferredLines) -> ev.Event | DeferredLines | None:
+        """Return what to record of the event, None for nothing: progress and samples are thinned out, and of a sample
+        only what isn't known is written."""
         if type(event) is ev.Progress:
             if event.at - self._reports_from >= PROGRESS_S:
                 self._reports_from = event.at
                 self._reported.clear()
             if event.ticket in self._reported:
-                return False
+                return None
             self._reported.add(event.ticket)
         elif type(event) is ev.Sampled:
-            last = self._sample
-            if last is not None:
-                same = last.lanes == event.lanes and last.budgets == event.budgets
-                if event.at - last.at < (RESTING_S if same else SAMPLED_S):
-                    return False
-            self._sample = event
-        return True
+            if event.at - self._sampled_at < SAMPLED_S:
+                return None
+            sample = self._gauges.of(event)
+            if sample is not None:
+                self._sampled_at = event.at
+            return sample
+        return event
 
     def _encode_all(self) -> None:
         while self._fresh:
@@ -181,7 +183,7 @@ class Recorder:
         del self._fresh[:AT_ONCE]
         kinds = set(map(type, taken))
         if ev.Progress in kinds or ev.Sampled in kinds:
-            taken = [each for each in taken if isinstance(each, DeferredLines) or self._is_recorded(each)]
+            taken = [found for each in taken if (found := self._recorded(each)) is not None]
         events, between = _apart(taken) if DeferredLines in kinds else (cast(list[ev.Event], taken), [])
         if not taken:
             return
@@ -239,6 +241,7 @@ class Recorder:
         gap = self._gap or Gap(since, since, 0, "the disk is too slow" if error is None else _reason(error))
         self._gap = replace(gap, lost=gap.lost + lines)
         self._lost += lines
+        self._gauges.forget()
 
     def _tick(self) -> None:
         busy = bool(self._fresh)
@@ -318,7 +321,8 @@ class Recorder:
         self._began, self._path = began, part_path(self._path.parent, began.journal, began.part)
         self._writer.put(NewPart(self._path, line_of(began)))
         self._writer.put(self._carried(at))
-        self._part_at, self._in_part, self._sample, self._behind = at, 0, None, False
+        self._part_at, self._in_part, self._sampled_at, self._behind = at, 0, -math.inf, False
+        self._gauges.forget()
 
 
 def _apart(taken: Sequence[ev.Event | DeferredLines]) -> tuple[list[ev.Event], list[tuple[int, DeferredLines]]]:

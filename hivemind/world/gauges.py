@@ -1,0 +1,156 @@
+"""Samples by difference: what of the gauges a journal has to hold, and how they stand where it holds nothing.
+
+A sample that is written names the lanes and budgets that aren't as expected from the one before it. Expected is that
+nothing changes but countdowns, which go on. While all is as expected, nothing is written, whatever time passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
+from operator import attrgetter
+
+from hivemind.scheduler.events import BudgetState, Hold, LaneState, LeaseGauges, Sampled, WindowState
+
+WHOLE_EVERY_S = 60.0
+"""A sample that is written so long after the last one with all lanes and budgets has all of them again, for readers
+that begin in the middle of a journal."""
+_PERIOD_S = 60.0
+"""A rate window that nothing is taken from begins anew after this."""
+_TOLERANCE_S = 0.05
+"""Countdowns that differ by less are the same."""
+_FRESH_S = 2.0
+"""A lease younger than this is as young as one ever is: it is renewed several times a second."""
+
+_COUNTDOWNS = frozenset({"parked_for_s", "circuit_reopens_in_s"})
+_APART = _COUNTDOWNS | {"windows", "upcoming", "lease"}
+_standing = attrgetter(*(each.name for each in fields(LaneState) if each.name not in _APART))
+_counting = attrgetter(*sorted(_COUNTDOWNS))
+_window_standing = attrgetter(
+    *(each.name for each in fields(WindowState) if each.name not in ("resets_in_s", "probe_in_s"))
+)
+
+
+def aged(lane: LaneState, for_s: float) -> LaneState:
+    """Return the lane's gauges after so many seconds in which nothing happened."""
+    return replace(
+        lane,
+        parked_for_s=max(0.0, lane.parked_for_s - for_s),
+        circuit_reopens_in_s=_less(lane.circuit_reopens_in_s, for_s),
+        windows=tuple([_window_aged(each, for_s) for each in lane.windows]),
+        upcoming=tuple(
+            [
+                Hold(each.ticket, each.gate, _less(each.opens_in_s, for_s), _less(each.estimate_s, for_s))
+                for each in lane.upcoming
+            ]
+        ),
+    )
+
+
+def _less(countdown_s: float | None, for_s: float) -> float | None:
+    return None if countdown_s is None else max(0.0, countdown_s - for_s)
+
+
+def _is_whole(window: WindowState) -> bool:
+    """Return whether nothing is taken from the window, so that its end changes nothing."""
+    return window.remaining >= window.limit and not window.used
+
+
+def _window_aged(window: WindowState, for_s: float) -> WindowState:
+    if window.resets_in_s is None:
+        return window
+    left_s = window.resets_in_s - for_s
+    if left_s < 0:
+        left_s = left_s % _PERIOD_S if _is_whole(window) else 0.0
+    return replace(window, resets_in_s=left_s, probe_in_s=_less(window.probe_in_s, for_s))
+
+
+def is_expected(lane: LaneState, before: LaneState, passed_s: float) -> bool:
+    """Return whether the lane is as its gauges of so many seconds ago tell (:func:`aged`)."""
+    if lane == before and not lane.windows and not lane.upcoming and not any(_counting(lane)):
+        return True
+    return (
+        _standing(lane) == _standing(before)
+        and not lane.upcoming
+        and not before.upcoming
+        and len(lane.windows) == len(before.windows)
+        and all(_counts_down(*pair, passed_s) for pair in zip(_counting(lane), _counting(before), strict=True))
+        and all(_is_window_expected(*pair, passed_s) for pair in zip(lane.windows, before.windows, strict=True))
+        and _without_age(lane.lease) == _without_age(before.lease)
+    )
+
+
+def _counts_down(now_s: float | None, before_s: float | None, passed_s: float) -> bool:
+    if now_s is None or before_s is None:
+        return now_s is before_s
+    return abs(now_s - max(0.0, before_s - passed_s)) <= _TOLERANCE_S
+
+
+def _is_window_expected(now: WindowState, before: WindowState, passed_s: float) -> bool:
+    if _window_standing(now) != _window_standing(before):
+        return False
+    if _is_whole(now):
+        return (now.resets_in_s is None) == (before.resets_in_s is None)
+    return _counts_down(now.resets_in_s, before.resets_in_s, passed_s) and _counts_down(
+        now.probe_in_s, before.probe_in_s, passed_s
+    )
+
+
+def _without_age(lease: LeaseGauges | None) -> LeaseGauges | None:
+    if lease is None or lease.age_s is None or lease.age_s > _FRESH_S:
+        return lease
+    return replace(lease, age_s=0.0)
+
+
+class Differences:
+    """What a journal holds of the gauges, and so what of a sample it doesn't tell yet."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[str, tuple[float, LaneState]] = {}
+        self._budgets: dict[str | None, tuple[BudgetState, ...]] = {}
+        self._whole_at: float | None = None
+        """When all was told; None: it wasn't, or what was told is lost."""
+
+    def forget(self) -> None:
+        """Tell all lanes and budgets in the next sample."""
+        self._whole_at = None
+
+    def of(self, sample: Sampled) -> Sampled | None:
+        """Return what the sample has that isn't told yet; None if there is nothing. It counts as told from now on."""
+        at, budgets = sample.at, by_owner(sample.budgets)
+        lanes = {lane.lane: lane for lane in sample.lanes}
+        gone = self._lanes.keys() - lanes.keys() or self._budgets.keys() - budgets.keys()
+        if self._whole_at is None or gone:
+            return self._whole(sample, lanes, budgets)
+        news = [lane for lane in sample.lanes if not self._is_told(lane, at)]
+        owners = [owner for owner, states in budgets.items() if self._budgets.get(owner) != states]
+        if not news and not owners:
+            return None
+        if at - self._whole_at >= WHOLE_EVERY_S:
+            return self._whole(sample, lanes, budgets)
+        self._lanes.update((lane.lane, (at, lane)) for lane in news)
+        self._budgets.update((owner, budgets[owner]) for owner in owners)
+        return Sampled(at, tuple(news), tuple([state for owner in owners for state in budgets[owner]]), partial=True)
+
+    def _is_told(self, lane: LaneState, at: float) -> bool:
+        told = self._lanes.get(lane.lane)
+        return told is not None and is_expected(lane, told[1], at - told[0])
+
+    def _whole(
+        self,
+        sample: Sampled,
+        lanes: Mapping[str, LaneState],
+        budgets: Mapping[str | None, tuple[BudgetState, ...]],
+    ) -> Sampled:
+        self._whole_at = sample.at
+        self._lanes = {name: (sample.at, lane) for name, lane in lanes.items()}
+        self._budgets = dict(budgets)
+        return sample
+
+
+def by_owner(states: Iterable[BudgetState]) -> dict[str | None, tuple[BudgetState, ...]]:
+    """Return the budgets by their owner: an agent may have two, or None for the pool."""
+    found: dict[str | None, tuple[BudgetState, ...]] = {}
+    for state in states:
+        found[state.owner] = (*found.get(state.owner, ()), state)
+    return found
