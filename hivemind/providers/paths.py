@@ -24,7 +24,7 @@ _ROUTES: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"/api/(?:(?:chat|generate|embed|embeddings|tags|ps|show|version|pull|push|create|copy|delete)$|blobs/)"
         ),
     ),
-    ("anthropic", re.compile(r"/v1/(?:messages|skills)(?:/|$)|^/messages(?:/|$)|/api/hello$")),
+    ("anthropic", re.compile(r"/v1/(?:messages|skills)(?:/|$)|(?:^|/anthropic)/messages(?:/|$)|/api/hello$")),
     (
         "openai",
         re.compile(
@@ -59,7 +59,7 @@ def _path(pattern: str) -> re.Pattern[str]:
 
 _PATHS: tuple[tuple[str, re.Pattern[str]], ...] = (
     # Without its version too, as Vercel's AI SDK sends it; `/threads/t/messages` is OpenAI's.
-    ("anthropic", _path(r"(?:^|/v1)/messages(?:/count_tokens|/batches(?:/[^/]+(?:/cancel|/results)?)?)?$")),
+    ("anthropic", _path(r"(?:^|/v1|/anthropic)/messages(?:/count_tokens|/batches(?:/[^/]+(?:/cancel|/results)?)?)?$")),
     ("openai_responses", _path(r"/responses(?:/compact|/input_tokens)?$")),
     ("ollama", _path(r"/api/(?:chat|generate|embed|embeddings)$")),
     ("openai_chat", _path(r"/(?:chat/completions|completions|embeddings)$")),

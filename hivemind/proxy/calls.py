@@ -61,7 +61,7 @@ class CallReader:
         self._secrets = secrets
         self._steps = steps
         self._fleet_lanes = fleet_lanes
-        self._unknown_paths = UnknownPaths()
+        self._paths = OddPaths()
 
     def head(self, scope: Scope, headers: Mapping[bytes, bytes], place: RequestPath) -> CallHead:
         """Read a request's head. Raises: RequestRefused: no upstream is known for it."""
@@ -125,8 +125,9 @@ class CallReader:
             identity = self._identify(head, facts.session, tokens)
             last.key, last.identity, last.model, last.session = key, identity, facts.model, facts.session
         call = Call(head, body, facts, identity)
-        if head.dialect.name == "plain" and not call.free:
-            self._unknown_paths.report(head.method.decode(), head.path)
+        known = head.dialect.name != "plain"
+        if call.free is known:
+            self._paths.report(head.method.decode(), head.path, known=known)
         if facts.unread:
             _log.info("the size of a request of %s is estimated: %s", identity.agent, facts.unread)
         return call
@@ -173,23 +174,27 @@ def _versioned(raw_path: bytes, origin: Origin) -> bytes:
     return b"/v1" + raw_path if bare and origin.profile.name == "anthropic" and not origin.base_path else raw_path
 
 
-class UnknownPaths:
-    """Logs each shape of path once, so that an operator learns what is scheduled by a guess at its size."""
+class OddPaths:
+    """Logs each shape of path once that is scheduled by a guess at its size, or known and yet not scheduled, so that an
+    operator learns what passes by the limits."""
 
     def __init__(self) -> None:
         self._logged: set[str] = set()
 
-    def report(self, method: str, path: str) -> None:
-        """Log the path's shape, unless it was or enough were."""
+    def report(self, method: str, path: str, *, known: bool) -> None:
+        """Log the path's shape, unless it was or enough were. `known`: it has a dialect, and the request is free."""
         if len(self._logged) >= MOST_SHAPES:
             return
         shape = f"{method} {shape_of(path)}"
         if shape in self._logged:
             return
         self._logged.add(shape)
-        _log.info("%s: unknown path, scheduled as unknown: its cost is estimated by its size", shape)
+        if known:
+            _log.info("%s: costs nothing, forwarded without being scheduled", shape)
+        else:
+            _log.info("%s: unknown path, scheduled as unknown: its cost is estimated by its size", shape)
         if len(self._logged) == MOST_SHAPES:
-            _log.info("more unknown paths are scheduled without a line here")
+            _log.info("more such paths are forwarded without a line here")
 
 
 def shape_of(path: str) -> str:

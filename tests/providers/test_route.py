@@ -11,6 +11,7 @@ ROUTES = {
     "/v1/messages": "anthropic",
     "/v1/messages/count_tokens": "anthropic",
     "/messages": "anthropic",
+    "/anthropic/messages": "anthropic",
     "/v1/skills": "anthropic",
     "/api/hello": "anthropic",
     "/v1/chat/completions": "openai",

@@ -13,7 +13,7 @@ from proxy.kit import Hang, Running, Seen, between, playing, proxying, raw, requ
 from proxy.wire import ANSWER, JSON, PLAIN_BODY, SSE, chunk, data, head, http
 from upstream.scripted import Scripted, serving
 
-from hivemind.proxy.calls import MOST_SHAPES, UnknownPaths, shape_of
+from hivemind.proxy.calls import MOST_SHAPES, OddPaths, shape_of
 from hivemind.scheduler.commands import SetBudget, StopAgent
 
 PAID = [
@@ -241,6 +241,34 @@ async def test_a_client_that_leaves_frees_the_slot() -> None:
         assert await say(proxy, "/v1/images/generations") == 200
 
 
+async def test_what_is_known_and_not_scheduled_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A path that a dialect knows passes by the scheduler with a line in the log."""
+    caplog.set_level(logging.INFO, "hivemind.proxy.calls")
+    async with between([ANSWER]) as (proxy, _):
+        for _ in range(2):
+            await say(proxy, "/v1/messages/count_tokens")
+            await say(proxy, "/v1/messages/batches", b"", method="GET")
+        await say(proxy, "/v1/models", b"", method="GET")
+        assert proxy.snapshot().totals.requests == 0
+    assert [record.getMessage() for record in caplog.records] == [
+        "POST /v1/messages/count_tokens: costs nothing, forwarded without being scheduled",
+        "GET /v1/messages/batches: costs nothing, forwarded without being scheduled",
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", ["/messages", "/anthropic/messages", "/chat/completions", "/responses", "/models/m:generateContent"]
+)
+async def test_paths_without_a_version_are_scheduled(path: str) -> None:
+    """By their dialect, for the agent that sent them; a stopped one is refused."""
+    async with between([ANSWER]) as (proxy, upstream):
+        await say(proxy, f"/agent/a{path}")
+        assert proxy.snapshot().totals.requests == 1
+        proxy.proxy.apply(StopAgent("a", True))
+        assert await asked(proxy, f"/agent/a{path}") == (400, "agent_stopped")
+        assert len(upstream.requests) == 1
+
+
 async def test_each_unknown_path_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     """By its shape, without ids; what is known or free isn't told."""
     caplog.set_level(logging.INFO, "hivemind.proxy.calls")
@@ -261,8 +289,8 @@ def test_shapes() -> None:
 def test_only_so_many_are_told(caplog: pytest.LogCaptureFixture) -> None:
     """A program that invents paths fills neither log nor memory."""
     caplog.set_level(logging.INFO, "hivemind.proxy.calls")
-    unknown = UnknownPaths()
+    odd = OddPaths()
     for first in range(26):
         for second in range(26):
-            unknown.report("POST", f"/{chr(97 + first)}/{chr(97 + second)}")
+            odd.report("POST", f"/{chr(97 + first)}/{chr(97 + second)}", known=False)
     assert len(caplog.records) == MOST_SHAPES + 1
