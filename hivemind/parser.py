@@ -39,9 +39,19 @@ class Parser(argparse.ArgumentParser):
         parsed, extra = super().parse_known_args(given, namespace)
         if self.rest is not None:
             setattr(parsed, self.rest, rest)
+        extra = self._taken(extra, parsed)
         if extra:
             self._refuse(extra[0])
         return parsed, extra
+
+    def _taken(self, extra: list[str], namespace: Any) -> list[str]:
+        """Add words that stand after a flag to the last positional argument that takes any number, as argparse itself
+        doesn't. Return what is left."""
+        many = next((each for each in reversed(self._actions) if not each.option_strings and each.nargs == "*"), None)
+        if many is None or any(each.startswith("-") for each in extra):
+            return extra
+        setattr(namespace, many.dest, [*getattr(namespace, many.dest), *extra])
+        return []
 
     def _refuse(self, argument: str) -> NoReturn:
         if not argument.startswith("-"):

@@ -190,6 +190,20 @@ def prune(
                 os.unlink(entry.path)
 
 
+def superfluous(found: Sequence[Found], keep: int, before: float) -> list[Found]:
+    """Return the checkpoints beyond the newest `keep` of each agent which are of before that time (since the epoch).
+
+    `found` is as :func:`listed` returns it.
+    """
+    seen: Counter[str] = Counter()
+    chosen = []
+    for each in found:
+        seen[each.checkpoint.agent] += 1
+        if seen[each.checkpoint.agent] > keep and each.checkpoint.at < before:
+            chosen.append(each)
+    return chosen
+
+
 def _files(folder: Path) -> Iterator[tuple[re.Match[str], os.DirEntry[str]]]:
     """Yield every checkpoint by its name; old drafts are removed on the way."""
     with os.scandir(folder) as entries:

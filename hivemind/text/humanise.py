@@ -36,6 +36,17 @@ def _two_units(whole: int, large_s: int, large: str, small_s: int, small: str) -
     return f"{whole // large_s:,} {large}" + (f" {rest} {small}" if rest else "")
 
 
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of `90s`, `30m`, `12h`, `7d` or `2w`. Raises: ValueError: it is none of these."""
+    number, unit = text.strip()[:-1], text.strip()[-1:].lower()
+    if unit not in _UNITS or not number.isascii() or not number.replace(".", "", 1).isdigit():
+        raise ValueError(f"{text[:40]!r} is no duration; it is a number and a unit, as 90s, 30m, 12h, 7d or 2w")
+    return float(number) * _UNITS[unit]
+
+
 def count(number: float) -> str:
     """`950`, `12.3k`, `4.5M`: three figures."""
     if number < 1000:

@@ -96,6 +96,9 @@ def test_without_a_conversation(tmp_path: Path) -> None:
     assert json.loads(run(tmp_path, "show", "alice", "--json")[1])["conversation"] is None
 
 
+SAY = "say `hivemind checkpoints`, `hivemind checkpoints show NAME` or `hivemind checkpoints prune`"
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -103,9 +106,9 @@ def test_without_a_conversation(tmp_path: Path) -> None:
             ["show", "carol"],
             "carol: no checkpoint, and no agent with one, has that name; there are checkpoints of alice",
         ),
-        (["show"], "say `hivemind checkpoints`, or `hivemind checkpoints show NAME`"),
-        (["alice"], "say `hivemind checkpoints`, or `hivemind checkpoints show NAME`"),
-        (["show", "a", "b"], "say `hivemind checkpoints`, or `hivemind checkpoints show NAME`"),
+        (["show"], SAY),
+        (["alice"], SAY),
+        (["show", "a", "b"], SAY),
         (["--conversation"], "--conversation: goes with show, and without --json"),
         (["--jsn"], "--jsn: no such flag; did you mean --json?"),
     ],
@@ -226,3 +229,44 @@ def test_a_signal(tmp_path: Path) -> None:
 def test_transcript(body: object, lines: list[str]) -> None:
     """Conversations of every API read the same way, and nothing in them is lost."""
     assert transcript(json.dumps(body).encode()) == lines
+
+
+def test_prune(tmp_path: Path) -> None:
+    """The newest of each agent stays, unless told otherwise; an old one goes by its own name."""
+    now = time.time()
+    for agent, days in (("alice", 1), ("alice", 9), ("alice", 30), ("bob", 40)):
+        keep(tmp_path, agent, now - days * 86400)
+
+    def left() -> list[tuple[str, int]]:
+        found, _ = listed(folder_in(tmp_path))
+        return [(each.checkpoint.agent, round((now - each.checkpoint.at) / 86400)) for each in found]
+
+    assert run(tmp_path, "prune", "--older-than", "2w", "--keep", "3")[1] == "nothing to remove; 4 are left\n"
+    code, out, _ = run(tmp_path, "prune", "--older-than", "20d", "--json", "alice")
+    assert (code, len(json.loads(out)["removed"]), json.loads(out)["left"]) == (0, 1, 3)
+    assert left() == [("alice", 1), ("alice", 9), ("bob", 40)]
+    code, out, _ = run(tmp_path, "prune")
+    assert (code, out.startswith("removed 1 checkpoint ("), out.endswith("; 2 are left\n")) == (0, True, True)
+    assert left() == [("alice", 1), ("bob", 40)]
+    name = listed(folder_in(tmp_path))[0][0].checkpoint.name
+    assert run(tmp_path, "prune", name)[1].endswith("; 1 is left\n")
+    assert run(tmp_path, "prune", "--keep", "0")[1].endswith("; 0 are left\n")
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (("prune", "eve"), "eve: no checkpoint, and no agent with one, has that name; there are checkpoints of alice"),
+        (("prune", "--keep", "-1"), "--keep -1: must be 0 or more"),
+        (("prune", "--older-than", "7"), "--older-than: '7' is no duration; it is a number and a unit"),
+        (("--keep", "1"), "--older-than and --keep: go with prune"),
+        (("show",), "say `hivemind checkpoints`, `hivemind checkpoints show NAME` or"),
+        (("prune", "alice", "--conversation"), "--conversation: goes with show"),
+    ],
+)
+def test_prune_that_is_wrong(args: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    """One line, exit code 2, and nothing is removed."""
+    keep(tmp_path, "alice")
+    code, out, errors = run(tmp_path, *args)
+    assert (code, out, errors.startswith(f"hivemind: {text}")) == (2, "", True), errors
+    assert len(listed(folder_in(tmp_path))[0]) == 1

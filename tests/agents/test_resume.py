@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,13 +127,16 @@ async def test_a_crash(tmp_path: Path) -> None:
 
 async def test_a_budget(tmp_path: Path) -> None:
     """While it is used up, a line says how to raise it, and nothing is started; raised, the agent goes on. The
-    conversation is given all the same."""
+    conversation is in the result all the same."""
     async with stage(tmp_path) as on:
         await on.crashed("--budget", "7")
         (tmp_path / "mended").touch()
         told = "alice's budget is used up (7 of 7 tokens used this run); raise it with `hivemind budget alice AMOUNT`"
         assert await on.resume("alice") == Ran(1, "", f"hivemind: {told}, then resume alice again\n")
-        assert (await on.resume("alice", "--json")).out.encode() == PLAIN_BODY + b"\n"
+        refused = await on.resume("alice", "--json")
+        result = json.loads(refused.out)
+        assert (refused.code, result["done"], told in result["text"]) == (1, "nothing", True)
+        assert result["conversation"] == json.loads(PLAIN_BODY)
         assert len(on.times()) == 1
         on.running.proxy.apply(SetBudget("alice", 100), "ann")
         ran = await on.resume("alice")
@@ -219,7 +223,9 @@ async def test_without_a_proxy(tmp_path: Path) -> None:
         refused = await ended(await place.start("hivemind", "resume", "alice"))
         assert (refused.code, "raise it with `hivemind budget alice AMOUNT`" in refused.err) == (1, True), refused.err
         body = await ended(await place.start("hivemind", "resume", "alice", "--json"))
-        assert (body.code, body.out.encode()) == (0, PLAIN_BODY + b"\n")
+        result = json.loads(body.out)
+        assert (body.code, result["done"], result["state"]["name"]) == (1, "nothing", "alice")
+        assert (result["conversation"], result["checkpoint"]["agent"]) == (json.loads(PLAIN_BODY), "alice")
     assert len((tmp_path / "times").read_text().splitlines()) == 1
 
 
@@ -259,8 +265,28 @@ async def test_what_is_in_the_way(tmp_path: Path) -> None:
         ran = await on.resume("bob")
         assert (ran.code, ran.err) == (127, "hivemind: no-such-program: no such command in PATH\n")
         keep(tmp_path / "state", "carol", body=None, command=(), left_out="it was too large")
-        ran = await on.resume("carol", "--json")
+        ran = await on.resume("carol")
         assert (ran.code, ran.err.endswith("holds no conversation: it was too large\n")) == (1, True)
+        assert json.loads((await on.resume("carol", "--json")).out)["conversation"] is None
+
+
+async def test_the_result(tmp_path: Path) -> None:
+    """With --json a command isn't started: the result says what was done, and has the agent's new state."""
+    async with stage(tmp_path) as on:
+        await on.asks("bob")
+        assert (await on.resume("bob", "--json")).code == 1
+        on.running.proxy.apply(PauseAgent("bob", True), "ann")
+        released = json.loads((await on.resume("bob", "--json")).out)
+        assert (released["done"], released["text"]) == ("released", "bob may go on")
+        assert (released["state"]["paused"], released["state"]["name"], released["checkpoint"]) == (False, "bob", None)
+        await on.crashed()
+        crashed = json.loads((await on.resume("alice", "--json")).out)
+        again = f"hivemind resume {crashed['checkpoint']['name']}"
+        assert (crashed["done"], crashed["text"]) == (
+            "nothing",
+            f"nothing holds alice; {again} starts its command again",
+        )
+        assert (crashed["state"]["exit_code"], len(on.times())) == (1, 1)
 
 
 async def test_ctrl_c(tmp_path: Path) -> None:

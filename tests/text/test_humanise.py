@@ -10,6 +10,7 @@ from hivemind.text.humanise import (
     count,
     dollars,
     duration,
+    parse_duration,
     plural,
     short_count,
     short_dollars,
@@ -150,3 +151,12 @@ def test_short_count(number: float | None, text: str) -> None:
 def test_short_dollars(amount: float | None, text: str) -> None:
     """At most seven cells."""
     assert short_dollars(amount) == text
+
+
+def test_parsed_durations() -> None:
+    """A number and a unit; nothing else."""
+    found = [parse_duration(text) for text in ("90s", "1.5m", " 12h ", "7D", "2w")]
+    assert found == [90, 90, 43_200, 604_800, 1_209_600]
+    for text in ("", "7", "h", "-1h", "1 year", "1.2.3h", "nand"):
+        with pytest.raises(ValueError, match="is no duration"):
+            parse_duration(text)

@@ -4,6 +4,7 @@ run."""
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import sys
 import time
@@ -19,10 +20,19 @@ from hivemind.console import print_json, print_note, printable
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.redaction.text import redact
 from hivemind.scheduler.accounts import Spent
-from hivemind.store.checkpoints import Found, TaskPlace, Unreadable, conversation, folder_in, latest, listed
+from hivemind.store.checkpoints import (
+    Found,
+    TaskPlace,
+    Unreadable,
+    conversation,
+    folder_in,
+    latest,
+    listed,
+    superfluous,
+)
 from hivemind.store.token_file import state_dir
 from hivemind.text.amounts import how_used, owner
-from hivemind.text.humanise import dollars, duration, exit_text, size, usage
+from hivemind.text.humanise import dollars, duration, exit_text, parse_duration, size, usage
 from hivemind.text.table import Cell, Column, lines, show, width
 
 _COLUMNS = (
@@ -47,8 +57,20 @@ class NotKept(HiveMindError):
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s [show NAME] [--json | --conversation] [--state-dir FOLDER] [--config FILE]"
-    parser.add_argument("what", nargs="*", metavar="show NAME", help="a checkpoint by its name, or an agent's latest")
+    parser.usage = (
+        "%(prog)s [show NAME [--conversation] | prune [NAME] [--older-than TIME] [--keep N]] [--json]"
+        " [--state-dir FOLDER] [--config FILE]"
+    )
+    parser.epilog = (
+        "prune removes the checkpoints of all agents, or of one, but for the newest of each; a checkpoint by its own"
+        " name always."
+    )
+    what = "show: a checkpoint by its name, or an agent's latest; prune: remove old ones"
+    parser.add_argument("what", nargs="*", metavar="show NAME | prune [NAME]", help=what)
+    parser.add_argument("--older-than", metavar="TIME", help="with prune: only those, as 12h, 7d or 2w")
+    parser.add_argument(
+        "--keep", type=int, metavar="N", help="with prune: so many of each agent stay [1, with --older-than 0]"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--conversation", action="store_true", help="with show: print the conversation alone, as JSON")
     add_folder_flags(parser)
@@ -98,12 +120,17 @@ def conversation_of(found: Found) -> bytes:
 
 def _run(namespace: argparse.Namespace) -> int:
     what = namespace.what
-    if what and (what[0] != "show" or len(what) != 2):
-        raise UsageError("say `hivemind checkpoints`, or `hivemind checkpoints show NAME`")
-    if namespace.conversation and (not what or namespace.json):
+    word = what[0] if what else ""
+    if word not in ("", "show", "prune") or len(what) > 2 or (word == "show" and len(what) < 2):
+        raise UsageError("say `hivemind checkpoints`, `hivemind checkpoints show NAME` or `hivemind checkpoints prune`")
+    if namespace.conversation and (word != "show" or namespace.json):
         raise UsageError("--conversation: goes with show, and without --json")
+    if word != "prune" and (namespace.older_than is not None or namespace.keep is not None):
+        raise UsageError("--older-than and --keep: go with prune")
     folder = checkpoint_folder(folder_settings(namespace))
     found = all_in(folder)
+    if word == "prune":
+        return _prune(namespace, found, what[1] if len(what) > 1 else None)
     if not what and namespace.json:
         return print_json([msgspec.to_builtins(each.checkpoint) | {"bytes": each.size} for each in found])
     if not what:
@@ -111,10 +138,47 @@ def _run(namespace: argparse.Namespace) -> int:
         return 0
     one = latest(found, what[1])
     if one is None:
-        raise UsageError(
-            f"{printable(what[1])}: no checkpoint, and no agent with one, has that name; {names_known(found)}"
-        )
+        raise _unknown(what[1], found)
     _show(one, as_json=namespace.json, alone=namespace.conversation)
+    return 0
+
+
+def _unknown(name: str, found: list[Found]) -> UsageError:
+    return UsageError(f"{printable(name)}: no checkpoint, and no agent with one, has that name; {names_known(found)}")
+
+
+def _prune(namespace: argparse.Namespace, found: list[Found], name: str | None) -> int:
+    """Remove checkpoints, and print which and what is left. Raises: UsageError, NotKept."""
+    older_s, keep = None, namespace.keep
+    if namespace.older_than is not None:
+        try:
+            older_s = parse_duration(namespace.older_than)
+        except ValueError as error:
+            raise UsageError(f"--older-than: {error}") from None
+    if keep is None:
+        keep = 1 if older_s is None else 0
+    if keep < 0:
+        raise UsageError(f"--keep {keep}: must be 0 or more")
+    before = math.inf if older_s is None else time.time() - older_s
+    one = None if name is None else latest(found, name)
+    if name is not None and one is None:
+        raise _unknown(name, found)
+    if one is not None and one.checkpoint.name == name:
+        chosen = [one] if one.checkpoint.at < before else []
+    else:
+        of = found if one is None else [each for each in found if each.checkpoint.agent == one.checkpoint.agent]
+        chosen = superfluous(of, keep, before)
+    for each in chosen:
+        try:
+            each.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise NotKept(f"{each.path}: can't be removed ({error.strerror})") from None
+    freed, left = sum(each.size for each in chosen), len(found) - len(chosen)
+    if namespace.json:
+        return print_json({"removed": [each.checkpoint.name for each in chosen], "bytes": freed, "left": left})
+    plural = "" if len(chosen) == 1 else "s"
+    removed = f"removed {len(chosen):,} checkpoint{plural} ({size(freed)})" if chosen else "nothing to remove"
+    print(f"{removed}; {left:,} {'is' if left == 1 else 'are'} left")
     return 0
 
 

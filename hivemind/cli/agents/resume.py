@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hivemind.agent_names import spelled_in
 from hivemind.agents.resumption import Resumption, resumption_kept
 from hivemind.agents.run import REPORT_WITHIN_S, AgentCommand, Foreground, RunOutcome, run_agent
@@ -30,6 +32,7 @@ from hivemind.cli.agents.run import run_in_session
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note, printable
 from hivemind.control.client import ControlError
+from hivemind.control.codec import to_plain
 from hivemind.control.discovery import (
     STATE_VARIABLE,
     TOKEN_VARIABLE,
@@ -45,6 +48,7 @@ from hivemind.settings import Settings, add_flags, from_flags
 from hivemind.store.checkpoints import Checkpoint, Found, latest
 from hivemind.text.amounts import how_used, owner, raise_command
 from hivemind.text.humanise import exit_text, usage
+from hivemind.text.shells import command_line
 from hivemind.world.snapshot import AgentView, Snapshot
 
 _WHO = "resume"
@@ -100,8 +104,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [NAME] [--json] [setting ...]"
     parser.epilog = (
         "Without a name: take requests again after `hivemind pause`. With one: let that agent go on; where its process"
-        " has ended, its command is started again, or its conversation printed where no command is known, or with"
-        " --json."
+        " has ended, its command is started again, and its client continues its session if it can; its conversation"
+        " is printed where no command is known. With --json nothing is started: the result has what was done, the"
+        " agent's new state, its checkpoint and its conversation."
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="an agent, or a checkpoint [everybody]")
     client.add_flags(parser)
@@ -128,13 +133,16 @@ def _run(namespace: argparse.Namespace) -> int:
         what = f"{namespace.name}: no agent and no checkpoint has that name"
         raise UsageError(printable(f"{what}; {others}{names_known(checkpoints)}"))
     as_json = client.wants_json(namespace)
-    if stands.used_up is not None and not as_json:
-        raise CannotResume(how_to_raise(agent, stands.used_up))
+    if stands.used_up is not None:
+        if not as_json:
+            raise CannotResume(how_to_raise(agent, stands.used_up))
+        _print_result(agent, "nothing", how_to_raise(agent, stands.used_up), stands.view, kept)
+        return CannotResume.exit_code
     if proxy is not None and stands.held:
         proxy.command_anywhere("StopAgent", agent=agent, stopped=False)
         proxy.command_anywhere("PauseAgent", agent=agent, paused=False)
     if as_json:
-        return _hand_over(agent, kept)
+        return _result(proxy, agent, stands, kept)
     view = stands.view
     if view is not None and (view.running or (view.paused and not view.stopped)):  # it continues by itself
         print_note(f"{agent} goes on" if stands.held else f"{agent} runs, and nothing holds it")
@@ -179,6 +187,29 @@ def _proxy_if_any(namespace: argparse.Namespace, settings: Settings) -> client.P
 
 def _named(namespace: argparse.Namespace) -> str | None:
     return getattr(namespace, "attach", None) or os.environ.get(URL_VARIABLE) or None
+
+
+def _result(proxy: client.ProxyClient | None, agent: str, stands: AgentStatus, kept: Found | None) -> int:
+    """Print what was done as JSON; no command is started. Raises: CannotResume: there is nothing to go on with."""
+    view = stands.view
+    if stands.held and proxy is not None:
+        view = next((each for each in proxy.world().snapshot.agents if each.name == agent), None)
+    runs = view is not None and bool(view.running)
+    if kept is None and not runs and not stands.held:
+        raise CannotResume(f"{agent} is neither paused nor stopped, and there is no checkpoint of it")
+    text = f"{agent} {'goes on' if runs else 'may go on'}" if stands.held else f"nothing holds {agent}"
+    if not runs and kept is not None and kept.checkpoint.command:
+        text += f"; {command_line('hivemind resume', kept.checkpoint.name)} starts its command again"
+    _print_result(agent, "released" if stands.held else "nothing", text, view, kept)
+    return 0
+
+
+def _print_result(agent: str, done: str, text: str, view: AgentView | None, kept: Found | None) -> None:
+    checkpoint, said = None if kept is None else kept.checkpoint, b"null"
+    if kept is not None and kept.checkpoint.conversation_bytes:
+        said = conversation_of(kept)
+    facts = {"agent": agent, "done": done, "text": text, "state": to_plain(view), "checkpoint": to_plain(checkpoint)}
+    write_out(msgspec.json.encode(facts)[:-1] + b',"conversation":' + said + b"}")
 
 
 def _hand_over(agent: str, kept: Found | None) -> int:
