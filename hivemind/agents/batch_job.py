@@ -10,6 +10,7 @@ from pathlib import Path
 
 from hivemind.agents.attempts import Ended, TaskProcess, start
 from hivemind.agents.batch_context import WHO, BatchContext, TaskOutcome
+from hivemind.agents.clients.known import kind_in
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.resumption import Resumption, resumption_in, variables_for
 from hivemind.agents.run import CannotRun, check_command
@@ -112,7 +113,8 @@ class TaskRun:
     async def _leave(self, exit_code: int | None) -> RunUsage:
         async with self._place:  # a renewal after the release would take the place again
             self._left = True
-            return await self._context.leave(self.agent, self.state.runner, exit_code)
+            kind = kind_in(self.planned.command)
+            return await self._context.leave(self.agent, self.state.runner, exit_code, kind)
 
     # --- Beginning ------------------------------------------------------------------------------------------------
 
@@ -160,7 +162,7 @@ class TaskRun:
                 cwd, kept, environ = tree.cwd, (tree.lock,), without_git(environ)
                 if tree.notice:
                     context.say(f"{self.name}: {tree.notice}", "")
-            check_command(command, cwd, environ)
+            check_command(planned.command, cwd, environ)
             if log.exists():
                 stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.began))
                 _append(log, f"--- try {self.state.attempt}, {stamp} ---")
@@ -248,6 +250,9 @@ class TaskRun:
         code, took = ended.exit_code, max(0.0, ended.ended - ended.began)
         used = await self._leave(-9 if code is None else code)
         how, note = self._verdict(code, problem)
+        silent = used.requests == 0
+        if how == "done" and silent and self.planned.require_traffic:
+            how, note = "failed", "no request on its own path"
         tree = self.planned.tree
         left = None
         if tree is not None:
@@ -258,6 +263,10 @@ class TaskRun:
         after = f"after {short_duration(took)}"
         if used.tokens:
             after += f", {usage(used.tokens, used.dollars, used.unpriced, used.estimated)}"
+        elif how == "done" and silent and self._calls_a_model:
+            after += ", no request on its own path"
+        if silent and used.elsewhere and self._calls_a_model:
+            after += f"; meanwhile its client's requests came as {', '.join(used.elsewhere)}"
         if how == "cancelled":
             self._context.say(f"{self.name} was ended, because somebody else ended its task", "warn")
         elif how == "done":
@@ -270,6 +279,11 @@ class TaskRun:
             await self._finish(ok=False, note=note, again=True)
         if left is not None and self.phase != "delayed":
             self._context.say(f"{self.name}: {left.text}", "")
+
+    @property
+    def _calls_a_model(self) -> bool:
+        """Whether requests are expected of it, which aren't of a task such as `make test`."""
+        return self.planned.budget is not None or bool(kind_in(self.planned.command))
 
     def _verdict(self, code: int | None, problem: str) -> tuple[str, str]:
         """Return the outcome, and the reason for it."""

@@ -12,7 +12,7 @@ from hivemind.agents.clients import launchers
 from hivemind.agents.clients.facts import RESUME_FILE_VARIABLE, RESUME_VARIABLE, ROUTE_VARIABLE, Call, set_variables
 from hivemind.agents.clients.known import PROGRAMS, client_of
 from hivemind.agents.clients.shim import is_shims
-from hivemind.agents.clients.shims import path_without_shims, shims_for
+from hivemind.agents.clients.shims import START, path_without_shims, shims_for
 from hivemind.api_types import PlaceResponse
 from hivemind.control.discovery import (
     AGENT_VARIABLE,
@@ -96,19 +96,13 @@ def environment_for(
     return made | _no_proxy(way, environ)
 
 
-def command_for(command: tuple[str, ...], environ: dict[str, str]) -> tuple[str, ...]:
-    """Return the command to start in a run's environment, which may be changed too.
-
-    A client that is named by its path gets here what a shim gives it otherwise.
-    """
+def command_for(command: tuple[str, ...], environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command to start in a run's environment: a client that is named by its path is started by the shim."""
     shims = environ.get("PATH", "").partition(os.pathsep)[0]
     folder = shims if is_shims(shims) else ""
-    if os.sep not in command[0] and folder:
+    if PurePath(command[0]).name not in (*PROGRAMS, *launchers.LAUNCHERS) or (os.sep not in command[0] and folder):
         return command
-    terminal = os.isatty(0) and os.isatty(1)
-    call = Call(list(command[1:]), environ, environ[ROUTE_VARIABLE], folder, terminal=terminal)
-    launchers.prepare(PurePath(command[0]).name, call)
-    return (command[0], *call.arguments)
+    return (*START, folder, environ.get("LC_CTYPE", ""), *command)
 
 
 def _no_proxy(way: ProxyRoute, environ: Mapping[str, str]) -> dict[str, str]:

@@ -208,6 +208,7 @@ Tokens = Annotated[int, PlainValidator(_tokens)]
 PriorityName = Annotated[Priority, PlainValidator(_one_of({each.name.lower(): each for each in Priority}))]
 OnFailure = Annotated[Literal["block", "skip"], PlainValidator(_one_of({"block": "block", "skip": "skip"}))]
 Environment = Annotated[dict[str, Argument], AfterValidator(_variables)]
+Switch = Annotated[bool, PlainValidator(_one_of({"true": True, "false": False, "yes": True, "no": False}))]
 WorktreeBase = Annotated[str | None, PlainValidator(_worktree)]
 AgentName = Annotated[str, PlainValidator(_agent)]
 
@@ -224,6 +225,7 @@ class TaskSettings(BaseModel):
     on_failure: OnFailure = "block"
     cwd: Folder = Path()
     worktree: WorktreeBase = None
+    require_traffic: Switch = False
     env: Environment = Field(default={}, repr=False)
 
 

@@ -70,3 +70,27 @@ async def test_no_restart_without_a_budget(tmp_path: Path) -> None:
         "b": (2, "exit code 1"),
     }
     assert "; raise it with hivemind budget work.a AMOUNT, then --retry-failed\n" in ran.errors
+
+
+async def test_no_request_on_its_path(tmp_path: Path) -> None:
+    """A task that has to send requests and sends none has failed; one with a budget is told of, and no other."""
+    here = bench(tmp_path)
+    here.write(
+        [
+            asking("asks", require_traffic="true"),
+            Kind("silent", more={"command": ["true"], "require_traffic": "true"}),
+            Kind("paid", more={"command": ["true"], "budget": "5k"}),
+            Kind("plain", more={"command": ["true"]}),
+        ]
+    )
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with providing() as (_, upstream):
+        ran = await here.run(HIVEMIND_UPSTREAM=upstream)
+    assert {name: (row["state"], row["note"]) for name, row in here.report.items()} == {
+        "asks": ("done", ""),
+        "silent": ("failed", "no request on its own path"),
+        "paid": ("done", ""),
+        "plain": ("done", ""),
+    }
+    told = {line.split()[0]: line for line in ran.errors.splitlines() if "no request on its own path" in line}
+    assert set(told) == {"silent", "paid"}, ran.errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -113,15 +114,17 @@ def installed(folder: Path, *names: str) -> str:
 
 
 def test_client_by_its_path(tmp_path: Path) -> None:
-    """A client that is named by its path gets its flags too, and any client where no shims can be made."""
+    """The shim starts a client that is named by its path, and any client where no folder of shims can be made."""
     environ = environment_for(
         ProxyRoute(URL, state_dir=tmp_path), "alice", {"PATH": installed(tmp_path / "b", "codex")}
     )
-    flags = ("-c", f"openai_base_url={BASE}/v1")
-    assert command_for(("/usr/bin/codex", "exec", "hello"), environ)[:3] == ("/usr/bin/codex", *flags)
+    words = (str(tmp_path / "b/codex"), "exec", "hello")
+    for command, where in ((words, environ), (("codex", *words[1:]), {**environ, "PATH": str(tmp_path / "b")})):
+        ended = subprocess.run(command_for(command, where), env=where, capture_output=True, text=True, timeout=60)
+        assert ended.stdout.startswith(f"codex -c openai_base_url={BASE}/v1 -c ")
+        assert ended.stdout.endswith(" exec hello\n")
     assert command_for(("codex", "exec"), environ) == ("codex", "exec")
     assert command_for(("/usr/bin/claudette", "codex"), environ) == ("/usr/bin/claudette", "codex")
-    assert command_for(("codex", "exec"), environment_for(ProxyRoute(URL), "alice", {}))[1:3] == flags
 
 
 def test_shims_are_in_front(tmp_path: Path) -> None:

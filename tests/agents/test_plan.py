@@ -37,6 +37,7 @@ tasks:
     cwd: sub/dir
     env: {MODE: 'off', EMPTY: }
     restarts: 0
+    require_traffic: true
     on_failure: block
   ship:
     command: deploy
@@ -75,7 +76,8 @@ def test_everything_that_may_stand_in_a_plan(tmp_path: Path) -> None:
     assert test.env == {"KEY": "value", "MODE": "off", "LEVEL": "007", "EMPTY": ""}
     assert (test.timeout, test.restarts, test.on_failure) == (5400.0, 0, "block")
     assert ship.after == ("test",)
-    assert (lint.line, test.line, ship.line) == (10, 11, 23)
+    assert (lint.line, test.line, ship.line) == (10, 11, 24)
+    assert (lint.require_traffic, test.require_traffic) == (False, True)
     assert test.spec("nightly") == TaskSpec(
         id="nightly.test",
         priority=Priority.CRITICAL,

@@ -11,9 +11,12 @@ _FLAG = "--settings"
 
 def _flags(call: Call) -> None:
     """Give it settings, with the user's own: `env` of a settings.json overrides variables, and this overrides that."""
-    import json
-
     given, rest = _taken_out(call.arguments)
+    if given is None and not call.token and not set('"\\').intersection(call.base):
+        call.arguments[:0] = [_FLAG, f'{{"env": {{"{_VARIABLE}": "{call.base}"}}}}']
+        return
+    import json  # takes as long as all else here
+
     settings: object = {}
     if given is not None:
         try:

@@ -5,7 +5,8 @@ client, at the front of the run's PATH, executes it (:mod:`.shims`)::
 
     python -I -S shim.py FOLDER LC_CTYPE NAME ARGUMENTS...
 
-It finds the next program of that name on PATH, changes the call by the client's facts, and becomes that program.
+It finds the next program of that name on PATH, changes the call by the client's facts, and becomes that program. NAME
+may be a path, too.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ def main(argv: list[str]) -> int:
         environ["LC_CTYPE"] = locale  # Python sets it where the locale is C
     else:
         environ.pop("LC_CTYPE", None)
-    program = next_program(name, environ.get("PATH", os.defpath))
+    program = name if os.sep in name else next_program(name, environ.get("PATH", os.defpath))
     if program is None:
         os.write(2, f"hivemind: {name}: command not found\n".encode(errors="surrogateescape"))
         return 127
     try:
-        arguments = _prepared(name, arguments, environ, folder)
+        arguments = _prepared(os.path.basename(name), arguments, environ, folder)
     except Exception as error:  # the client runs without it, and the run's end says so
         os.write(
             2, f"hivemind: {name} is started as it is ({type(error).__name__}: {error})\n".encode(errors="replace")
@@ -45,7 +46,7 @@ def main(argv: list[str]) -> int:
         if error.errno == errno.ENOEXEC:  # a script without a first line that says who reads it
             os.execve("/bin/sh", ["/bin/sh", program, *arguments], environ)
         os.write(2, f"hivemind: {program}: {error.strerror}\n".encode(errors="surrogateescape"))
-        return 126
+        return 127 if error.errno == errno.ENOENT else 126
 
 
 def next_program(name: str, path: str) -> str | None:

@@ -19,6 +19,8 @@ from hivemind.agents.clients.known import PROGRAMS
 from hivemind.agents.clients.launchers import LAUNCHERS
 from hivemind.text.shells import quoted
 
+START = (sys.executable, "-I", "-S", os.path.abspath(shim.__file__))
+"""Starts the shim; its arguments follow. Without site-packages, which it doesn't need, it takes half the time."""
 _FILES_KEPT_S = 30 * 86400.0
 """How long files of settings are kept that a call was given; a client may read them again while it runs."""
 
@@ -31,24 +33,23 @@ def path_without_shims(path: str) -> str:
 def shims_for(state: Path, path: str) -> Path | None:
     """Return the folder of shims for the clients on this PATH, which is made if it isn't there; None: it can't be."""
     names = [name for name in (*PROGRAMS, *LAUNCHERS) if shim.next_program(name, path) is not None]
-    words = [sys.executable, str(Path(shim.__file__).absolute())]
-    digest = hashlib.sha256("\0".join((*words, *names)).encode(errors="surrogateescape")).hexdigest()[:12]
+    digest = hashlib.sha256("\0".join((*START, *names)).encode(errors="surrogateescape")).hexdigest()[:12]
     folder = state.expanduser().absolute() / "shims" / digest
     try:
         if not folder.is_dir():
-            _make(folder, words, names)
+            _make(folder, names)
         _remove_old(folder)
     except OSError:
         return None
     return folder
 
 
-def _make(folder: Path, words: list[str], names: list[str]) -> None:
+def _make(folder: Path, names: list[str]) -> None:
     """Make the folder, whole or not at all."""
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=folder.parent))
-    python, program = (quoted("bash", word) for word in words)
-    start = f'exec {python} -I -S {program} {quoted("bash", str(folder))} "${{LC_CTYPE-}}"'
+    words = " ".join(quoted("bash", word) for word in (*START, str(folder)))
+    start = f'exec {words} "${{LC_CTYPE-}}"'
     for name in names:
         (draft / name).write_text(f'#!/bin/sh\n{start} {name} "$@"\n', "utf-8", "surrogateescape")
         (draft / name).chmod(0o700)
