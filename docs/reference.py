@@ -52,8 +52,10 @@ def _settings() -> Iterator[str]:
     yield "# Settings"
     yield ""
     yield (
-        "Each setting is a flag, an environment variable or a line in `hivemind.toml` in the working directory (or the"
-        " file that `--config` or `HIVEMIND_CONFIG` names). A flag overrides a variable, a variable the file:"
+        "Each setting is a flag, an environment variable or a line in `hivemind.toml` (or the file that"
+        " `--config` or `HIVEMIND_CONFIG` names). It is looked for as git looks for a repository: in the working"
+        " directory, then in the folders above it on the same file system. One of another user isn't taken, and paths"
+        " in it are relative to its folder. A flag overrides a variable, a variable the file:"
     )
     yield ""
     flag = "`--circuit.when-open refuse`"

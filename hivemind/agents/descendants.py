@@ -7,7 +7,7 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 from hivemind.agents.shim import started
 
@@ -23,6 +23,19 @@ def adopt_orphans() -> None:
     global _adopts
     if sys.platform == "linux":
         _adopts = ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+
+
+@contextlib.contextmanager
+def set_free() -> Iterator[None]:
+    """Adopt nothing in this context: what loses its parent now is no descendant of this process any more."""
+    if not _adopts:
+        yield
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def own_process() -> str:

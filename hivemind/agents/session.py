@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import httpx
 
+from hivemind.agents import descendants
 from hivemind.agents.environment import ProxyRoute
 from hivemind.api_types import About
 from hivemind.control import discovery
@@ -224,7 +225,8 @@ async def _started(
     settings: Settings, environ: Mapping[str, str], file: Path | None, stack: contextlib.AsyncExitStack
 ) -> tuple[ControlClient, About, str]:
     """Start a proxy. Raises: BindError; HiveMindError."""
-    started = await start_detached(completed(settings), file, environ)
+    with descendants.set_free():
+        started = await start_detached(completed(settings), file, environ)
     place = discovery.parse_address(connectable(started.url))
     try:
         token = discovery.find_token(place, environ)

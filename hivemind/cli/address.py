@@ -12,14 +12,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hivemind.console import print_note
 from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, local_url
 from hivemind.errors import UsageError
+from hivemind.settings_file import find_settings_file, from_its_folder
 
 if TYPE_CHECKING:
     from hivemind.settings import Settings
 
 FILE_HELP = "a journal: its path, its name or the beginning of it, or latest"
-_FILE_VARIABLE, _FILE = "HIVEMIND_CONFIG", "hivemind.toml"
+_FILE_VARIABLE = "HIVEMIND_CONFIG"
 _NAMES = ("host", "port", "token", "control_token", "state_dir")
 
 
@@ -63,7 +65,9 @@ def own_url(settings: Mapping[str, Any], flag: str) -> str:
 
 def _in_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
     named = environ.get(_FILE_VARIABLE)
-    path = cwd / (named or _FILE)
+    path = find_settings_file(cwd, print_note) if not named else cwd / named
+    if path is None:
+        return {}
     try:
         text = path.read_text("utf-8")
     except FileNotFoundError:
@@ -75,9 +79,12 @@ def _in_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
     import tomllib  # on demand: mostly there is no such file
 
     try:
-        return tomllib.loads(text)
+        found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: can't be read ({error})") from None
+    if not named and isinstance(folder := found.get("state_dir"), str):
+        found["state_dir"] = from_its_folder(path, folder)
+    return found
 
 
 def add_folder_flags(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
-from hivemind.control.discovery import is_loopback
+from hivemind.control.discovery import URL_VARIABLE, is_loopback
 from hivemind.errors import UsageError
 from hivemind.setup.clients import CLIENTS, Instructions, instructions
 from hivemind.text.humanise import did_you_mean
@@ -24,7 +24,9 @@ _URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("client", nargs="?", metavar="CLIENT", help=f"{', '.join(CLIENTS)}; without one: list them")
-    parser.add_argument("--url", metavar="URL", help="the proxy's [as set in hivemind.toml or HIVEMIND_PORT]")
+    parser.add_argument(
+        "--url", metavar="URL", help="the proxy's [HIVEMIND_URL, else as set in hivemind.toml or HIVEMIND_PORT]"
+    )
     parser.add_argument("--agent", metavar="NAME", help="what the agent is to be called [after the client]")
     parser.add_argument("--shell", choices=SHELLS, metavar="|".join(SHELLS), help="whose lines to print [by $SHELL]")
 
@@ -39,7 +41,8 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError(f"{name}: no such client{did_you_mean(name, CLIENTS) or '; there are ' + ', '.join(CLIENTS)}")
     client = CLIENTS[name]
     settings = given_settings(os.environ, Path.cwd())
-    url = own_url(settings, "--url") if namespace.url is None else _checked_url(namespace.url)
+    url, named = namespace.url or os.environ.get(URL_VARIABLE), "--url" if namespace.url else URL_VARIABLE
+    url = _checked_url(url, named) if url else own_url(settings, "--url")
     agent = client.agent if namespace.agent is None else checked_agent(namespace.agent, "--agent")
     # Any address but loopback needs one, and so most likely does a proxy that was named.
     token = "token" in settings or not is_loopback(url)
@@ -49,14 +52,14 @@ def _run(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _checked_url(text: str) -> str:
+def _checked_url(text: str, named: str) -> str:
     try:
         fits = _URL.fullmatch(text) is not None and urlsplit(text).port != 0
     except ValueError:
         fits = False
     if not fits:
         # What came instead may hold a token, so it isn't repeated.
-        raise UsageError("--url: must be the proxy's scheme, host and port alone, as in http://127.0.0.1:8765")
+        raise UsageError(f"{named}: must be the proxy's scheme, host and port alone, as in http://127.0.0.1:8765")
     return text.removesuffix("/")
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,19 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from hivemind.console import print_note
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
 from hivemind.redaction.text import printable, redact
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, add_flags, find, given_flags, options, sections
+from hivemind.settings_file import NAME, find_settings_file, from_its_folder
 from hivemind.text.humanise import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 _OF_RUNS = ("AGENT", "URL", "TASK", "ROUTE", "RUN_TOKEN", "RESUME_SESSION", "RESUME_FILE")
 OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", *_OF_RUNS))
 """Not settings: the file's name, the control room's appearance, and what a runner passes to an agent's process."""
-DEFAULT_FILE = "hivemind.toml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,8 @@ def from_file_alone(text: str, shown: str) -> Settings:
 
 def settings_file(namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path) -> Path:
     """Return the file that :func:`from_flags` reads with the same arguments, whether it exists or not."""
-    return cwd / (_named_file(namespace, environ) or DEFAULT_FILE)
+    named = _named_file(namespace, environ)
+    return cwd / (named or find_settings_file(cwd) or NAME)
 
 
 def _named_file(namespace: argparse.Namespace, environ: Mapping[str, str]) -> str | None:
@@ -99,20 +102,29 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
 
 
 def from_file(named: str | None, cwd: Path) -> list[Given]:
-    """Return what the file says: the one named, else `hivemind.toml` in the working directory where there is one.
+    """Return what the file says: the one named, else the `hivemind.toml` of the working directory or the nearest folder
+    above it.
 
     Raises: UsageError: it can't be read, isn't TOML, or holds something that is no setting.
     """
-    file = cwd / (named or DEFAULT_FILE)
-    if named is None and not file.exists():
+    file = find_settings_file(cwd, print_note) if named is None else cwd / named
+    if file is None:
         return []
-    shown = named or DEFAULT_FILE
+    shown = named or os.path.relpath(file, cwd)
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"{shown}: can't be read ({reason})") from None
-    return from_text(text, shown)
+    found = from_text(text, shown)
+    return found if named is not None else [_from_its_folder(file, each) for each in found]
+
+
+def _from_its_folder(file: Path, given: Given) -> Given:
+    option = find(given.path)
+    if option is None or option.kind is not Path or not isinstance(given.value, str):
+        return given
+    return replace(given, value=from_its_folder(file, given.value))
 
 
 def from_text(text: str, shown: str) -> list[Given]:

@@ -90,6 +90,9 @@ async def test_its_starter_is_killed(tmp_path: Path) -> None:
         await until((tmp_path / "up-starter").exists)
         guest = await place.run("--name", "guest", "--", "sh", "-c", WAITS)
         await until((tmp_path / "up-guest").exists)
+        (pid,) = detached_in(tmp_path)
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])  # noqa: ASYNC240
+        assert parent != starter.pid, "who ends a runner and its descendants would end it"
         starter.kill()
         (tmp_path / "go").touch()
         ran = await ended(guest)

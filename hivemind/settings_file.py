@@ -1,0 +1,47 @@
+"""Finding `hivemind.toml` as git finds a repository: in the working directory, else in the nearest folder above it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+NAME = "hivemind.toml"
+_ROOT = 0
+
+
+def find_settings_file(cwd: Path, say: Callable[[str], object] = lambda _: None) -> Path | None:
+    """Return the nearest file of that name that is this user's or root's; None if there is none.
+
+    The search ends at the border of the file system. A file of another user isn't taken, since it could send requests
+    and their keys anywhere; `say` is called with a line about it, and the search ends there too.
+    """
+    try:
+        device = cwd.stat().st_dev
+    except OSError:
+        return None
+    for folder in (cwd, *cwd.parents):
+        path = folder / NAME
+        try:
+            if folder.stat().st_dev != device:
+                return None
+            owner = path.stat().st_uid
+        except OSError:
+            continue  # none is there, or it isn't ours to see
+        if owner in _trusted():
+            return path
+        say(f"{path} belongs to another user, so it isn't read; name it with --config if it is to be")
+        return None
+    return None
+
+
+def _trusted() -> set[int]:
+    """The user, root, and who became root by sudo."""
+    user = os.geteuid()
+    behind = os.environ.get("SUDO_UID", "")
+    return {_ROOT, user, int(behind)} if user == _ROOT and behind.isdecimal() else {_ROOT, user}
+
+
+def from_its_folder(path: Path, given: str) -> str:
+    """Return a path that stands in a file that was found, which means the same from wherever it was found."""
+    return given if given.startswith("~") else str(path.parent / given)
