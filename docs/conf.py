@@ -26,6 +26,7 @@ myst_heading_anchors = 3
 exclude_patterns = [
     "_build",
     "performance-figures.md",
+    "clients-tried.md",
     "crashes-figures.md",
     "fleet-measured-figures.md",
     "fleet-simulation-figures.md",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from clients.kit import Cells, why_not
-from clients.known import Tried
+from clients.known import PROGRAMS, SDKS, Tried
 from clients.table import text_of
 
 _NAME = "clients"
@@ -49,6 +49,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     found = [value for each in reports if each.when == "call" for name, value in each.user_properties if name == _NAME]
     if not found:
         return
+    order = [client.name for client in (*PROGRAMS, *SDKS)]
+    found.sort(key=lambda each: order.index(each["client"]))
     terminalreporter.section("real clients")
     terminalreporter.write(text_of(found))
     if (path := config.getoption("--clients-json", None)) is not None:

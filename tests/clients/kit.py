@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from agents.running import TOKEN, Place, Ran, at, ended
+from agents.running import PLAIN, TOKEN, Place, Ran, at, ended
 from clients.installed import PATH, missing, node_modules, version
 from clients.known import KEYS, Tried
 from proxy.kit import Running, settings_for
@@ -27,9 +27,10 @@ from hivemind_mock.provider.config import LatencyConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.plan import Plan, Step
 from hivemind_mock.provider.serve import serving
 
-WAYS = ("direct", "sh -c", "wrapper", "npx", "settings")
-"""How a client is started: by its name, in a shell, by a script of the user's, by npx; and Claude Code with a base URL
-in its settings file."""
+STARTS = ("direct", "sh -c", "wrapper", "npx")
+"""How a client is started: by its name, in a shell, by a script of the user's, by npx."""
+SETTINGS, PRIVATE = "settings", "private"
+"""By its name, but Claude Code with another base URL in its settings file; and before a proxy that wants a token."""
 END = "All done, as planned."
 SUB_AGENT = "Count the files of this folder."
 SHOWN = 400
@@ -110,7 +111,7 @@ class Scene:
             script.write_text(f'#!/bin/sh\nset -e\n{shlex.join(words)} "$@"\n')
             script.chmod(0o755)
             return (str(script),)
-        if way == "settings":
+        if way == SETTINGS:
             (self.home / ".claude").mkdir()
             settings = {"env": {"ANTHROPIC_BASE_URL": self.upstream}}
             (self.home / ".claude" / "settings.json").write_text(json.dumps(settings))
@@ -118,8 +119,9 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(client: Tried, folder: Path) -> AsyncIterator[Scene]:
+async def scene(client: Tried, folder: Path, way: str = "") -> AsyncIterator[Scene]:
     """A try of a client, in a folder of its own."""
+    token = "the-agents-token-of-the-tests" if way == PRIVATE else None
     steps = [Step(run="echo one > made.txt"), Step(say=END)]
     if client.kind is not None:
         steps[1:1] = [Step(agent=SUB_AGENT, kind=client.kind), Step(run="sleep 1")]
@@ -137,7 +139,7 @@ async def scene(client: Tried, folder: Path) -> AsyncIterator[Scene]:
         (work / client.arguments[0]).write_text(client.script)
     async with serving(mock) as upstream:
         proxy = Proxy(
-            settings_for(*(f"{name}={upstream}" for name in ("anthropic", "openai", "google"))),
+            settings_for(*(f"{name}={upstream}" for name in ("anthropic", "openai", "google")), token=token),
             rng=random.Random(1),
             prices=Prices(),
         )
@@ -149,8 +151,7 @@ async def scene(client: Tried, folder: Path) -> AsyncIterator[Scene]:
                 proxy.address = url
                 running = Running(proxy, url, int(url.rpartition(":")[2]))
                 async with at(work, HIVEMIND_URL=url, HIVEMIND_CONTROL_TOKEN=TOKEN) as place:
-                    from agents.running import PLAIN
-
+                    place.environ |= {} if token is None else {"HIVEMIND_TOKEN": token}
                     place.environ["PATH"] = f"{PLAIN['PATH'].partition(':')[0]}:{PATH}"
                     yield Scene(mock, upstream, running, place, home)
         finally:

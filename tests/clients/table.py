@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 WHATS = ("identity", "tokens", "dollars", "budget", "resume")
-_WAYS = ("direct", "sh -c", "wrapper", "npx", "settings")
+ANEW = "anew"
+"""Stands in place of resuming where there is no session to continue."""
+_WAYS = ("direct", "sh -c", "wrapper", "npx", "settings", "private")
 
 
 def rows_of(tried: Sequence[dict[str, Any]]) -> list[list[str]]:
@@ -19,11 +21,13 @@ def rows_of(tried: Sequence[dict[str, Any]]) -> list[list[str]]:
         rows.setdefault((each["client"], each["version"], each["way"]), {}).update(each["found"])
     order = list(dict.fromkeys(each["client"] for each in tried))
     keys = sorted(rows, key=lambda key: (order.index(key[0]), _WAYS.index(key[2])))
-    return [[*key, *(_word(rows[key].get(what)) for what in WHATS)] for key in keys]
+    return [[*key, *(_word(rows[key], what) for what in WHATS)] for key in keys]
 
 
-def _word(wrong: str | None) -> str:
-    return "" if wrong is None else "no" if wrong else "yes"
+def _word(found: dict[str, str], what: str) -> str:
+    if what == "resume" and ANEW in found:
+        return "no" if found[ANEW] else ANEW
+    return "" if what not in found else "no" if found[what] else "yes"
 
 
 def text_of(tried: Sequence[dict[str, Any]]) -> str:
