@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import random
+from pathlib import Path
 
 import pytest
 from proxy.kit import HANGS_S, Running, client, playing, settings_for
-from proxy.wire import ANSWER, PLAIN_BODY
+from proxy.wire import (
+    ANSWER,
+    BLOCK_START,
+    BLOCK_STOP,
+    HELLO,
+    MESSAGE_STOP,
+    PLAIN_BODY,
+    SSE,
+    STREAM_BODY,
+    chunked,
+    event,
+    http,
+)
 from upstream.scripted import serving
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.host import proxy as proxy_module
 from hivemind.host.proxy import Proxy
+from hivemind.lab.simulate.recording import load
+from hivemind.lab.simulate.simulation import simulate
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
+from hivemind.scheduler.types import Usage
 from hivemind_mock.provider.serve import serving as serving_app
 
 
@@ -33,6 +49,46 @@ async def test_costs_are_known_once_the_prices_are(monkeypatch: pytest.MonkeyPat
                 assert [view.dollars for view in proxy.requests(0).changed] == [totals.dollars]
         finally:
             await proxy.aclose()
+
+
+async def test_an_hour_in_a_cache_costs_more_everywhere(tmp_path: Path) -> None:
+    """Of a stream and of a whole answer, in the run's usage and its budget, on the screen, and in the journal's figures
+    and a what-if of it: 2 dollars a million for input, 2.50 for five minutes in a cache, 4 for an hour, 10 for
+    output."""
+    usage = {
+        "input_tokens": 1_000,
+        "cache_creation_input_tokens": 9_000,
+        "cache_creation": {"ephemeral_5m_input_tokens": 1_000, "ephemeral_1h_input_tokens": 8_000},
+        "output_tokens": 100,
+    }
+    first = event("message_start", message={"id": "m", "usage": {**usage, "output_tokens": 1}})
+    # The last event repeats the input without what it says of caches.
+    last = event("message_delta", delta={}, usage={"cache_creation_input_tokens": 9_000, "output_tokens": 100})
+    stream = chunked((first, BLOCK_START, HELLO, BLOCK_STOP, last, MESSAGE_STOP), SSE)
+    cost = 2 * (1_000 * 2 + 1_000 * 2.5 + 8_000 * 4 + 100 * 10) / 1e6
+    prices = Prices()
+    prices.load()
+    async with serving(playing([http(200, {"id": "m", "type": "message", "usage": usage}), stream])) as upstream:
+        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=prices)
+        proxy.record_in = tmp_path
+        await proxy.start()
+        try:
+            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
+                assert proxy.place(PlaceRequest("alice"), "you").granted
+                for body in (PLAIN_BODY, STREAM_BODY):
+                    body = body.replace(b'"m"', b'"claude-sonnet-5"')
+                    assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200
+                used = await proxy.leave(PlaceRelease("alice", 0), "you")  # waits for the prices
+                spent = proxy.budgets("alice").agents[0].ever
+                shown = proxy.snapshot().totals
+        finally:
+            await proxy.aclose()
+    journals = await asyncio.to_thread(lambda: sorted(tmp_path.iterdir()))
+    recording = load(journals, prices.cost)
+    assert shown.usage == Usage(2_000, 0, 18_000, 200, 16_000)
+    simulated = simulate(recording, price=prices.cost).dollars
+    assert [spent.dollars, used.dollars, shown.dollars] == [pytest.approx(cost)] * 3
+    assert [recording.figures.dollars, simulated] == [pytest.approx(cost)] * 2
 
 
 async def test_a_proxy_may_end_before_its_prices_are_there() -> None:
