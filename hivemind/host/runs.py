@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from hivemind.agent_names import fold
 from hivemind.control.rights import OPERATOR, Denied, Principal
 from hivemind.host import senders
@@ -44,6 +46,9 @@ class Runs:
         self._key = _key(key_file)
         self._is_above = is_above
         self._live: dict[str, _Run] = {}
+        self._roots_file = None if key_file is None else key_file.with_suffix(".runs")
+        """The processes of live runs, for the next proxy: it must know them before their runners come back."""
+        self._roots_kept = _roots_in(self._roots_file)
         self._seen: WeakKeyDictionary[Any, set[int]] = WeakKeyDictionary()
         """Results by connection, since the same process goes on using it."""
         self.looks = senders.available()
@@ -59,16 +64,19 @@ class Runs:
         if process and (root := self._root(process)) != run.root:
             run.root = root
             self._seen.clear()
+            self._keep_roots()
         return self._token(agent, run.tag)
 
     def kept(self, agent: str) -> None:
         """Note an agent that ran when an earlier proxy ended."""
-        self._live[fold(agent)] = _Run(agent, None)
+        self._live[fold(agent)] = _Run(agent, None, self._root(self._roots_kept.get(agent, "")))
 
     def ended(self, agent: str) -> None:
         """Note the end of an agent's run: its token isn't valid any more."""
-        if self._live.pop(fold(agent), None) is not None:
+        run = self._live.pop(fold(agent), None)
+        if run is not None and run.root is not None:
             self._seen.clear()
+            self._keep_roots()
 
     def within(self, run: str, process: str) -> bool:
         """Return whether a process, as of :attr:`.PlaceRequest.process`, belongs to a run or to one that it started."""
@@ -85,6 +93,16 @@ class Runs:
         number = process.partition(" ")[0]
         known = self.looks and number.isdecimal() and senders.identity(int(number)) == process
         return int(number) if known else None
+
+    def _keep_roots(self) -> None:
+        if self._roots_file is None:
+            return
+        roots = {run.agent: senders.identity(run.root) for run in self._live.values() if run.root is not None}
+        try:
+            with written_whole(self._roots_file) as draft:
+                draft.write(msgspec.json.encode(roots))
+        except OSError as error:
+            _log.warning("%s can't be written (%s)", self._roots_file, error.strerror)
 
     def _roots(self) -> set[int]:
         return {run.root for run in self._live.values() if run.root is not None}
@@ -147,6 +165,13 @@ class Runs:
         name = base64.urlsafe_b64encode(agent.encode()).rstrip(b"=").decode()
         mac = blake2b(f"{fold(agent)}\0{tag}".encode(), key=self._key, digest_size=20, person=b"hivemind-run")
         return f"{PREFIX}{name}.{tag}.{mac.hexdigest()}"
+
+
+def _roots_in(file: Path | None) -> dict[str, str]:
+    try:
+        return {} if file is None else msgspec.json.decode(file.read_bytes(), type=dict[str, str])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
 
 
 def _tag(runner: str) -> str:

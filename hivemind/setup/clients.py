@@ -167,7 +167,7 @@ def mcp(target: Target) -> Steps:
     words = " ".join(shells.word(target.shell, each) for each in command)
     plain = {"command": program, "args": arguments}
     local = is_loopback(target.url)
-    passed = ["HIVEMIND_AGENT", *([] if local else [_CONTROL_TOKEN])]
+    passed = ["HIVEMIND_AGENT", "HIVEMIND_RUN_TOKEN", *([] if local else [_CONTROL_TOKEN])]
     codex = [
         f"[mcp_servers.{_NAME}]",
         f'command = "{program}"',

@@ -240,7 +240,7 @@ def handshake() -> dict[str, Any]:
     return {
         "versions": list(HANDSHAKE_PROTOCOL_VERSIONS),
         "initialize": {
-            "capabilities": made.capabilities.model_dump(mode="json", by_alias=True, exclude_none=True),
+            "capabilities": made.capabilities.model_dump(mode="json", by_alias=True, include={"tools"}),
             "instructions": made.instructions,
         },
         "server": {"name": made.server_name, "title": made.title, "description": made.description},

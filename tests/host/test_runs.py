@@ -105,6 +105,25 @@ async def test_whose_process_it_is(listener: socket.socket) -> None:
 
 
 @needs_linux
+async def test_whose_process_it_is_outlives_the_proxy(listener: socket.socket, tmp_path: Path) -> None:
+    """The next proxy knows from the start, before a runner has come back."""
+    file = tmp_path / "proxy-8765.key"
+    first = runs(file)
+    first.began("ann", "r", senders.identity(os.getpid()))
+    first.began("bob", "s", senders.identity(os.getpid()))
+    first.ended("bob")
+    second = runs(file)
+    second.kept("ann")
+    second.kept("bob")
+    with connecting(listener) as child, listener.accept()[0] as accepted:
+        scope = {"client": accepted.getpeername(), "server": accepted.getsockname()}
+        assert await second.principal(CONTROL, CONTROL, scope) == Principal("ann")
+        assert child.stdin is not None
+        child.stdin.close()
+    assert file.with_suffix(".runs").stat().st_mode & 0o777 == 0o600
+
+
+@needs_linux
 def test_only_its_own_processes(listener: socket.socket) -> None:
     """A run can't name a process that isn't a descendant of its own as another run's, to have others taken for it."""
     proxy = runs()

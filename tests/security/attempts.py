@@ -130,7 +130,27 @@ def forgotten() -> None:
     os._exit(0)
 
 
+def spoken() -> None:
+    """Through the tools on standard input and output; prints the answer."""
+    start = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    lines = (
+        {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": start},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        tool("hm_budget", agent="ann", remove=True),
+    )
+    with subprocess.Popen(("hivemind", "mcp"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write("".join(json.dumps(each) + "\n" for each in lines).encode())
+        server.stdin.flush()
+        server.stdout.readline()
+        print(server.stdout.readline().decode().strip())
+        server.stdin.close()
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["spoken"]:
+        return spoken()
     if sys.argv[1:2] == ["lift"]:
         return lift(*sys.argv[2:])
     made = {name: sent(*each) for name, each in REQUESTS.items()}

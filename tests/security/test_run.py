@@ -106,3 +106,42 @@ async def test_it_can_do_what_its_user_can(tmp_path: Path) -> None:
         script = "env -u HIVEMIND_RUN_TOKEN hivemind budget ann none"
         ran = await place.ran("--name", "ann", "--budget", "5", "--", "sh", "-c", script)
         assert (ran.code, "ann: no budget" in ran.out) == (0, True), ran
+
+
+TRIES = (
+    "hivemind budget ann none",
+    "hivemind budget ann +1M",
+    "hivemind budget --pool 9M",
+    "env -u HIVEMIND_RUN_TOKEN hivemind budget ann none",
+    "env -u HIVEMIND_RUN_TOKEN -u HIVEMIND_AGENT -u HIVEMIND_URL hivemind budget ann none --attach $URL",
+    "hivemind budget ann none --token-file $NOTE",
+    "hivemind set priority ann critical",
+    "hivemind stop mother",
+    "hivemind pause",
+    "env -u HIVEMIND_AGENT hivemind run --name mother --token-file $NOTE -- true",
+)
+
+
+@needs_linux
+@pytest.mark.e2e
+async def test_no_command_raises_it(tmp_path: Path) -> None:
+    """Each says why in one line, with exit code 1; the tools on standard input and output take no other name either."""
+    async with before(tmp_path) as (running, place):
+        note = note_path(tmp_path / "state", running.port)
+        write_note(note, Note(running.url, TOKEN, os.getpid(), "run-1"))
+        running.proxy.place(PlaceRequest("mother", running=True, runner="m"), "runner")
+        lines = [f"{each}; echo $?" for each in TRIES]
+        speaks = f"{sys.executable} {attempts.__file__} spoken"
+        lines += ["hivemind mcp --agent mother < /dev/null; echo $?", speaks, f"env -u HIVEMIND_RUN_TOKEN {speaks}"]
+        more = {"HIVEMIND_AGENT": "mother", "NOTE": str(note), "URL": running.url}
+        ran = await place.ran("--name", "ann", "--budget", "500", "--", "sh", "-c", "\n".join(lines), **more)
+        out = ran.out.splitlines()
+        assert out[: len(TRIES) + 1] == ["1"] * len(TRIES) + ["2"], (ran.out, ran.err)
+        assert len([line for line in ran.err.splitlines() if "the run of ann may" in line]) == len(TRIES)
+        assert [json.loads(line)["result"].get("isError") for line in out[len(TRIES) + 1 :]] == [True, True]
+        told = [line for line in running.snapshot().lines if line.tag == "denied"]
+        assert (len(told), {line.who for line in told}) == (len(TRIES) + 2, {"ann"})
+        assert {each.agent: each.budget and each.budget.tokens for each in running.proxy.budgets(None).agents} == {
+            "mother": None,
+            "ann": 500,
+        }

@@ -166,7 +166,7 @@ def test_reach(url: str, loopback: bool, public: bool) -> None:
     assert (is_loopback(url), is_public(url)) == (loopback, public)
 
 
-@pytest.mark.parametrize(("url", "variables"), [(URL, ["HIVEMIND_AGENT"]), (PUBLIC, ["HIVEMIND_AGENT", TOKENS])])
+@pytest.mark.parametrize(("url", "variables"), [(URL, []), (PUBLIC, [TOKENS])])
 def test_tools_are_added_the_same_everywhere(url: str, variables: list[str]) -> None:
     """Each client starts the same command; Codex, which hides variables, is told which ones the command wants."""
     found = instructions(CLIENTS["mcp"], url, "worker", False)
@@ -177,4 +177,4 @@ def test_tools_are_added_the_same_everywhere(url: str, variables: list[str]) -> 
     others = [codex, cursor["mcpServers"]["hivemind"], code["servers"]["hivemind"]]
     assert [[each["command"], *each["args"]] for each in others] == [command] * 3
     assert opencode["mcp"]["hivemind"]["command"] == command
-    assert codex["env_vars"] == variables
+    assert codex["env_vars"] == ["HIVEMIND_AGENT", "HIVEMIND_RUN_TOKEN", *variables]
