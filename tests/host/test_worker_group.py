@@ -223,6 +223,38 @@ async def test_runs(tmp_path: Path) -> None:
         await workers.ends()
 
 
+@needs_server
+@pytest.mark.e2e
+async def test_a_run_has_no_more_rights_at_any_worker(tmp_path: Path) -> None:
+    """Whichever worker gets a request: its token lowers its budget, and neither it nor the control token raises it."""
+    script = "import json, os, sys, urllib.request as web, urllib.error\n"
+    script += "statuses = []\n"
+    script += "for shown, tokens in ((os.environ['HIVEMIND_RUN_TOKEN'], 40), ('CONTROL', 90)) * 8:\n"
+    script += " order = {'name': 'SetBudget', 'arguments': {'agent': 'alice', 'tokens': tokens}}\n"
+    script += " head = {'authorization': 'Bearer ' + shown, 'content-type': 'application/json'}\n"
+    script += " url = os.environ['HIVEMIND_URL'] + '/_control/commands'\n"
+    script += " try: statuses.append(web.urlopen(web.Request(url, json.dumps(order).encode(), head)).status)\n"
+    script += " except urllib.error.HTTPError as error: statuses.append(error.code)\n"
+    script += "print(statuses)\n"
+    async with two_workers(tmp_path) as workers:
+        run = await asyncio.create_subprocess_exec(
+            *(HIVEMIND, "run", "--name", "alice", "--budget", "50", "--"),
+            *(sys.executable, "-c", script.replace("CONTROL", workers.token)),
+            env={
+                **ENVIRONMENT,
+                "HIVEMIND_STATE_DIR": str(tmp_path / "state"),
+                "HIVEMIND_URL": f"http://127.0.0.1:{workers.program.port}",
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await run.communicate()
+        assert json.loads(output) == [200, 403] * 8, errors.decode()
+        lines = (await workers.get("/_stats"))["lines"]
+        assert sum(line["tag"] == "denied" for line in lines) == 8
+        await workers.ends()
+
+
 # --- Parts ------------------------------------------------------------------------------------------------------------
 
 

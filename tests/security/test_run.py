@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
+from agents.batches import HIVEMIND, Kind, bench
 from agents.running import TOKEN, before
 from proxy.kit import client
 from proxy.wire import PLAIN_BODY
@@ -145,3 +147,29 @@ async def test_no_command_raises_it(tmp_path: Path) -> None:
             "mother": None,
             "ann": 500,
         }
+
+
+@needs_linux
+@pytest.mark.e2e
+async def test_a_tasks_process_neither(tmp_path: Path) -> None:
+    """Of a batch: what its processes send is its run's, also after the proxy was killed and started again, until when
+    its token stays good."""
+    here = bench(tmp_path)
+    hivemind = shlex.quote(str(HIVEMIND))
+    script = (
+        "touch begun; while [ ! -e gate ]; do sleep 0.05; done",
+        f"{hivemind} budget work.a 400 > lowered; echo $? >> journal",
+        f"env -u HIVEMIND_RUN_TOKEN {hivemind} budget work.a none 2> denied; echo $? >> journal",
+        # An orphan in a session of its own.
+        f"setsid sh -c 'env -u HIVEMIND_RUN_TOKEN {hivemind} budget work.a none 2> denied; echo $? > orphan' & wait",
+        "while [ ! -s orphan ]; do sleep 0.05; done; cat orphan >> journal",
+    )
+    here.write([Kind("a", more={"command": ["sh", "-c", "\n".join(script)], "budget": "500"})])
+    async with here.proxy() as first, here.batch() as runner:
+        await here.until((tmp_path / "begun").exists)
+        first.kill()
+        await first.wait()
+        async with here.proxy():
+            here.open_gate()
+            assert (await runner.wait(), here.journal) == (0, ["0", "1", "1"]), (tmp_path / "denied").read_text()
+    assert "the run of work.a may" in (tmp_path / "denied").read_text()
