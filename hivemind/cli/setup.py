@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from hivemind.cli import service
 from hivemind.cli.address import checked_agent, given_settings, own_url
 from hivemind.cli.plugin import Command
 from hivemind.control.discovery import URL_VARIABLE, is_loopback
@@ -19,6 +20,7 @@ from hivemind.text.humanise import did_you_mean
 from hivemind.text.shells import SHELLS, shell_of
 
 _WIDTH = 80
+_SERVICE = "hivemind setup service has systemd or launchd run the proxy."
 _URL = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?/?")
 
 
@@ -29,14 +31,18 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--agent", metavar="NAME", help="what the agent is to be called [after the client]")
     parser.add_argument("--shell", choices=SHELLS, metavar="|".join(SHELLS), help="whose lines to print [by $SHELL]")
+    service.add_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
     if namespace.client is None:
         rows = [(client.name, f"{client.title}: {client.summary}") for client in CLIENTS.values()]
         print(f"hivemind setup CLIENT prints what to paste where. CLIENT is one of\n\n{_aligned(rows, indent='  ')}")
+        print(f"\n{_SERVICE}")
         return 0
     name = namespace.client
+    if name == "service":
+        return service.run_service(namespace)
     if name not in CLIENTS:
         raise UsageError(f"{name}: no such client{did_you_mean(name, CLIENTS) or '; there are ' + ', '.join(CLIENTS)}")
     client = CLIENTS[name]

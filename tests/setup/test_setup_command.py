@@ -33,10 +33,10 @@ def shown(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 
 
 def test_list(capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None]) -> None:
-    """Without a client they are listed, one line each."""
+    """Without a client they are listed, one line each, and then what else there is."""
     text = shown(capsys)
     golden("list", text)
-    assert len(text.splitlines()) == 2 + len(CLIENTS)
+    assert len(text.splitlines()) == 2 + len(CLIENTS) + 2
 
 
 def test_defaults(capsys: pytest.CaptureFixture[str]) -> None:
