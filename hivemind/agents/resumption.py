@@ -15,7 +15,7 @@ import msgspec
 
 from hivemind.agents.clients.facts import RESUME_FILE_VARIABLE, RESUME_VARIABLE
 from hivemind.agents.clients.known import PROGRAMS, client_of
-from hivemind.store.checkpoints import Checkpoint, Found, Unreadable, conversation, folder_in, latest, listed
+from hivemind.store.checkpoints import SUFFIX, Checkpoint, Found, Unreadable, conversation, folder_in, read
 
 AIDER = "aider:history"
 """aider has no sessions, but continues the chats of a folder."""
@@ -63,10 +63,9 @@ def resumption_in(state: Path | None, name: str | None) -> Resumption | None:
     if state is None or name is None:
         return None
     try:
-        kept = latest(listed(folder_in(state))[0], name)
-    except OSError:
+        return resumption_kept(read(folder_in(state) / f"{name}{SUFFIX}"))
+    except (OSError, Unreadable):
         return None
-    return None if kept is None else resumption_kept(kept)
 
 
 def _kinds() -> set[str]:

@@ -85,6 +85,7 @@ PROGRAMS = (
         by_npx=True,
         kind="generalist",
         tells=False,
+        resumes=True,
         prepare=_gemini,
     ),
     Tried(
