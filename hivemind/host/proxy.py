@@ -316,7 +316,9 @@ class Proxy:
 
     def denied(self, run: str, asked: str, why: str) -> None:
         """Report that a run asked for what it may not do."""
-        self.engine.publish(RunDenied(self.engine.now(), run, asked, why))
+        now = self.engine.now()
+        if self.processes.runs.tells(run, now):
+            self.engine.publish(RunDenied(now, run, asked, why))
 
     # --- Operation ------------------------------------------------------------------------------------------------
 
