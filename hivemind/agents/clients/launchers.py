@@ -9,6 +9,7 @@ LAUNCHERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "npx": ((),),
     "npm": (("exec",), ("x",)),
     "pnpx": ((),),
+    "pnx": ((),),
     "pnpm": (("dlx",), ("exec",)),
     "bunx": ((),),
     "bun": (("x",),),
