@@ -7,7 +7,6 @@ accepts it, and never cached.
 from __future__ import annotations
 
 import hmac
-import logging
 import sys
 from collections.abc import Mapping
 from typing import Protocol
@@ -39,9 +38,6 @@ _WRONG = (
 )
 
 
-_log = logging.getLogger(__name__)
-
-
 def is_own(method: str, path: str) -> bool:
     """Return whether the proxy answers this path itself, rather than an upstream."""
     return path.startswith("/_") or (path == METRICS and method in ("GET", "HEAD"))
@@ -70,6 +66,9 @@ class Guarded(Protocol):
     async def principal(self, shown: str, scope: Scope) -> Principal | None:
         """Return whose a request is that shows this token; None: the token isn't valid. Raises: Denied."""
 
+    def denied(self, run: str, asked: str, why: str) -> None:
+        """Report that a run asked for what it may not do; an empty name: it isn't clear which."""
+
 
 class ControlGuard:
     """ASGI middleware that refuses requests without the control token or a run's, and notes whose they are."""
@@ -89,7 +88,7 @@ class ControlGuard:
             try:
                 principal = await self._proxy.principal(shown.strip(), scope)
             except Denied as error:
-                _log.warning("refused a request to %s: %s", scope["path"], error)
+                self._proxy.denied("", f"a request to {scope['path']}", str(error))
                 app = failure(403, str(error))
             else:
                 scope[PRINCIPAL] = principal

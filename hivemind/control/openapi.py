@@ -26,7 +26,8 @@ from hivemind.settings.options import described
 PATH = PREFIX + "/openapi.json"
 DESCRIPTION = """\
 What the control room does, for scripts: read the proxy's state, and change it. The token is in the proxy's note,
-`control-PORT.json` in its state directory, unless the proxy was started with a token of your choice.
+`control-PORT.json` in its state directory, unless the proxy was started with a token of your choice. The processes of a
+run have a token of their own, HIVEMIND_RUN_TOKEN, for what a run may do; the rest is a 403 to them.
 
 A response that isn't a 200 holds one line that says what is wrong. Priorities are names; in the snapshot and its
 requests, which are read many times a second, they are numbers, 0 being the most urgent. Times are seconds, `at` on the

@@ -256,7 +256,7 @@ class Rights:
             raise Denied(f"the run of {run} may not take its own place")
         agent = self._known.find(name)
         if not self._is_below(run, name) and (agent is not None or self._known.is_reserved(name)):
-            raise Denied(f"the run of {run} may not start {name}, which is known already and wasn't started by it")
+            raise Denied(f"the run of {run} may not start {name}, which wasn't started by it; choose another name")
         if agent is not None and agent.stopped and not self._is_own(run, cmd.StopAgent(name, stopped=False)):
             raise Denied(f"the run of {run} may not start {name}, which somebody else stopped")
         task = None if wanted.task is None else self._known.tasks.get(wanted.task)

