@@ -165,8 +165,7 @@ class TaskRun:
             check_command(planned.command, cwd, environ)
             if log.exists():
                 stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.began))
-                # Of all its tries: the task's own number begins anew when somebody has it tried again.
-                _append(log, f"--- try {len(self._context.folder.outcomes(self.name))}, {stamp} ---")
+                _append(log, f"--- try {self.state.attempt}, {stamp} ---")
             attempt = start(self._folder, command, cwd=cwd, environ=environ, log=log, kept=kept, held=True)
             self._process = attempt.identity
             try:

@@ -17,6 +17,7 @@ from hivemind.api_types import PlaceResponse
 from hivemind.control.discovery import (
     AGENT_VARIABLE,
     RUN_TOKEN_VARIABLE,
+    STATE_VARIABLE,
     URL_VARIABLE,
     is_loopback,
 )
@@ -80,6 +81,8 @@ def environment_for(
         made[TOKEN_VARIABLE] = way.token
     if way.run_token:
         made[RUN_TOKEN_VARIABLE] = way.run_token
+    elif way.state_dir is not None:
+        made[STATE_VARIABLE] = str(way.state_dir.expanduser().absolute())
     path = path_without_shims(made.get("PATH", os.defpath))
     shims = None if way.state_dir is None else shims_for(way.state_dir, path)
     if shims is not None:

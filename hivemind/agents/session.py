@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ from hivemind.host.detached.start import completed, start_detached
 from hivemind.host.start_lock import StartLock
 from hivemind.scheduler.commands import Command
 from hivemind.settings import Settings
-from hivemind.store.token_file import note_path, read_note, state_dir, was_killed
+from hivemind.store.token_file import state_dir
 
 T = TypeVar("T")
 Ask = Callable[[ControlClient], Awaitable[T]]
@@ -56,8 +55,6 @@ class Session:
     about: About
     started: bool = False
     """The proxy was started for this session; it outlives it."""
-    revive: Callable[[], Awaitable[bool]] | None = field(default=None, repr=False)
-    """Starts a detached proxy again that was killed; returns whether it did. None: somebody else's affair."""
     placed: Callable[[], object] = field(default=lambda: None, repr=False)
     """To be called with the first place: until then, but for no longer than a few seconds, the proxy doesn't end for
     want of use, and nobody else starts one."""
@@ -93,23 +90,12 @@ class Session:
                 if away is not None and not is_away:
                     away(str(error))
                 is_away = True
-                if await self._revived():
-                    continue
             else:
                 if is_away and back is not None:
                     back()
                 return answer
             await asyncio.sleep(pause_s)
             pause_s = min(_AGAIN_MOST_S, pause_s * 1.5)
-
-    async def _revived(self) -> bool:
-        if self.revive is None:
-            return False
-        try:
-            return await self.revive()
-        except HiveMindError:  # it won't start any better the next time; who waits for the proxy was told
-            self.revive = None
-            return False
 
     async def order(self, command: Command, who: str, within_s: float = 0.0) -> None:
         """Have a command executed, within this time if the proxy is away. Raises: ControlError, Rejected."""
@@ -152,8 +138,7 @@ async def open_session(
             if log is not None:
                 ends = ", and ends when it is idle" if settings.idle_exit_s else ""
                 say(f"no proxy ran, so one was started{ends}: {where_it_serves(client.url, about, log)}")
-        revive = None if given is not None else functools.partial(_start_again, settings, environ, settings_file)
-        yield Session(client, _route(settings, client.url, about, to), about, started, revive, lock.release)
+        yield Session(client, _route(settings, client.url, about, to), about, started, lock.release)
 
 
 def proxy_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
@@ -234,27 +219,6 @@ async def find_or_start(
         except BindError as error:
             refused = error  # perhaps another program is starting one
         await asyncio.sleep(_LOOK_EVERY_S)
-
-
-async def _start_again(settings: Settings, environ: Mapping[str, str], file: Path | None) -> bool:
-    """Start a detached proxy where one was killed, as its note shows. Return whether one runs now.
-
-    Raises: UsageError, NoProxy, HiveMindError.
-    """
-    if not settings.port:
-        return False  # it would be at another port, where its agents don't look
-    try:
-        note = read_note(note_path(state_dir(settings.state_dir), settings.port))
-    except (OSError, ValueError):
-        return False
-    if not (note.detached and was_killed(note)):
-        return False
-    async with contextlib.AsyncExitStack() as stack:
-        lock = StartLock(settings.state_dir, settings.port)
-        await lock.wait()
-        stack.callback(lock.release)
-        await find_or_start(settings, environ, file, stack)
-    return True
 
 
 async def _started(

@@ -316,9 +316,7 @@ class Proxy:
 
     def denied(self, run: str, asked: str, why: str) -> None:
         """Report that a run asked for what it may not do."""
-        now = self.engine.now()
-        if self.processes.runs.tells(run, now):
-            self.engine.publish(RunDenied(now, run, asked, why))
+        self.engine.publish(RunDenied(self.engine.now(), run, asked, why))
 
     # --- Operation ------------------------------------------------------------------------------------------------
 

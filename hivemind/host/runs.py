@@ -26,8 +26,6 @@ from hivemind.store.atomic import written_whole
 _log = logging.getLogger(__name__)
 
 PREFIX = "hmrun-"
-MOST_TOLD = 200
-"""Denials of one run in a minute that are told."""
 _KEY_BYTES = 32
 
 
@@ -38,9 +36,6 @@ class _Run:
     """Of the runner; None: it ran when the proxy was started, and its runner hasn't come back yet."""
     root: int | None = None
     """The process whose descendants are its processes."""
-    minute: int = -1
-    denials: int = 0
-    """What it was denied in that minute of the proxy's clock."""
 
 
 class Runs:
@@ -82,16 +77,6 @@ class Runs:
         if run is not None and run.root is not None:
             self._seen.clear()
             self._keep_roots()
-
-    def tells(self, agent: str, now: float) -> bool:
-        """Count what a run was denied. Return whether that is to be told: a run that tries on and on fills no log."""
-        run = self._live.get(fold(agent))
-        if run is None:
-            return True
-        if run.minute != int(now // 60):
-            run.minute, run.denials = int(now // 60), 0
-        run.denials += 1
-        return run.denials <= MOST_TOLD
 
     def within(self, run: str, process: str) -> bool:
         """Return whether a process, as of :attr:`.PlaceRequest.process`, belongs to a run or to one that it started."""

@@ -83,15 +83,13 @@ async def serve(
     durable: bool = True,
     worker: Worker | None = None,
     beside: Beside = contextlib.nullcontext,
-    detached: bool = False,
 ) -> AsyncIterator[None]:
     """Start the proxy and serve it at its `address` in the running loop; leaving the context stops both.
 
     While it is served, its control token is in a file. `durable` keeps usage, decisions and tasks in the same folder,
     for the next proxy too, and writes a journal. Streams still in flight at the end are cut, so call
     :meth:`Proxy.drain` first to let them finish. One that is a `worker` shares its address and token with others,
-    and with what runs `beside` it answers for all of them. One that is `detached` is started anew by runners if it is
-    killed.
+    and with what runs `beside` it answers for all of them.
 
     Raises: BindError; UsageError: the kept state can't be used.
     """
@@ -116,7 +114,7 @@ async def serve(
             await proxy.start()
             proxy.watch.watch_loop()
             try:
-                with _control_key(settings, proxy.address, port, worker, detached=detached) as proxy.control_key:
+                with _control_key(settings, proxy.address, port, worker) as proxy.control_key:
                     async with beside(proxy), _listening(EmbeddedServer(_config(proxy)), sockets):
                         yield
             finally:
@@ -127,13 +125,13 @@ async def serve(
 
 
 def _control_key(
-    settings: Settings, address: str, port: int, worker: Worker | None, *, detached: bool
+    settings: Settings, address: str, port: int, worker: Worker | None
 ) -> contextlib.AbstractContextManager[ControlKey | None]:
     if worker is not None:
         # The run is this process's, because its tasks and places are what clients hold on to.
         return contextlib.nullcontext(worker.key and ControlKey(secrets.token_hex(8), worker.key.token))
     chosen = settings.control_token.get_secret_value() if settings.control_token else None
-    return announced(chosen, settings.state_dir, address, port, detached=detached)
+    return announced(chosen, settings.state_dir, address, port)
 
 
 @contextlib.asynccontextmanager
@@ -194,10 +192,7 @@ async def run(
     proxy.tell = logs.log_line
     proxy.settings_file = settings_file
     with contextlib.ExitStack() as idle:  # left last, so that no starter finds a proxy that ends
-        async with (
-            _log_thread(settings),
-            serve(proxy, settings, worker=worker, beside=beside, detached=on_ready is not None),
-        ):
+        async with _log_thread(settings), serve(proxy, settings, worker=worker, beside=beside):
             # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
             gc.collect()
             gc.freeze()

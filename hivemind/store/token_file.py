@@ -31,8 +31,6 @@ class Note:
     pid: int
     run: str
     """Another one at every start of the proxy."""
-    detached: bool = False
-    """It has no terminal, so that only runners see when it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +61,14 @@ def note_path(directory: Path, port: int) -> Path:
 
 
 @contextlib.contextmanager
-def announced(
-    control_token: str | None, directory: Path | None, url: str, port: int, *, detached: bool = False
-) -> Iterator[ControlKey | None]:
+def announced(control_token: str | None, directory: Path | None, url: str, port: int) -> Iterator[ControlKey | None]:
     """Note a proxy's token for as long as it runs.
 
     `control_token` is the operator's own; without one, one is made up. `directory` is the setting `state_dir`. Gives
     the key; None where the token was made up and can't be written to disk, because no client could learn it then.
     """
     token = control_token or secrets.token_urlsafe(32)
-    note = Note(url, token, os.getpid(), secrets.token_hex(8), detached)
+    note = Note(url, token, os.getpid(), secrets.token_hex(8))
     try:
         path = note_path(state_dir(directory), port)
         _warn_of_another(path, url)
@@ -101,11 +97,6 @@ def _warn_of_another(path: Path, url: str) -> None:
                 other.url,
                 path,
             )
-
-
-def was_killed(note: Note) -> bool:
-    """Return whether the process that left the note is gone; one that ends removes it."""
-    return not _runs(note.pid)
 
 
 def _runs(pid: int) -> bool:

@@ -33,7 +33,9 @@ PRIORITY_HEADER = b"x-hivemind-priority"
 AGENT_HEADERS = (b"x-hivemind-agent", b"x-hivemind-agent-id")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9.:=+~-]+")
 """Neither a slash, which would make it a sub-agent's name, nor what no name may hold."""
-_BY_TIME = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\Z")
+_BY_TIME = re.compile(
+    r"(?:[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|[a-z]{3}_[0-9a-f]{12}[0-9A-Za-z]{14})\Z"
+)
 _MOST_FIELDS = 100
 _RUN = b"run."
 _MOST_LOGGED = 4096
@@ -182,7 +184,8 @@ def _sub_agent(root: str, client: Client, claims: Claims) -> tuple[str, str | No
 def _short(ident: str) -> str:
     """Return enough of an id to distinguish agents, without common prefixes; a hash if that can't be part of a name.
 
-    A UUID of version 7 (Codex) begins with the time: its first eight digits are the same for 65 s.
+    A UUID of version 7 (Codex) begins with the time, and so does an id of opencode: their first eight digits are the
+    same for 65 s and for 16 ms.
     """
     shown = ident[-8:] if _BY_TIME.match(ident) else ident.rsplit("_", 1)[-1][:8]
     if not _PLAIN_ID.fullmatch(shown):

@@ -110,6 +110,19 @@ async def test_sub_agents_of_codex() -> None:
             assert lineage == [(name, None, 1), (f"{name}/821717bf", name, 1), (f"{name}/821717c0", name, 1)]
 
 
+async def test_sub_agents_of_opencode() -> None:
+    """Their ids begin with the time too, which is the same for those that start at once."""
+    main, *subs = (f"ses_df533fae0ffe{end:>014}" for end in ("JIzUYi2iiYvFn", "aaaaaaaab", "aaaaaaaac"))
+    opencode = {"user-agent": "opencode/1.18.33 ai-sdk/x"}
+    async with between([ANSWER]) as (proxy, _):
+        await ask(proxy, f"/agent/dave{MESSAGES}", {**opencode, "x-session-id": main})
+        for sub in subs:
+            headers = {**opencode, "x-session-id": sub, "x-parent-session-id": main}
+            await ask(proxy, f"/agent/dave{MESSAGES}", headers)
+        lineage = [(view.name, view.parent) for view in proxy.snapshot().agents]
+        assert lineage == [("dave", None), ("dave/aaaaaaab", "dave"), ("dave/aaaaaaac", "dave")]
+
+
 async def test_credential_is_the_last_resort() -> None:
     """Who names nothing is known by a fingerprint, the same one in whichever header the key comes."""
     key = "sk-ant-secret-0123456789"

@@ -9,7 +9,6 @@ LAUNCHERS: dict[str, tuple[tuple[str, ...], ...]] = {
     "npx": ((),),
     "npm": (("exec",), ("x",)),
     "pnpx": ((),),
-    "pnx": ((),),
     "pnpm": (("dlx",), ("exec",)),
     "bunx": ((),),
     "bun": (("x",),),

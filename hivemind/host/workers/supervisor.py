@@ -76,7 +76,7 @@ def supervise(
         state = _state_dir(settings)
         folder = stack.enter_context(private_folder(state))
         chosen = settings.control_token.get_secret_value() if settings.control_token else None
-        key = stack.enter_context(announced(chosen, settings.state_dir, address, port, detached=on_ready is not None))
+        key = stack.enter_context(announced(chosen, settings.state_dir, address, port))
         store = None
         if program is not None:
             store = EmbeddedStore(program, folder)
