@@ -193,16 +193,6 @@ async def test_begun_anew(tmp_path: Path) -> None:
     assert here.report["b"]["log"].endswith("work/3/logs/b.log")
 
 
-async def test_tries_are_numbered_on(tmp_path: Path) -> None:
-    """A log's headings count all tries, also those that somebody asked for after the first had failed."""
-    here = bench(tmp_path)
-    here.write([Kind("a", first="1", later="1", more={"restarts": 1})])
-    for flags in ((), ("--retry-failed",)):
-        assert (await here.run(*flags)).code == 1
-    text = (tmp_path / "state/batches/work/1/logs/a.log").read_text()
-    assert [line.split(",")[0] for line in text.splitlines()] == ["--- try 2", "--- try 3", "--- try 4"]
-
-
 async def test_a_plan_that_changed(tmp_path: Path) -> None:
     """What is over can't change, and that is told at its line; what failed can be mended, new tasks come, others go."""
     here = bench(tmp_path)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from agents.running import PLAIN, Place, Ran, at, ended, providing, until
 from agents.test_run import QUICK
-from detached import detached_in, end_all
+from detached import detached_in
 from ports import unused_port
 
 from hivemind.host.start_lock import StartLock
@@ -98,39 +98,6 @@ async def test_its_starter_is_killed(tmp_path: Path) -> None:
         ran = await ended(guest)
     assert ran.code == 0, ran.err
     assert f" {int(ran.out):,} tokens, $0.0" in ran.err
-
-
-@pytest.mark.e2e
-async def test_it_is_killed(tmp_path: Path) -> None:
-    """The runs that need it start one again, once, at the same place, and their commands go on with it."""
-    async with nothing(tmp_path) as (place, port):
-        runs = [await place.run("--name", name, "--", "sh", "-c", WAITS) for name in ("alice", "bob")]
-        for name in ("alice", "bob"):
-            await until((tmp_path / f"up-{name}").exists)
-        killed = detached_in(tmp_path)
-        end_all(killed)
-        note = tmp_path / "state" / f"control-{port}.json"
-        await until(lambda: json.loads(note.read_text())["pid"] not in killed)
-        (tmp_path / "go").touch()
-        done = [await ended(run) for run in runs]
-        assert len(detached_in(tmp_path)) == 1
-        refused = await place.called("down", "--force")
-        assert refused.code == 0
-    assert [ran.code for ran in done] == [0, 0], done
-    assert all(f" {int(ran.out):,} tokens, $0.0" in ran.err for ran in done), done
-
-
-@pytest.mark.e2e
-async def test_what_was_ended_stays_so(tmp_path: Path) -> None:
-    """A run doesn't start a proxy again that somebody ended."""
-    async with nothing(tmp_path) as (place, port):
-        run = await place.run("--name", "alice", "--", "sh", "-c", "touch up; sleep 4; touch over")
-        await until((tmp_path / "up").exists)
-        assert (await place.called("down", "--force")).code == 0
-        await until((tmp_path / "over").exists)
-        assert not detached_in(tmp_path)
-        assert not (tmp_path / "state" / f"control-{port}.json").exists()
-        run.terminate()
 
 
 @pytest.mark.e2e

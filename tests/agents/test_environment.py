@@ -88,7 +88,12 @@ def test_no_proxy() -> None:
     assert "NO_PROXY" not in made(ProxyRoute("https://hive.example.com"))
 
 
-def test_credentials(tmp_path: Path) -> None:
+def test_state_dir(tmp_path: Path) -> None:
+    """A run inside finds the proxy's note where it is."""
+    assert made(ProxyRoute(URL, state_dir=tmp_path))["HIVEMIND_STATE_DIR"] == str(tmp_path)
+
+
+def test_credentials() -> None:
     """A run gets its own token for the control API, and none that the runner has."""
     theirs = {"HIVEMIND_RUN_TOKEN": "outer", "HIVEMIND_CONTROL_TOKEN": "control", "HIVEMIND_FLEET": "redis://store"}
     way = ProxyRoute(URL, "agents").with_tokens(PlaceResponse(True, 0, "own", "inner"))
@@ -97,7 +102,6 @@ def test_credentials(tmp_path: Path) -> None:
     assert [name for name, value in found.items() if value in ("outer", "control", "redis://store", "agents")] == []
     assert not {"HIVEMIND_RUN_TOKEN", *theirs} & set(made(ProxyRoute(URL), **theirs))
     assert "inner" not in repr(way)
-    assert "HIVEMIND_STATE_DIR" not in made(ProxyRoute(URL, state_dir=tmp_path)), "that is where the control token is"
 
 
 def installed(folder: Path, *names: str) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from clients.kit import END, PRIVATE, SETTINGS, SHOWN, STARTS, Cells, said, scene
+from agents.running import Ran
+from clients.kit import END, PRIVATE, SETTINGS, SHOWN, STARTS, Cells, Scene, said, scene
 from clients.known import PROGRAMS, SDKS, Tried
 from clients.table import ANEW
 
@@ -33,8 +34,10 @@ def started() -> list[Any]:
     return [pytest.param(client, way, id=f"{client.name}-{way}") for client, way in both]
 
 
-def all_clients() -> list[Any]:
-    return [pytest.param(client, id=client.name) for client in (*PROGRAMS, *SDKS)]
+def programs(*, resume: bool) -> list[Any]:
+    """Each program that can continue its session, or that can't, in each way."""
+    both = [(client, way) for client in PROGRAMS for way in STARTS if way != "npx" or client.by_npx]
+    return [pytest.param(client, way, id=f"{client.name}-{way}") for client, way in both if client.resumes is resume]
 
 
 @pytest.mark.parametrize(("client", "way"), started())
@@ -71,38 +74,38 @@ def _identity(client: Tried, tally: list[dict[str, Any]], agents: set[str]) -> s
     return ""
 
 
-def _ending(client: Tried, ran: Any) -> str:
+def _ending(client: Tried, ran: Ran) -> str:
     if ran.code:
         return f"exit code {ran.code}: {said(ran)[-SHOWN:]}"
     return "" if END in ran.out or client.script else f"its output lacks the answer: {said(ran)[-SHOWN:]}"
 
 
-@pytest.mark.parametrize("client", all_clients())
-async def test_a_budget_that_is_used_up(client: Tried, cells_of: CellsOf, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["direct", "sh -c"])
+@pytest.mark.parametrize("client", [pytest.param(each, id=each.name) for each in SDKS])
+async def test_a_budget_that_is_used_up(client: Tried, way: str, cells_of: CellsOf, tmp_path: Path) -> None:
     """Ends it after two requests at most, and it shows the message."""
-    cells = cells_of(client, "direct")
+    cells = cells_of(client, way)
     async with scene(client, tmp_path) as stage:
-        if not client.tools and not client.script:  # it would end before a second request
-            await stage.spend("ann")
-        ran, _ = await stage.run(client, "direct", "--budget", "1/ever")
-        refused = stage.proxy.snapshot().totals.refused
-    wrong = []
-    if not 1 <= refused <= MOST_REQUESTS:
-        wrong.append(f"{refused} requests were refused")
-    if "budget" not in said(ran):
-        wrong.append(f"its output lacks the message: {said(ran)[-SHOWN:]}")
-    cells.note("budget", "; ".join(wrong))
+        ran, _ = await stage.run(client, way, "--budget", "1/ever")
+        cells.note("budget", _refused(stage, ran))
     cells.check()
 
 
-@pytest.mark.parametrize("way", STARTS)
-@pytest.mark.parametrize("client", [pytest.param(each, id=each.name) for each in PROGRAMS if each.resumes])
+def _refused(stage: Scene, ran: Ran) -> str:
+    refused = stage.proxy.snapshot().totals.refused
+    if not 1 <= refused <= MOST_REQUESTS:
+        return f"{refused} requests were refused"
+    return "" if "budget" in said(ran) else f"its output lacks the message: {said(ran)[-SHOWN:]}"
+
+
+@pytest.mark.parametrize(("client", "way"), programs(resume=True))
 async def test_resume(client: Tried, way: str, cells_of: CellsOf, tmp_path: Path) -> None:
-    """Continues the client's own session: no step of the plan is asked for twice."""
+    """After a budget that was used up, it continues its own session: no step of the plan is asked for twice."""
     cells = cells_of(client, way)
     async with scene(client, tmp_path) as stage:
         stage.mock.plan = Plan((Step(run="echo one > made.txt"), Step(say=END)))
-        await stage.run(client, way, "--budget", ENOUGH_FOR_ONE)
+        ended, _ = await stage.run(client, way, "--budget", ENOUGH_FOR_ONE)
+        cells.note("budget", _refused(stage, ended))
         before = await stage.tally()
         await stage.hivemind(client, "budget", "ann", "none")
         ran = await stage.hivemind(client, "resume", "ann")
@@ -110,7 +113,7 @@ async def test_resume(client: Tried, way: str, cells_of: CellsOf, tmp_path: Path
     cells.check()
 
 
-def _resumed(before: list[dict[str, Any]], after: list[dict[str, Any]], ran: Any) -> str:
+def _resumed(before: list[dict[str, Any]], after: list[dict[str, Any]], ran: Ran) -> str:
     steps = len([entry for entry in before if entry["tool"]])
     if steps != 1:
         return f"it was to be ended after one step, and took {steps}"
@@ -120,14 +123,14 @@ def _resumed(before: list[dict[str, Any]], after: list[dict[str, Any]], ran: Any
     return f"asked again: {', '.join(called)}" if called else ""
 
 
-@pytest.mark.parametrize("client", [pytest.param(each, id=each.name) for each in PROGRAMS if not each.resumes])
-async def test_starting_anew(client: Tried, cells_of: CellsOf, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("client", "way"), programs(resume=False))
+async def test_starting_anew(client: Tried, way: str, cells_of: CellsOf, tmp_path: Path) -> None:
     """A client that can't continue its session is started anew, which is said with what was spent so far."""
-    cells = cells_of(client, "direct")
+    cells = cells_of(client, way)
     async with scene(client, tmp_path) as stage:
-        if not client.tools:
-            await stage.spend("ann")
-        await stage.run(client, "direct", "--budget", "1/ever")
+        await stage.spend("ann")  # one call of it is one request, so its budget has to be used up before
+        ended, _ = await stage.run(client, way, "--budget", "1/ever")
+        cells.note("budget", _refused(stage, ended))
         await stage.hivemind(client, "budget", "ann", "none")
         ran = await stage.hivemind(client, "resume", "ann")
     told = "anew" in ran.err and "tokens" in ran.err

@@ -31,8 +31,7 @@ def test_announced(tmp_path: Path) -> None:
     path = directory / "control-8765.json"
     with announced(None, directory, URL, 8765) as key:
         assert key is not None
-        note = {"url": URL, "token": key.token, "pid": os.getpid(), "run": key.run, "detached": False}
-        assert json.loads(path.read_text()) == note
+        assert json.loads(path.read_text()) == {"url": URL, "token": key.token, "pid": os.getpid(), "run": key.run}
         assert (mode(path), mode(directory)) == (0o600, 0o700)
         assert [each.name for each in directory.iterdir()] == [path.name]
         assert len(key.token) >= 32

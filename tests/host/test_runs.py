@@ -14,7 +14,7 @@ import pytest
 from hivemind.agent_names import same
 from hivemind.control.rights import OPERATOR, Denied, Principal
 from hivemind.host import senders
-from hivemind.host.runs import MOST_TOLD, Runs
+from hivemind.host.runs import Runs
 
 needs_linux = pytest.mark.skipif(not senders.available(), reason="only Linux tells whose process sent a request")
 CONTROL = "control-token-of-the-tests"
@@ -40,17 +40,6 @@ async def test_a_token_is_one_runs() -> None:
     second = proxy.began("ann", "runner-2", "")
     assert (proxy.agent_of(first), proxy.agent_of(second)) == (None, "ann")
     assert CONTROL not in first
-
-
-def test_a_run_that_tries_on_and_on_fills_no_log() -> None:
-    """So many of its denials are told in a minute, and each of another run's."""
-    proxy = runs()
-    proxy.began("ann", "r", "")
-    proxy.began("bob", "s", "")
-    assert [proxy.tells("ann", 60.0 + number / 100) for number in range(MOST_TOLD + 2)] == [True] * MOST_TOLD + [
-        False
-    ] * 2
-    assert (proxy.tells("bob", 63.0), proxy.tells("ann", 121.0)) == (True, True)
 
 
 def test_a_token_outlives_the_proxy(tmp_path: Path) -> None:
