@@ -269,7 +269,7 @@ async def begin(
             context.folder.begin()
             await _enter(context, resumed=False)
             await _submit(context, context.plan.specs())
-        context.folder.enlist(runner, RunnerNote(context.session.about.run, context.plan.path))
+        context.folder.enlist(runner, RunnerNote(context.plan.path, context.session.about.run))
     except cmd.Rejected as error:
         raise UsageError(f"{context.batch}: {error}") from None
     return [state for state in await context.tasks() if state.state == "running"]

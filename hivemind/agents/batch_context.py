@@ -207,9 +207,9 @@ class TaskOutcome:
 class RunnerNote:
     """A runner that worked on the batch."""
 
-    proxy: str
-    """The run of the proxy with which it began."""
     plan: str
+    proxy: str = ""
+    """The run of the proxy with which it began; empty: the version that wrote this kept none."""
 
 
 class Busy(Exception):

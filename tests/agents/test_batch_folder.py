@@ -44,8 +44,8 @@ def test_a_file_that_was_cut_off(tmp_path: Path) -> None:
 def test_runners(tmp_path: Path) -> None:
     """A claim tells who made it, as far as they worked on the batch from here."""
     made = folder(tmp_path)
-    made.enlist("20260101T000000-7", RunnerNote("r1", "/plans/nightly.yaml"))
-    assert made.runner("20260101T000000-7-000012") == RunnerNote("r1", "/plans/nightly.yaml")
+    made.enlist("20260101T000000-7", RunnerNote("/plans/nightly.yaml", "r1"))
+    assert made.runner("20260101T000000-7-000012") == RunnerNote("/plans/nightly.yaml", "r1")
     assert made.runner("20260101T000000-8-000001") is None
     assert [made.runner(claim) for claim in ("", "bob", "../runners/20260101T000000-7-1", "a-1-../1")] == [None] * 4
     assert made.plans() == {"/plans/nightly.yaml"}
@@ -94,7 +94,7 @@ def test_for_nobody_elses_eyes(tmp_path: Path) -> None:
     try:
         made = folder(tmp_path)
         made.conclude("lint", "r-1", DONE)
-        made.enlist("r", RunnerNote("r1", "x"))
+        made.enlist("r", RunnerNote("x", "r1"))
         with made.held():
             pass
     finally:
