@@ -54,8 +54,10 @@ def _read(said: Said, data: bytes, method: bytes, ended: bool) -> None:
             raise Malformed
         if status >= 200:
             break
+        # An interim response must not frame a body (RFC 9110, 8.6 and RFC 9112, 6.1).
+        said.odd |= any(name in (b"content-length", b"transfer-encoding") for name, _ in headers)
     said.status, said.headers = status, headers
-    said.odd = any(name == b"upgrade" for name, _ in headers) or _LONE.search(data, 0, at) is not None
+    said.odd |= any(name == b"upgrade" for name, _ in headers) or _LONE.search(data, 0, at) is not None
     lengths = [value for name, value in headers if name == b"content-length"]
     codings = [value.lower() for name, value in headers if name == b"transfer-encoding"]
     if codings and (lengths or version == b"0" or len(codings) > 1 or codings[0] != b"chunked"):
