@@ -44,7 +44,6 @@ class Form(NamedTuple):
 
 
 FORMS: tuple[Form, ...] = (
-    Form("HiveMind (run)", ("hmrun-",), "A-Za-z0-9_.-", 40, "hivemind/host/runs.py"),
     # --- Models ---------------------------------------------------------------------------------------------------
     # Many providers and gateways use `sk-`, with various lengths, so whatever follows it is taken for a key.
     Form("OpenAI, DeepSeek, LiteLLM and others", ("sk-",), _URL64, 8, "https://platform.openai.com/docs"),
