@@ -139,7 +139,7 @@ def test_only_what_is_new() -> None:
     proxy.happens(sampled(11.0, state()), commanded("PauseAdmissions", at=11.0, who="ops", paused=True))
     part = snapshot_part(proxy.snapshot(), RUN, known.at)
     (lane,) = part.snapshot.lanes
-    assert (lane.state.lane, [point.at for point in lane.curve], part.curves) == (LANE, [9.0, 11.0], (4,))
+    assert (lane.state.lane, [point.at for point in lane.curve], part.curves) == (LANE, [10.0, 11.0], (7,))
     assert ([line.at for line in part.snapshot.lines], part.lines, part.whole) == ([11.0], 1, False)
 
 
@@ -159,5 +159,5 @@ def test_out_of_step() -> None:
     part = snapshot_part(proxy.snapshot(), RUN, proxy.at)
     with pytest.raises(OutOfSync, match="without a snapshot to merge"):
         merge(None, part)
-    with pytest.raises(OutOfSync, match="expected 3 items, and have 1"):
+    with pytest.raises(OutOfSync, match="expected 5 items, and have 1"):
         merge(replace(proxy.snapshot(), lanes=()), part)
