@@ -12,7 +12,7 @@ from agents.kept import AT, BODY, keep
 from program import called
 
 from hivemind.cli.agents.checkpoint import ago, facts, table, transcript
-from hivemind.store.checkpoints import folder_in, listed, read
+from hivemind.store.checkpoints import ClientSession, folder_in, listed, read
 
 PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith("HIVEMIND")}
 
@@ -171,7 +171,9 @@ def test_words() -> None:
 
 def test_a_signal(tmp_path: Path) -> None:
     """A process that was killed is told so."""
-    text = "\n".join(facts(read(keep(tmp_path, exit_code=-9)), time.time()))
+    kept = keep(tmp_path, exit_code=-9, session=ClientSession("codex", "s-1"))
+    text = "\n".join(facts(read(kept), time.time()))
+    assert "session      s-1 of codex" in text
     assert "killed by SIGKILL" in text
 
 

@@ -246,6 +246,8 @@ def facts(found: Found, now: float) -> list[str]:
         )
         rows.append(("request", printable(f"{request.method} {request.path} to {request.upstream} {who}".rstrip())))
         rows.append(("asked", moment(request.at)))
+    if kept.session is not None:
+        rows.append(("session", printable(f"{kept.session.id} of {kept.session.client}")))
     masked = f", {kept.masked} credential{'s' * (kept.masked > 1)} in it masked" if kept.masked else ""
     body = f"{size(kept.conversation_bytes)}{masked}" if kept.conversation_bytes else f"not kept: {kept.left_out}"
     rows.append(("conversation", body))
