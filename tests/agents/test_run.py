@@ -186,7 +186,7 @@ async def test_brings_a_proxy_along(tmp_path: Path) -> None:
         ran = await place.ran("--port", str(port), "--", "python", "-Wignore", "asks.py")
         again = await place.ran("--port", str(port), "--", "true")
     assert ran.code == 0, ran.err
-    assert re.fullmatch(r"hivemind: true-1: exit code 0 after .*\n", again.err)
+    assert re.fullmatch(r"hivemind: true-1: exit code 0 after .*\nhivemind: true-1: sent no request .*\n", again.err)
     first, last = ran.err.splitlines()
     log = tmp_path / "state" / f"proxy-{port}.log"
     assert first == (
