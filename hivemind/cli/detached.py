@@ -94,7 +94,7 @@ def _down(namespace: argparse.Namespace) -> int:
         return 0
     except (OSError, ValueError) as error:
         raise HiveMindError(str(error)) from None
-    running = _running(place.url, note.token, note.run)
+    running = _running(place.url, note.token)
     if running is None:
         print_note(f"no proxy of yours runs at {place.url}; the one that did was killed")
         return 0
@@ -114,19 +114,16 @@ def _down(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _running(url: str, token: str, run: str) -> list[str] | None:
-    """Return the agents whose processes run or queue at that run of a proxy; None if it isn't there any more.
+def _running(url: str, token: str) -> list[str] | None:
+    """Return the agents whose processes run at the proxy that has that token; None if nothing listens there.
 
     Raises: ProxyError: it doesn't answer.
     """
-    from hivemind.api_types import About
     from hivemind.cli.client import ProxyClient, ProxyError
     from hivemind.control.discovery import Token
 
     client = ProxyClient(parse_address(url), Token(token, "its note"), "down")
     try:
-        if client.get("/about", About).run != run:
-            return None
         return [agent.name for agent in client.world().snapshot.agents if agent.running]
     except ProxyError as error:
         if isinstance(error.__cause__ or error.__context__, ConnectionRefusedError):

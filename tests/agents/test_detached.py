@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import pty
+import shutil
 import signal
 import sys
 import termios
@@ -160,6 +161,24 @@ async def test_refused_settings(tmp_path: Path) -> None:
         ran = await place.called("up", "-d", "--workers", "2", "--idle-exit-s", "5")
     why = "several workers don't end by themselves; leave out one of both settings"
     assert ran == Ran(2, "", f"hivemind: --idle-exit-s: {why}\n")
+
+
+@pytest.mark.e2e
+@pytest.mark.skipif(sys.platform != "linux", reason="workers need Linux")
+async def test_several_workers(tmp_path: Path) -> None:
+    """They are brought up, are used and end as one, however many processes they are."""
+    pytest.importorskip("redis")
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server isn't installed")
+    async with nothing(tmp_path) as (place, port):
+        up = await place.called("up", "-d", "--workers", "2")
+        ran = await place.called("run", "--name", "alice", "--", "python", "-Wignore", "asks.py")
+        down = await place.called("down")
+        left = detached_in(tmp_path)
+    assert up.code == 0, up.err
+    assert ran.code == 0, ran.err
+    assert down == Ran(0, f"hivemind: the proxy at http://127.0.0.1:{port} has ended\n", "")
+    assert not left
 
 
 async def test_without_a_state_directory(tmp_path: Path) -> None:
