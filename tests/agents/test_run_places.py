@@ -149,7 +149,7 @@ async def test_a_killed_proxy(tmp_path: Path) -> None:
             done = [await ended(each) for each in (first, second)]
             agents |= {agent.name: agent for agent in (await client.world()).snapshot.agents}
     assert [ran.code for ran in done] == [0, 0], done
-    assert (refused.status_code, agents["first"].exit_code) == (403, 0)
+    assert (refused.status_code, agents["first"].exit_code) == (400, 0)
     assert "first: exit code 0 after" in done[0].err
 
 
