@@ -206,7 +206,8 @@ async def test_runs(tmp_path: Path) -> None:
     script += f" web.urlopen(web.Request(url, {PLAIN_BODY!r}, {{'x-api-key': 'k'}})).read()\n"
     async with two_workers(tmp_path, "--token", "agents-token-1234567890") as workers:
         run = await asyncio.create_subprocess_exec(
-            *(HIVEMIND, "run", "--name", "alice", "--", sys.executable, "-c", script),
+            *(HIVEMIND, "run", "--name", "alice", "--report", str(tmp_path / "alice.json")),
+            *("--", sys.executable, "-c", script),
             env={
                 **ENVIRONMENT,
                 "HIVEMIND_STATE_DIR": str(tmp_path / "state"),
@@ -219,6 +220,7 @@ async def test_runs(tmp_path: Path) -> None:
         assert run.returncode == 0, errors.decode()
         assert (await workers.get("/_control/budgets?agent=alice"))["agents"][0]["run"]["tokens"] == 70
         assert b"70 tokens" in errors
+        assert json.loads((tmp_path / "alice.json").read_text())["requests"] == 10
         assert len({each["ticket"] % 1000 for each in (await workers.get("/_control/requests"))["changed"]}) == 2
         await workers.ends()
 
