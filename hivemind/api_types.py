@@ -150,6 +150,12 @@ class TasksQuery:
 
     batch: str | None = None
     """None: all."""
+    running: bool = False
+    """Only those that run."""
+
+
+NOBODY = "no runner is there to start its command; hivemind work is one"
+"""What a task without a runner waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +170,8 @@ class TaskState:
     attempt: int
     runner: str
     note: str
+    attended: bool = True
+    """False: it has a command, hasn't been started, and no runner is there that may start it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,13 +189,17 @@ class ClaimRequest:
     runner: str
     """Unique id of this run of the runner."""
     batch: str | None = None
-    """None: any batch, or no batch."""
+    """None: any that isn't a plan's, and whose batch has no runner of its own."""
     who: str = ANONYMOUS
+    worker: str = ""
+    """The runner as long as it lives, if it runs what comes: it is there for some seconds after each request."""
+    wants: bool = True
+    """False: it is only there, and is to get no task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskClaim:
-    """The claimed task, if any, and what is left of the batch."""
+    """The claimed task, if any, and what is left of the batch, or (without one) of the tasks that it may claim."""
 
     task: TaskState | None
     """The task, which is now running, also after a crash; None: none is eligible."""

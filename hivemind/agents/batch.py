@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
@@ -14,69 +13,45 @@ import msgspec
 from hivemind.agent_names import same
 from hivemind.agents.attempts import TaskProcess
 from hivemind.agents.batch_context import WHO, BatchContext, RunnerNote, TaskOutcome
-from hivemind.agents.batch_job import GRACE_S, TaskRun
+from hivemind.agents.batch_job import GRACE_S
 from hivemind.agents.plan import Plan, PlanError
 from hivemind.agents.progress import BatchProgress, TaskRow
+from hivemind.agents.task_runner import TaskRunner, check_jobs
 from hivemind.api_types import ClaimRequest, TaskState
-from hivemind.control.client import ANSWER_WITHIN_S, ControlError
+from hivemind.control.client import ControlError
 from hivemind.errors import UsageError
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.places import ASK_EVERY_S
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import TaskSpec
 from hivemind.text.shells import command_line
 from hivemind.world.snapshot import TaskView
 
-LOOK_EVERY_S = 1.0
-"""Interval of queries for what others changed, and for usage."""
 _SHOW_EVERY_S = 0.25
 _NEXT_SHOWN = 6
 
 
-class BatchRunner:
+class BatchRunner(TaskRunner):
     """One runner's work on a batch."""
 
     def __init__(
         self, context: BatchContext, runner: str, limit: int, clock: Callable[[], float], *, watched: bool = False
     ) -> None:
         """`runner`: its name in claims; `limit`: tasks at once; `watched`: show the usage of running tasks."""
-        self._context = context
-        self._runner = runner
-        self._limit = limit
+        super().__init__(context, runner, limit, clock)
+        self._context: BatchContext = context
         self._watched = watched
-        self._clock = clock
         self._began = clock()
-        self._claims = itertools.count(1)
-        self._jobs: dict[str, TaskRun] = {}
-        self._running: set[asyncio.Task[None]] = set()
         self._states: dict[str, TaskState] = {}
         self._views: dict[str, TaskView] = {}
         self._outcomes: dict[str, list[TaskOutcome]] = {}
         self._reported: set[str] = set()
         self._forgotten = False
         """The proxy doesn't know the batch any more."""
-        self._over = asyncio.Event()
 
     async def run(self, left: Iterable[TaskState], show: Callable[[BatchProgress], object]) -> BatchProgress:
         """Run until nothing is left, or the context says stop. `left`: tasks that an earlier runner had claimed."""
-        looker, shower = asyncio.create_task(self._look()), asyncio.create_task(self._show(show))
-        try:
-            for state in left:
-                self._take(TaskRun(self._context, state, taken_over=True))
-            await self._work()
-            while self._running:
-                await asyncio.wait(self._running)
-                self._reap()
-            self._over.set()
-            await asyncio.wait((looker,), timeout=ANSWER_WITHIN_S)
-            for task in (looker, shower):
-                if task.done():
-                    task.result()  # raises its error
-        finally:
-            for task in (looker, shower, *self._running):
-                task.cancel()
-            await asyncio.wait((looker, shower, *self._running))
+        await self._run(left, self._show(show))
         with contextlib.suppress(ControlError):
             await self._look_once()
         return self.standing()
@@ -94,87 +69,26 @@ class BatchRunner:
         coming = (*names[:_NEXT_SHOWN], *more)
         return BatchProgress(context.batch, rows, elapsed_s, context.folder.logs, context.notice, coming)
 
-    # --- Work -----------------------------------------------------------------------------------------------------
+    def _wanted(self, claim: str) -> ClaimRequest:
+        return ClaimRequest(claim, self._context.batch, WHO)
 
-    async def _work(self) -> None:
-        context = self._context
-        while not context.stop.is_set():
-            context.changed.clear()
-            self._reap()
-            jobs = [job for job in self._jobs.values() if job.phase != "delayed"]
-            # While a claimed task queues for its place, no other is claimed, so that the graph chooses the next.
-            if len(jobs) < self._limit and not any(job.ahead is not None for job in jobs):
-                try:
-                    state = await self._claim()
-                except ControlError:
-                    return  # only once it is to stop
-                if state is not None:
-                    self._take(TaskRun(context, state))
-                    continue
-                if not self._jobs:
-                    return
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(context.changed.wait(), LOOK_EVERY_S)
+    def _is_over(self) -> bool:
+        return True
 
-    async def _claim(self) -> TaskState | None:
-        """Claim the next task; None: none is eligible. Raises: ControlError: the runner is to stop."""
-        claim, context = f"{self._runner}-{next(self._claims):06}", self._context
-        wanted = ClaimRequest(claim, context.batch, WHO)
-        while True:
-            try:
-                return (await context.session.ask(lambda client: client.claim(wanted))).task
-            except ControlError as error:
-                context.away(str(error))
-                known = await context.tasks()
-                context.back()
-                # The claim may have been executed, and its answer lost.
-                for state in known:
-                    if state.runner == claim and state.state == "running":
-                        return state
+    async def _keep(self) -> None:
+        with contextlib.suppress(Rejected):
+            await self._context.session.ask(lambda client: client.place(self._context.place))
 
-    def _take(self, job: TaskRun) -> None:
-        self._jobs[job.name] = job
-        self._running.add(asyncio.create_task(job.run(), name=f"task {job.name}"))
-
-    def _reap(self) -> None:
-        for task in [task for task in self._running if task.done()]:
-            self._running.discard(task)
-            task.result()  # raises its error
-        for name in [name for name, job in self._jobs.items() if job.phase == "over"]:
-            del self._jobs[name]
-            self._read_outcomes(name)
-
-    def _read_outcomes(self, name: str) -> None:
+    def _ended(self, name: str) -> None:
         self._outcomes[name] = [each for each in self._context.folder.outcomes(name) if each is not None]
 
     # --- Progress -------------------------------------------------------------------------------------------------
-
-    async def _look(self) -> None:
-        keep_at = 0.0
-        while not self._over.is_set():
-            try:
-                await self._look_once()
-                if self._clock() >= keep_at:
-                    keep_at = self._clock() + ASK_EVERY_S
-                    with contextlib.suppress(Rejected):
-                        await self._context.session.ask(lambda client: client.place(self._context.place))
-                    for job in list(self._jobs.values()):
-                        await job.keep()
-            except ControlError as error:
-                self._context.away(str(error))
-            else:
-                self._context.back()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._over.wait(), LOOK_EVERY_S)
 
     async def _look_once(self) -> None:
         context, before = self._context, list(self._jobs.values())
         found = await context.session.ask(lambda client: client.tasks(context.batch))
         self._states = {state.spec.id: state for state in found.tasks}
-        for job in before:
-            now = self._states.get(job.state.spec.id)
-            if now is not None and (now.state != "running" or now.runner != job.state.runner):
-                job.unwanted = job.unwanted or job.phase in ("queued", "running", "delayed")
+        check_jobs(before, self._states)
         for state in found.tasks:
             self._report(state)
         if not found.tasks and not self._forgotten:
@@ -203,7 +117,7 @@ class BatchRunner:
         context, job = self._context, self._jobs.get(name)
         task, planned = f"{context.batch}.{name}", context.plan.tasks.get(name)
         if name not in self._outcomes or (job is not None and job.phase == "delayed"):
-            self._read_outcomes(name)
+            self._ended(name)
         ends = self._outcomes[name]
         state, view, last = self._states.get(task), self._views.get(task), ends[-1] if ends else None
         known = last.how if last is not None and last.how in ("done", "failed") else "waiting"
@@ -363,7 +277,8 @@ def _changed(plan: Plan, state: TaskState, spec: TaskSpec, *, retry_failed: bool
     if begun and state.spec.command != spec.command:
         return [f"{where} is {state.state}, so its command can't change; change it back, or begin anew with --fresh"]
     agent = spec.agent if same(state.spec.agent or spec.id, spec.agent or spec.id) else state.spec.agent
-    before = replace(state.spec, command=spec.command, priority=spec.priority, attempts=spec.attempts, agent=agent)
+    kept = replace(state.spec, planned=spec.planned, cwd=spec.cwd, parent=spec.parent, agent=agent)
+    before = replace(kept, command=spec.command, priority=spec.priority, attempts=spec.attempts)
     if before == spec:
         return []
     what = [name for field, name in _FIELDS.items() if getattr(before, field) != getattr(spec, field)]

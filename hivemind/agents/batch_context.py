@@ -1,4 +1,4 @@
-"""What the parts of a batch's runner share: the proxy, the plan, the output, the stop, and the batch's files.
+"""What the parts of a runner of tasks share: the proxy, the output, the stop, its files, and of a batch the plan.
 
 ::
 
@@ -36,6 +36,7 @@ from hivemind.control.discovery import AGENT_VARIABLE
 from hivemind.scheduler.commands import Command, FinishTask, Rejected, SetBudget
 from hivemind.store.atomic import written_whole
 from hivemind.text.amounts import WantedBudget
+from hivemind.text.shells import command_line
 
 T = TypeVar("T")
 
@@ -51,12 +52,11 @@ _KEPT = 5
 
 
 @dataclass
-class BatchContext:
-    """What a batch's runner works with."""
+class RunnerContext:
+    """What a runner of tasks works with."""
 
     session: Session
-    plan: Plan
-    folder: BatchFolder
+    folder: RunnerFolder
     environ: Mapping[str, str] = field(repr=False)
     say: Callable[[str, str], object]
     """Takes a line and its tone."""
@@ -67,44 +67,38 @@ class BatchContext:
     """Set to kill what runs."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     notice: str = ""
-    """What keeps the batch from continuing."""
+    """What keeps it from continuing."""
     active: set[str] = field(default_factory=set)
     """Tasks whose process runs."""
     _locks: dict[str, asyncio.Lock] = field(default_factory=dict)
 
     @property
-    def batch(self) -> str:
-        """The batch's name."""
-        return self.plan.name
-
-    @property
-    def place(self) -> PlaceRequest:
-        """The batch's own place: as the parent of its agents, which costs no slot, and counts what they use."""
-        return PlaceRequest(
-            self.batch,
-            self.environ.get(AGENT_VARIABLE) or None,
-            running=True,
-            resumed=True,
-            group=True,
-            runner=f"{socket.gethostname()}:{self.folder.root}",
-            who=WHO,
-        )
+    def agent(self) -> str | None:
+        """The agent in whose process this runs."""
+        return self.environ.get(AGENT_VARIABLE) or None
 
     def planned(self, state: TaskState) -> PlannedTask:
-        """Return a task as the plan has it; one that isn't in the plan, as the graph has it."""
-        name, spec = self.short(state.spec.id), state.spec
-        return self.plan.tasks.get(name) or PlannedTask.model_construct(
-            name=name,
+        """Return a task as the graph has it."""
+        spec = state.spec
+        return PlannedTask.model_construct(
+            name=self.short(spec.id),
             command=spec.command,
             agent=spec.agent,
-            cwd=Path(self.plan.path).parent,
+            cwd=Path(spec.cwd or Path.cwd()),
             restarts=spec.attempts - 1,
-            env=self.plan.env,
         )
 
     def short(self, text: str) -> str:
-        """Return a task's name without the batch's before it."""
-        return text.removeprefix(f"{self.batch}.")
+        """Return a task's name as this runner shows it."""
+        return text
+
+    def parent(self, state: TaskState) -> str | None:
+        """Return the agent that a task's agent belongs to."""
+        return state.spec.parent or self.agent
+
+    def retry(self, state: TaskState) -> str:
+        """Return what tries a failed task again."""
+        return command_line("hivemind tasks retry", state.spec.id)
 
     def lock(self, agent: str) -> asyncio.Lock:
         """Return the lock to hold while a process of that agent runs."""
@@ -135,8 +129,8 @@ class BatchContext:
         await self.ask(lambda client: client.command(command, WHO))
 
     async def tasks(self) -> tuple[TaskState, ...]:
-        """Return the batch's tasks. Raises: ControlError."""
-        return (await self.ask(lambda client: client.tasks(self.batch))).tasks
+        """Return the tasks that may be this runner's. Raises: ControlError."""
+        return (await self.ask(lambda client: client.tasks(running=True))).tasks
 
     def away(self, why: str) -> None:
         """Note that the proxy doesn't answer."""
@@ -182,6 +176,56 @@ class BatchContext:
             self.folder.note_budget(agent, repr(wanted))
 
 
+@dataclass
+class BatchContext(RunnerContext):
+    """What a batch's runner works with."""
+
+    folder: BatchFolder
+    plan: Plan = field(kw_only=True)
+
+    @property
+    def batch(self) -> str:
+        """The batch's name."""
+        return self.plan.name
+
+    @property
+    def place(self) -> PlaceRequest:
+        """The batch's own place: as the parent of its agents, which costs no slot, and counts what they use."""
+        return PlaceRequest(
+            self.batch,
+            self.agent,
+            running=True,
+            resumed=True,
+            group=True,
+            runner=f"{socket.gethostname()}:{self.folder.root}",
+            who=WHO,
+        )
+
+    def planned(self, state: TaskState) -> PlannedTask:
+        """Return a task as the plan has it; one that isn't in the plan, as the graph has it."""
+        found = self.plan.tasks.get(self.short(state.spec.id))
+        if found is not None:
+            return found
+        cwd = Path(state.spec.cwd or Path(self.plan.path).parent)
+        return super().planned(state).model_copy(update={"cwd": cwd, "env": self.plan.env})
+
+    def short(self, text: str) -> str:
+        """Return a task's name without the batch's before it."""
+        return text.removeprefix(f"{self.batch}.")
+
+    def parent(self, state: TaskState) -> str | None:
+        """Return the batch, or the agent that submitted the task to it."""
+        return state.spec.parent or self.batch
+
+    def retry(self, state: TaskState) -> str:
+        """Return what tries a failed task again."""
+        return "--retry-failed"
+
+    async def tasks(self) -> tuple[TaskState, ...]:
+        """Return the batch's tasks. Raises: ControlError."""
+        return (await self.ask(lambda client: client.tasks(self.batch))).tasks
+
+
 # --- Files ------------------------------------------------------------------------------------------------------------
 
 
@@ -205,9 +249,10 @@ class TaskOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RunnerNote:
-    """A runner that worked on the batch."""
+    """A runner that worked on tasks here."""
 
     plan: str
+    """Path of its plan; empty: it had none."""
     proxy: str = ""
     """The run of the proxy with which it began; empty: the version that wrote this kept none."""
 
@@ -216,39 +261,16 @@ class Busy(Exception):
     """Another runner works on the batch."""
 
 
-class BatchFolder:
-    """The files of one batch. Raises: OSError, from every method."""
+class RunnerFolder:
+    """The files of a runner of tasks. Raises: OSError, from every method."""
 
-    def __init__(self, state: Path, batch: str) -> None:
-        self.root = state / "batches" / batch
-        self._path = self.root / "0"
-        _make(self.root)
+    def __init__(self, root: Path) -> None:
+        self.root = self._path = root
+        _make(root)
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Exclude other runners until this process ends. Raises: Busy."""
-        with open(os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise Busy from None
-            yield
-
-    def begun(self) -> bool:
-        """Continue with the latest start; return False if there is none."""
-        found = self._starts()
-        if found:
-            self._path = self.root / str(found[-1])
-        return bool(found)
-
-    def begin(self) -> None:
-        """Make the folders of a fresh start."""
-        found = self._starts()
-        for old in found[: max(0, len(found) - _KEPT + 1)]:
-            shutil.rmtree(self.root / str(old))
-        self._path = self.root / str(found[-1] + 1 if found else 1)
+    def _begin(self) -> None:
         for part in ("", "runners", "logs", "attempts"):
-            (self._path / part).mkdir(mode=0o700)
+            (self._path / part).mkdir(mode=0o700, exist_ok=True)
 
     @property
     def logs(self) -> Path:
@@ -260,13 +282,8 @@ class BatchFolder:
         return self.logs / f"{task}.log"
 
     def enlist(self, runner: str, note: RunnerNote) -> None:
-        """Note that a runner works on the batch."""
+        """Note that a runner works on tasks here."""
         _write(self._path / "runners" / runner, note)
-
-    def plans(self) -> set[str]:
-        """Return the plan files of all runners."""
-        found = [_read(path, RunnerNote) for path in (self._path / "runners").iterdir()]
-        return {note.plan for note in found if note is not None}
 
     def runner(self, claim: str) -> RunnerNote | None:
         """Return the runner that made that claim; None if it isn't one of this folder's."""
@@ -297,6 +314,44 @@ class BatchFolder:
     def note_budget(self, agent: str, budget: str) -> None:
         """Note the budget that was set for an agent."""
         _write(self._path / "budgets.json", self.budgets() | {agent: budget})
+
+
+class BatchFolder(RunnerFolder):
+    """The files of one batch. Raises: OSError, from every method."""
+
+    def __init__(self, state: Path, batch: str) -> None:
+        super().__init__(state / "batches" / batch)
+        self._path = self.root / "0"
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Exclude other runners until this process ends. Raises: Busy."""
+        with open(os.open(self.root / "lock", os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Busy from None
+            yield
+
+    def begun(self) -> bool:
+        """Continue with the latest start; return False if there is none."""
+        found = self._starts()
+        if found:
+            self._path = self.root / str(found[-1])
+        return bool(found)
+
+    def begin(self) -> None:
+        """Make the folders of a fresh start."""
+        found = self._starts()
+        for old in found[: max(0, len(found) - _KEPT + 1)]:
+            shutil.rmtree(self.root / str(old))
+        self._path = self.root / str(found[-1] + 1 if found else 1)
+        self._begin()
+
+    def plans(self) -> set[str]:
+        """Return the plan files of all runners."""
+        found = [_read(path, RunnerNote) for path in (self._path / "runners").iterdir()]
+        return {note.plan for note in found if note is not None}
 
     def _starts(self) -> list[int]:
         return sorted(int(name) for name in os.listdir(self.root) if name.isdigit())

@@ -1,4 +1,4 @@
-"""One claimed task of a batch: its place, its process, and the report of its end."""
+"""One claimed task: its place, its process, and the report of its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from hivemind.agents.attempts import Ended, TaskProcess, start
-from hivemind.agents.batch_context import WHO, BatchContext, TaskOutcome
+from hivemind.agents.batch_context import WHO, RunnerContext, TaskOutcome
 from hivemind.agents.clients.known import kind_in
 from hivemind.agents.environment import command_for, environment_for
 from hivemind.agents.resumption import Resumption, resumption_in, variables_for
@@ -38,7 +38,7 @@ _LOOK_EVERY_S = 0.25
 class TaskRun:
     """A task from the claim to the end."""
 
-    def __init__(self, context: BatchContext, state: TaskState, *, taken_over: bool = False) -> None:
+    def __init__(self, context: RunnerContext, state: TaskState, *, taken_over: bool = False) -> None:
         """`taken_over`: an earlier runner claimed it."""
         self._context = context
         self.state = state
@@ -75,7 +75,7 @@ class TaskRun:
         planned, state = self.planned, self.state
         return PlaceRequest(
             self.agent,
-            self._context.batch,
+            self._context.parent(state),
             state.spec.id,
             state.priority,
             running=self.phase in ("running", "stopping"),
@@ -96,7 +96,7 @@ class TaskRun:
                 if attempt is not None:
                     await self._conclude(await self._watched(attempt))
         except ControlError as error:
-            self._context.say(f"{self.name}: the proxy isn't told how it stands ({error}); --resume will", "warn")
+            self._context.say(f"{self.name}: the proxy isn't told how it stands ({error}); a later runner will", "warn")
         finally:
             self._resuming.close()
             self.phase = "over"
@@ -317,7 +317,7 @@ class TaskRun:
                 await asyncio.wait_for(self._context.stop.wait(), delay_s)
         else:
             if used.used_up is not None:
-                text += f"; raise it with {raise_command(used.used_up)}, then --retry-failed"
+                text += f"; raise it with {raise_command(used.used_up)}, then {self._context.retry(self.state)}"
             self._context.say(text, "bad")
         await self._finish(ok=False, note=note, again=again)
 

@@ -286,6 +286,7 @@ class PlannedTask(TaskSettings):
             command=self.command,
             on_failure=self.on_failure,
             attempts=self.restarts + 1,
+            planned=True,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -89,7 +90,7 @@ def _go_on(
 
     async def serve() -> None:
         async with open_http(place) as http:
-            await serve_stdio(RemoteAccess(place, environ, token_file, http), Caller(agent), front)
+            await serve_stdio(RemoteAccess(place, environ, token_file, http), Caller(agent, cwd=os.getcwd()), front)
 
     asyncio.run(serve())
     return 0

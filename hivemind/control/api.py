@@ -126,7 +126,7 @@ class Control:
         return self._proxy.about()
 
     async def tasks(self, query: api.TasksQuery) -> api.TasksPart:
-        return api.TasksPart(self._run, self._proxy.tasks(query.batch))
+        return api.TasksPart(self._run, self._proxy.tasks(query.batch, running=query.running))
 
     async def claim(self, wanted: api.ClaimRequest) -> api.TaskClaim:
         given = self._proxy.claim(wanted, checked_who(wanted.who))

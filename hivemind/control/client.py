@@ -103,9 +103,10 @@ class ControlClient:
         order = api.CommandRequest(type(command).__name__, to_plain(command), who)
         return await self._post("/fleet/commands", order, _decoder(api.CommandResult))
 
-    async def tasks(self, batch: str | None = None) -> api.TasksPart:
-        """Return the tasks of a batch, or (None) all."""
-        return await self._get("/tasks", _named_decoder(api.TasksPart), {} if batch is None else {"batch": batch})
+    async def tasks(self, batch: str | None = None, *, running: bool = False) -> api.TasksPart:
+        """Return the tasks of a batch, or (None) all; `running`: only those that run."""
+        query = ({} if batch is None else {"batch": batch}) | ({"running": "true"} if running else {})
+        return await self._get("/tasks", _named_decoder(api.TasksPart), query)
 
     async def budgets(self) -> api.BudgetsPart:
         """Return what each agent used and may use."""

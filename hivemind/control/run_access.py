@@ -105,15 +105,15 @@ class RunAccess:
             self._rights.leave(self.run, ended)
         return await self._proxy.leave(ended, self.who)
 
-    def tasks(self, batch: str | None) -> tuple[api.TaskState, ...]:
-        """Return the tasks; without the commands of those that others submitted, which may hold secrets."""
+    def tasks(self, batch: str | None, *, running: bool = False) -> tuple[api.TaskState, ...]:
+        """Return the tasks, as the proxy does; without the commands that others submitted, which may hold secrets."""
 
         def shown(task: api.TaskState) -> api.TaskState:
             if not task.spec.command or self._rights.may_report(self.run, task.spec):
                 return task
             return replace(task, spec=replace(task.spec, command=_HIDDEN))
 
-        return tuple(shown(task) for task in self._proxy.tasks(batch))
+        return tuple(shown(task) for task in self._proxy.tasks(batch, running=running))
 
     # --- What is shown --------------------------------------------------------------------------------------------
 

@@ -13,12 +13,13 @@ from hivemind.control.rights import Rights
 from hivemind.host.runs import Runs
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, Conflict, EndAgent, check_exit_code
-from hivemind.scheduler.places import ASK_EVERY_S, PlaceLimits, Places
+from hivemind.scheduler.places import ASK_EVERY_S, KEPT_S, PlaceLimits, Places
 from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestRefused
 
 _log = logging.getLogger(__name__)
+_TO_START = ("waiting", "ready", "blocked")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class Processes:
         self._known: dict[str, Process] = {}
         self._taken_over: set[str] = set()
         """Agents whose process began before this proxy, so that some of its requests aren't known here."""
+        self._workers: dict[str, float] = {}
+        """Runners of tasks outside of batches, and until when they are there."""
         self.lost: set[str] = set()
         """Agents whose runner fell silent, so that the end of their processes is unknown."""
         self._idle = asyncio.Event()
@@ -153,8 +156,10 @@ class Processes:
 
     def lapse(self) -> None:
         """End the runs of runners that fell silent."""
-        for agent in self._places.lapse(self._engine.now()):
+        now = self._engine.now()
+        for agent in self._places.lapse(now):
             self._end_lost(agent)
+        self._workers = {name: until for name, until in self._workers.items() if until > now}
         self._note_idle()
 
     @property
@@ -198,19 +203,43 @@ class Processes:
         run = None if known is not None or ledger is None else ledger.last_run(agent)
         return known if run is None else Process(run.command, run.cwd, run.task)
 
-    def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
-        """Return all tasks of a batch, or (None) all tasks."""
-        return tuple(_state(t) for t in self._engine.tasks.values() if batch in (None, t.spec.batch))
+    def tasks(self, batch: str | None, *, running: bool = False) -> tuple[TaskState, ...]:
+        """Return all tasks of a batch, or (None) all tasks; `running`: only those that run."""
+        return tuple(
+            self._state(task)
+            for task in self._engine.tasks.values()
+            if batch in (None, task.spec.batch) and (not running or task.state == "running")
+        )
+
+    def _state(self, task: Task) -> TaskState:
+        spec = task.spec
+        starts = task.state in _TO_START and bool(spec.command)
+        attended = not starts or self._has_runner(spec.batch) or (bool(self.workers) and not spec.planned)
+        return TaskState(spec, task.state, task.priority, task.attempt, task.runner, task.note, attended)
+
+    @property
+    def workers(self) -> tuple[str, ...]:
+        """Runners that are there for tasks outside of batches."""
+        now = self._engine.now()
+        return tuple(name for name, until in self._workers.items() if until > now)
 
     def claim(self, wanted: ClaimRequest, who: str) -> TaskClaim:
         """Start the next eligible task that has a command."""
-        task = next((each for each in self._engine.tasks.eligible(wanted.batch) if each.spec.command), None)
+        if wanted.worker:
+            self._workers[wanted.worker] = self._engine.now() + KEPT_S
+        tasks = [task for task in self._engine.tasks.values() if self._claimable(task, wanted.batch)]
+        ready = [task for task in tasks if task.state == "ready" and task.spec.command] if wanted.wants else []
+        task = min(ready, key=lambda each: each.rank, default=None)
         if task is not None:
             self._engine.apply(ClaimTask(task.spec.id, wanted.runner), who)
-        states = [state.state for state in self.tasks(wanted.batch)]
-        given = None if task is None else _state(task)
+        states = [each.state for each in tasks]
+        given = None if task is None else self._state(task)
         return TaskClaim(given, sum(state in OPEN for state in states), states.count("running"))
 
+    def _claimable(self, task: Task, batch: str | None) -> bool:
+        spec = task.spec
+        return spec.batch == batch if batch is not None else not (spec.planned or self._has_runner(spec.batch))
 
-def _state(task: Task) -> TaskState:
-    return TaskState(task.spec, task.state, task.priority, task.attempt, task.runner, task.note)
+    def _has_runner(self, batch: str) -> bool:
+        place = self._places.find(batch) if batch else None
+        return place is not None and place.group

@@ -395,9 +395,9 @@ class Proxy:
             None if self.store is None else str(self.store.path.parent),
         )
 
-    def tasks(self, batch: str | None) -> tuple[api.TaskState, ...]:
-        """Return all tasks of a batch, or (None) all tasks."""
-        return self.processes.tasks(batch)
+    def tasks(self, batch: str | None, *, running: bool = False) -> tuple[api.TaskState, ...]:
+        """Return all tasks of a batch, or (None) all tasks; `running`: only those that run."""
+        return self.processes.tasks(batch, running=running)
 
     def spelling(self, name: str) -> str:
         """Return the known spelling of an agent's name, or the name itself where the agent isn't known."""

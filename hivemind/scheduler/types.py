@@ -209,3 +209,7 @@ class TaskSpec:
     """How often it may be started in all, if it fails."""
     parent: str = ""
     """The agent whose run submitted it, which counts as having started the process that works on it; empty: none."""
+    cwd: str = ""
+    """The folder that its command is started in; empty: the runner's choice."""
+    planned: bool = False
+    """Only the runner of its batch may start it, since that has the plan with all that it needs."""

@@ -57,6 +57,8 @@ class Caller:
     agent: str | None = None
     run: str | None = None
     """The agent of the run whose rights it has; None: the operator's."""
+    cwd: str = ""
+    """The folder in which commands that it submits are started; empty: the runner's choice."""
 
     @property
     def who(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hivemind.api_types import TaskState
+from hivemind.api_types import NOBODY, TaskState
 from hivemind.scheduler.commands import CancelTask, ClaimTask, FinishTask, ForgetTasks, RetryTask, SubmitTasks
 from hivemind.scheduler.tasks import OPEN
 from hivemind.scheduler.types import Priority, TaskSpec
@@ -28,7 +28,7 @@ async def submit(proxy: ProxyAccess, caller: Caller, args: SubmitInput) -> Submi
             raise ToolError("note: goes with an outcome, done or failed; leave it out of a new task")
         await _check_allowed(proxy, [args])
         known = {task.spec.id for task in await proxy.tasks()} if args.after else set()
-        spec = _spec(args, args.name, args.batch, known | {name})
+        spec = _spec(caller, args, args.name, args.batch, known | {name})
         await proxy.apply(SubmitTasks((spec,)), caller.who)
         task = await _task(proxy, name, args.batch)
         return Submitted(said=f"Task {name} is added and {_state_text(task)}.", task=task_row(task))
@@ -69,7 +69,7 @@ def full_id(batch: str | None, name: str) -> str:
     return name if batch is None or name.startswith(f"{batch}.") else f"{batch}.{name}"
 
 
-def _spec(fields: TaskFields, name: str, batch: str | None, known: set[str]) -> TaskSpec:
+def _spec(caller: Caller, fields: TaskFields, name: str, batch: str | None, known: set[str]) -> TaskSpec:
     """Return the task to submit. `known` are ids of possible predecessors."""
 
     def before(other: str) -> str:
@@ -86,6 +86,8 @@ def _spec(fields: TaskFields, name: str, batch: str | None, known: set[str]) -> 
         command=tuple(fields.command or ()),
         on_failure=fields.on_failure or "block",
         attempts=fields.attempts or 1,
+        cwd=caller.cwd if fields.command else "",
+        parent=caller.agent or "",
     )
 
 
@@ -108,9 +110,11 @@ async def _submit_all(proxy: ProxyAccess, caller: Caller, args: BatchInput) -> s
     known = {full_id(args.batch, task.name) for task in args.tasks}
     if any(task.after for task in args.tasks):
         known |= {task.spec.id for task in await proxy.tasks()}
-    specs = tuple(_spec(task, task.name, args.batch, known) for task in args.tasks)
+    specs = tuple(_spec(caller, task, task.name, args.batch, known) for task in args.tasks)
     await proxy.apply(SubmitTasks(specs), caller.who)
-    return f"{plural(len(specs), 'task')} of {args.batch} {'is' if len(specs) == 1 else 'are'} added."
+    said = f"{plural(len(specs), 'task')} of {args.batch} {'is' if len(specs) == 1 else 'are'} added."
+    waiting = [task.spec.id for task in await proxy.tasks(args.batch) if not task.attended]
+    return f"{said} {waiting[0]}: {NOBODY}." if waiting else said
 
 
 async def _end(proxy: ProxyAccess, caller: Caller, name: str, action: str) -> str:
@@ -167,6 +171,8 @@ async def _task(proxy: ProxyAccess, name: str, batch: str | None = None) -> Task
 
 def _state_text(task: TaskState) -> str:
     if task.state == "ready":
+        if not task.attended:
+            return f"ready, but {NOBODY}"
         return "ready: a runner starts it" if task.spec.command else "ready to be started"
     if task.state == "waiting":
         shown, more = cut(task.spec.after, 3)

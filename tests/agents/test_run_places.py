@@ -98,6 +98,45 @@ async def test_fork_bomb(tmp_path: Path) -> None:
     assert len(set((tmp_path / "log").read_text().split())) == 30
 
 
+SPLITS = """\
+echo "$$" > "live-$HIVEMIND_AGENT"; ls live-* | wc -l >> sizes
+hivemind run --quiet -- sh splits.sh & one=$!
+hivemind run --quiet -- sh splits.sh & two=$!
+[ "$1" = leaves ] || { wait $one; wait $two; }
+sleep 0.2; rm "live-$HIVEMIND_AGENT"
+"""
+"""A script that starts two of itself."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("waits", [True, False])
+async def test_splits_without_end(tmp_path: Path, waits: bool) -> None:
+    """A script that starts two of itself comes to an end, with as many processes at once as there are places, times
+    the depth, and those that are refused say of which tree."""
+    (tmp_path / "splits.sh").write_text(SPLITS if waits else SPLITS.replace('"$1"', "leaves"))
+    async with before(tmp_path, max_agents=3, agents={"max_depth": 3}) as (running, place):
+        ran = await place.ran("--name", "root", "--", "sh", "splits.sh")
+        await until(lambda: not running.proxy.processes.agents)
+        agents = running.snapshot().agents
+    assert ran.code == 0
+    assert len(agents) <= 7
+    assert max(map(int, (tmp_path / "sizes").read_text().split())) <= 7
+    if waits:
+        assert len(agents) == 7
+        assert ran.err.count("the tree of root may be 3 deep (agents.max_depth)") == 8
+
+
+async def test_too_deep(tmp_path: Path) -> None:
+    """A run that isn't started because of its tree says so, with exit code 1; the agent isn't known afterwards."""
+    async with before(tmp_path, agents={"max_depth": 1}) as (running, place):
+        ran = await place.ran("--name", "outer", "--", "hivemind", "run", "--name", "inner", "--", "touch", "ran")
+        names = [agent.name for agent in running.snapshot().agents]
+    assert (ran.code, names, (tmp_path / "ran").exists()) == (1, ["outer"], False)
+    assert (
+        "inner isn't started: the tree of outer may be 1 deep (agents.max_depth), and this is outer > inner" in ran.err
+    )
+
+
 async def test_a_killed_runner_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever falls silent has its place for a while, and no longer."""
     monkeypatch.setattr(places, "LEASE_S", 3.0)

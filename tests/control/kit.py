@@ -82,7 +82,7 @@ class FakeProxy:
     def about(self) -> About:
         return About(RUN, __version__, "", (), False, 0, False, "dots", None)
 
-    def tasks(self, batch: str | None) -> tuple[TaskState, ...]:
+    def tasks(self, batch: str | None, *, running: bool = False) -> tuple[TaskState, ...]:
         return ()
 
     def budgets(self, agent: str | None) -> BudgetsPart:

@@ -20,7 +20,7 @@ from proxy.kit import Running, between, client
 from proxy.wire import ANSWER, PLAIN_BODY
 
 from hivemind import __version__
-from hivemind.api_types import ClaimRequest
+from hivemind.api_types import ClaimRequest, PlaceRelease, PlaceRequest
 from hivemind.control import api
 from hivemind.control.client import ControlClient
 from hivemind.control.codec import encode_named
@@ -302,6 +302,33 @@ async def test_the_client() -> None:
         assert (claim.task.spec, claim.task.state) == (spec, "running")
         with pytest.raises(Rejected, match="task a is there already"):
             await control.command(SubmitTasks((spec,)), "ops")
+
+
+async def test_what_workers_may_claim() -> None:
+    """A worker gets no task of a plan, nor of a batch whose runner is there; tasks say whether a runner is there for
+    them, and one that only says that it is there gets none."""
+    async with steered() as (_, proxy), client() as http:
+        control = ControlClient(proxy.url, Token(TOKEN, "the test"), http)
+        plain = TaskSpec("plain", Priority.LOW, command=("true",))
+        extra = TaskSpec("b.extra", batch="b", command=("true",))
+        planned = TaskSpec("b.planned", Priority.HIGH, batch="b", command=("true",), planned=True)
+        await control.command(SubmitTasks((plain, extra, planned, TaskSpec("by-hand"))), "ops")
+
+        async def attended() -> list[str]:
+            return [task.spec.id for task in (await control.tasks()).tasks if task.attended]
+
+        assert await attended() == ["by-hand"]
+        batch = PlaceRequest("b", running=True, group=True, runner="batch")
+        await control.place(batch)
+        assert await attended() == ["b.extra", "b.planned", "by-hand"]
+        assert (await control.claim(ClaimRequest("w-1", worker="w", wants=False))).task is None
+        assert await attended() == ["plain", "b.extra", "b.planned", "by-hand"]
+        claimed = [(await control.claim(ClaimRequest(f"w-{number}", worker="w"))).task for number in range(2)]
+        await control.leave(PlaceRelease("b", 0, "batch"))
+        claimed += [(await control.claim(ClaimRequest(f"w-{number}", worker="w"))).task for number in range(2, 4)]
+        assert [task and task.spec.id for task in claimed] == ["plain", None, "b.extra", None]
+        assert [task.spec.id for task in (await control.tasks(running=True)).tasks] == ["plain", "b.extra"]
+        assert "b.planned" not in await attended()
 
 
 async def test_the_world_as_described() -> None:

@@ -23,12 +23,12 @@ from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 
 if TYPE_CHECKING:
-    from hivemind.agents.batch_context import BatchContext, BatchFolder
+    from hivemind.agents.batch_context import BatchFolder, RunnerContext
     from hivemind.agents.plan import Plan
     from hivemind.agents.progress import BatchProgress, Screen
     from hivemind.settings import Settings
 
-_AT_ONCE = 8
+AT_ONCE = 8
 """Tasks that run at once where neither the plan nor the settings say."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -129,14 +129,14 @@ async def _served(
             settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
             to=namespace.to,
         ) as session:
-            context = BatchContext(session, plan, folder, os.environ, screen.say, time.time)
-            with _stopping_on_signals(context, screen) as received:
+            context = BatchContext(session, folder, os.environ, screen.say, time.time, plan=plan)
+            with stopping_on_signals(context, screen) as received:
                 try:
                     again = namespace.retry_failed
                     resume = namespace.resume or again
                     left = await begin(context, runner, resume=resume, fresh=namespace.fresh, retry_failed=again)
                     given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
-                    most = given or plan.max_agents or session.about.max_agents or _AT_ONCE
+                    most = given or plan.max_agents or session.about.max_agents or AT_ONCE
                     batch = BatchRunner(context, runner, most, asyncio.get_running_loop().time, watched=screen.live)
                     screen.say(f"{plan.name}: {most} at once, logs in {folder.logs}", "")
                     standing = await batch.run(left, screen.show)
@@ -153,7 +153,7 @@ async def _served(
 
 
 @contextlib.contextmanager
-def _stopping_on_signals(context: BatchContext, screen: Screen) -> Iterator[list[int]]:
+def stopping_on_signals(context: RunnerContext, screen: Screen) -> Iterator[list[int]]:
     """End everything in good order at the first signal, at once at the second. Yields the signals received."""
     loop = asyncio.get_running_loop()
     received: list[int] = []

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 
-from hivemind.api_types import TasksPart, TaskState
+from hivemind.api_types import NOBODY, TasksPart, TaskState
 from hivemind.cli import client
 from hivemind.cli.plugin import Command
-from hivemind.console import printable
+from hivemind.console import print_note, printable
+from hivemind.control.discovery import AGENT_VARIABLE
 from hivemind.errors import UsageError
 from hivemind.parser import Parser
 from hivemind.scheduler.tasks import OPEN
@@ -90,7 +92,7 @@ def _row(task: TaskState) -> list[Cell | str]:
         count(spec.estimated_tokens) if spec.estimated_tokens else "",
         f"{task.attempt} of {spec.attempts}" if task.attempt else "",
         ", ".join(spec.after) if task.state in OPEN else "",
-        printable(task.note),
+        printable(task.note) if task.attended else NOBODY,
     ]
 
 
@@ -106,8 +108,15 @@ def _submit(namespace: argparse.Namespace) -> int:
         tuple(namespace.line),
         namespace.on_failure,
         namespace.attempts,
+        parent=os.environ.get(AGENT_VARIABLE, ""),
+        cwd=os.getcwd() if namespace.line else "",
     )
-    return client.send_command(namespace, f"task {spec.id} is there", "SubmitTasks", tasks=(spec,))
+    proxy = client.find_proxy(namespace)
+    done = proxy.command("SubmitTasks", tasks=(spec,))
+    added = next((task for task in proxy.get("/tasks", TasksPart, batch=batch).tasks if task.spec.id == spec.id), None)
+    if added is not None and not added.attended:
+        print_note(f"{spec.id}: {NOBODY}")
+    return client.print_answer(namespace, done, [printable(f"task {spec.id} is there")])
 
 
 def _in(batch: str, name: str) -> str:

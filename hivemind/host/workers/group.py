@@ -307,9 +307,9 @@ class Group:
         """Return what a client of the control API needs to know."""
         return self.proxy.about()
 
-    def tasks(self, batch: str | None) -> tuple[api.TaskState, ...]:
-        """Return all tasks of a batch, or (None) all tasks."""
-        return self.proxy.tasks(batch)
+    def tasks(self, batch: str | None, *, running: bool = False) -> tuple[api.TaskState, ...]:
+        """Return all tasks of a batch, or (None) all tasks; `running`: only those that run."""
+        return self.proxy.tasks(batch, running=running)
 
     def spelling(self, name: str) -> str:
         """Return the known spelling of an agent's name."""
