@@ -10,6 +10,7 @@ import pytest
 from commands.kit import Desk, desk, run
 from control.processes import program
 
+from hivemind.api_types import NOBODY
 from hivemind.scheduler.types import Priority
 
 Golden = Callable[[str, str], None]
@@ -63,7 +64,8 @@ async def test_knobs(tmp_path: Path, golden: Golden) -> None:
 async def test_tasks_are_steered(tmp_path: Path) -> None:
     """From submitting to the end, with another program's flags left alone."""
     async with desk(tmp_path) as at:
-        assert await at.does("tasks submit lint --batch n --tokens 5k --priority high -- make --max_x=1 lint")
+        alone = await at.run("tasks submit lint --batch n --tokens 5k --priority high -- make --max_x=1 lint")
+        assert (alone.code, alone.err) == (0, f"hivemind: n.lint: {NOBODY}\n")
         assert await at.does("tasks submit n.test --batch n --after lint --on-failure skip --attempts 3")
         assert await at.does("tasks submit talk --agent ann") == "task talk is there\n"
         lint, test, talk = (task.spec for task in at.proxy.proxy.tasks(None))

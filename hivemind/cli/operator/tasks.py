@@ -92,7 +92,7 @@ def _row(task: TaskState) -> list[Cell | str]:
         count(spec.estimated_tokens) if spec.estimated_tokens else "",
         f"{task.attempt} of {spec.attempts}" if task.attempt else "",
         ", ".join(spec.after) if task.state in OPEN else "",
-        printable(task.note) if task.attended else NOBODY,
+        printable(task.note) if task.note or task.attended else "no runner",
     ]
 
 
