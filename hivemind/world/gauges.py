@@ -20,7 +20,7 @@ _PERIOD_S = 60.0
 _TOLERANCE_S = 0.05
 """Countdowns that differ by less are the same."""
 _FRESH_S = 2.0
-"""A lease younger than this is as young as one ever is: it is renewed several times a second."""
+"""A lease that is no older is as young as any: it is renewed several times a second. An older one isn't renewed."""
 
 _COUNTDOWNS = frozenset({"parked_for_s", "circuit_reopens_in_s"})
 _APART = _COUNTDOWNS | {"windows", "upcoming", "lease"}
@@ -44,7 +44,14 @@ def aged(lane: LaneState, for_s: float) -> LaneState:
                 for each in lane.upcoming
             ]
         ),
+        lease=_lease_aged(lane.lease, for_s),
     )
+
+
+def _lease_aged(lease: LeaseGauges | None, for_s: float) -> LeaseGauges | None:
+    if lease is None or lease.age_s is None or lease.age_s <= _FRESH_S:
+        return lease
+    return replace(lease, age_s=lease.age_s + for_s)
 
 
 def _less(countdown_s: float | None, for_s: float) -> float | None:
@@ -76,7 +83,7 @@ def is_expected(lane: LaneState, before: LaneState, passed_s: float) -> bool:
         and len(lane.windows) == len(before.windows)
         and all(_counts_down(*pair, passed_s) for pair in zip(_counting(lane), _counting(before), strict=True))
         and all(_is_window_expected(*pair, passed_s) for pair in zip(lane.windows, before.windows, strict=True))
-        and _without_age(lane.lease) == _without_age(before.lease)
+        and _is_lease_expected(lane.lease, before.lease, passed_s)
     )
 
 
@@ -96,10 +103,14 @@ def _is_window_expected(now: WindowState, before: WindowState, passed_s: float) 
     )
 
 
-def _without_age(lease: LeaseGauges | None) -> LeaseGauges | None:
-    if lease is None or lease.age_s is None or lease.age_s > _FRESH_S:
-        return lease
-    return replace(lease, age_s=0.0)
+def _is_lease_expected(now: LeaseGauges | None, before: LeaseGauges | None, passed_s: float) -> bool:
+    if now is None or before is None or now.age_s is None or before.age_s is None:
+        return now == before
+    if replace(now, age_s=0.0) != replace(before, age_s=0.0):
+        return False
+    if before.age_s <= _FRESH_S:
+        return now.age_s <= _FRESH_S
+    return abs(now.age_s - before.age_s - passed_s) <= _TOLERANCE_S
 
 
 class Differences:

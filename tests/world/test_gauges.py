@@ -69,6 +69,21 @@ def test_an_idle_scheduler_tells_nothing() -> None:
     assert max(told_at) < 125
 
 
+def test_a_lease_that_is_not_renewed() -> None:
+    """It is told once that it grows old, and once that it is young again."""
+    ages = [*(at % 3 / 4 for at in range(10)), *(2.5 + at for at in range(100)), 0.2, 0.1, 0.4]
+    lane = replace(state(), lease=LeaseGauges("joining", 1, 0, 5.0))
+    samples = [
+        sampled(float(at), replace(lane, lease=LeaseGauges("joining", 1, 0, 5.0, age_s=age)))
+        for at, age in enumerate(ages)
+    ]
+    assert [each.at for each in written(*samples)] == [0.0, 10.0, 110.0]
+    world = told(*written(*samples[:50]))
+    shown = world.snapshot(49.0).lanes[0].state.lease
+    assert shown is not None
+    assert shown.age_s == ages[49]
+
+
 def test_only_what_changed() -> None:
     """One lane of two, and one owner's budgets, both of them."""
     other, two = replace(state(), lane="up:2"), (budget(used_tokens=1), budget(covers="subtree"))
