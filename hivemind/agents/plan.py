@@ -259,6 +259,10 @@ class PlannedTask(TaskSettings):
         """The worktree that its agent starts in; None: it starts in the task's folder."""
         return self._tree
 
+    def start_in(self, tree: WantedWorktree | None) -> None:
+        """Have its agent start in a worktree of its own."""
+        self._tree = tree
+
     def starts_in(self, agent: str) -> Path:
         """Return the folder that its process starts in."""
         return self.cwd if self._tree is None else self._tree.start_of(agent, self.cwd)
@@ -374,7 +378,7 @@ def _check_worktrees(document: Document, tasks: Mapping[str, PlannedTask], *, un
         except HiveMindError as error:
             document.wrong(_line_of_worktree(document, task.name), f"task {task.name}: {error}")
         else:
-            task._tree = found[where]
+            task.start_in(found[where])
 
 
 def _line_of_worktree(document: Document, task: str) -> int:

@@ -49,6 +49,8 @@ class TaskRow:
     log: Path | None = None
     worktree: str | None = None
     """The folder of its worktree, if it left one."""
+    checkpoint: str | None = None
+    """What was kept of its agent at its last end."""
 
 
 @dataclass(frozen=True, slots=True)

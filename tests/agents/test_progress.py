@@ -132,6 +132,7 @@ def test_report() -> None:
         "unpriced_tokens": 0,
         "log": str(LOGS / "lint.log"),
         "worktree": None,
+        "checkpoint": None,
     }
     assert standing((ROWS[0],)).complete
 

@@ -64,6 +64,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="BASE",
         help="start it in a git worktree and branch of its own, kept afterwards [at the last commit]",
     )
+    add("--count", type=int, metavar="N", help="so many agents, NAME-1 to NAME-N, each with priority and budget")
     add(
         "--restarts",
         type=int,
@@ -95,6 +96,10 @@ def _run(namespace: argparse.Namespace) -> int:
     # An agent's process uses its own proxy, unless a flag names another.
     named = given_flags(namespace).keys() & {"host", "port"}
     environ = {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
+    if namespace.count is not None:
+        from hivemind.cli.agents.several import run_several
+
+        return run_several(namespace, settings, job, lambda session: _check_unused(session, namespace), environ=environ)
     return run_in_session(namespace, settings, job, run, environ=environ, log=log)
 
 
@@ -156,6 +161,11 @@ def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentComm
         raise UsageError(f"--cwd {namespace.cwd}: there is no such folder")
     if namespace.report is not None and not namespace.report.absolute().parent.is_dir():
         raise UsageError(f"--report {namespace.report}: there is no such folder")
+    if namespace.count is not None:
+        from hivemind.agents.plan import MOST_AGENTS
+
+        if not 1 <= namespace.count <= MOST_AGENTS:
+            raise UsageError(f"--count {namespace.count}: must be a whole number from 1 to {MOST_AGENTS:,}")
     if not 0 <= namespace.restarts <= 1_000:
         raise UsageError(f"--restarts {namespace.restarts}: must be a whole number from 0 to 1,000")
     budget = _budget(namespace.budget)

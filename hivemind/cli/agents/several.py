@@ -1,0 +1,206 @@
+"""`hivemind run --count`: several agents of one command, by the runner of a batch, so that they survive its end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path, PurePath
+
+from hivemind.agents import numbered
+from hivemind.agents.batch import BatchRunner, begin
+from hivemind.agents.batch_context import BatchContext, BatchFolder, Busy
+from hivemind.agents.plan import PlanError
+from hivemind.agents.progress import BatchProgress, Screen, size_of
+from hivemind.agents.run import AgentCommand, check_command
+from hivemind.agents.session import Session, open_session
+from hivemind.api_types import TaskState
+from hivemind.cli.agents.batch import stopping_on_signals
+from hivemind.console import print_note
+from hivemind.control.client import ControlClient, ControlError
+from hivemind.errors import HiveMindError, UsageError
+from hivemind.host.loop import run_loop
+from hivemind.scheduler.commands import ForgetTasks, Rejected
+from hivemind.settings import Settings, settings_file
+from hivemind.settings.options import given_flags
+from hivemind.store.token_file import state_dir
+from hivemind.text.humanise import plural, short_duration, usage
+from hivemind.text.shells import command_line
+
+_COPY_EVERY_S = 0.2
+_BAD = ("warn", "bad")
+"""Tones of lines that are printed with --quiet too."""
+_FAILED_SHOWN = 8
+
+
+def run_several(
+    namespace: argparse.Namespace,
+    settings: Settings,
+    job: AgentCommand,
+    check: Callable[[Session], object],
+    *,
+    environ: Mapping[str, str],
+) -> int:
+    """Run `--count` agents and print how they ended. Return the exit code. `check` is given the proxy's session."""
+    if job.task is not None:
+        raise UsageError("--task: is one agent's, so it doesn't go with --count")
+    if job.covers == "agent":
+        raise UsageError("--covers agent: with --count the budget is each agent's, with all that it starts")
+    if job.name is not None:
+        numbered.names_of(job.name, namespace.count)
+    check_command(job.command, job.cwd, os.environ)
+    try:
+        return run_loop(_served(namespace, settings, job, check, environ))
+    except Busy:
+        raise UsageError(f"{job.name}: a runner works on agents of that name already; choose another --name") from None
+    except ControlError as error:
+        raise HiveMindError(f"the proxy can't be reached any more: {error}") from None
+    except OSError as error:
+        raise HiveMindError(f"{error.filename}: {error.strerror}") from None
+
+
+async def _served(
+    namespace: argparse.Namespace,
+    settings: Settings,
+    job: AgentCommand,
+    check: Callable[[Session], object],
+    environ: Mapping[str, str],
+) -> int:
+    screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
+
+    def say(text: str, tone: str = "") -> None:
+        if tone in _BAD or not namespace.quiet:
+            screen.say(text, tone)
+
+    try:
+        async with open_session(
+            settings,
+            environ=environ,
+            say=say,
+            attach=namespace.attach,
+            token_file=namespace.token_file,
+            settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
+            to=namespace.to,
+        ) as session:
+            check(session)
+            name = job.name or await _free_name(session, job, namespace.count)
+            plan = numbered.plan_of(job, name, namespace.count, namespace.restarts)
+            folder = BatchFolder(state_dir(settings.state_dir), name)
+            with folder.held():
+                context = BatchContext(session, folder, environ, say, time.time, plan=plan)
+                most = settings.max_agents if "max_agents" in given_flags(namespace) else 0
+                standing, received = await _run(context, screen, most or namespace.count, quiet=namespace.quiet)
+    finally:
+        await asyncio.to_thread(screen.close)
+    code = 128 + received[0] if received else numbered.exit_code(standing.rows)
+    for line in () if namespace.quiet else _summary(standing):
+        print_note(line)
+    if namespace.report is not None:
+        _write(namespace.report, numbered.as_json(standing.rows, code))
+    return code
+
+
+async def _run(context: BatchContext, screen: Screen, most: int, *, quiet: bool) -> tuple[BatchProgress, list[int]]:
+    """Run the plan to its end. Return how it stands then, and the signals received."""
+    # To the microsecond: a container that is started again within a second may give its program the same process id.
+    runner = f"{datetime.now():%Y%m%dT%H%M%S%f}-{os.getpid()}"
+    with stopping_on_signals(context, screen) as received:
+        try:
+            goes_on = any(state.state == "running" for state in await context.tasks())
+            left = await _begin(context, runner, goes_on=goes_on)
+            output = _output(context, screen)
+            if goes_on:
+                output.skip()
+            batch = BatchRunner(context, runner, most, asyncio.get_running_loop().time, watched=screen.live)
+            if not quiet:
+                screen.say(
+                    f"{context.batch}: {plural(len(context.plan.tasks), 'agent')}, logs in {context.folder.logs}"
+                )
+            copying = asyncio.create_task(_copy(output), name="copy output")
+            try:
+                standing = await batch.run(left, (lambda _: None) if quiet else screen.show)
+            finally:
+                copying.cancel()
+                await asyncio.wait((copying,))
+                screen.show(None)
+                await asyncio.to_thread(output.copy, last=True)
+            with contextlib.suppress(ControlError, Rejected):
+                await context.order(ForgetTasks(context.batch))  # they were only this runner's
+        finally:
+            with contextlib.suppress(ControlError):
+                await context.leave(context.batch, context.place.runner, 0)
+    return standing, received
+
+
+async def _begin(context: BatchContext, runner: str, *, goes_on: bool) -> list[TaskState]:
+    """Begin anew, or go on with agents whose runner was killed. Raises: UsageError, ControlError, OSError."""
+    if goes_on:
+        context.say(f"{context.batch}: its agents still run or were cut off, so this goes on with them", "warn")
+    try:
+        return await begin(context, runner, resume=goes_on, fresh=not goes_on, retry_failed=False)
+    except PlanError:
+        raise UsageError(
+            f"{context.batch}: agents of that name are at work for another command, and their runner was killed; run"
+            " the same command again to go on with them, or choose another --name"
+        ) from None
+
+
+async def _free_name(session: Session, job: AgentCommand, count: int) -> str:
+    """Return the command's name, with a number if it or one of the agents' names is taken. Raises: ControlError."""
+    stem = PurePath(job.command[0]).name
+    taken = {agent.name for agent in (await session.ask(ControlClient.world)).snapshot.agents}
+    for number in itertools.count(1):
+        name = stem if number == 1 else f"{stem}-{number}"
+        if taken.isdisjoint((name, *numbered.names_of(name, count))):
+            return name
+    raise AssertionError
+
+
+def _output(context: BatchContext, screen: Screen) -> numbered.Output:
+    names = [*context.plan.tasks]
+    width = max(map(len, names))
+    together = screen.live and sys.stdout.isatty()
+
+    def write(name: str, line: bytes) -> None:
+        if together:
+            screen.write(f"{name:<{width}} | {numbered.shown_safely(line.decode('utf-8', 'replace'))}\n")
+            return
+        try:
+            sys.stdout.buffer.write(f"{name:<{width}} | ".encode() + line + b"\n")
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:  # nobody reads any more; the agents work on, and their logs have it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    return numbered.Output({name: context.folder.log(name) for name in names}, write)
+
+
+async def _copy(output: numbered.Output) -> None:
+    while True:
+        await asyncio.to_thread(output.copy)
+        await asyncio.sleep(_COPY_EVERY_S)
+
+
+def _summary(standing: BatchProgress) -> list[str]:
+    rows, counts = standing.rows, standing.counts
+    used = usage(sum(r.tokens for r in rows), sum(r.dollars for r in rows), sum(r.unpriced for r in rows))
+    states = ", ".join(f"{number} {state}" for state, number in counts.items())
+    lines = [f"{standing.batch}: {plural(len(rows), 'agent')}, {states}; {short_duration(standing.elapsed_s)}, {used}"]
+    failed = [row for row in rows if row.state == "failed"]
+    again = next((command_line("hivemind resume", row.agent) for row in failed if row.checkpoint), "")
+    lines += [f"{row.agent} failed ({row.note}), {row.log}" for row in failed[:_FAILED_SHOWN]]
+    return [*lines, *([f"to let one go on: {again}"] if again else [])]
+
+
+def _write(file: Path, values: Mapping[str, object]) -> None:
+    try:
+        file.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+    except OSError as error:
+        # The commands have run, and their exit codes count.
+        print_note(f"--report {file}: can't be written ({error.strerror})")
