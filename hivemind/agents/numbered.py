@@ -30,14 +30,14 @@ def names_of(name: str, count: int) -> list[str]:
     return names
 
 
-def plan_of(job: AgentCommand, name: str, count: int, restarts: int) -> Plan:
+def plan_of(job: AgentCommand, name: str, count: int, restarts: int, *, require_traffic: bool = False) -> Plan:
     """Return the plan of `count` agents of one command, as children of an agent `name`. Raises: UsageError."""
     tasks = {}
     for agent in names_of(name, count):
         task = tasks[agent] = PlannedTask(command=list(job.command))  # type: ignore[arg-type]  # it validates a list
         task.name, task.agent, task.cwd = agent, agent, job.cwd
         task.priority, task.budget = job.priority or Priority.NORMAL, job.budget
-        task.restarts, task.restart_delay = restarts, RESTART_DELAY_S
+        task.restarts, task.restart_delay, task.require_traffic = restarts, RESTART_DELAY_S, require_traffic
         task.start_in(job.worktree)
     return Plan(name, "hivemind run", str(job.cwd / "hivemind run"), {}, None, None, tasks)
 

@@ -67,6 +67,13 @@ async def test_each_is_an_agent_with_its_own_output(tmp_path: Path) -> None:
     ]
 
 
+async def test_each_must_send_requests_where_that_is_asked_for(tmp_path: Path) -> None:
+    async with several(tmp_path) as (_, place):
+        ran = await run(place, "--name", "w", "--count", "2", "--require-traffic", "--", "true")
+    assert ran.code != 0
+    assert "w: 2 agents, 2 failed; " in ran.err
+
+
 async def test_run_again_and_without_a_name(tmp_path: Path) -> None:
     """The same name begins anew; without one the command's is taken, while it and its agents' are free."""
     async with several(tmp_path) as (_, place):

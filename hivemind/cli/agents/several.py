@@ -91,7 +91,8 @@ async def _served(
         ) as session:
             check(session)
             name = job.name or await _free_name(session, job, namespace.count)
-            plan = numbered.plan_of(job, name, namespace.count, namespace.restarts)
+            required = namespace.require_traffic
+            plan = numbered.plan_of(job, name, namespace.count, namespace.restarts, require_traffic=required)
             folder = BatchFolder(state_dir(settings.state_dir), name)
             with folder.held():
                 context = BatchContext(session, folder, environ, say, time.time, plan=plan)
