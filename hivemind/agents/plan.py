@@ -46,6 +46,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)\s*")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _WHOLE = re.compile(r"[0-9]{1,9}")
+_NUMBERED = re.compile(r"[1-9][0-9]{0,8}")
 _LONGEST_S = 365 * 86400.0
 MOST_AGENTS = 1_000
 """Most agents of one command."""
@@ -345,9 +346,8 @@ def read_plan(path: Path, shown: str, *, unseen: bool = False) -> Plan:
     except ValidationError as error:
         for each in error.errors(include_url=False):
             document.wrong(*_explained(each, document))
-        model = None
-    document.check()
-    assert model is not None  # else there were mistakes
+        document.check()
+        raise
     folder = path.absolute().parent
     env, inherited = model.env, {name: getattr(model, name) for name in TaskSettings.model_fields}
     planned = {}
@@ -359,7 +359,7 @@ def read_plan(path: Path, shown: str, *, unseen: bool = False) -> Plan:
     _check_worktrees(document, planned, unseen=unseen)
     planned = _numbered(document, name, planned)
     plan = Plan(name, shown, str(path.absolute()), env, model.max_agents, model.budget, planned)
-    _check_graph(document, plan)
+    _check_cycles(document, plan)
     document.check()
     return plan
 
@@ -426,11 +426,13 @@ def _tasks(document: Document, batch: str) -> dict[str, int]:
     if not isinstance(document.data, dict):
         return {}
     found = document.data.get("tasks", {})
+    nameless = isinstance(found, list) and not all(isinstance(each, dict) and each.get("name") for each in found)
     if isinstance(found, list):
         found = document.data["tasks"] = _by_name(document, found)
     if not isinstance(found, dict):
         return {}
     lines = {name: document.line(("tasks", name), key=True) for name in found}
+    given = found
     for name, line in lines.items():
         if not is_name(f"{batch}.{name}"):
             what = "a name is letters, digits, . _ and -, and with the plan's before it at most 80 of them"
@@ -445,7 +447,32 @@ def _tasks(document: Document, batch: str) -> dict[str, int]:
         found = document.data["tasks"] = {key: task for key, task in found.items() if key != name}
     if not lines and not document.mistakes:
         document.wrong(document.line(("tasks",)), "the plan has no tasks")
+    if not nameless:  # else it may be the one that a task waits for
+        _check_after(document, given, found)
     return lines
+
+
+def _check_after(document: Document, tasks: Mapping[str, Any], named: Mapping[str, Any]) -> None:
+    """Check that the tasks wait for none that isn't there, before the model reads them: so this comes together with
+    other mistakes. Only names of `named` are shown."""
+    counts = {name: str(task["count"]) for name, task in tasks.items() if isinstance(task, dict) and "count" in task}
+    valid = {name: int(given) for name, given in counts.items() if _WHOLE.fullmatch(given) and int(given)}
+    ranges = dict.fromkeys(counts, MOST_AGENTS) | valid
+    for name, task in tasks.items():
+        after = task.get("after") if isinstance(task, dict) else None
+        for place, other in enumerate(after if isinstance(after, list) else [after]):
+            if not isinstance(other, str) or not other or other in tasks or _is_numbered(other, ranges):
+                continue
+            numbered = (f"{each}-{most}" for each, most in valid.items() if each in named)
+            hint = did_you_mean(other, [*named, *numbered]) or "; there is no such task"
+            who, line = f"task {name}" if name in named else "the task", ("tasks", name, "after", place)
+            document.wrong(document.line(line), f"{who} waits for {other[:40]!r}, which isn't in the plan{hint}")
+
+
+def _is_numbered(name: str, ranges: Mapping[str, int]) -> bool:
+    """Return whether this is one of the tasks that a count makes."""
+    base, _, number = name.rpartition("-")
+    return base in ranges and bool(_NUMBERED.fullmatch(number)) and int(number) <= ranges[base]
 
 
 def _by_name(document: Document, tasks: list[Any]) -> dict[str, Any]:
@@ -489,12 +516,7 @@ def _explained(error: ErrorDetails, document: Document) -> tuple[int, str]:
     return document.line(path), f"{what} must be a mapping (key: value), not {kind_of(error['input'])}"
 
 
-def _check_graph(document: Document, plan: Plan) -> None:
-    for task in plan.tasks.values():
-        for other in task.after:
-            if other not in plan.tasks:
-                hint = did_you_mean(other, plan.tasks) or "; there is no such task"
-                document.wrong(task.line, f"task {task.name} waits for {other[:40]!r}, which isn't in the plan{hint}")
+def _check_cycles(document: Document, plan: Plan) -> None:
     try:
         TopologicalSorter({task.name: task.after for task in plan.tasks.values()}).prepare()
     except CycleError as error:

@@ -88,6 +88,7 @@ def test_everything_that_may_stand_in_a_plan(tmp_path: Path) -> None:
         command=("claude", "-p", "write tests", "5", ""),
         on_failure="block",
         attempts=1,
+        planned=True,
     )
 
 
@@ -236,6 +237,38 @@ def test_all_mistakes_at_once(tmp_path: Path) -> None:
     """In the order of the file, and one doesn't bring about others."""
     text = "name: a b\nbudgt: $5\ntasks:\n  a: {command: x, after: b, prio: low}\n  b: y\n"
     assert [line.partition(":")[2][:1] for line in mistakes(tmp_path, text)] == ["1", "2", "4"]
+
+
+def test_unknown_names_with_other_mistakes(tmp_path: Path) -> None:
+    """Tasks that wait for none of the plan's are told with all the rest, each in the line of the name."""
+    text = (
+        "tasks:\n"
+        "  build: {command: x, prio: low}\n"
+        "  test:\n"
+        "    command: x\n"
+        "    after:\n"
+        "    - build\n"
+        "    - biuld\n"
+        "    timeout: soon\n"
+        "  'a b': {command: x, after: [test, nobody]}\n"
+        "  sk-ant-api03-abcdefgh: {command: x, after: sk-ant-api03-abcdefg}\n"
+        "  many: {command: x, count: 0, after: [build, 'a b']}\n"
+        "  last: {command: x, after: [many-3, many-0]}\n"
+    )
+    found = [line.removeprefix("plan.yaml:") for line in mistakes(tmp_path, text)]
+    assert [line for line in found if "waits for" in line] == [
+        "7: task test waits for 'biuld', which isn't in the plan; did you mean build?",
+        "9: the task waits for 'nobody', which isn't in the plan; there is no such task",
+        "10: the task waits for 'sk-ant-api03-abcdefg', which isn't in the plan; there is no such task",
+        "12: task last waits for 'many-0', which isn't in the plan; did you mean many?",
+    ]
+    assert len(found) == 9
+
+
+def test_a_task_without_a_name_may_be_waited_for(tmp_path: Path) -> None:
+    """Its missing name is one mistake."""
+    text = "tasks:\n- {nme: lint, command: x}\n- {name: test, command: x, after: lint}\n"
+    assert mistakes(tmp_path, text) == ["plan.yaml:2: the task has no name"]
 
 
 @pytest.mark.parametrize("text", [b"", b"# nothing\n", b"---\n", b"null"])
