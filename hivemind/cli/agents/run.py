@@ -75,6 +75,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--require-traffic", action="store_true", help="exit with 4 if no request came on its path, and it ended with 0"
     )
+    add("--tmux", action="store_true", help="a window of a tmux session for each agent, which stays when it has ended")
     add("--report", type=Path, metavar="FILE", help="write exit code, time and usage there (JSON)")
     add("--quiet", action="store_true", help="say nothing but what goes wrong")
     add("--attach", metavar="URL", help="use the proxy at this address")
@@ -96,10 +97,12 @@ def _run(namespace: argparse.Namespace) -> int:
     # An agent's process uses its own proxy, unless a flag names another.
     named = given_flags(namespace).keys() & {"host", "port"}
     environ = {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
-    if namespace.count is not None:
-        from hivemind.cli.agents.several import run_several
-
-        return run_several(namespace, settings, job, lambda session: _check_unused(session, namespace), environ=environ)
+    if namespace.tmux or namespace.count is not None:
+        if namespace.tmux:
+            from hivemind.cli.agents.windows import run_in_windows as run_all
+        else:
+            from hivemind.cli.agents.several import run_several as run_all
+        return run_all(namespace, settings, job, lambda session: _check_unused(session, namespace), environ=environ)
     return run_in_session(namespace, settings, job, run, environ=environ, log=log)
 
 

@@ -90,7 +90,7 @@ async def _served(
             to=namespace.to,
         ) as session:
             check(session)
-            name = job.name or await _free_name(session, job, namespace.count)
+            name = job.name or await free_name(session, job, namespace.count)
             required = namespace.require_traffic
             plan = numbered.plan_of(job, name, namespace.count, namespace.restarts, require_traffic=required)
             folder = BatchFolder(state_dir(settings.state_dir), name)
@@ -153,7 +153,7 @@ async def _begin(context: BatchContext, runner: str, *, goes_on: bool) -> list[T
         ) from None
 
 
-async def _free_name(session: Session, job: AgentCommand, count: int) -> str:
+async def free_name(session: Session, job: AgentCommand, count: int) -> str:
     """Return the command's name, with a number if it or one of the agents' names is taken. Raises: ControlError."""
     stem = PurePath(job.command[0]).name
     taken = {agent.name for agent in (await session.ask(ControlClient.world)).snapshot.agents}
