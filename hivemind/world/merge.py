@@ -20,6 +20,7 @@ from hivemind.scheduler.types import Usage
 from hivemind.world.fleet import Member, MemberLane, lane_windows
 from hivemind.world.lanes import CURVE_KEPT
 from hivemind.world.snapshot import (
+    AGENT_STATES,
     QUEUE_SHOWN,
     TASKS_SHOWN,
     AgentView,
@@ -39,8 +40,7 @@ T = TypeVar("T")
 LINES_SHOWN = 200
 TICKETS_APART = 1000
 """A ticket's number is its proxy's, times this, plus the proxy's own number (:attr:`Part.number`)."""
-_BUSIEST = ("streaming", "waiting", "retry", "queued", "paused", "pending", "spent", "stopped", "idle")
-_RANKS = {state: rank for rank, state in enumerate(_BUSIEST)}
+_RANKS = {state: rank for rank, state in enumerate(AGENT_STATES)}
 _NO_TOTALS = Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, Usage(), Usage())
 _CIRCUITS = ("open", "half_open", "closed")
 

@@ -15,6 +15,8 @@ QUEUE_SHOWN = 100
 TASKS_SHOWN = 500
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
 """In the queue; between two attempts; in flight before the first content; in flight after it."""
+AGENT_STATES = ("streaming", "waiting", "retry", "queued", "paused", "pending", "spent", "stopped", "idle")
+"""States of an agent, the busiest first."""
 REQUESTS_KEPT = 2000
 """Ended requests that are kept; open ones always are."""
 REQUESTS_PAGE = 500

@@ -59,3 +59,11 @@ def test_flags_of_subcommands(capsys: pytest.CaptureFixture[str]) -> None:
     for word, flag in flags.items():
         found = next(line for line in script.splitlines() if line.startswith(f"_shtab_hivemind_journal_{word}_option_"))
         assert flag in found.partition("=")[2].strip("()").split()
+
+
+def test_states_of_agents(capsys: pytest.CaptureFixture[str]) -> None:
+    """The words to filter by are completed."""
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    found = next(line for line in script.splitlines() if line.startswith("_shtab_hivemind_agents___state_choices="))
+    assert {"streaming", "idle", "ended"} <= set(found.partition("=")[2].strip("()").replace("'", "").split())

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from commands.kit import desk
 
-from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget, SetPriority, SubmitTasks
+from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget, SetPriority, StopAgent, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind_mock.provider.serve import serving
 
@@ -62,6 +62,45 @@ async def test_agents(tmp_path: Path, golden: Golden) -> None:
         assert told["ann"]["budget"]["tokens"] == 1000
 
 
+@pytest.mark.parametrize(
+    ("flags", "names", "more"),
+    [
+        ("--state running", ["ann.other", "ann.helper.third"], 0),
+        ("--state idle --state ended,RUNNING", ["ann", "ann.other", "ann.helper.third", "ann.helper"], 0),
+        ("--state stopped", ["bob"], 0),
+        ("--running", ["bob", "ann.other", "ann.helper.third"], 0),
+        ("--running --state stopped", ["bob"], 0),
+        ("ann", ["ann"], 0),
+        ("BOB Ann.H*", ["bob", "ann.helper.third", "ann.helper"], 0),
+        ("ann.* --state ended --tree", ["ann.helper"], 0),
+        ("*.other [b]ob", ["bob", "ann.other"], 0),
+        ("--limit 2", ["ann", "bob"], 3),
+        ("--limit 5", ["ann", "bob", "ann.other", "ann.helper.third", "ann.helper"], 0),
+        ("--tree --limit 2", ["ann", "ann.helper"], 3),
+        ("ann.* --limit 1", ["ann.other"], 2),
+        ("zoe*", [], 0),
+    ],
+)
+async def test_some_agents(tmp_path: Path, flags: str, names: list[str], more: int) -> None:
+    """By state, name and process, and the first ones alone: the same in the table and as JSON."""
+    async with desk(tmp_path) as at:
+        steer = at.proxy.proxy.apply
+        for child in ("ann.helper", "ann.other"):
+            steer(BeginAgent(child, parent="ann"), "test")
+        steer(BeginAgent("ann.helper.third", parent="ann.helper"), "test")
+        steer(EndAgent("ann.helper", exit_code=1), "test")
+        steer(BeginAgent("bob"), "test")
+        steer(StopAgent("bob", stopped=True), "test")
+        table, told = await at.run(f"agents {flags}"), await at.run(f"agents {flags} --json")
+    assert (table.code, told.code) == (0, 0)
+    assert table.err == told.err == (f"hivemind: {more} more, which --limit leaves out\n" if more else "")
+    assert sorted(agent["name"] for agent in json.loads(told.out)) == sorted(names)
+    if names:
+        assert [line.lstrip("├└│ ").split()[0] for line in table.out.splitlines()[1:]] == names
+    else:
+        assert table.out == "no agent matches\n"
+
+
 async def test_tasks(tmp_path: Path, golden: Golden) -> None:
     """A row each, what it waits for, and why it stands where it does; one batch or all."""
     async with desk(tmp_path) as at:
@@ -97,7 +136,18 @@ async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
         ("status --attach ftp://x", 2, "the URL of a proxy must begin with http:// or https://"),
         ("status --token-file nothing", 2, "nothing: can't be read (No such file or directory)"),
         ("status --frob", 2, "--frob: no such flag; see --help"),
-        ("agents alice", 2, "an argument too many"),
+        ("status alice", 2, "an argument too many"),
+        ("agents bobb", 2, "no agent named 'bobb'; did you mean bob?"),
+        ("agents ann zoe --json", 2, "no agent named 'zoe'; hivemind agents lists all"),
+        (
+            "agents --state idle,sleeping",
+            2,
+            "--state sleeping: there is no such; there are streaming, waiting, retry,"
+            " queued, paused, pending, spent, stopped, idle, running, ended",
+        ),
+        ("agents --state=", 2, "--state : there is no such; there are streaming,"),
+        ("agents --limit 0", 2, "--limit 0: must be a whole number from 1"),
+        ("agents --limit many", 2, "--limit many: must be a whole number from 1"),
         ("status --attach http://127.0.0.1:9", 1, "no proxy at http://127.0.0.1:9: nothing listens there"),
         ("status --attach http://nowhere.invalid", 1, "no proxy at http://nowhere.invalid: "),
     ],

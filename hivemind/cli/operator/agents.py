@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
 
+from hivemind.agent_names import fold
 from hivemind.cli import client
 from hivemind.cli.operator.budget import budget_share
 from hivemind.cli.plugin import Command
-from hivemind.console import printable
-from hivemind.text.humanise import count, dollars, exit_text
+from hivemind.console import print_note, printable
+from hivemind.errors import UsageError
+from hivemind.scheduler.commands import NO_AGENT
+from hivemind.text.humanise import count, did_you_mean, dollars, exit_text
 from hivemind.text.table import Cell, Column, lines, width
-from hivemind.world.snapshot import AgentView
+from hivemind.world.snapshot import AGENT_STATES, AgentView
+
+_PATTERN = re.compile(r"[*?\[]")
 
 _COLUMNS = (
     Column("AGENT", cut=True, least=24),
@@ -34,21 +41,79 @@ _STATES = {
 }
 
 
+_SHOWN_STATES = (*AGENT_STATES, "running", "ended")
+"""What the column STATE may hold."""
+_STATE_HELP = "only those of which the table says so; several with commas, or the flag again"
+
+
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tree", action="store_true", help="each under the agent that started it")
+    parser.usage = "%(prog)s [NAME ...] [flags]"
+    add = parser.add_argument
+    add("names", metavar="NAME", nargs="*", help="only these; 'ann*' is every name that begins so [all]")
+    add("--state", metavar="|".join(_SHOWN_STATES), action="append", default=[], help=_STATE_HELP)
+    add("--running", action="store_true", help="only those whose process runs")
+    add("--limit", metavar="N", help="at most N rows; standard error says how many more there are")
+    add("--tree", action="store_true", help="each under the agent that started it")
     client.add_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    agents = client.find_proxy(namespace).world().snapshot.agents
-    text = shown(agents, width(), tree=namespace.tree) if agents else ["no agent was seen yet"]
-    return client.print_answer(namespace, agents, text)
+    states, limit = _states(namespace.state), _limit(namespace.limit)
+    seen = client.find_proxy(namespace).world().snapshot.agents
+    agents = [
+        agent
+        for agent in _named(seen, namespace.names)
+        if (not states or _state(agent) in states) and (agent.running or not namespace.running)
+    ]
+    rows = list(_in_order(agents, tree=namespace.tree))
+    more = 0 if limit is None else max(0, len(rows) - limit)
+    if more:
+        rows = rows[:limit]
+        kept = {agent.name for agent, _ in rows}
+        agents = [agent for agent in agents if agent.name in kept]
+    none = "no agent matches" if seen else "no agent was seen yet"
+    text = lines(_COLUMNS, [_row(agent, before) for agent, before in rows], width()) if rows else [none]
+    code = client.print_answer(namespace, agents, text)
+    if more:
+        print_note(f"{more:,} more, which --limit leaves out")
+    return code
 
 
-def shown(agents: Iterable[AgentView], room: int | None, *, tree: bool = False) -> list[str]:
-    """The table, by first appearance and those that have ended last, or as a tree."""
-    ordered = family(list(agents)) if tree else ((agent, "") for agent in sorted(agents, key=_is_over))
-    return lines(_COLUMNS, [_row(agent, before) for agent, before in ordered], room)
+def _states(given: Iterable[str]) -> set[str]:
+    """Return the states that are wanted; empty: all. Raises: UsageError."""
+    found = {word.strip().lower() for words in given for word in words.split(",")}
+    for word in sorted(found.difference(_SHOWN_STATES)):
+        raise UsageError(f"--state {word[:40]}: there is no such; there are {', '.join(_SHOWN_STATES)}")
+    return found
+
+
+def _limit(given: str | None) -> int | None:
+    if given is not None and not re.fullmatch("0*[1-9][0-9]{0,8}", given):
+        raise UsageError(f"--limit {given[:40]}: must be a whole number from 1")
+    return None if given is None else int(given)
+
+
+def _named(agents: Sequence[AgentView], wanted: Sequence[str]) -> list[AgentView]:
+    """Return those that have one of these names or match one of these patterns, all where none is given.
+
+    Raises: NoSuchAgent: no agent has a name that is no pattern.
+    """
+    folded = [fold(each) for each in wanted]
+    names = {fold(agent.name): agent.name for agent in agents}
+    for name, key in zip(wanted, folded, strict=True):
+        if key not in names and not _PATTERN.search(name):
+            hint = did_you_mean(name, names.values()) or "; hivemind agents lists all"
+            raise client.NoSuchAgent(f"{NO_AGENT}{name!r}{hint}")
+    return [
+        agent
+        for agent in agents
+        if not wanted or any(fold(agent.name) == key or fnmatchcase(fold(agent.name), key) for key in folded)
+    ]
+
+
+def _in_order(agents: list[AgentView], *, tree: bool) -> Iterable[tuple[AgentView, str]]:
+    """By first appearance and those that have ended last, or as a tree, with the lines of it before each."""
+    return family(agents) if tree else ((agent, "") for agent in sorted(agents, key=_is_over))
 
 
 def _row(agent: AgentView, before: str) -> list[Cell | str]:
