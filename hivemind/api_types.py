@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -313,17 +314,38 @@ class AgentBudget:
     """Since midnight."""
     ever: Spent
     """Since it was first seen."""
+    within: str | None = None
+    """The agent of the list whose usage includes this one's, because it is a sub-agent in that one's process."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherUsage:
+    """What the agents used that aren't listed: those of long ago, when there were many."""
+
+    day: Spent
+    """Since midnight."""
+    ever: Spent
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetsPart:
-    """All budgets with their usage."""
+    """All budgets with their usage. What the others used, and the agents that aren't within another, adds up to the
+    pool, today and in all; an agent's run may have begun later than the pool's."""
 
     run: str
     pool: AgentBudget
     """All agents together."""
     agents: tuple[AgentBudget, ...]
-    """In order of first appearance, including those without a budget."""
+    """Those at hand in order of first appearance, then those of earlier, also without a budget."""
+    others: OtherUsage | None = None
+    """None: they used nothing, or one agent was asked for."""
+
+    def with_others(self) -> BudgetsPart:
+        """Return this with what of the pool's usage is no listed agent's."""
+        apart = [each for each in self.agents if each.within is None]
+        day = reduce(Spent.minus, (each.day for each in apart), self.pool.day)
+        ever = reduce(Spent.minus, (each.ever for each in apart), self.pool.ever)
+        return replace(self, others=OtherUsage(day, ever) if ever.tokens > 0 else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ import functools
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
+from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -62,6 +63,8 @@ _log = logging.getLogger(__name__)
 
 DELAY_S = 1.0
 """Delay of loading the prices, since the start has more urgent things to load; earlier usage is priced afterwards."""
+PAST_SHOWN = 200
+"""Most agents listed with their budgets that aren't at hand."""
 _HOUR_S = 3600.0
 _WAITING_WITH_BODIES = 64 << 20
 """Bytes that may wait for the disk if bodies are recorded."""
@@ -404,20 +407,25 @@ class Proxy:
         return self.engine.spelling(name)
 
     def budgets(self, agent: str | None) -> api.BudgetsPart:
-        """Return what one agent, which may be of an earlier run, or (None) each current agent used and may use.
+        """Return what one agent, which may be of an earlier run, or (None) the agents used and may use.
+
+        Of those that aren't at hand, as after a restart, the ones that used most are listed.
 
         Raises: Rejected: no agent has that name.
         """
         run = "" if self.control_key is None else self.control_key.run
         agents, pool = self.engine.accounts
-        shown = list(agents.values())
         if agent is not None:
             name = self.spelling(agent)
             found = agents.get(name) or agents.past.get(name)
             if found is None:
                 raise Conflict(f"{NO_AGENT}{name!r} was seen")
-            shown = [found]
-        return api.BudgetsPart(run, _budget(None, pool), tuple(_budget(each, each.own) for each in shown))
+            return api.BudgetsPart(run, _budget(None, pool), (_budget(found, found.own),))
+        # Of equals an agent goes before its sub-agents, whose names are longer.
+        past = nsmallest(PAST_SHOWN, agents.past.values(), key=lambda each: (-each.own.ever.tokens, len(each.name)))
+        shown = {each.name: each for each in (*agents.values(), *past)}
+        rows = tuple(_budget(each, each.own, within=_within(each, shown)) for each in shown.values())
+        return api.BudgetsPart(run, _budget(None, pool), rows).with_others()
 
     def claim(self, wanted: api.ClaimRequest, who: str) -> api.TaskClaim:
         """Start the next eligible task that has a command."""
@@ -456,7 +464,15 @@ class _Known:
         self.is_reserved = claims.is_reserved
 
 
-def _budget(agent: Agent | None, account: Account) -> api.AgentBudget:
+def _within(agent: Agent, shown: Container[str]) -> str | None:
+    """Return the nearest agent of those shown of which it is a part."""
+    lead = agent.lead
+    while lead is not None and lead.name not in shown:
+        lead = lead.lead
+    return None if lead is None else lead.name
+
+
+def _budget(agent: Agent | None, account: Account, within: str | None = None) -> api.AgentBudget:
     limited = account if agent is None or account.budget else agent.tree
     return api.AgentBudget(
         None if agent is None else agent.name,
@@ -465,6 +481,7 @@ def _budget(agent: Agent | None, account: Account) -> api.AgentBudget:
         account.used("run"),
         account.used("day"),
         account.used("ever"),
+        within,
     )
 
 

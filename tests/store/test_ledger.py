@@ -16,6 +16,7 @@ from proxy.kit import settings_for
 from scheduler.driving import LANE, lane_config, request
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
+from hivemind.cli.operator.budget import shown
 from hivemind.host.proxy import Proxy
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Period
@@ -65,9 +66,9 @@ async def living(folder: Path, clock: Clock, *, crash: bool = False) -> AsyncIte
             await proxy.aclose()
 
 
-def use(proxy: Proxy, name: str, tokens: int) -> Ticket:
+def use(proxy: Proxy, name: str, tokens: int, parent: str | None = None) -> Ticket:
     """One request that is answered, where it is let go."""
-    ticket = proxy.engine.arrive(request(name))
+    ticket = proxy.engine.arrive(request(name, parent=parent))
     if ticket.refusal is None:
         proxy.engine.succeed(ticket, 200, Usage(tokens, 0, 0, 0))
     return ticket
@@ -90,6 +91,62 @@ async def test_a_run_ends_in_good_order_only(tmp_path: Path) -> None:
         assert used(proxy, "a") == {"run": 0, "day": 15, "ever": 15}
         use(proxy, "a", 1)
         assert used(proxy, "a") == {"run": 1, "day": 16, "ever": 16}
+
+
+@pytest.mark.parametrize("most", [200, 2, 0])
+@pytest.mark.parametrize("crash", [False, True])
+async def test_rows_add_up_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: bool, most: int
+) -> None:
+    """Agents that haven't asked since are listed, up to a bound, and the rest in one sum; the table shows it so."""
+    monkeypatch.setattr("hivemind.host.proxy.PAST_SHOWN", most)
+    clock = Clock()
+    async with living(tmp_path, clock, crash=crash) as proxy:
+        for name, parent, tokens in _FAMILY:
+            use(proxy, name, tokens, parent)
+        _assert_adds_up(proxy)
+        before = {each.agent: each for each in proxy.budgets(None).agents}
+        assert before["boss/dig"].within == "boss", "a part of it"
+        assert before["child"].within is None, "a child with a process of its own"
+    async with living(tmp_path, clock, crash=crash) as proxy:
+        _assert_adds_up(proxy)
+        rows = [each.agent for each in proxy.budgets(None).agents]
+        assert rows == [*sorted(before, key=lambda name: -before[name].ever.tokens)][:most]
+        if crash:
+            assert [each.run for each in proxy.budgets(None).agents] == [before[name].run for name in rows]
+        use(proxy, "boss/dig", 100, "boss")
+        use(proxy, "new", 10)
+        _assert_adds_up(proxy)
+    clock.wall += 86400
+    async with living(tmp_path, clock, crash=crash) as proxy:
+        _assert_adds_up(proxy)
+        assert proxy.budgets(None).pool.day.tokens == 0
+        use(proxy, "key-1", 5)
+        _assert_adds_up(proxy)
+        assert proxy.budgets("boss").others is None
+
+
+_FAMILY = (
+    ("boss", None, 1000),
+    ("boss/dig", "boss", 300),
+    ("child", "boss", 70),
+    ("key-1", None, 40),
+    ("s-2", None, 9),
+)
+
+
+def _assert_adds_up(proxy: Proxy) -> None:
+    told = proxy.budgets(None)
+    apart = [each for each in told.agents if each.within is None]
+    day, ever = sum(each.day.tokens for each in apart), sum(each.ever.tokens for each in apart)
+    if told.others is not None:
+        day, ever = day + told.others.day.tokens, ever + told.others.ever.tokens
+    assert (day, ever) == (told.pool.day.tokens, told.pool.ever.tokens)
+    table = shown(told, None)
+    assert len(table) == 2 + len(told.agents) + (told.others is not None)
+    for each in told.agents:
+        indent = "" if each.within is None else "  "
+        assert any(line.startswith(f"{indent}{each.agent} ") for line in table)
 
 
 async def test_midnight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,6 +272,8 @@ async def test_made_up_names_do_not_let_it_grow(tmp_path: Path, monkeypatch: pyt
         use(proxy, "made-up-0", 1)
         assert used(proxy, "made-up-0")["ever"] == 1
         assert proxy.budgets(None).pool.ever.tokens == 1306
+        _assert_adds_up(proxy)
+        assert proxy.budgets(None).others is not None, "the forgotten"
     assert len(_read(tmp_path / "proxy-1.db")) <= 20 + 4
 
 

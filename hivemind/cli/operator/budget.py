@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping, Sequence
 
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import client
@@ -25,6 +26,7 @@ _COLUMNS = (
     Column("COST IN ALL", right=True, spare=3),
 )
 _EVERYBODY = "(all agents)"
+_OTHERS = "(earlier agents)"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -73,8 +75,23 @@ def one(stands: AgentBudget) -> list[str]:
 
 
 def shown(budgets: BudgetsPart, room: int | None) -> list[str]:
-    """Every budget in a table, the pool's first."""
-    return lines(_COLUMNS, [_row(each) for each in (budgets.pool, *budgets.agents)], room)
+    """Every budget in a table, the pool's first. Agents are followed by their sub-agents, whose usage is theirs too."""
+    parts: dict[str | None, list[AgentBudget]] = {}
+    for each in budgets.agents:
+        parts.setdefault(each.within, []).append(each)
+    rows = [_row(budgets.pool), *_rows(parts, None, "")]
+    if budgets.others is not None:
+        day, ever = budgets.others.day, budgets.others.ever
+        cost = dollars(ever.dollars, ever.unpriced)
+        rows.append([_OTHERS, "", "", "", count(day.tokens), count(ever.tokens), cost])
+    return lines(_COLUMNS, rows, room)
+
+
+def _rows(parts: Mapping[str | None, Sequence[AgentBudget]], whole: str | None, indent: str) -> list[list[Cell | str]]:
+    rows: list[list[Cell | str]] = []
+    for each in parts.get(whole, ()):
+        rows += [_row(each, indent), *_rows(parts, each.agent, indent + "  ")]
+    return rows
 
 
 def budget_share(state: BudgetState | None) -> Cell:
@@ -94,14 +111,14 @@ def _style(state: BudgetState) -> str:
     return "bad" if state.share >= 1 else "warn" if state.share >= 0.85 else ""
 
 
-def _row(each: AgentBudget) -> list[Cell | str]:
+def _row(each: AgentBudget, indent: str = "") -> list[Cell | str]:
     state = each.budget
     ceiling = "none" if state is None else amounts.ceiling(state.tokens, state.dollars, state.per)
     if state is not None and state.covers == "subtree":
         ceiling += ", subtree"
     used = Cell("") if state is None else Cell(_percent(state), _style(state))
     spent = [count(each.run.tokens), count(each.day.tokens), count(each.ever.tokens)]
-    return [_name(each), ceiling, used, *spent, dollars(each.ever.dollars, each.ever.unpriced)]
+    return [indent + _name(each), ceiling, used, *spent, dollars(each.ever.dollars, each.ever.unpriced)]
 
 
 def _name(each: AgentBudget) -> str:

@@ -301,7 +301,8 @@ class Group:
             for row in part.agents:
                 rows.setdefault(row.agent, []).append(row)
         run = "" if self.control_key is None else self.control_key.run
-        return api.BudgetsPart(run, _budget([part.pool for part in found]), tuple(map(_budget, rows.values())))
+        whole = api.BudgetsPart(run, _budget([part.pool for part in found]), tuple(map(_budget, rows.values())))
+        return whole.with_others() if agent is None else whole
 
     def about(self) -> api.About:
         """Return what a client of the control API needs to know."""
@@ -474,6 +475,7 @@ def _budget(rows: list[api.AgentBudget]) -> api.AgentBudget:
         _sum([row.run for row in rows]),
         _sum([row.day for row in rows]),
         _sum([row.ever for row in rows]),
+        next((row.within for row in rows if row.within is not None), None),
     )
 
 
