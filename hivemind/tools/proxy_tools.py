@@ -65,7 +65,7 @@ from hivemind.tools.tool import (
     tool,
     unknown,
 )
-from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind.world.snapshot import AgentView, Snapshot, budgets_of
 
 
 @tool("Headroom, lanes, agents and tasks", read_only=True, idempotent=True)
@@ -383,21 +383,6 @@ def lanes_of(world: Snapshot, agent: str | None, upstream: str | None) -> list[L
     lanes = [lane.state for lane in world.lanes if upstream in (None, lane.state.upstream)]
     used = {ticket.lane for ticket in (*world.slots, *world.queue) if ticket.agent == agent}
     return [state for state in lanes if state.lane in used] or lanes
-
-
-def budgets_of(world: Snapshot, agent: str | None) -> list[BudgetState]:
-    """Return the budgets that an agent's requests are charged to: its own, its ancestors' that cover it, the pool's."""
-    found = []
-    views = {view.name: view for view in world.agents}
-    seen: set[str] = set()
-    name = agent
-    while name is not None and name in views and name not in seen:
-        seen.add(name)
-        state = views[name].budget
-        if state is not None and (name == agent or state.covers == "subtree"):
-            found.append(state)
-        name = views[name].parent
-    return [*found, *([world.pool] if world.pool is not None else [])]
 
 
 def live(agents: Iterable[AgentView]) -> int:

@@ -447,3 +447,18 @@ class RequestDetail:
     request_headers: tuple[tuple[str, str], ...]
     response_headers: tuple[tuple[str, str], ...]
     """Headers of the last response from upstream."""
+
+
+def budgets_of(world: Snapshot, agent: str | None) -> list[BudgetState]:
+    """Return the budgets that an agent's requests are charged to: its own, its ancestors' that cover it, the pool's."""
+    found = []
+    views = {view.name: view for view in world.agents}
+    seen: set[str] = set()
+    name = agent
+    while name is not None and name in views and name not in seen:
+        seen.add(name)
+        state = views[name].budget
+        if state is not None and (name == agent or state.covers == "subtree"):
+            found.append(state)
+        name = views[name].parent
+    return [*found, *([world.pool] if world.pool is not None else [])]

@@ -11,8 +11,8 @@ from world.kit import arrived, budget, granted, sampled, state, told
 from hivemind.scheduler.events import BudgetState, LaneState, WindowState
 from hivemind.scheduler.types import Usage, WindowKind
 from hivemind.tools.outputs import Headroom
-from hivemind.tools.proxy_tools import budgets_of, headroom
-from hivemind.world.snapshot import AgentView, LaneView, Snapshot, Totals
+from hivemind.tools.proxy_tools import headroom
+from hivemind.world.snapshot import AgentView, LaneView, Snapshot, Totals, budgets_of
 
 TYPICAL = 1_000
 """Tokens that a request used so far."""
