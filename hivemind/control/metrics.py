@@ -28,7 +28,7 @@ LANES_SHOWN = 50
 _MODES = ("serving", "paused", "draining")
 _FLEET_STATES = ("connecting", "idle", "joining", "leased", "learning", "safe", "alone")
 _CIRCUITS = ("closed", "half_open", "open")
-_AGENT_STATES = ("queued", "retry", "waiting", "streaming", "idle", "paused", "stopped")
+_AGENT_STATES = ("queued", "retry", "waiting", "streaming", "idle", "ended", "paused", "stopped", "spent", "pending")
 
 Rows = Iterable[tuple[Sequence[str], float]]
 

@@ -11,12 +11,21 @@ from operator import attrgetter
 from typing import Any
 
 from hivemind.scheduler import events as ev
+from hivemind.scheduler.agents import process_of
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
 from hivemind.world.gauges import by_owner
 from hivemind.world.snapshot import AgentState, AgentView
 from hivemind.world.state import Counts, WorldState
 from hivemind.world.tickets import BY_OPERATOR, TicketFold
+
+ENDS_AFTER_S = 3600.0
+"""An agent without a process of its own counts as ended when it, and whoever it started, asked for nothing in this
+time."""
+UNNAMED_ENDS_AFTER_S = 600.0
+"""The same for a sub-agent, and for one that is named after its client's session or its key."""
+_IDENT = 8
+"""Characters of the id in such a name."""
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the most active state of them."""
@@ -116,9 +125,17 @@ class AgentFold(AgentState):
         parts += [f"{waiting} waiting refused"] if waiting else []
         return ", ".join(parts)
 
-    def view(self, at: float, task: str | None = None, *, pending: bool = False, spent: bool = False) -> AgentView:
-        """Return its view at this moment, with its task, whether it waits for others, and if a budget is spent."""
-        state, in_flight, queued, waited_s = "idle", 0, 0, self.waited_s
+    @property
+    def unnamed(self) -> bool:
+        """Whether it is named after its client's session or its key."""
+        return self.name[-_IDENT - 1 : -_IDENT] == "-" and self.name[: -_IDENT - 1] in ("key", "session", self.client)
+
+    def view(
+        self, at: float, task: str | None = None, *, pending: bool = False, spent: bool = False, over: bool = False
+    ) -> AgentView:
+        """Return its view at this moment, with its task, whether it waits for others, if a budget is spent, and whether
+        it counts as ended while it has no request."""
+        state, in_flight, queued, waited_s = "ended" if over else "idle", 0, 0, self.waited_s
         if self.tickets:
             state, in_flight, queued, waiting_s = self._open(at)
             waited_s += waiting_s
@@ -166,6 +183,30 @@ class AgentFold(AgentState):
         state = next(each for each in _ORDER if each in counts)
         in_flight = counts.get("streaming", 0) + counts.get("waiting", 0)
         return state, in_flight, len(self.tickets) - in_flight, waiting_s
+
+
+def over(agents: Mapping[str, AgentFold], at: float) -> set[str]:
+    """Return the names of agents that count as ended at this moment unless they have an open request.
+
+    A process's sub-agents end with it. Without a process of its own, an agent ends by its silence, though not while one
+    that it started goes on.
+    """
+    ended, live = set[str](), set[str]()
+    for name, agent in agents.items():
+        process = process_of(name, agent.parent or "")
+        running = agent.running
+        lead = None if process is None else agents.get(process)
+        if running is None and lead is not None and lead.running is False:
+            running = False
+        if running is False:
+            ended.add(name)
+        lasts_s = UNNAMED_ENDS_AFTER_S if process is not None or agent.unnamed else ENDS_AFTER_S
+        if agent.tickets or running or (running is None and at - agent.last_seen < lasts_s):
+            above: AgentFold | None = agent
+            while above is not None and above.name not in live:
+                live.add(above.name)
+                above = agents.get(above.parent or "")
+    return ended | (agents.keys() - live)
 
 
 def ceiling_before(state: ev.BudgetState | None, about: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ QUEUE_SHOWN = 100
 TASKS_SHOWN = 500
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
 """In the queue; between two attempts; in flight before the first content; in flight after it."""
-AGENT_STATES = ("streaming", "waiting", "retry", "queued", "paused", "pending", "spent", "stopped", "idle")
+AGENT_STATES = ("streaming", "waiting", "retry", "queued", "paused", "pending", "spent", "stopped", "idle", "ended")
 """States of an agent, the busiest first."""
 REQUESTS_KEPT = 2000
 """Ended requests that are kept; open ones always are."""
@@ -72,7 +72,8 @@ class AgentView:
     parent: str | None
     priority: Priority
     state: str
-    """A ticket state, or `idle`, `paused`, `stopped`, `spent` (its budget is used up), `pending` (its task waits)."""
+    """A ticket state, or `idle`, `ended` (its process, or the one that it is a part of, has ended; without one, it was
+    silent for long), `paused`, `stopped`, `spent` (its budget is used up), `pending` (its task waits)."""
     paused: bool
     flying: int
     queued: int

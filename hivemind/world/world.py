@@ -20,7 +20,7 @@ from msgspec import structs
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import LaneState
 from hivemind.scheduler.types import Price, Priority, Usage
-from hivemind.world.agents import AgentFold, Budgets, Costs, agent_values, ceiling_before
+from hivemind.world.agents import AgentFold, Budgets, Costs, agent_values, ceiling_before, over
 from hivemind.world.gauges import aged
 from hivemind.world.lanes import Curves, Queue
 from hivemind.world.lifecycle import OpenRequests
@@ -493,6 +493,7 @@ class World:
         tickets = self._tickets.values()
         waiting = [ticket for ticket in tickets if not ticket.in_flight]
         shown = self._queue.in_order(waiting, QUEUE_SHOWN)
+        ended = over(self._agents, at)
         return Snapshot(
             at=at,
             wall=at + self._wall_offset,
@@ -504,7 +505,7 @@ class World:
             slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight]),
             queue=tuple([ticket.ticket_view(at, self._held(ticket, at, mode)) for ticket in shown]),
             queued=len(waiting),
-            agents=tuple([self._agent_view(agent, at) for agent in self._agents.values()]),
+            agents=tuple([self._agent_view(agent, at, ended) for agent in self._agents.values()]),
             lines=tuple(self._lines),
             totals=self._totals(),
             pool=self._budgets.pool,
@@ -532,9 +533,10 @@ class World:
     def _held(self, ticket: TicketFold, at: float, mode: str) -> Held:
         return self._queue.holding(ticket, at, mode, paused=self._agents[ticket.arrived.agent].paused)
 
-    def _agent_view(self, agent: AgentFold, at: float) -> AgentView:
+    def _agent_view(self, agent: AgentFold, at: float, ended: set[str]) -> AgentView:
         task, pending = self._tasks.of(agent.name)
-        return agent.view(at, task, pending=pending, spent=self._budgets.spent(agent, self._agents))
+        spent = self._budgets.spent(agent, self._agents)
+        return agent.view(at, task, pending=pending, spent=spent, over=agent.name in ended)
 
     def requests(self, since: int, at: float) -> Requests:
         """Return the requests that changed after that revision; see :meth:`.request_log.RequestLog.since`."""

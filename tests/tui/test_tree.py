@@ -52,8 +52,8 @@ def test_those_that_ended_are_last() -> None:
     known = [ended[name] if name in "abcfgh" else agent for name, agent in zip("abcdefgh", agents, strict=True)]
     known[5] = replace(known[5], state="spent")
     quiet = replace(ANY, name="i", running=None, state="idle", requests=0)
-    known = [quiet, replace(quiet, name="j", requests=1), *known]
-    assert names(tuple(ended_last(known))) == "j b c d e f i a g h"
+    known = [quiet, replace(quiet, name="j", requests=1), replace(quiet, name="k", requests=1, state="ended"), *known]
+    assert names(tuple(ended_last(known))) == "j b c d e f i k a g h"
     assert ended_last(agents) is agents
 
 

@@ -7,6 +7,8 @@ from world.kit import abandoned, arrived, commanded, failed, finished, granted, 
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
+from hivemind.world.agents import ENDS_AFTER_S, UNNAMED_ENDS_AFTER_S
+from hivemind.world.world import World
 
 
 def test_an_agent_shows_its_liveliest_ticket_and_what_is_known_of_it() -> None:
@@ -112,3 +114,94 @@ def test_one_that_was_stopped_did_not_leave() -> None:
     stop = commanded("StopAgent", agent="ann", stopped=True)
     world = told(arrived(1), granted(1), arrived(2), granted(2), abandoned(1, at=0.5), stop, abandoned(2, at=1.0))
     assert [line.tag for line in world.snapshot(8.0).lines] == ["left", "you"]
+
+
+# --- Those that have ended --------------------------------------------------------------------------------------------
+
+
+def answered(ticket: int, agent: str, at: float = 0.0, client: str = "", parent: str = "") -> list[ev.Event]:
+    """A request, from its arrival to its end."""
+    come = arrived(ticket, agent, at, client=client, **({"parent": parent} if parent else {}))
+    return [come, granted(ticket, agent, at), finished(ticket, agent, at)]
+
+
+def states(world: World, at: float) -> dict[str, str]:
+    """The state of each agent."""
+    return {agent.name: agent.state for agent in world.snapshot(at).agents}
+
+
+@pytest.mark.parametrize(
+    ("name", "client", "parent", "lasts_s"),
+    [
+        ("ann", "codex", "", ENDS_AFTER_S),
+        ("codex-1", "codex", "", ENDS_AFTER_S),
+        ("release-manager1", "codex", "", ENDS_AFTER_S),
+        ("team/ann", "codex", "lead", ENDS_AFTER_S),
+        ("codex-0a1b2c3d", "codex", "", UNNAMED_ENDS_AFTER_S),
+        ("session-0a1b2c3d", "", "", UNNAMED_ENDS_AFTER_S),
+        ("key-0a1b2c3d", "", "", UNNAMED_ENDS_AFTER_S),
+        ("gone/0a1b2c3d", "codex", "gone", UNNAMED_ENDS_AFTER_S),
+        ("gone/0a1b2c3d", "codex", "gone/4e5f6a7b", UNNAMED_ENDS_AFTER_S),
+    ],
+)
+def test_silence_ends_an_agent_without_a_process(name: str, client: str, parent: str, lasts_s: float) -> None:
+    """One with a name of its own later than others; its next request brings it back, and no exit code is made up."""
+    world = told(*answered(1, name, 5.0, client, parent))
+    assert states(world, 4.9 + lasts_s) == {name: "idle"}
+    agent = only_agent(world.snapshot(5.0 + lasts_s))
+    assert (agent.state, agent.running, agent.exit_code) == ("ended", None, None)
+    world.apply(arrived(2, name, 6.0 + lasts_s, client=client))
+    assert states(world, 6.0 + lasts_s) == {name: "queued"}
+    world.apply(granted(2, name, 6.0 + lasts_s))
+    assert states(world, 7.0 + 3 * lasts_s) == {name: "waiting"}
+    world.apply(finished(2, name, 7.0 + 3 * lasts_s))
+    assert states(world, 8.0 + 3 * lasts_s) == {name: "idle"}
+
+
+def test_sub_agents_end_with_their_process() -> None:
+    """Whichever agent of it started them; an agent with a process of its own, or another's sub-agent, doesn't."""
+    world = told(
+        ev.AgentBegan(0.0, "ann", None, None, False),
+        ev.AgentBegan(0.0, "ben", "ann", None, False),
+        *answered(1, "ann/a", parent="ann"),
+        *answered(2, "ann/b", parent="ann/a"),
+        *answered(3, "ben/a", parent="ben"),
+        *answered(4, "carl", parent="ann"),
+    )
+    idle = dict.fromkeys(("ann", "ben", "ann/a", "ann/b", "ben/a", "carl"), "idle")
+    assert states(world, 1.0) == idle
+    world.apply(ev.AgentEnded(2.0, "ann", 0))
+    assert states(world, 2.0) == idle | dict.fromkeys(("ann", "ann/a", "ann/b"), "ended")
+    world.apply(ev.AgentBegan(3.0, "ann", None, None, False))
+    assert states(world, 3.0) == idle
+    later = states(world, 3.0 + ENDS_AFTER_S)
+    assert later == idle | dict.fromkeys(("ann/a", "ann/b", "ben/a", "carl"), "ended")
+
+
+def test_one_that_waits_for_those_it_started_has_not_ended() -> None:
+    """However deep they are, and however long it was silent itself."""
+    later = 2 * ENDS_AFTER_S
+    world = told(
+        *answered(1, "top", parent="mid"),
+        *answered(2, "mid", parent="top"),
+        *answered(3, "other", parent="top"),
+        arrived(4, "leaf", later, parent="mid"),
+    )
+    assert states(world, later) == {"top": "idle", "mid": "idle", "other": "ended", "leaf": "queued"}
+
+
+def test_what_was_decided_about_one_is_shown_before_its_end() -> None:
+    """A pause and a stop hold for it when it comes back."""
+    pause, stop = (commanded("PauseAgent", agent="ann", paused=True), commanded("StopAgent", agent="ben", stopped=True))
+    world = told(*answered(1, "ann"), *answered(2, "ben"), pause, stop)
+    assert states(world, 2 * ENDS_AFTER_S) == {"ann": "paused", "ben": "stopped"}
+
+
+def test_a_world_that_was_restored_ends_the_same_agents() -> None:
+    """As that of a journal's later part is."""
+    world = told(ev.AgentBegan(0.0, "ann", None, None, False), *answered(1, "ann/a", parent="ann"), *answered(2, "ben"))
+    world.apply(ev.AgentEnded(1.0, "ann", 1))
+    other = told()
+    other.restore(world.keep(2.0))
+    for at in (2.0, 2 * ENDS_AFTER_S):
+        assert states(other, at) == states(world, at)

@@ -132,8 +132,9 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
 
 
 def _is_over(agent: AgentView) -> bool:
-    """Its process has ended, or it was known from an earlier run and made no request since."""
-    return agent.state == "idle" and (agent.running is False or (agent.running is None and not agent.requests))
+    """It has ended, or was known from an earlier run and made no request since."""
+    earlier = agent.running is None and not agent.requests
+    return agent.state == "ended" or (agent.state == "idle" and (agent.running is False or earlier))
 
 
 def _state(agent: AgentView) -> str:

@@ -28,7 +28,7 @@ _NAME, _REASON = 18, 26
 """Least widths of names and reasons in a table of that many cells."""
 _NO_AGENT = "No agent yet. Each appears here with its first request."
 _SIGNALS = {each.value: each.name for each in signal.Signals}
-_QUIET = ("idle", "stopped", "spent")
+_QUIET = ("idle", "ended", "stopped", "spent")
 _WAITING = ("queued", "retry", "paused", "spent", "pending")
 
 
@@ -37,8 +37,8 @@ def _name(agent: AgentView, pen: Pen) -> Span:
 
 
 def state(agent: AgentView, pen: Pen) -> Span:
-    """Return the state as a glyph and a word; for an idle agent whose process has ended, how it ended."""
-    if agent.state == "idle" and agent.running is False:
+    """Return the state as a glyph and a word; for a quiet agent whose process has ended, how it ended."""
+    if agent.state in ("idle", "ended") and agent.running is False:
         code = agent.exit_code
         if code == 0:
             return f"{pen.glyphs.good} ended", "dim"

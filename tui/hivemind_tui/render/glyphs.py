@@ -148,6 +148,7 @@ LEGEND: Mapping[str, Sign] = {
     "spent": Sign("warn", "spent", "bad", "one of its budgets is used up"),
     "pending": Sign("after", "pending", "wait", "its task waits for others"),
     "idle": Sign("idle", "idle", "dim", "no open request"),
+    "ended": Sign("good", "ended", "dim", "its process has ended, or it was silent for long"),
     "answered": Sign("good", "done", "ok", "answered in full"),
     "failed": Sign("cross", "failed", "bad", "the agent got an error"),
     "refused": Sign("warn", "refused", "wait", "HiveMind itself answered with an error"),

@@ -33,12 +33,13 @@ def parents(agents: Iterable[AgentView]) -> Mapping[str, str]:
 
 
 def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
-    """Return the agents with those last whose processes have ended, unless an agent that they started still runs.
+    """Return the agents with those last that have ended, unless an agent that they started still runs.
 
     Agents of an earlier run of the proxy that have made no request since count as ended.
     """
     idle = (agent for agent in agents if agent.state == "idle")
     ended = {agent.name for agent in idle if not (agent.requests if agent.running is None else agent.running)}
+    ended.update(agent.name for agent in agents if agent.state == "ended")
     if not ended:
         return agents
     above = parents(agents)
