@@ -41,7 +41,7 @@ _STATES = {
 }
 
 
-_SHOWN_STATES = (*AGENT_STATES, "running", "ended")
+_SHOWN_STATES = (*AGENT_STATES, "running")
 """What the column STATE may hold."""
 _STATE_HELP = "only those of which the table says so; several with commas, or the flag again"
 
