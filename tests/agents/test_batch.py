@@ -371,7 +371,10 @@ async def test_check(tmp_path: Path) -> None:
     (tmp_path / "work.yaml").write_text("tasks:\n  a: {after: b}\n")
     ran = await here.run()
     assert (ran.code, ran.table, os.listdir(tmp_path)) == (2, "", ["work.yaml", "worker.sh"])
-    assert ran.errors == ("hivemind: work.yaml:2: task a: it has no command\n")
+    assert ran.errors.splitlines() == [
+        "hivemind: work.yaml:2: task a waits for 'b', which isn't in the plan; there is no such task",
+        "hivemind: work.yaml:2: task a: it has no command",
+    ]
 
 
 @pytest.mark.parametrize(
