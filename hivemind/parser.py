@@ -13,6 +13,10 @@ from typing import Any, NoReturn
 from hivemind.errors import UsageError
 from hivemind.text.humanise import did_you_mean
 
+_SHORTEST_BEGINNING = len("--no")
+_VERY_CLOSE = 0.85
+"""How alike a flag and a misspelt one are from which on no other can be meant."""
+
 
 class Parser(argparse.ArgumentParser):
     """`-` and `_` are the same in a flag's name, names can't be cut short, and errors are a :class:`UsageError`."""
@@ -59,7 +63,18 @@ class Parser(argparse.ArgumentParser):
             hint = "; a URL goes after --upstream" if "://" in argument else f"; see {self.prog} --help"
             raise UsageError(f"an argument too many, one that belongs to no flag{hint}")
         name = argument.partition("=")[0]
-        raise UsageError(f"{name}: no such flag{did_you_mean(name, self._option_string_actions) or '; see --help'}")
+        raise UsageError(f"{name}: no such flag{self._hint(name) or '; see --help'}")
+
+    def _hint(self, wrong: str) -> str:
+        """Suggest a flag: of those that the help shows one that begins so, or is very close; else the closest of all,
+        the settings that a command takes besides its own included."""
+        shown = [flag for flag, action in self._option_string_actions.items() if action.help is not argparse.SUPPRESS]
+        longer = [flag for flag in shown if flag.startswith(wrong)] if len(wrong) >= _SHORTEST_BEGINNING else []
+        return (
+            did_you_mean(wrong, longer, at_least=0)
+            or did_you_mean(wrong, shown, at_least=_VERY_CLOSE)
+            or did_you_mean(wrong, self._option_string_actions)
+        )
 
 
 class _Formatter(argparse.HelpFormatter):

@@ -144,10 +144,10 @@ def exit_text(code: int) -> str:
         return f"killed by signal {-code}"
 
 
-def did_you_mean(wrong: str, names: Iterable[str]) -> str:
-    """`; did you mean NAME?` where one of the names is close, else nothing."""
+def did_you_mean(wrong: str, names: Iterable[str], *, at_least: float = 0.6) -> str:
+    """`; did you mean NAME?` where one of the names is as close as that (1: the same), else nothing."""
     from difflib import get_close_matches  # on demand: most commands have nothing to suggest
 
     folded = {name.lower(): name for name in names}
-    close = get_close_matches(wrong.lower(), folded, n=1, cutoff=0.6)
+    close = get_close_matches(wrong.lower(), folded, n=1, cutoff=at_least)
     return f"; did you mean {folded[close[0]]}?" if close else ""
