@@ -57,16 +57,6 @@ def print_answer(namespace: argparse.Namespace, answer: object, text: Iterable[s
     return 0
 
 
-def send_command(namespace: argparse.Namespace, done: str, name: str, **arguments: object) -> int:
-    """Have the proxy execute a command, and print `done` or the answer. Return the exit code."""
-    return print_answer(namespace, find_proxy(namespace).command(name, **arguments), [printable(done)])
-
-
-def steer_agent(namespace: argparse.Namespace, done: str, name: str, **arguments: object) -> int:
-    """As :func:`send_command`, by every proxy of the fleet that serves the agent."""
-    return print_answer(namespace, find_proxy(namespace).command_anywhere(name, **arguments), [printable(done)])
-
-
 def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
     """Return the proxy that the flags, the variables or the settings' file name.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands.kit import Desk, desk, run
@@ -98,6 +99,38 @@ async def test_budgets(tmp_path: Path, golden: Golden) -> None:
         assert (await at.does("budget ann none")).startswith("ann: no budget")
 
 
+async def test_the_new_state_as_json(tmp_path: Path) -> None:
+    """What is changed is printed as it is afterwards, beside the command and who gave it."""
+    async with desk(tmp_path) as at:
+
+        async def after(line: str) -> Any:
+            done = json.loads(await at.does(f"{line} --json"))
+            assert (set(done) - {"before"}, done["who"][:4]) == ({"name", "arguments", "who", "state"}, "ops@")
+            return done["state"]
+
+        assert await after("pause") == {"mode": "paused"}
+        assert await after("pause --undo") == {"mode": "serving"}
+        assert await after("pause")
+        assert await after("resume") == {"mode": "serving"}
+        held = await after("pause ann")
+        assert (held["name"], held["paused"], held["stopped"], held["requests"]) == ("ann", True, False, 2)
+        assert (await after("stop ann"))["stopped"] is True
+        assert (await after("stop ann --undo"))["stopped"] is False
+        assert (await after("set priority bob low"))["priority"] == "low"
+        budget = await after("budget ann 5k --per day")
+        assert (budget["agent"], budget["budget"]["tokens"], budget["budget"]["per"]) == ("ann", 5_000, "day")
+        assert (await after("budget ann none"))["budget"] is None
+        assert (await after("budget --pool 1k"))["budget"]["tokens"] == 1_000
+        assert await after("set aimd.beta 0.7") == {"lab": 0.7}
+        turned = json.loads(await at.does("set aimd.beta 0.6 --upstream lab --json"))
+        assert (turned["before"], turned["state"]) == ({"lab": 0.7}, {"lab": 0.6})
+        added = await after("tasks submit talk --agent ann")
+        assert (added["spec"]["id"], added["state"]) == ("talk", "ready")
+        assert (await after("tasks cancel talk"))["state"] == "cancelled"
+        assert (await after("tasks retry talk"))["state"] == "ready"
+        assert (await after("tasks done talk"))["state"] == "done"
+
+
 @pytest.mark.parametrize(
     ("line", "code", "text"),
     [
@@ -128,6 +161,7 @@ async def test_budgets(tmp_path: Path, golden: Golden) -> None:
         ("budget --pool +$5", 2, "the pool has no budget in dollars to add to; say how much in all"),
         ("budget ann --per day", 2, "say how much, as in hivemind budget alice 200k --per day"),
         ("budget --pool 5k --covers subtree", 2, "--covers is for an agent's budget; the pool covers all"),
+        ("budget --covrs agent", 2, "--covrs: no such flag; did you mean --covers?"),
         ("stop eve", 2, "no agent named 'eve'; known: ann, bob"),
         ("budget eve", 2, "no agent named 'eve' was seen"),
     ],

@@ -18,7 +18,7 @@ from hivemind.agents.resumption import Resumption, resumption_kept
 from hivemind.agents.run import REPORT_WITHIN_S, AgentCommand, Foreground, RunOutcome, run_agent
 from hivemind.agents.session import Session
 from hivemind.api_types import AgentBudget, BudgetsPart
-from hivemind.cli import client
+from hivemind.cli import changes, client
 from hivemind.cli.agents.checkpoint import (
     NotKept,
     all_in,
@@ -116,8 +116,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
     if namespace.name is None:
-        done = _proxy(namespace, settings).command("PauseAdmissions", paused=False)
-        return client.print_answer(namespace, done, ["all requests go on"])
+        at = _proxy(namespace, settings)
+        done = at.command("PauseAdmissions", paused=False)
+        return changes.print_change(namespace, at, done, ["all requests go on"])
     proxy = _proxy_if_any(namespace, settings)
     checkpoints = all_in(checkpoint_folder(settings))
     kept = latest(checkpoints, namespace.name)

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from hivemind.api_types import AgentBudget, BudgetsPart
-from hivemind.cli import client
+from hivemind.cli import changes, client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
@@ -53,7 +53,7 @@ def _run(namespace: argparse.Namespace) -> int:
         raise UsageError("say how much, as in hivemind budget alice 200k --per day")
     proxy = client.find_proxy(namespace)
     if namespace.pool or agent is not None:
-        budget = _stands(proxy, agent)
+        budget = changes.stands(proxy, agent)
         return client.print_answer(namespace, budget, one(budget))
     budgets = proxy.get("/budgets", BudgetsPart)
     return client.print_answer(namespace, budgets, shown(budgets, width()))
@@ -134,17 +134,12 @@ def _set(namespace: argparse.Namespace, agent: str | None, text: str) -> int:
         raise UsageError(f"{text.strip()[:40]} says {wanted.per}, and --per says {namespace.per}; say one of them")
     proxy = client.find_proxy(namespace)
     if wanted.more:
-        wanted = _raised(wanted, _stands(proxy, agent), agent)
+        wanted = _raised(wanted, changes.stands(proxy, agent), agent)
     per = wanted.per or namespace.per
     given = {"agent": agent, "tokens": wanted.tokens, "dollars": wanted.dollars, "per": per, "covers": namespace.covers}
     done = proxy.command("SetBudget", **given)
-    shown = [] if client.wants_json(namespace) else one(_stands(proxy, agent))
-    return client.print_answer(namespace, done, shown)
-
-
-def _stands(proxy: client.ProxyClient, agent: str | None) -> AgentBudget:
-    budgets = proxy.get("/budgets", BudgetsPart, agent=agent)
-    return budgets.pool if agent is None else budgets.agents[0]
+    shown = [] if client.wants_json(namespace) else one(changes.stands(proxy, agent))
+    return changes.print_change(namespace, proxy, done, shown)
 
 
 def _raised(more: WantedBudget, stands: AgentBudget, agent: str | None) -> WantedBudget:

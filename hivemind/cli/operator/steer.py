@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import math
 
-from hivemind.cli import client
+from hivemind.cli import changes, client
 from hivemind.cli.plugin import Command
+from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.scheduler.types import Priority
@@ -34,8 +35,8 @@ def _pause(namespace: argparse.Namespace) -> int:
     whose = "all requests" if agent is None else f"{agent}'s requests"
     done = f"{whose} wait; streams in flight go on" if paused else f"{whose} go on"
     if agent is None:
-        return client.send_command(namespace, done, "PauseAdmissions", paused=paused)
-    return client.steer_agent(namespace, done, "PauseAgent", agent=agent, paused=paused)
+        return changes.send_command(namespace, done, "PauseAdmissions", paused=paused)
+    return changes.steer_agent(namespace, done, "PauseAgent", agent=agent, paused=paused)
 
 
 def _configure_stop(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +48,7 @@ def _configure_stop(parser: argparse.ArgumentParser) -> None:
 def _stop(namespace: argparse.Namespace) -> int:
     agent, stopped = namespace.agent, not namespace.undo
     done = f"{agent} is stopped" if stopped else f"{agent} may ask again"
-    return client.steer_agent(namespace, done, "StopAgent", agent=agent, stopped=stopped)
+    return changes.steer_agent(namespace, done, "StopAgent", agent=agent, stopped=stopped)
 
 
 def _configure_set(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +70,10 @@ def _set(namespace: argparse.Namespace) -> int:
     value = _number(knob, namespace.values[0])
     shown, upstream = "no limit" if knob.zero_is_none and not value else f"{value:g}", namespace.upstream
     done = f"{knob.name} is {shown} for {upstream}" if upstream else f"{knob.name} is {shown}"
-    return client.send_command(namespace, done, "Tune", knob=knob.name, value=value, upstream=upstream)
+    proxy = client.find_proxy(namespace)
+    before = changes.knob_values(proxy, knob.name, upstream) if client.wants_json(namespace) else None
+    result = proxy.command("Tune", knob=knob.name, value=value, upstream=upstream)
+    return changes.print_change(namespace, proxy, result, [printable(done)], before)
 
 
 def _set_priority(namespace: argparse.Namespace) -> int:
@@ -80,7 +84,7 @@ def _set_priority(namespace: argparse.Namespace) -> int:
     if name not in names:
         raise UsageError(f"priority {priority[:40]}: must be {', '.join(names[:-1])} or {names[-1]}")
     done = f"{agent} has priority {name}"
-    return client.steer_agent(namespace, done, "SetPriority", agent=agent, priority=name)
+    return changes.steer_agent(namespace, done, "SetPriority", agent=agent, priority=name)
 
 
 def _knob(name: str) -> Knob:

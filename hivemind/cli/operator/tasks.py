@@ -6,7 +6,7 @@ import argparse
 import os
 
 from hivemind.api_types import NOBODY, TasksPart, TaskState
-from hivemind.cli import client
+from hivemind.cli import changes, client
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note, printable
 from hivemind.control.discovery import AGENT_VARIABLE
@@ -116,7 +116,7 @@ def _submit(namespace: argparse.Namespace) -> int:
     added = next((task for task in proxy.get("/tasks", TasksPart, batch=batch).tasks if task.spec.id == spec.id), None)
     if added is not None and not added.attended:
         print_note(f"{spec.id}: {NOBODY}")
-    return client.print_answer(namespace, done, [printable(f"task {spec.id} is there")])
+    return changes.print_change(namespace, proxy, done, [printable(f"task {spec.id} is there")])
 
 
 def _in(batch: str, name: str) -> str:
@@ -140,12 +140,12 @@ def _finish(namespace: argparse.Namespace) -> int:
     if task is not None and task.state == "ready" and not task.spec.command:
         proxy.command("ClaimTask", task=name)  # the work was done without the proxy
     done = proxy.command("FinishTask", task=name, ok=ok, note=namespace.note)
-    return client.print_answer(namespace, done, [printable(f"task {name} {'is done' if ok else 'failed'}")])
+    return changes.print_change(namespace, proxy, done, [printable(f"task {name} {'is done' if ok else 'failed'}")])
 
 
 def _change(namespace: argparse.Namespace) -> int:
     command, end = _CHANGES[namespace.word]
-    return client.send_command(namespace, f"task {namespace.task} {end}", command, task=namespace.task)
+    return changes.send_command(namespace, f"task {namespace.task} {end}", command, task=namespace.task)
 
 
 command = Command(_configure, _list)

@@ -1,0 +1,119 @@
+"""Commands that change something: how the proxy is told, and what `--json` prints of the state afterwards."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from hivemind.agent_names import spelled_in
+from hivemind.api_types import AgentBudget, BudgetsPart, TasksPart
+from hivemind.cli import client
+from hivemind.cli.client import ProxyClient, ProxyError
+from hivemind.console import print_note, printable
+from hivemind.control.codec import to_plain
+
+T = TypeVar("T")
+
+_TRIES = 6
+_BETWEEN_TRIES_S = 0.2
+
+
+def send_command(namespace: argparse.Namespace, done: str, name: str, **arguments: object) -> int:
+    """Have the proxy execute a command, and print `done` or the result. Return the exit code."""
+    proxy = client.find_proxy(namespace)
+    return print_change(namespace, proxy, proxy.command(name, **arguments), [printable(done)])
+
+
+def steer_agent(namespace: argparse.Namespace, done: str, name: str, **arguments: object) -> int:
+    """As :func:`send_command`, by every proxy of the fleet that serves the agent."""
+    proxy = client.find_proxy(namespace)
+    return print_change(namespace, proxy, proxy.command_anywhere(name, **arguments), [printable(done)])
+
+
+def print_change(
+    namespace: argparse.Namespace,
+    proxy: ProxyClient,
+    result: dict[str, Any],
+    text: Iterable[str],
+    before: object = None,
+) -> int:
+    """Print the text, or with `--json` the command's result with `state`, what it is about as it is now, and `before`,
+    if given, as it was. Return the exit code."""
+    if client.wants_json(namespace):
+        result = {**result, **({} if before is None else {"before": before}), "state": _state(proxy, result)}
+    return client.print_answer(namespace, result, text)
+
+
+def stands(proxy: ProxyClient, agent: str | None) -> AgentBudget:
+    """Return an agent's budget, or (None) the pool's. Raises: ProxyError."""
+    budgets = proxy.get("/budgets", BudgetsPart, agent=agent)
+    return budgets.pool if agent is None else budgets.agents[0]
+
+
+def knob_values(proxy: ProxyClient, knob: str, upstream: str | None = None) -> dict[str, float]:
+    """Return a knob's value at each upstream that was used, or at one. Raises: ProxyError."""
+    states = [view.state for view in reversed(proxy.world().snapshot.lanes)]
+    return {
+        each.upstream: each.knobs[knob] for each in states if knob in each.knobs and upstream in (None, each.upstream)
+    }
+
+
+def _state(proxy: ProxyClient, result: dict[str, Any]) -> object:
+    """Return what a command is about as it is now; None: it can't be read, or another proxy serves the agent."""
+    try:
+        return to_plain(_read(proxy, result["name"], result["arguments"]))
+    except ProxyError as error:  # what was asked for is done all the same
+        why = str(error)
+    except (LookupError, TypeError):
+        why = "the proxy's answer isn't one of its command"
+    print_note(f"done, but the new state can't be read: {why}")
+    return None
+
+
+def _read(proxy: ProxyClient, name: str, given: dict[str, Any]) -> object:
+    match name:
+        case "PauseAdmissions":
+            paused = given["paused"]
+            mode = _settled(lambda: proxy.world().snapshot.mode, lambda mode: (mode == "paused") is paused)
+            return {"mode": mode}
+        case "PauseAgent" | "StopAgent" | "SetPriority":
+            key = {"PauseAgent": "paused", "StopAgent": "stopped", "SetPriority": "priority"}[name]
+            return _settled(
+                lambda: _agent(proxy, given["agent"]),
+                lambda view: view is None or view[key] == given[key],
+            )
+        case "Tune":
+            return _settled(
+                lambda: knob_values(proxy, given["knob"], given["upstream"]),
+                lambda values: all(value == given["value"] for value in values.values()),
+            )
+        case "SetBudget":
+            return stands(proxy, given["agent"])
+        case "SubmitTasks":
+            return _task(proxy, given["tasks"][0]["id"])
+        case _:
+            return _task(proxy, given["task"])
+
+
+def _agent(proxy: ProxyClient, name: str) -> dict[str, Any] | None:
+    agents = {each.name: each for each in proxy.world().snapshot.agents}
+    found = agents.get(spelled_in(agents, name))
+    return None if found is None else to_plain(found)
+
+
+def _task(proxy: ProxyClient, name: str) -> object:
+    return next((each for each in proxy.get("/tasks", TasksPart).tasks if each.spec.id == name), None)
+
+
+def _settled(read: Callable[[], T], holds: Callable[[T], bool]) -> T:
+    """Return what is read once that holds, or in the end anyhow: of several processes that serve one port, one knows
+    the others' state a moment later."""
+    found = read()
+    for _ in range(_TRIES - 1):
+        if holds(found):
+            break
+        time.sleep(_BETWEEN_TRIES_S)
+        found = read()
+    return found
