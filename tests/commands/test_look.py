@@ -143,7 +143,7 @@ async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
             "agents --state idle,sleeping",
             2,
             "--state sleeping: there is no such; there are streaming, waiting, retry,"
-            " queued, paused, pending, spent, stopped, idle, running, ended",
+            " queued, paused, pending, spent, stopped, idle, ended, running",
         ),
         ("agents --state=", 2, "--state : there is no such; there are streaming,"),
         ("agents --limit 0", 2, "--limit 0: must be a whole number from 1"),
