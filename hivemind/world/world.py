@@ -398,7 +398,7 @@ class World:
             return ceiling_before(self._budgets.pool, about)
         if event.name in SHOWN_BY_EVENTS:
             return ""
-        if "agent" in about:
+        if isinstance(about.get("agent"), str):  # of an unknown command it may be anything
             agent = self._agent(about["agent"], event.at)
             before = agent.commanded(event)
             self._changed.update(agent.tickets)

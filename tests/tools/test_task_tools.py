@@ -36,7 +36,8 @@ async def test_a_new_task(tmp_path: Path) -> None:
             attempts=3,
         )
         assert proxy.tasks("b")[1].spec == TaskSpec(
-            "b.second", Priority.HIGH, 7, ("b.first", "outside"), "bob", "b", ("make", "all"), "skip", 3
+            *("b.second", Priority.HIGH, 7, ("b.first", "outside"), "bob", "b", ("make", "all"), "skip", 3),
+            parent="ann",
         )
         assert answer["said"] == "Task b.second is added and waiting for b.first, outside."
         assert answer["task"]["after"] == ["b.first", "outside"]
