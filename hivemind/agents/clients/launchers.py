@@ -23,8 +23,9 @@ _NODE_FLAGS = (
     *("-C", "--dir", "--filter"),
 )
 _PYTHON_FLAGS = (
-    *("--from", "--with", "--python", "--index-url", "--spec", "--pip-args", "--directory", "--project"),
-    *("--extra", "--group"),
+    *("--from", "--with", "--python", "--spec", "--pip-args", "--directory", "--project", "--extra", "--group"),
+    *("-i", "--index", "--default-index"),
+    *(f"--{which}-url" for which in ("index", "extra-index")),
 )
 _WITH_VALUE = frozenset((*_NODE_FLAGS, *_PYTHON_FLAGS))
 """Flags whose value is the next word."""
