@@ -17,7 +17,7 @@ from hivemind import __version__
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Usage
-from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind.world.snapshot import AGENT_STATES, AgentView, Snapshot
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -28,7 +28,6 @@ LANES_SHOWN = 50
 _MODES = ("serving", "paused", "draining")
 _FLEET_STATES = ("connecting", "idle", "joining", "leased", "learning", "safe", "alone")
 _CIRCUITS = ("closed", "half_open", "open")
-_AGENT_STATES = ("queued", "retry", "waiting", "streaming", "idle", "ended", "paused", "stopped", "spent", "pending")
 
 Rows = Iterable[tuple[Sequence[str], float]]
 
@@ -128,7 +127,7 @@ def _by_kind(labels: tuple[str, ...], usage: Usage) -> list[tuple[tuple[str, ...
 
 def _agents(world: Snapshot) -> Iterator[Metric]:
     states = Counter(agent.state for agent in world.agents)
-    yield _gauge("agents", "Agents known, by state.", ("state",), [((s,), states[s]) for s in _AGENT_STATES])
+    yield _gauge("agents", "Agents known, by state.", ("state",), [((s,), states[s]) for s in AGENT_STATES])
     running = sum(agent.running is True for agent in world.agents)
     yield _gauge("agents_processes", "Agents whose process runs, started by a runner.", (), [((), running)])
     shown = sorted(world.agents, key=lambda agent: agent.last_seen_s)[:AGENTS_SHOWN]

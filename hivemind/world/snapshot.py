@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.types import Priority, Usage, record
+from hivemind.world.health import Alert, Forecast, Verdict, Vitals
 
 QUEUE_SHOWN = 100
 TASKS_SHOWN = 500
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
 """In the queue; between two attempts; in flight before the first content; in flight after it."""
-AGENT_STATES = ("streaming", "waiting", "retry", "queued", "paused", "pending", "spent", "stopped", "idle", "ended")
+AGENT_STATES = (
+    *("streaming", "waiting", "retry", "queued", "paused", "pending", "spent", "stopped"),
+    *("died", "refused", "idle", "ended"),
+)
 """States of an agent, the busiest first."""
 REQUESTS_KEPT = 2000
 """Ended requests that are kept; open ones always are."""
@@ -73,7 +77,8 @@ class AgentView:
     priority: Priority
     state: str
     """A ticket state, or `idle`, `ended` (its process, or the one that it is a part of, has ended; without one, it was
-    silent for long), `paused`, `stopped`, `spent` (its budget is used up), `pending` (its task waits)."""
+    silent for long), `paused`, `stopped`, `spent` (its budget is used up), `pending` (its task waits), `died` (its
+    process ended with an error or by a signal that no operator sent), `refused` (its last request was)."""
     paused: bool
     flying: int
     queued: int
@@ -113,6 +118,10 @@ class AgentView:
     """Classes by which dynamic priority lowers its priority, or (negative) raises it."""
     exit_code: int | None = None
     """Exit code of its process, if it ended; negative: the signal that ended it."""
+    waiting_s: float = 0.0
+    """The longest of its current waits, pauses between attempts included; 0: nothing of it waits."""
+    activity: tuple[int, ...] = ()
+    """Tokens used in each of the last steps of :attr:`~hivemind.world.health.Vitals.step_s`, oldest first."""
     machines: tuple[str, ...] = ()
     """Where it runs, in the view of several proxies; empty: in this one."""
 
@@ -343,6 +352,12 @@ class Snapshot:
     """What is broken now, that found first first."""
     fleet: FleetView | None = None
     """None: the proxy is in none."""
+    verdict: Verdict = field(default_factory=Verdict)
+    """How it is doing, in a word with its cause."""
+    vitals: Vitals = field(default_factory=Vitals)
+    forecast: Forecast = field(default_factory=Forecast)
+    alerts: tuple[Alert, ...] = ()
+    """Those that hold or aren't acknowledged, that raised last first."""
 
 
 # --- One request from its arrival to its end --------------------------------------------------------------------------

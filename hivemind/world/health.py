@@ -1,0 +1,142 @@
+"""How a proxy is doing, for people: the verdict with its causes, vitals, forecasts and alerts, as parts of a snapshot.
+
+Types only. :mod:`.verdict`, :mod:`.vitals`, :mod:`.forecast` and :mod:`.alerts` make them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hivemind.scheduler.types import record
+
+VERDICTS = ("healthy", "degraded", "paused", "draining", "blocked")
+"""States of a verdict: all is well; something needs a look, though requests flow; the operator holds all requests; no
+new ones are taken; requests wait and none gets through."""
+SEVERITIES = ("note", "degraded", "blocked")
+"""Of a finding: it changes no verdict; it makes it at least degraded; nothing gets through because of it."""
+
+
+@record
+class Finding:
+    """One thing that is wrong, or worth knowing."""
+
+    severity: str
+    """One of :data:`SEVERITIES`."""
+    code: str
+    """Which kind it is, for programs: one of :data:`~hivemind.world.verdict.CODES`."""
+    text: str
+    """What is wrong, in a few words: `circuit open`, `dmitri died (exit code 3)`."""
+    about: str = ""
+    """The lane or agent that it is about; empty: the whole proxy."""
+    ends: str = ""
+    """What ends it: `probe in 1 s`, `resets in 9 s`, `until you resume`; empty: unknown."""
+    ends_in_s: float | None = None
+    """When it ends by itself, if known."""
+
+
+@record
+class Verdict:
+    """The state of a proxy in a word, with its cause and what ends it."""
+
+    state: str = "healthy"
+    """One of :data:`VERDICTS`."""
+    findings: tuple[Finding, ...] = ()
+    """The gravest first; the first one is the cause of the state."""
+    waiting: int = 0
+    """Requests that wait."""
+    open: int = 0
+    """All open requests."""
+    last_in_s: float | None = None
+    """When the last of those that wait will be sent, as far as that can be estimated."""
+    text: str = "HEALTHY"
+    """All of it in one line: `BLOCKED circuit open, probe in 1 s; 60 of 60 wait; last gets through in about 1 min`."""
+
+    @property
+    def cause(self) -> Finding | None:
+        """The gravest finding; None: there is none."""
+        return self.findings[0] if self.findings else None
+
+
+BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
+"""Upper bounds of a histogram's bins, in seconds; one more bin holds what is longer."""
+
+
+@record
+class Histogram:
+    """How many times were how long."""
+
+    bins: tuple[int, ...] = (0,) * (len(BOUNDS_S) + 1)
+    """How many in each bin of :data:`BOUNDS_S`."""
+    sum_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """Rates and times over the last minute, their recent past, and since the start the distribution of times."""
+
+    span_s: float = 60.0
+    """The time that the rates are over; shorter right after the start."""
+    requests_per_s: float = 0.0
+    """Requests that ended."""
+    tokens_per_min: float = 0.0
+    tokens_limit: float | None = None
+    """Tokens a minute that are allowed, over all lanes; None: unknown for one of them."""
+    error_share: float | None = None
+    """Of the attempts that ended those that failed; None: none ended."""
+    failed_share: float | None = None
+    """Of the requests that ended those whose agent saw an error; None: none ended."""
+    wait_p50_s: float | None = None
+    """From a request's arrival to its first attempt, without its upstream; None: none was sent."""
+    wait_p95_s: float | None = None
+    ttft_p50_s: float | None = None
+    ttft_p95_s: float | None = None
+    dollars_per_hour: float = 0.0
+    tasks_done: int = 0
+    tasks: int = 0
+    """0: there is no task graph."""
+    step_s: float = 5.0
+    """Between two points of the series."""
+    series: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """The recent past, oldest first, of `requests_per_s`, `tokens_per_min`, `error_share`, `wait_p95_s`, `ttft_p95_s`,
+    `dollars_per_hour` and `tasks_done`."""
+    recent_waits: Histogram = field(default_factory=Histogram)
+    """Those of the last minute, from which several proxies' quantiles follow; times to first token likewise."""
+    recent_ttfts: Histogram = field(default_factory=Histogram)
+    waits: Histogram = field(default_factory=Histogram)
+    """Since the start."""
+    ttfts: Histogram = field(default_factory=Histogram)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What happens next at the present rate; times are from the snapshot on."""
+
+    windows: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
+    """By lane, when each of its rate windows runs out; None: not before its reset."""
+    budgets: Mapping[str, float] = field(default_factory=dict)
+    """By owner (empty: the pool), when its budget is used up; none that lasts for more than a day."""
+    tasks_done_in_s: float | None = None
+    """When the task graph is done; None: there is none, or nothing can be told yet."""
+    dollars_by_hour: float | None = None
+    """What will have been spent since the start at the end of the present hour; None: nothing is being spent."""
+    hour_ends_in_s: float = 0.0
+
+
+@record
+class Alert:
+    """Something that the operator wants to be told, by the rules of the settings `[alerts]`."""
+
+    number: int
+    rule: str
+    """One of :data:`~hivemind.world.alerts.RULES`."""
+    about: str
+    """The agent or lane that it is about; empty: the whole proxy."""
+    text: str
+    """One sentence with the numbers, as of when it was raised."""
+    since: float
+    """When it was raised."""
+    over: bool = False
+    """It holds no longer."""
+    acknowledged: str = ""
+    """Who acknowledged it; empty: nobody."""
