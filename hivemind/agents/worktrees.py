@@ -20,6 +20,7 @@ from pathlib import Path
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.text.humanise import plural
+from hivemind.text.shells import command_line
 
 BRANCHES = "hivemind/"
 _FOLDER = Path(".hivemind") / "worktrees"
@@ -192,17 +193,21 @@ class Repository:
         name = self._try("rev-parse", "--symbolic-full-name", "--verify", "--quiet", given or "HEAD") or ""
         return Base(found.strip(), name.strip() if name.startswith("refs/") else "")
 
-    def open(self, agent: str, base: Base, cwd: Path) -> OpenWorktree:
+    def open(self, agent: str, base: Base | None, cwd: Path) -> OpenWorktree:
         """Return the agent's worktree, made at `base` if there is none. One without work of its own begins there anew;
-        one with work is used as it is. `cwd` is where the agent would start in the user's checkout.
+        one with work is used as it is. Without a base it has to be there, and is used as it is. `cwd` is where the
+        agent would start in the user's checkout.
 
-        Raises: UsageError: a process of the agent runs in it, or it can't be made.
+        Raises: UsageError: the agent can't start there; WorktreeError: a process of the agent runs in it, or it can't
+        be made, or isn't there.
         """
         with self._alone():
             self._look()
             folder, branch = self._folder(agent), BRANCHES + _safe(agent)
             known = self._is_there(folder) or bool(self._tip(branch))
             if not self._is_there(folder):
+                if base is None:
+                    raise WorktreeError(_gone(agent, folder))
                 self._make(agent, folder, base)
             found = self.found(agent)
             lock = self._taken(found)
@@ -221,10 +226,10 @@ class Repository:
         """Return the folder in the agent's worktree that corresponds to one in the user's checkout."""
         return self._folder(agent) / cwd.resolve().relative_to(self._checkout.resolve())
 
-    def _refreshed(self, found: Worktree, base: Base) -> str:
+    def _refreshed(self, found: Worktree, base: Base | None) -> str:
         if not found.empty:
             return f"it goes on in its worktree, which has {found.state}"
-        if found.tip != base.commit:
+        if base is not None and found.tip != base.commit:
             self._git("-C", str(found.folder), "checkout", "-q", "--no-track", "-B", found.branch, base.commit)
             self._note(found.branch, found.agent, base)
         return ""
@@ -249,13 +254,13 @@ class Repository:
             self._git("config", "--local", f"branch.{branch}.{key}", value)
 
     def _taken(self, found: Worktree) -> int:
-        """Return the locked file. Raises: UsageError: another process has it."""
+        """Return the locked file. Raises: WorktreeError: another process has it."""
         lock = os.open(self._lock_of(found.folder), os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            raise UsageError(f"--worktree: a process of {found.agent} still works in {found.folder}") from None
+            raise WorktreeError(_in_use(found)) from None
         return lock
 
     # --- Looking --------------------------------------------------------------------------------------------------
@@ -334,7 +339,7 @@ class Repository:
             self._look()
             now = self.found(found.agent)
             if now.used:
-                raise WorktreeError(f"{now.agent}: a process still works in {now.folder}")
+                raise WorktreeError(_in_use(now))
             if not now.empty and not force:
                 raise WorktreeError(f"{now.agent}: {now.state} would be lost; merge {now.branch}, or add --force")
             if now.folder in self._folders:
@@ -405,6 +410,15 @@ def _run_git(cwd: Path, environ: Mapping[str, str], *words: str) -> subprocess.C
     )  # fmt: skip
 
 
+def _in_use(found: Worktree) -> str:
+    return f"{found.agent}: a process still works in {found.folder}"
+
+
+def _gone(agent: str, folder: Path) -> str:
+    again = command_line("hivemind run --worktree --name", agent)
+    return f"{agent} worked in its worktree {folder}, which isn't there any more; {again} -- COMMAND makes one"
+
+
 def _safe(agent: str) -> str:
     """Return the agent's name as a branch and a folder may be called; names that differ stay different."""
     made = _ODD.sub("-", agent)
@@ -416,7 +430,8 @@ class WantedWorktree:
     """That an agent starts in a worktree of its own."""
 
     repository: Repository
-    base: Base
+    base: Base | None
+    """None: it goes on in the one that it has."""
 
     @classmethod
     def checked(
@@ -425,6 +440,19 @@ class WantedWorktree:
         """Check that worktrees can be made there; see :meth:`Repository.base`. Raises: UsageError, WorktreeError."""
         repository = Repository.around(cwd, environ, flag)
         return cls(repository, repository.base(base, flag=flag, unseen=unseen))
+
+    @classmethod
+    def kept(cls, agent: str, cwd: Path, environ: Mapping[str, str]) -> WantedWorktree | None:
+        """Return the agent's worktree that a folder is in, to go on there; None: it isn't in the agent's own.
+
+        Raises: WorktreeError: the worktree is gone; UsageError: git can't be used.
+        """
+        folder = next((each for each in (cwd, *cwd.parents) if each.parts[-3:] == (*_FOLDER.parts, _safe(agent))), None)
+        if folder is None:
+            return None
+        if not (folder / ".git").exists():
+            raise WorktreeError(_gone(agent, folder))
+        return cls(Repository.around(folder, environ, f"the worktree of {agent}"), None)
 
     def start_of(self, agent: str, cwd: Path) -> Path:
         """Return where in its worktree the agent starts."""

@@ -11,12 +11,14 @@ from unittest import mock
 
 import pytest
 from agents.kept import keep
+from agents.repositories import ENVIRON, commit, repository
 from agents.running import HANGS_S, TOKEN, Place, Ran, at, ended, providing, until
 from ports import unused_port
 from proxy.kit import Running, client, playing, proxying
 from proxy.wire import ANSWER, PLAIN_BODY
 from upstream.scripted import serving
 
+from hivemind.agents.worktrees import Repository, WantedWorktree
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import client as cli_client
 from hivemind.cli.agents.resume import how_to_raise, standing, used_up
@@ -268,6 +270,54 @@ async def test_what_is_in_the_way(tmp_path: Path) -> None:
         ran = await on.resume("carol")
         assert (ran.code, ran.err.endswith("holds no conversation: it was too large\n")) == (1, True)
         assert json.loads((await on.resume("carol", "--json")).out)["conversation"] is None
+
+
+async def test_a_worktree(tmp_path: Path) -> None:
+    """An agent goes on in its worktree, which is in use then; one that another process uses, or is gone, is told."""
+    repo = repository(tmp_path / "repo")
+    async with stage(repo) as on:
+        commit(repo, "ask.py", ASK)
+        commit(repo, "body.json", PLAIN_BODY.decode())
+        on.place.environ |= {key: value for key, value in ENVIRON.items() if key.startswith("GIT_")}
+        script = (
+            "python ask.py; [ -e tried ] || { touch tried; exit 1; }; touch begun;"
+            " while [ ! -e done ]; do sleep 0.05; done"
+        )
+        ran = await on.place.ran("--name", "alice", "--worktree", "--", "sh", "-c", script)
+        assert ran.code == 1, ran.err
+        tree = repo / ".hivemind/worktrees/alice"
+        trees = Repository.around(repo, ENVIRON)
+        assert trees.found("alice").state == "2 uncommitted files"
+        other = WantedWorktree.checked(None, repo, ENVIRON).open("alice", repo)
+        with contextlib.closing(other):
+            ran = await on.resume("alice")
+            assert (ran.code, ran.err.splitlines()[-1]) == (1, f"hivemind: alice: a process still works in {tree}")
+        aside = tree.rename(tmp_path / "aside")
+        says = f"alice worked in its worktree {tree}, which isn't there any more"
+        again = "hivemind run --worktree --name alice -- COMMAND makes one"
+        assert await on.resume("alice") == Ran(1, "", f"hivemind: {says}; {again}\n")
+        tree.mkdir()
+        assert await on.resume("alice") == Ran(1, "", f"hivemind: {says}; {again}\n")
+        tree.rmdir()
+        aside.rename(tree)
+        process = await on.place.start("hivemind", "resume", "alice")
+        await until((tree / "begun").exists)
+        assert trees.found("alice").state == "in use, 3 uncommitted files"
+        (tree / "done").touch()
+        ran = await ended(process)
+        assert ran.code == 0, ran.err
+        assert "alice: it goes on in its worktree, which has 2 uncommitted files" in ran.err
+        assert f"its worktree: {tree} (branch hivemind/alice, 4 uncommitted files)" in ran.err
+        assert not trees.found("alice").used
+
+
+async def test_the_worktree_of_another_agent_is_not_taken(tmp_path: Path) -> None:
+    """A sub-agent that worked beside its parent, in the parent's worktree, goes on there while the parent works."""
+    repo = repository(tmp_path / "repo")
+    parent = WantedWorktree.checked(None, repo, ENVIRON).open("boss", repo)
+    with contextlib.closing(parent):
+        assert WantedWorktree.kept("alice", parent.folder, ENVIRON) is None
+        assert WantedWorktree.kept("alice", repo, ENVIRON) is None
 
 
 async def test_the_result(tmp_path: Path) -> None:

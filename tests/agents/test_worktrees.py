@@ -149,7 +149,7 @@ def test_what_a_process_works_in_stays(repo: Path) -> None:
         assert found(repo).state == "in use, unchanged"
         assert command(repo, "prune").out == "alice: kept (in use, unchanged)\n"
         assert command(repo, "remove", "alice", "--force").code == 1
-        with pytest.raises(UsageError, match="a process of alice still works in"):
+        with pytest.raises(WorktreeError, match=f"alice: a process still works in {tree.folder}"):
             opened(repo)
         assert tree.folder.exists()
         process.communicate()

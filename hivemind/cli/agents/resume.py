@@ -17,6 +17,7 @@ from hivemind.agent_names import spelled_in
 from hivemind.agents.resumption import Resumption, resumption_kept
 from hivemind.agents.run import REPORT_WITHIN_S, AgentCommand, Foreground, RunOutcome, run_agent
 from hivemind.agents.session import Session
+from hivemind.agents.worktrees import WantedWorktree
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import changes, client
 from hivemind.cli.agents.checkpoint import (
@@ -236,10 +237,11 @@ def _start_again(namespace: argparse.Namespace, settings: Settings, kept: Found)
     """Run the command as `hivemind run` does, in the foreground; its client continues its session if it can."""
     checkpoint = kept.checkpoint
     agent, cwd = checkpoint.agent, Path(checkpoint.cwd or os.curdir)
+    tree = WantedWorktree.kept(agent, cwd, os.environ)
     if not cwd.is_dir():
         raise CannotResume(printable(f"{agent} was started in {cwd}, and that folder isn't there any more"))
     job = AgentCommand(checkpoint.command, cwd, agent, checkpoint.parent, task=checkpoint.task, resumed=True)
-    job = replace(job, resumption=resumption_kept(kept))
+    job = replace(job, resumption=resumption_kept(kept), worktree=tree)
 
     async def run(session: Session, foreground: Foreground) -> RunOutcome:
         if session.started:
