@@ -59,8 +59,12 @@ def _less(countdown_s: float | None, for_s: float) -> float | None:
 
 
 def _is_whole(window: WindowState) -> bool:
-    """Return whether nothing is taken from the window, so that its end changes nothing."""
-    return window.remaining >= window.limit and not window.used
+    """Return whether nothing is taken from the window, so that its end changes nothing.
+
+    What remains says less: of a leased one that rests it is 0, and where other clients of the key have used some, it
+    changes at the end, which is told then.
+    """
+    return not window.used
 
 
 def _window_aged(window: WindowState, for_s: float) -> WindowState:

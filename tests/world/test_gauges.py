@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,6 +67,32 @@ def test_an_idle_scheduler_tells_nothing() -> None:
     moments = [*(5.0 + second for second in range(150)), *(160.0 + 11.3 * number for number in range(700))]
     told_at = [each.at for each in written(*map(hands.scheduler.sample, moments))]
     assert 0 < len(told_at) < 120
+    assert max(told_at) < 125
+
+
+@pytest.mark.parametrize("leases", ["renewed", "ended"])
+def test_an_idle_lane_of_a_fleet_tells_nothing(leases: str) -> None:
+    """Its windows go on beginning anew, though without a lease nothing remains of them."""
+    hands = Hands(lane_config(slots=8, rpm=1000), checked=False, leasing=True)
+    key = "m", WindowKind.REQUESTS
+    limits = {key: 1000.0}
+    hands.lease(slots=8, level=8, credits={key: 50.0}, in_force=limits)
+    ticket = hands.arrive()
+    readings = (WindowReading(*key[1:], 1000, 990, 20.0), WindowReading(WindowKind.INPUT, 400_000, 300_000, 30.0))
+    hands.scheduler.headers(hands.now, ticket, readings, ())
+    hands.content(ticket)
+    hands.succeed(ticket, Usage(500, 0, 0, 100))
+    samples = []
+    while hands.now < 1200.0:
+        hands.until(hands.now + 0.5)
+        if leases == "renewed" or hands.now < 5.0:
+            hands.lease(slots=8, level=8, in_force=limits, used={key: 0.0}, until=hands.now + 3.0)
+            hands.report()
+        samples.append(hands.scheduler.sample(hands.now))
+    (window, _) = samples[-1].lanes[0].windows
+    assert (window.used, window.resets_in_s is None) == (0.0, False)
+    told_at = [each.at for each in written(*samples)]
+    assert 0 < len(told_at) < 30
     assert max(told_at) < 125
 
 
