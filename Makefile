@@ -51,6 +51,12 @@ test-clients: $(VENV)/.ready ## try real clients (Claude Code, Codex, Gemini CLI
 clients-table: $(VENV)/.ready ## after make test-clients: write what was tried into the manual
 	@$(BIN)/python tests/clients/table.py clients.json docs
 
+CLIENTS =
+AIDER = aider
+refusals: $(VENV)/.ready ## what agents and SDKs do when refused, into the manual; CLIENTS=FOLDER with node_modules (AIDER=program)
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.refusals --node $(CLIENTS) --aider $(AIDER) --json refusals.json
+	@PYTHONPATH=mock $(BIN)/python -m benchmarks.refusals.figures refusals.json docs
+
 fuzz: $(VENV)/.ready ## mutated inputs, and property tests with many examples, for an hour or make fuzz MINUTES=5
 	@PYTHONPATH=tests:mock $(BIN)/python -m fuzz $(if $(INPUT),--input $(INPUT),--minutes $(MINUTES))
 
@@ -125,4 +131,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all test-clients clients-table fuzz bench performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean
+.PHONY: help setup run check docs test test-all test-clients clients-table refusals fuzz bench performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean

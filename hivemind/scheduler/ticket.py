@@ -24,7 +24,7 @@ class TicketState(Enum):
 
 FINAL_STATUS = 400
 """Of a refusal where trying again can't help. Every client that was measured asks once and shows the message; after a
-403 Codex asks six times and aider nine."""
+403 Codex asks six times and aider nine (docs/refusals.md)."""
 
 
 @dataclass(frozen=True, slots=True)

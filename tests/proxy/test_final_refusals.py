@@ -14,7 +14,8 @@ from proxy.sdk import sdk_http
 from proxy.wire import ANSWER
 from upstream.scripted import Scripted
 
-from hivemind.scheduler.commands import SetBudget, StopAgent
+from hivemind.scheduler.commands import ClaimTask, FinishTask, SetBudget, StopAgent, SubmitTasks
+from hivemind.scheduler.types import TaskSpec
 
 Ask = Callable[[Running], Awaitable[object]]
 STOPPED = "HiveMind: the operator stopped this agent"
@@ -116,6 +117,25 @@ async def test_out_of_budget(ask: Ask) -> None:
         proxy.proxy.apply(SetBudget("alice", 5_000))
         await messages(proxy)
         assert len(upstream.requests) == 2
+
+
+@pytest.mark.parametrize("ask", KINDS)
+async def test_a_model_without_a_price(ask: Ask) -> None:
+    """Where dollars are counted and such models aren't admitted, the model is named."""
+    async with between([ANSWER], budget={"unpriced": "refuse"}) as (proxy, upstream):
+        proxy.proxy.engine.price_by(lambda provider, model, usage: None)
+        proxy.proxy.apply(SetBudget("alice", dollars=5.0))
+        await asked_once(proxy, upstream, ask(proxy), "HiveMind: the price of m isn't known")
+
+
+@pytest.mark.parametrize("ask", KINDS)
+async def test_a_task_that_is_blocked(ask: Ask) -> None:
+    """The task is named, and what blocks it."""
+    async with between([ANSWER]) as (proxy, upstream):
+        tasks = (TaskSpec("first", agent="bob"), TaskSpec("second", agent="alice", after=("first",)))
+        for command in (SubmitTasks(tasks), ClaimTask("first", "r"), FinishTask("first", False, "exit code 1")):
+            proxy.proxy.apply(command)
+        await asked_once(proxy, upstream, ask(proxy), "HiveMind: task second")
 
 
 async def test_what_waits_for_the_rest_of_a_budget() -> None:
