@@ -134,7 +134,7 @@ class BatchRunner(TaskRunner):
             row.exit_code = 0 if row.state == "done" else last.exit_code
             row.seconds = sum(each.seconds for each in ends)
             row.tokens, row.dollars, row.unpriced = last.tokens, last.dollars, last.unpriced
-            row.worktree, row.checkpoint = last.worktree or None, last.checkpoint
+            row.worktree, row.checkpoint, row.estimated = last.worktree or None, last.checkpoint, last.estimated
         if job is not None and job.phase != "over":
             row.state, row.exit_code = job.phase, None
             if job.began is not None and job.phase != "delayed":

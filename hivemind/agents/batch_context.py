@@ -245,6 +245,8 @@ class TaskOutcome:
     """The folder of its worktree, if that is kept."""
     checkpoint: str | None = None
     """What was kept of its agent."""
+    estimated: int = 0
+    """Of the tokens, those that the providers didn't state."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,8 @@ class TaskRun:
         if tree is not None:
             left = await asyncio.to_thread(tree.repository.finish, self.agent, remove=how == "done")
         kept = "" if left is None or left.removed else str(left.folder)
-        outcome = TaskOutcome(how, code, took, used.tokens, used.dollars, used.unpriced, kept, used.checkpoint)
+        counts = used.tokens, used.dollars, used.unpriced
+        outcome = TaskOutcome(how, code, took, *counts, kept, used.checkpoint, used.estimated)
         self._context.folder.conclude(self.name, self.state.runner, outcome)
         after = f"after {short_duration(took)}"
         if used.tokens:

@@ -62,6 +62,7 @@ def as_json(rows: Sequence[TaskRow], code: int) -> dict[str, object]:
             "tokens": row.tokens,
             "dollars": row.dollars,
             "unpriced_tokens": row.unpriced,
+            "estimated_tokens": row.estimated,
             "restarts": max(0, row.attempts - 1),
             "log": None if row.log is None else str(row.log),
             "worktree": row.worktree,
@@ -74,6 +75,7 @@ def as_json(rows: Sequence[TaskRow], code: int) -> dict[str, object]:
         "tokens": sum(row.tokens for row in rows),
         "dollars": sum(row.dollars for row in rows),
         "unpriced_tokens": sum(row.unpriced for row in rows),
+        "estimated_tokens": sum(row.estimated for row in rows),
         "agents": agents,
     }
 

@@ -51,6 +51,8 @@ class TaskRow:
     """The folder of its worktree, if it left one."""
     checkpoint: str | None = None
     """What was kept of its agent at its last end."""
+    estimated: int = 0
+    """Of the tokens, those that the providers didn't state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def live(standing: BatchProgress, width: int, height: int, ink: Ink) -> list[str
     states = [f"{counts[state]} {state}" for state in _STATES if counts.get(state)]
     lines = [_headline(standing, width, ink), ink(fit(", ".join(states) or "nothing left", width), "dim")]
     if any(row.tokens for row in rows):
-        lines.append(ink(fit(_used(rows), width), "dim"))
+        lines.append(ink(fit(usage_of(rows), width), "dim"))
     if standing.notice:
         lines.append(ink(fit(standing.notice, width), "warn"))
     last = [ink(fit("  next: " + ", ".join(standing.next), width), "dim")] if standing.next else []
@@ -168,7 +170,7 @@ def as_json(standing: BatchProgress) -> dict[str, object]:
     """Return the progress for programs."""
     tasks = [asdict(row) for row in standing.rows]
     for task in tasks:
-        task["unpriced_tokens"] = task.pop("unpriced")
+        task["unpriced_tokens"], task["estimated_tokens"] = task.pop("unpriced"), task.pop("estimated")
         task["seconds"] = None if task["seconds"] is None else round(task["seconds"], 3)
         task["log"] = None if task["log"] is None else str(task["log"])
     return {
@@ -178,6 +180,7 @@ def as_json(standing: BatchProgress) -> dict[str, object]:
         "tokens": sum(row.tokens for row in standing.rows),
         "dollars": sum(row.dollars for row in standing.rows),
         "unpriced_tokens": sum(row.unpriced for row in standing.rows),
+        "estimated_tokens": sum(row.estimated for row in standing.rows),
         "counts": dict(standing.counts),
         "tasks": tasks,
     }
@@ -199,7 +202,7 @@ def _why(row: TaskRow) -> str:
 
 
 def _tokens(row: TaskRow) -> str:
-    return short_count(row.tokens) if row.tokens else NOTHING
+    return f"{'~' if row.estimated else ''}{short_count(row.tokens)}" if row.tokens else NOTHING
 
 
 def _cost(row: TaskRow) -> str:
@@ -210,8 +213,10 @@ def _time(row: TaskRow) -> str:
     return NOTHING if row.seconds is None else short_duration(row.seconds)
 
 
-def _used(rows: Sequence[TaskRow]) -> str:
-    return usage(sum(r.tokens for r in rows), sum(r.dollars for r in rows), sum(r.unpriced for r in rows))
+def usage_of(rows: Sequence[TaskRow]) -> str:
+    """Return what all tasks have used: `45,123 tokens, $0.42 (1,204 tokens estimated)`."""
+    tokens, amount = sum(row.tokens for row in rows), sum(row.dollars for row in rows)
+    return usage(tokens, amount, sum(row.unpriced for row in rows), sum(row.estimated for row in rows))
 
 
 def _totals(standing: BatchProgress, ink: Ink) -> str:
@@ -219,7 +224,7 @@ def _totals(standing: BatchProgress, ink: Ink) -> str:
     states = [*ENDS, *(state for state in counts if state not in ENDS)]
     parts = [ink(f"{counts[state]} {state}", _TONES.get(state, "")) for state in states if counts.get(state)]
     tasks = f"{plural(len(standing.rows), 'task')}, {', '.join(parts)}"
-    return f"{standing.batch}: {tasks}; {short_duration(standing.elapsed_s)}, {_used(standing.rows)}"
+    return f"{standing.batch}: {tasks}; {short_duration(standing.elapsed_s)}, {usage_of(standing.rows)}"
 
 
 _MOST_LINES = 16

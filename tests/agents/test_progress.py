@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,11 +131,25 @@ def test_report() -> None:
         "tokens": 45_123,
         "dollars": 0.42,
         "unpriced_tokens": 0,
+        "estimated_tokens": 0,
         "log": str(LOGS / "lint.log"),
         "worktree": None,
         "checkpoint": None,
     }
     assert standing((ROWS[0],)).complete
+
+
+def test_estimates_are_marked() -> None:
+    """In the table by `~`, below it and for programs by their number."""
+    row = replace(ROWS[0], estimated=1_204)
+    table = closing(standing((row, ROWS[1])), 100, PLAIN)
+    assert table[1].split()[5:7] == ["~45k", "$0.42"]
+    assert "~" not in table[2]
+    assert table[4].endswith("165,123 tokens, $1.62 (and 100 tokens without a known price; 1,204 tokens estimated)")
+    found = as_json(standing((row, ROWS[1])))
+    tasks = found["tasks"]
+    assert isinstance(tasks, list)
+    assert (found["estimated_tokens"], [task["estimated_tokens"] for task in tasks]) == (1_204, [1_204, 0])
 
 
 def test_nothing_is_obeyed() -> None:

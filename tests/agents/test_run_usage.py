@@ -65,6 +65,18 @@ async def test_estimates_are_marked(tmp_path: Path) -> None:
     assert "estimated" not in counted.err
 
 
+async def test_estimates_of_several_are_marked(tmp_path: Path) -> None:
+    """Likewise of the agents of `--count`, each and together."""
+    (tmp_path / "guessed.py").write_text(UNCOUNTED)
+    async with before(tmp_path) as (_, place):
+        ran = await place.ran("--name", "w", "--count", "2", "--report", "r", "--", "python3", "guessed.py")
+    report = json.loads((tmp_path / "r").read_text())
+    assert ran.code == 0, ran.err
+    assert all(each["estimated_tokens"] == each["tokens"] > 0 for each in report["agents"])
+    assert report["estimated_tokens"] == report["tokens"] == sum(each["tokens"] for each in report["agents"])
+    assert f"({report['tokens']:,} tokens estimated)" in ran.err.splitlines()[-1]
+
+
 async def test_how_to_go_on(tmp_path: Path) -> None:
     """One that ended because a budget was used up is told whose, and what to type to let it go on."""
     (tmp_path / "asks.py").write_text(ASKS)

@@ -18,7 +18,7 @@ from hivemind.agents import numbered
 from hivemind.agents.batch import BatchRunner, begin
 from hivemind.agents.batch_context import BatchContext, BatchFolder, Busy
 from hivemind.agents.plan import PlanError
-from hivemind.agents.progress import BatchProgress, Screen, size_of
+from hivemind.agents.progress import BatchProgress, Screen, size_of, usage_of
 from hivemind.agents.run import AgentCommand, check_command
 from hivemind.agents.session import Session, open_session
 from hivemind.api_types import TaskState
@@ -31,7 +31,7 @@ from hivemind.scheduler.commands import ForgetTasks, Rejected
 from hivemind.settings import Settings, settings_file
 from hivemind.settings.options import given_flags
 from hivemind.store.token_file import state_dir
-from hivemind.text.humanise import plural, short_duration, usage
+from hivemind.text.humanise import plural, short_duration
 from hivemind.text.shells import command_line
 
 _COPY_EVERY_S = 0.2
@@ -190,9 +190,9 @@ async def _copy(output: numbered.Output) -> None:
 
 def _summary(standing: BatchProgress) -> list[str]:
     rows, counts = standing.rows, standing.counts
-    used = usage(sum(r.tokens for r in rows), sum(r.dollars for r in rows), sum(r.unpriced for r in rows))
     states = ", ".join(f"{number} {state}" for state, number in counts.items())
-    lines = [f"{standing.batch}: {plural(len(rows), 'agent')}, {states}; {short_duration(standing.elapsed_s)}, {used}"]
+    took = short_duration(standing.elapsed_s)
+    lines = [f"{standing.batch}: {plural(len(rows), 'agent')}, {states}; {took}, {usage_of(rows)}"]
     failed = [row for row in rows if row.state == "failed"]
     again = next((command_line("hivemind resume", row.agent) for row in failed if row.checkpoint), "")
     lines += [f"{row.agent} failed ({row.note}), {row.log}" for row in failed[:_FAILED_SHOWN]]
