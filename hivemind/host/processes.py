@@ -13,12 +13,15 @@ from hivemind.control.rights import Rights
 from hivemind.host.runs import Runs
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, Conflict, EndAgent, check_exit_code
+from hivemind.scheduler.events import StartRefused
 from hivemind.scheduler.places import ASK_EVERY_S, KEPT_S, PlaceLimits, Places
 from hivemind.scheduler.tasks import OPEN, Task
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestRefused
 
 _log = logging.getLogger(__name__)
+_REFUSED_KEPT = 1000
+"""Agents of which is remembered that their start was refused."""
 _TO_START = ("waiting", "ready", "blocked")
 
 
@@ -50,6 +53,8 @@ class Processes:
         self._ledger = engine.ledger
         self._places = Places(limits)
         self._known: dict[str, Process] = {}
+        self._refused: dict[str, tuple[str, str]] = {}
+        """Agents whose start was refused, latest last: the runner that asked, and why."""
         self._taken_over: set[str] = set()
         """Agents whose process began before this proxy, so that some of its requests aren't known here."""
         self._workers: dict[str, float] = {}
@@ -98,8 +103,9 @@ class Processes:
             group=wanted.group,
         )
         if answer.refused:
-            _log.warning("%s isn't started: %s", agent, answer.refused)
+            self._report_refused(agent, wanted.runner, answer.refused)
             return PlaceResponse(False, 0, refused=answer.refused)
+        self._refused.pop(agent, None)
         self._idle.clear()
         if answer.granted and not ran:
             # A running process that isn't known was started before this proxy.
@@ -116,6 +122,15 @@ class Processes:
         token = self._claims.token_of_run(agent) if answer.granted and wanted.takes_token else ""
         run_token = self.runs.began(agent, wanted.runner, wanted.process) if answer.granted else ""
         return PlaceResponse(answer.granted, answer.ahead, token, run_token)
+
+    def _report_refused(self, agent: str, runner: str, why: str) -> None:
+        """Report a start that is refused; a batch's runner asks again and again."""
+        if self._refused.pop(agent, None) != (runner, why):
+            _log.warning("%s isn't started: %s", agent, why)
+            self._engine.publish(StartRefused(self._engine.now(), agent, why))
+        self._refused[agent] = runner, why
+        if len(self._refused) > _REFUSED_KEPT:
+            del self._refused[next(iter(self._refused))]
 
     def _above(self, name: str) -> tuple[str, ...]:
         """Return the agent that started this one, the one that started that, and so on."""

@@ -156,6 +156,13 @@ class RunDenied(Event, frozen=True):
     why: str
 
 
+class StartRefused(Event, frozen=True):
+    """An agent isn't started, because its tree is too deep or has too many processes; once for each that asks."""
+
+    agent: str
+    why: str  # names the tree and the limit
+
+
 class BoostEnded(Event, frozen=True):
     """A boost is over: the agent has its own priority again."""
 

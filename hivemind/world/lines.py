@@ -89,6 +89,8 @@ def _words(event: ev.Event, before: str) -> Words | None:
             return level, "alarm", event.agent or event.lane or "proxy", f"{event.rule}: {text}"
         case ev.RunDenied():
             return "warn", "denied", event.agent or "a run", f"{event.asked}: {event.why}"
+        case ev.StartRefused():
+            return "warn", "agent", event.agent, f"isn't started: {event.why}"
         case ev.ResetDoubted():
             return _reset_doubted(event)
         case ev.TaskChanged():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from agents.running import Place, at, before, ended, providing, said, until
 from detached import detached_in, end_all
 from ports import unused_port
 
+from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.discovery import find_token, parse_address
 from hivemind.scheduler import places
@@ -127,14 +129,30 @@ async def test_splits_without_end(tmp_path: Path, waits: bool) -> None:
 
 
 async def test_too_deep(tmp_path: Path) -> None:
-    """A run that isn't started because of its tree says so, with exit code 1; the agent isn't known afterwards."""
+    """A run that isn't started because of its tree says so, with exit code 1, and so does the log; the agent isn't
+    known afterwards."""
     async with before(tmp_path, agents={"max_depth": 1}) as (running, place):
         ran = await place.ran("--name", "outer", "--", "hivemind", "run", "--name", "inner", "--", "touch", "ran")
         names = [agent.name for agent in running.snapshot().agents]
+        lines = [line for line in running.snapshot().lines if line.who == "inner"]
+    why = "the tree of outer may be 1 deep (agents.max_depth), and this is outer > inner"
+    assert [(line.level, line.tag, line.text) for line in lines] == [("warn", "agent", f"isn't started: {why}")]
     assert (ran.code, names, (tmp_path / "ran").exists()) == (1, ["outer"], False)
-    assert (
-        "inner isn't started: the tree of outer may be 1 deep (agents.max_depth), and this is outer > inner" in ran.err
-    )
+    assert f"inner isn't started: {why}" in ran.err
+
+
+async def test_a_refusal_is_told_once(tmp_path: Path) -> None:
+    """A batch's runner asks every few seconds for a place in a tree that is full; another runner's is told anew."""
+    async with before(tmp_path, agents={"max_tree": 1}) as (running, _):
+        place = running.proxy.processes.place
+        assert place(PlaceRequest("top", runner="1"), "batch").granted
+        below = PlaceRequest("below", "top", runner="2")
+        for wanted in (below, below, replace(below, runner="3"), replace(below, runner="3")):
+            assert place(wanted, "batch").refused
+        running.proxy.processes.leave(PlaceRelease("top", 0, "1"), "batch")
+        assert place(replace(below, parent=None), "batch").granted
+        told = [line for line in running.snapshot().lines if "isn't started" in line.text]
+    assert [line.who for line in told] == ["below", "below"]
 
 
 async def test_a_killed_runner_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,7 @@ def marks(*events: ev.Event) -> list[Mark]:
         (commanded("PauseAgent", agent="ann", paused=True), "command", "ann", "paused"),
         (ev.LaneParked(2.0, LANE, 30.0, "429"), "parked", LANE, "paused 30 s by the provider"),
         (ev.AgentEnded(2.0, "ann", 1), "ended", "ann", "exit code 1"),
+        (ev.StartRefused(2.0, "ann", "the tree of lead is full"), "denied", "ann", "the tree of lead is full"),
         (ev.LevelChanged(2.0, LANE, 3.5, "overloaded"), "cut", LANE, "3.5"),
         (ev.InvariantBroken(2.0, "slots", LANE, "", "1 slot is taken."), "alarm", LANE, "slots: 1 slot is taken."),
         (ev.InvariantBroken(2.0, "loop", "", "", "It was held."), "alarm", "proxy", "loop: It was held."),

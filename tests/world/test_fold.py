@@ -172,6 +172,7 @@ def test_no_command_ends_the_drain_of_a_shutdown(command: ev.Commanded) -> None:
         ev.PriceUnknown(1.0, "ann", "model"),
         ev.AgentBegan(1.0, "ann", None, None, False),
         ev.RunSilent(1.0, "ann", ("bob",)),
+        ev.StartRefused(1.0, "ann", "the tree of lead has 32 processes"),
         ev.AgentEnded(1.0, "ann", 1),
         ev.TaskChanged(1.0, "lint", "done", Priority.NORMAL, 1, ""),
         ev.TaskForgotten(1.0, "lint"),

@@ -118,6 +118,13 @@ ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tas
             "sent no request on its own path, so nothing was counted and no budget held; meanwhile its client's"
             " requests came as claude, bob",
         ),
+        (
+            ev.StartRefused(1.0, "ann", "the tree of lead has 32 processes"),
+            "warn",
+            "agent",
+            "ann",
+            "isn't started: the tree of lead has 32 processes",
+        ),
         (ev.AgentBegan(1.0, "ann", "lead", None, False), "info", "agent", "ann", "started, by lead"),
         (ev.AgentBegan(1.0, "ann", None, "t", True), "info", "agent", "ann", "started again"),
         (ev.AgentEnded(1.0, "ann", 0), "good", "agent", "ann", "ended with exit code 0"),
