@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl
 from hivemind.agent_names import LONGEST, BadName, KnownNames, fold, normalised
 from hivemind.providers.base import Profile
 from hivemind.providers.clients import Client
+from hivemind.scheduler.ticket import FINAL_STATUS
 from hivemind.scheduler.types import Priority, record
 from hivemind.settings.sections import AgentSettings
 from hivemind.wire.request_head import MOST_NAME_BYTES, RequestRefused, decoded
@@ -314,7 +315,7 @@ class Claims:
         if proven is not None:
             if name != fold(proven):
                 text = f"the token that was shown is {proven}'s, so the request can't be {agent}'s"
-                raise RequestRefused(403, text, "not_your_name")
+                raise RequestRefused(FINAL_STATUS, text, "not_your_name")
             return
         while name not in self._fixed and name not in self._running:
             name, slash, _ = name.rpartition("/")
@@ -331,7 +332,7 @@ class Claims:
         """Check that the request is named where names are required. Raises: RequestRefused."""
         if self._require_name and not named:
             raise RequestRefused(
-                403,
+                FINAL_STATUS,
                 "this proxy takes requests of named agents only (agents.require_name): put /agent/NAME before the path,"
                 " as in a base URL, or send the header x-hivemind-agent: NAME",
                 "name_required",

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any
 
 import anthropic
+import httpx2
 import openai
 import pytest
 from proxy.kit import Hang, Running, between
@@ -18,13 +21,15 @@ from hivemind.scheduler.commands import ClaimTask, FinishTask, SetBudget, StopAg
 from hivemind.scheduler.types import TaskSpec
 
 Ask = Callable[[Running], Awaitable[object]]
+PREFIX = ContextVar("PREFIX", default="/agent/alice")
+"""Of the base URL."""
 STOPPED = "HiveMind: the operator stopped this agent"
 
 
 @contextlib.asynccontextmanager
 async def _claude(proxy: Running) -> AsyncIterator[anthropic.AsyncAnthropic]:
     async with anthropic.AsyncAnthropic(
-        api_key="k", base_url=f"{proxy.url}/agent/alice", timeout=20, http_client=sdk_http()
+        api_key="k", base_url=f"{proxy.url}{PREFIX.get()}", timeout=20, http_client=sdk_http()
     ) as sdk:
         assert sdk.max_retries > 0
         yield sdk
@@ -33,7 +38,7 @@ async def _claude(proxy: Running) -> AsyncIterator[anthropic.AsyncAnthropic]:
 @contextlib.asynccontextmanager
 async def _gpt(proxy: Running) -> AsyncIterator[openai.AsyncOpenAI]:
     async with openai.AsyncOpenAI(
-        api_key="k", base_url=f"{proxy.url}/agent/alice/v1", timeout=20, http_client=sdk_http()
+        api_key="k", base_url=f"{proxy.url}{PREFIX.get()}/v1", timeout=20, http_client=sdk_http()
     ) as sdk:
         assert sdk.max_retries > 0
         yield sdk
@@ -136,6 +141,36 @@ async def test_a_task_that_is_blocked(ask: Ask) -> None:
         for command in (SubmitTasks(tasks), ClaimTask("first", "r"), FinishTask("first", False, "exit code 1")):
             proxy.proxy.apply(command)
         await asked_once(proxy, upstream, ask(proxy), "HiveMind: task second")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "reason", "text"),
+    [
+        ("", "name_required", "HiveMind: this proxy takes requests of named agents only"),
+        ("/token/bobs-own-token/agent/alice", "not_your_name", "HiveMind: the token that was shown is bob's"),
+    ],
+    ids=["no name", "another's name"],
+)
+@pytest.mark.parametrize("ask", KINDS)
+async def test_a_name_that_cant_be_used(
+    ask: Ask, prefix: str, reason: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is missing where one is required, or isn't that of the token."""
+    sent: list[httpx2.Response] = []
+    send = httpx2.AsyncClient.send
+
+    async def noted(*args: Any, **kwargs: Any) -> httpx2.Response:
+        sent.append(await send(*args, **kwargs))
+        return sent[-1]
+
+    monkeypatch.setattr(httpx2.AsyncClient, "send", noted)
+    PREFIX.set(prefix)
+    agents = {"require_name": True, "credentials": {"bob": "bobs-own-token"}}
+    async with between([ANSWER], agents=agents) as (proxy, upstream):
+        with pytest.raises(DENIED, match=text):
+            await ask(proxy)
+        assert [answer.headers["x-hivemind-refusal"] for answer in sent] == [reason]
+        assert not upstream.requests
 
 
 async def test_what_waits_for_the_rest_of_a_budget() -> None:

@@ -167,7 +167,8 @@ async def test_a_name_can_be_required() -> None:
     async with between([ANSWER], agents={"require_name": True}) as (proxy, upstream):
         for headers in ({}, {"x-api-key": "sk-ant-1"}, {"x-claude-code-session-id": SESSION}):
             answer = await ask(proxy, MESSAGES, headers)
-            assert (answer.status_code, answer.headers["x-should-retry"]) == (403, "false")
+            assert (answer.status_code, answer.headers["x-should-retry"]) == (400, "false")
+            assert answer.headers["x-hivemind-refusal"] == "name_required"
             assert "/agent/NAME" in error(answer)
             assert "x-hivemind-agent" in error(answer)
         assert not upstream.requests
@@ -207,9 +208,9 @@ FALSE: dict[str, tuple[str, dict[str, str], int, str]] = {
     "header": ("", {"x-hivemind-agent": "alice"}, 401, "bound to a token"),
     "part of it": ("/agent/alice%2Fsub", {}, 401, "bound to a token"),
     "wrong token": ("/agent/alice", {"x-hivemind-token": ALICES + "x"}, 401, "bound to a token"),
-    "another's token": ("/agent/alice", {"x-hivemind-token": BOBS}, 403, "token that was shown is bob's"),
-    "for a free name": ("/agent/carol", {"x-hivemind-token": BOBS}, 403, "token that was shown is bob's"),
-    "for a part": ("/agent/bob%2Fsub", {"x-hivemind-token": BOBS}, 403, "token that was shown is bob's"),
+    "another's token": ("/agent/alice", {"x-hivemind-token": BOBS}, 400, "token that was shown is bob's"),
+    "for a free name": ("/agent/carol", {"x-hivemind-token": BOBS}, 400, "token that was shown is bob's"),
+    "for a part": ("/agent/bob%2Fsub", {"x-hivemind-token": BOBS}, 400, "token that was shown is bob's"),
 }
 
 
@@ -234,7 +235,7 @@ async def test_with_a_token_of_the_proxy_an_agents_own_opens_it_too() -> None:
             ("/agent/carol", {"x-hivemind-token": "tok-9f8e7d6c"}, 200),
             ("/agent/alice", {"x-hivemind-token": "tok-9f8e7d6c"}, 401),
             ("/agent/alice", {"x-hivemind-token": ALICES}, 200),
-            ("/agent/carol", {"x-hivemind-token": ALICES}, 403),
+            ("/agent/carol", {"x-hivemind-token": ALICES}, 400),
             ("/token/tok-9f8e7d6c/agent/alice", {"x-hivemind-token": ALICES}, 200),
         ):
             assert (await ask(proxy, prefix + MESSAGES, headers)).status_code == status, (prefix, headers)
