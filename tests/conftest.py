@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import tempfile
@@ -18,7 +19,11 @@ _STATE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before any test module is imported, because some remember the environment for their subprocesses."""
+    """Before any test module is imported, because some remember the environment for their subprocesses.
+
+    Collecting makes hundreds of thousands of objects that stay: looking for garbage among them takes seconds.
+    """
+    gc.disable()
     config.stash[_STATE] = tempfile.TemporaryDirectory(prefix="hivemind-tests-")
     os.environ["XDG_STATE_HOME"] = config.stash[_STATE].name
     # pytest-xdist's workers say that a terminal of 80 columns is there, which the programs would believe.
@@ -51,6 +56,12 @@ def _root_logger() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the test that takes minutes first: a worker gets the beginning of the list, and others take what follows."""
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from here on, among what the tests make."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
