@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from hivemind.scheduler.events import BudgetState
+from hivemind.scheduler.types import Usage, record
 
 Period = Literal["run", "day", "ever"]
 Covers = Literal["agent", "subtree"]
@@ -43,6 +44,15 @@ class Spent:
     def minus(self, other: Spent) -> Spent:
         """Return what was used since the count stood at `other`."""
         return self.plus(other, -1)
+
+
+@record
+class Unpriced:
+    """What a request used before prices were known: its tokens are counted, its dollars aren't yet."""
+
+    provider: str
+    model: str
+    usage: Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from hivemind.scheduler.accounts import NO_BUDGET, POOL, Account, Budget, Period, Share, Spent
+from hivemind.scheduler.accounts import NO_BUDGET, POOL, Account, Budget, Period, Share, Spent, Unpriced
 from hivemind.scheduler.agents import Agents
 from hivemind.scheduler.commands import Rejected, SetBudget
 from hivemind.scheduler.config import BudgetConfig
@@ -23,6 +23,7 @@ MOST_TOKENS = 10**15  # a ceiling that every reader of a snapshot can represent 
 MOST_DOLLARS = 1e9
 _FREE = (0, 0.0, 0)
 MOST_UNPRICED = 256  # models without a price of which an agent's use is told; later ones are likely made up
+MOST_WAITING = 1000  # usages of an agent that wait for prices; the tokens of more count as without a price
 DEEPEST = 16  # generations that a request is charged to; deeper ones are taken to be made up
 
 
@@ -33,6 +34,15 @@ class Review:
     agents: list[Agent] = field(default_factory=list)  # agents that may have to be held or released
     refused: list[tuple[Agent, Refusal]] = field(default_factory=list)
     """Agents whose waiting tickets are to be refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A usage that waits for its price."""
+
+    what: Unpriced
+    before: list[tuple[Period, frozenset[Account]]] = field(default_factory=list)
+    """Periods that began since, and the accounts in which they did."""
 
 
 class Ledger:
@@ -59,8 +69,8 @@ class Ledger:
         self._agents = agents
         self._emit = emit
         self._price: Price | None = None
-        self._unpriced: list[tuple[str, str, str, Usage]] = []
-        """Agent, profile, model and usage, until prices are known."""
+        self._waiting: dict[str, list[_Waiting]] = {}
+        """Usages by agent, until prices are known."""
 
     # --- Refusals and warnings -------------------------------------------------------------------------------------
 
@@ -139,7 +149,7 @@ class Ledger:
         ticket.reserved_tokens, ticket.reserved_dollars, ticket.so_far = 0, 0.0, None
         self.unsaved.add(agent.name)
         if usage is not None and self._price is None:
-            self._unpriced.append((agent.name, ticket.provider, model, usage))
+            self._wait(agent, Unpriced(ticket.provider, model, usage))
         if unpriced and model not in agent.unpriced_models and len(agent.unpriced_models) < MOST_UNPRICED:
             agent.unpriced_models.add(model)
             if any(account.budget.dollars is not None for account in agent.limits):
@@ -160,14 +170,52 @@ class Ledger:
     def price_by(self, price: Price) -> None:
         """Use these prices from now on, for what was used before too."""
         self._price = price
-        waiting, self._unpriced = self._unpriced, []
-        for name, provider, model, usage in waiting:
-            if (agent := self._agents.get(name)) is not None:
-                _, dollars, unpriced = self._cost(provider, model, usage)
-                for account in agent.accounts:  # the tokens are counted already
-                    account.ever.dollars += dollars
-                    account.ever.unpriced += unpriced
+        waiting, self._waiting = self._waiting, {}
+        for name, usages in waiting.items():
+            if (agent := self._agents.find(name)) is not None:
+                for each in usages:
+                    self._charge(agent, each)
                 self.unsaved.add(name)
+
+    def unpriced(self, agent: Agent) -> tuple[Unpriced, ...]:
+        """Return what the agent used, requests in flight included, that waits for prices."""
+        if self._price is not None:
+            return ()
+        flying = [
+            Unpriced(ticket.provider, ticket.request.model, ticket.so_far)
+            for ticket in agent.tickets.values()
+            if ticket.so_far is not None
+        ]
+        return *(each.what for each in self._waiting.get(agent.name, ())), *flying
+
+    def recall(self, agent: Agent, unpriced: Iterable[Unpriced]) -> None:
+        """Go on from what waited for prices when the agent was saved."""
+        for each in unpriced:
+            if self._price is None:
+                self._wait(agent, each)
+            else:
+                self._charge(agent, _Waiting(each))
+                self.unsaved.add(agent.name)
+
+    def _wait(self, agent: Agent, what: Unpriced) -> None:
+        waiting = self._waiting.setdefault(agent.name, [])
+        if len(waiting) < MOST_WAITING:
+            waiting.append(_Waiting(what))
+        else:
+            for account in agent.accounts:
+                account.ever.unpriced += what.usage.total
+
+    def _charge(self, agent: Agent, waiting: _Waiting) -> None:
+        """Add the price, now that it is known; the tokens are counted already."""
+        what = waiting.what
+        _, dollars, unpriced = self._cost(what.provider, what.model, what.usage)
+        more = Spent(0, dollars, unpriced)
+        for account in agent.accounts:
+            account.ever = account.ever.plus(more)
+            if any(per == "run" and account in begun for per, begun in waiting.before):
+                account.at_run = account.at_run.plus(more)
+            if any(per == "day" and account in begun for per, begun in waiting.before):
+                account.at_day = account.at_day.plus(more)
 
     def _estimate(self, ticket: Ticket) -> float:
         """Return the ticket's estimate in dollars, if a budget counts them."""
@@ -266,6 +314,10 @@ class Ledger:
     def begin(self, per: Period, now: float, agent: Agent | None = None) -> Review:
         """Begin a run or a day of the agent's, or (None) of all agents and the pool."""
         accounts = self.accounts() if agent is None else [agent.own, agent.tree]
+        begun = frozenset(accounts)
+        for usages in self._waiting.values():
+            for waiting in usages:
+                waiting.before.append((per, begun))
         # Most agents that are remembered have used nothing since: they needn't be saved again.
         self.unsaved.update([account.owner or POOL for account in accounts if account.begin(per)])
         return self.relimit([account for account in accounts if account.budget and account.budget.per == per], now)

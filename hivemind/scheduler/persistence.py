@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import field
 
-from hivemind.scheduler.accounts import POOL, Account, Budget, Spent
+from hivemind.scheduler.accounts import POOL, Account, Budget, Spent, Unpriced
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentRecalled, BudgetWarned
 from hivemind.scheduler.tasks import SavedTask
@@ -43,6 +43,9 @@ class SavedAgent:
     own: AccountCounts
     tree: AccountCounts
     """With all that it started; runs began for the subtree when they did for this agent, so it isn't a mere sum."""
+    unpriced: tuple[Unpriced, ...] = ()
+    """What it used, requests in flight included, before prices were known: their tokens are counted above, without
+    dollars."""
 
     @property
     def decided(self) -> bool:
@@ -75,7 +78,7 @@ def take_unsaved(dispatcher: Dispatcher) -> Unsaved:
             names.add(agent.name)  # its subtree's account has changed too
     changed = [agent for name in names if (agent := agents.find(name)) is not None]
     in_flight = _used_in_flight(dispatcher)
-    saved = {agent.name: _saved(agent, in_flight) for agent in changed}
+    saved = {agent.name: _saved(agent, in_flight, ledger.unpriced(agent)) for agent in changed}
     if names:
         decided = ledger.pool.budget if ledger.pool_budgeted else None
         counts = _counts(ledger.pool, in_flight)
@@ -114,6 +117,9 @@ def restore(
             ledger.pool.budget = pool.budget
             ledger.pool_budgeted = True
     ledger.unsaved = {name for name, saved in found.items() if saved.tree.flying != _NOTHING}
+    for saved in found.values():
+        if saved.unpriced and (agent := dispatcher.agents.find(saved.name)) is not None:
+            ledger.recall(agent, saved.unpriced)
     if new_run:
         dispatcher.carry_out(ledger.begin("run", now), now)
     # Warnings so far were of counts that weren't complete yet.
@@ -173,7 +179,7 @@ def _used_in_flight(dispatcher: Dispatcher) -> dict[Account, Spent]:
     return found
 
 
-def _saved(agent: Agent, in_flight: dict[Account, Spent]) -> SavedAgent:
+def _saved(agent: Agent, in_flight: dict[Account, Spent], unpriced: tuple[Unpriced, ...]) -> SavedAgent:
     return SavedAgent(
         agent.name,
         None if agent.parent is None else agent.parent.name,
@@ -183,6 +189,7 @@ def _saved(agent: Agent, in_flight: dict[Account, Spent]) -> SavedAgent:
         agent.budget if agent.budgeted else None,
         _counts(agent.own, in_flight),
         _counts(agent.tree, in_flight),
+        unpriced,
     )
 
 

@@ -375,6 +375,7 @@ def _joined(name: str, records: Sequence[SavedAgent], spelled: _Spellings) -> Sa
         budget=_lowest([record.budget for record in records if record.budget is not None]),
         own=_sum(record.own for record in records),
         tree=_sum(record.tree for record in apart or records),
+        unpriced=tuple(each for record in records for each in record.unpriced),
     )
 
 

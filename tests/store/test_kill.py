@@ -16,13 +16,14 @@ from typing import Any
 import httpx
 import pytest
 from ports import unused_port
-from store.provider import Fleet, providing
+from store.provider import INPUT, OUTPUT, Fleet, providing
 
 from hivemind.api_types import PREFIX
 from hivemind.control.client import ControlClient
 from hivemind.control.discovery import Token
+from hivemind.prices import Prices
 from hivemind.scheduler import commands as cmd
-from hivemind.scheduler.types import Priority, TaskSpec
+from hivemind.scheduler.types import Priority, TaskSpec, Usage
 
 pytestmark = pytest.mark.e2e
 HIVEMIND = Path(sys.executable).with_name("hivemind")
@@ -154,6 +155,29 @@ async def test_a_stream_that_is_cut_counts(tmp_path: Path) -> None:
         assert found == [found[0]] * 3
         assert found[0][0] == found[0][1]
         assert 51 <= found[0][0] <= counted
+
+
+@pytest.mark.parametrize("killed", [True, False])
+async def test_what_was_used_before_prices_were_known(tmp_path: Path, killed: bool) -> None:
+    """It costs what it would have, though two proxies ended before they had loaded them."""
+    port, model = unused_port(), "claude-sonnet-5"
+    ask = {"model": model, "stream": False, "max_tokens": 9, "messages": []}
+    async with providing() as (_, upstream):
+        for _ in range(2):
+            async with program(upstream, port, tmp_path) as running:
+                answer = await running.http.post(f"{running.url}/agent/alice/v1/messages", json=ask)
+                assert answer.status_code == 200
+                await running.do(cmd.SetPriority("alice", Priority.LOW))
+                await (running.kill() if killed else running.stop())
+        async with program(upstream, port, tmp_path) as running:
+            while not (await running.books("alice"))["ever"]["dollars"]:  # noqa: ASYNC110 - another process's
+                await asyncio.sleep(0.05)
+            found = [(await running.books(name))["ever"] for name in ("alice", None)]
+    prices = Prices()
+    prices.load()
+    dollars = prices.cost("anthropic", model, Usage(INPUT, 0, 0, OUTPUT))
+    assert dollars is not None
+    assert [(spent["dollars"], spent["unpriced"]) for spent in found] == [(pytest.approx(2 * dollars), 0)] * 2
 
 
 @pytest.mark.parametrize("killed", [True, False])
