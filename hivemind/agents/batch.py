@@ -14,7 +14,8 @@ from hivemind.agent_names import same
 from hivemind.agents.attempts import TaskProcess
 from hivemind.agents.batch_context import WHO, BatchContext, RunnerNote, TaskOutcome
 from hivemind.agents.batch_job import GRACE_S
-from hivemind.agents.plan import Plan, PlanError
+from hivemind.agents.plans.document import PlanError
+from hivemind.agents.plans.plan import Plan
 from hivemind.agents.progress import BatchProgress, TaskRow
 from hivemind.agents.task_runner import TaskRunner, check_jobs
 from hivemind.api_types import ClaimRequest, TaskState

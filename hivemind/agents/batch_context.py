@@ -28,7 +28,7 @@ from typing import TypeVar
 
 import msgspec
 
-from hivemind.agents.plan import Plan, PlannedTask
+from hivemind.agents.plans.plan import Plan, PlannedTask
 from hivemind.agents.session import Ask, Session
 from hivemind.api_types import PlaceRelease, PlaceRequest, RunUsage, TaskState
 from hivemind.control.client import ControlError

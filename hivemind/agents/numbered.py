@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from hivemind.agents.plan import Plan, PlannedTask, is_name
+from hivemind.agents.plans.plan import Plan, PlannedTask
+from hivemind.agents.plans.values import is_name
 from hivemind.agents.progress import TaskRow
 from hivemind.agents.run import AgentCommand
 from hivemind.console import printable

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 from agents.repositories import repository
 
-from hivemind.agents.plan import MOST_BYTES, Plan, PlanError, is_name, parse_seconds, read_plan
+from hivemind.agents.plans.document import MOST_BYTES, PlanError
+from hivemind.agents.plans.plan import Plan
+from hivemind.agents.plans.reading import read_plan
+from hivemind.agents.plans.values import is_name, parse_seconds
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.types import Priority, TaskSpec

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 from fuzz.kit import choices, require, target
 
-from hivemind.agents.plan import PlanError, read_plan
+from hivemind.agents.plans.document import PlanError
+from hivemind.agents.plans.reading import read_plan
 from hivemind.control.parsing import command_from
 from hivemind.errors import UsageError
 from hivemind.journal import codec

@@ -24,7 +24,7 @@ from hivemind.text.shells import command_line
 
 if TYPE_CHECKING:
     from hivemind.agents.batch_context import BatchFolder, RunnerContext
-    from hivemind.agents.plan import Plan
+    from hivemind.agents.plans.plan import Plan
     from hivemind.agents.progress import BatchProgress, Screen
     from hivemind.settings import Settings
 
@@ -54,7 +54,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    from hivemind.agents.plan import read_plan
+    from hivemind.agents.plans.reading import read_plan
 
     if namespace.fresh and (namespace.resume or namespace.retry_failed):
         raise UsageError("--fresh begins anew and --resume goes on; choose one")

@@ -165,7 +165,7 @@ def _job(namespace: argparse.Namespace, environ: Mapping[str, str]) -> AgentComm
     if namespace.report is not None and not namespace.report.absolute().parent.is_dir():
         raise UsageError(f"--report {namespace.report}: there is no such folder")
     if namespace.count is not None:
-        from hivemind.agents.plan import MOST_AGENTS
+        from hivemind.agents.plans.values import MOST_AGENTS
 
         if not 1 <= namespace.count <= MOST_AGENTS:
             raise UsageError(f"--count {namespace.count}: must be a whole number from 1 to {MOST_AGENTS:,}")

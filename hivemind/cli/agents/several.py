@@ -17,7 +17,7 @@ from pathlib import Path, PurePath
 from hivemind.agents import numbered
 from hivemind.agents.batch import BatchRunner, begin
 from hivemind.agents.batch_context import BatchContext, BatchFolder, Busy
-from hivemind.agents.plan import PlanError
+from hivemind.agents.plans.document import PlanError
 from hivemind.agents.progress import BatchProgress, Screen, size_of, usage_of
 from hivemind.agents.run import AgentCommand, check_command
 from hivemind.agents.session import Session, open_session
