@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import signal
 import subprocess
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hivemind.agents import shim
+from hivemind.store.locks import is_locked
 
 _LOOK_EVERY_S = 0.1
 """Polling interval on systems without pidfd."""
@@ -128,17 +128,7 @@ class TaskProcess:
         return Ended(None)
 
     def _locked(self) -> bool:
-        try:
-            file = os.open(self.folder / shim.TAKEN, os.O_RDONLY)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(file)
-        return False
+        return is_locked(self.folder / shim.TAKEN)
 
     def _noted(self, line: int) -> tuple[int | None, str]:
         """Return the process of the shim (line 0) or the command (1) and when it was started, if they are noted."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hivemind.errors import HiveMindError, UsageError
+from hivemind.store.locks import is_locked
 from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 
@@ -318,16 +319,8 @@ class Repository:
         return len(lines) - ignored, ignored
 
     def _is_locked(self, folder: Path) -> bool:
-        try:
-            file = os.open(self._lock_of(folder), os.O_RDONLY)
-        except OSError:
-            return False
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(file)
+        with contextlib.suppress(OSError):
+            return is_locked(self._lock_of(folder))
         return False
 
     # --- Removing -------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hivemind.cli.plugin import Command
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.settings import add_flags, from_flags, settings_file
+from hivemind.settings import add_flags, from_flags
 from hivemind.settings.options import given_flags
 from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
@@ -113,22 +113,14 @@ async def _served(
     from hivemind.agents.batch import BatchRunner, begin
     from hivemind.agents.batch_context import BatchContext
     from hivemind.agents.progress import Screen, size_of
-    from hivemind.agents.session import open_session
+    from hivemind.cli.agents.opening import session_by_flags
     from hivemind.control.client import ControlError
 
     screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
     # To the microsecond: a container that is started again within a second may give its program the same process id.
     runner = f"{datetime.now():%Y%m%dT%H%M%S%f}-{os.getpid()}"
     try:
-        async with open_session(
-            settings,
-            environ=os.environ,
-            say=screen.say,
-            attach=namespace.attach,
-            token_file=namespace.token_file,
-            settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
-            to=namespace.to,
-        ) as session:
+        async with session_by_flags(namespace, settings, environ=os.environ, say=screen.say) as session:
             context = BatchContext(session, folder, os.environ, screen.say, time.time, plan=plan)
             with stopping_on_signals(context, screen) as received:
                 try:

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING
 
 from hivemind.agents.restarts import run_with_restarts
 from hivemind.agents.run import AgentCommand, Foreground, RunOutcome, check_command
-from hivemind.agents.session import Say, Session, open_session
+from hivemind.agents.session import Say, Session
 from hivemind.cli.address import checked_agent
+from hivemind.cli.agents.opening import session_by_flags
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note
 from hivemind.control.client import ControlError
 from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.types import Priority
-from hivemind.settings import Settings, add_flags, from_flags, settings_file
+from hivemind.settings import Settings, add_flags, from_flags
 from hivemind.settings.options import given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
 from hivemind.text.humanise import duration, exit_text, plural, usage
@@ -119,21 +120,13 @@ def run_in_session(
     from hivemind.host.loop import run_loop
 
     given = vars(namespace)  # `resume` has fewer flags
-    token_file, report = given.get("token_file"), given.get("report")
+    report = given.get("report")
 
     async def served() -> int:
         foreground, code = Foreground(), 0
         with foreground.caught():
             try:
-                async with open_session(
-                    settings,
-                    environ=environ,
-                    say=log,
-                    attach=given.get("attach"),
-                    token_file=None if token_file is None else Path(token_file),
-                    settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
-                    to=given.get("to"),
-                ) as session:
+                async with session_by_flags(namespace, settings, environ=environ, say=log) as session:
                     outcome = await run(session, foreground)
                     code = _shell_code(outcome.exit_code)
                     log(outcome_text(outcome))

@@ -20,15 +20,16 @@ from hivemind.agents.batch_context import BatchContext, BatchFolder, Busy
 from hivemind.agents.plans.document import PlanError
 from hivemind.agents.progress import BatchProgress, Screen, size_of, usage_of
 from hivemind.agents.run import AgentCommand, check_command
-from hivemind.agents.session import Session, open_session
+from hivemind.agents.session import Session
 from hivemind.api_types import TaskState
 from hivemind.cli.agents.batch import stopping_on_signals
+from hivemind.cli.agents.opening import session_by_flags
 from hivemind.console import print_note
 from hivemind.control.client import ControlClient, ControlError
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.host.loop import run_loop
 from hivemind.scheduler.commands import ForgetTasks, Rejected
-from hivemind.settings import Settings, settings_file
+from hivemind.settings import Settings
 from hivemind.settings.options import given_flags
 from hivemind.store.token_file import state_dir
 from hivemind.text.humanise import plural, short_duration
@@ -80,15 +81,7 @@ async def _served(
             screen.say(text, tone)
 
     try:
-        async with open_session(
-            settings,
-            environ=environ,
-            say=say,
-            attach=namespace.attach,
-            token_file=namespace.token_file,
-            settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
-            to=namespace.to,
-        ) as session:
+        async with session_by_flags(namespace, settings, environ=environ, say=say) as session:
             check(session)
             name = job.name or await free_name(session, job, namespace.count)
             required = namespace.require_traffic

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from hivemind.agents.numbered import names_of
 from hivemind.agents.run import AgentCommand, check_command
-from hivemind.agents.session import Session, open_session, proxy_variables
+from hivemind.agents.session import Session, proxy_variables
+from hivemind.cli.agents.opening import session_by_flags
 from hivemind.cli.agents.several import free_name
 from hivemind.console import print_note
 from hivemind.control.client import ControlError
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.host.loop import run_loop
-from hivemind.settings import Settings, settings_file
+from hivemind.settings import Settings
 from hivemind.text.humanise import plural
 from hivemind.text.shells import TOKEN_VARIABLE
 
@@ -85,15 +86,8 @@ async def _prepared(
     environ: Mapping[str, str],
 ) -> tuple[str, str]:
     """Return the agents' common name, and the URL of the proxy, which runs then."""
-    async with open_session(
-        settings,
-        environ=environ,
-        say=(lambda _: None) if namespace.quiet else print_note,
-        attach=namespace.attach,
-        token_file=namespace.token_file,
-        settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
-        to=namespace.to,
-    ) as session:
+    say = (lambda _: None) if namespace.quiet else print_note
+    async with session_by_flags(namespace, settings, environ=environ, say=say) as session:
         check(session)
         return job.name or await free_name(session, job, namespace.count or 1), session.client.url
 

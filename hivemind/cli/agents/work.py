@@ -14,7 +14,7 @@ from pathlib import Path
 from hivemind.cli.agents.batch import AT_ONCE, stopping_on_signals
 from hivemind.cli.plugin import Command
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.settings import Settings, add_flags, from_flags, settings_file
+from hivemind.settings import Settings, add_flags, from_flags
 from hivemind.settings.options import given_flags
 from hivemind.text.humanise import plural
 
@@ -52,8 +52,8 @@ def _run(namespace: argparse.Namespace) -> int:
 async def _served(namespace: argparse.Namespace, settings: Settings) -> int:
     from hivemind.agents.batch_context import RunnerContext, RunnerNote
     from hivemind.agents.progress import Screen, size_of
-    from hivemind.agents.session import open_session
     from hivemind.agents.work import Worker, WorkFolder
+    from hivemind.cli.agents.opening import session_by_flags
     from hivemind.store.token_file import state_dir
 
     screen = Screen(sys.stderr, os.environ, size_of(sys.stderr))
@@ -65,17 +65,7 @@ async def _served(namespace: argparse.Namespace, settings: Settings) -> int:
 
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, screen.close)
-        session = await stack.enter_async_context(
-            open_session(
-                settings,
-                environ=os.environ,
-                say=say,
-                attach=namespace.attach,
-                token_file=namespace.token_file,
-                settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
-                to=namespace.to,
-            )
-        )
+        session = await stack.enter_async_context(session_by_flags(namespace, settings, environ=os.environ, say=say))
         given = settings.max_agents if "max_agents" in given_flags(namespace) else 0
         most = given or session.about.max_agents or AT_ONCE
         context = RunnerContext(session, folder, os.environ, say, time.time)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from hivemind.store.locks import is_locked
 from hivemind.store.token_file import state_dir
 
 MOST_BYTES = 8 << 20
@@ -81,11 +82,8 @@ class ProxyLog:
 
 def is_written(path: Path) -> bool:
     """Return whether a proxy writes to that log now."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+    with contextlib.suppress(OSError):
+        return is_locked(path)
     return False
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hivemind.journal.files import part_path, parts_in
+from hivemind.store.locks import is_locked
 
 _log = logging.getLogger(__name__)
 _NAMES_TRIED = 1000
@@ -113,11 +114,8 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 
 def being_written(path: Path) -> bool:
     """Return whether a running program writes this file."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+    with contextlib.suppress(OSError):
+        return is_locked(path)
     return False
 
 

@@ -1,0 +1,29 @@
+"""The session with a proxy, as the flags of a command that runs agents say."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from hivemind.agents.session import Say, Session, open_session
+from hivemind.settings import Settings, settings_file
+
+
+def session_by_flags(
+    namespace: argparse.Namespace, settings: Settings, *, environ: Mapping[str, str], say: Say
+) -> AbstractAsyncContextManager[Session]:
+    """Return the context of a session with the proxy that the flags name, the one that runs, or one that is started."""
+    given = vars(namespace)  # `resume` has fewer flags
+    token_file = given.get("token_file")
+    return open_session(
+        settings,
+        environ=environ,
+        say=say,
+        attach=given.get("attach"),
+        token_file=None if token_file is None else Path(token_file),
+        settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
+        to=given.get("to"),
+    )
