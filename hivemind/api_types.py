@@ -265,6 +265,8 @@ class PlaceRelease:
     who: str = ANONYMOUS
     client: str = ""
     """The client that the command starts, as `codex`; empty: unknown, or several."""
+    asked: bool = False
+    """An operator ended the process, with a signal that its runner passed on; so it didn't crash."""
 
 
 @dataclass(frozen=True, slots=True)

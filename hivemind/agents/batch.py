@@ -293,7 +293,7 @@ async def _forget(context: BatchContext, known: Sequence[TaskState]) -> None:
     for state in known:
         if state.state == "running":
             code = await _ended(context, state)
-            await context.leave(state.spec.agent or state.spec.id, state.runner, code)
+            await context.leave(state.spec.agent or state.spec.id, state.runner, code, asked=True)
             await context.order(cmd.FinishTask(state.spec.id, False, "begun anew"))
     try:
         await context.order(cmd.ForgetTasks(context.batch))

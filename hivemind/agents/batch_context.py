@@ -162,9 +162,12 @@ class RunnerContext:
                 sent = sent or error.sent
                 await self.ask(lambda client: client.about())
 
-    async def leave(self, agent: str, claim: str, exit_code: int | None, kind: str = "") -> RunUsage:
-        """Report the end of an agent's process, with the client that its command starts. Raises: ControlError."""
-        return await self.ask(lambda client: client.leave(PlaceRelease(agent, exit_code, claim, WHO, kind)))
+    async def leave(
+        self, agent: str, claim: str, exit_code: int | None, kind: str = "", *, asked: bool = False
+    ) -> RunUsage:
+        """Report the end of an agent's process, with the client that its command starts, and whether an operator ended
+        it. Raises: ControlError."""
+        return await self.ask(lambda client: client.leave(PlaceRelease(agent, exit_code, claim, WHO, kind, asked)))
 
     async def budget(self, agent: str, wanted: WantedBudget | None) -> None:
         """Set the budget of an agent and all that it starts, unless that was done: an operator's change since holds.

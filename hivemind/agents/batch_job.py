@@ -29,6 +29,8 @@ GRACE_S = 10.0
 LOST_LIMIT = 3
 """An attempt that vanished without a result is repeated; after so many in a row the task has failed."""
 _TIMED_OUT = "timed out"
+_BY_OPERATOR = (_STOPPED, _CANCELLED) = "stopped", "cancelled"
+"""Reasons for ending a process that aren't its own fault."""
 _NEXT_ASKS_EVERY_S = 0.25
 """Interval of requests for a place at the head of the queue."""
 _LOOK_EVERY_S = 0.25
@@ -113,8 +115,8 @@ class TaskRun:
     async def _leave(self, exit_code: int | None) -> RunUsage:
         async with self._place:  # a renewal after the release would take the place again
             self._left = True
-            kind = kind_in(self.planned.command)
-            return await self._context.leave(self.agent, self.state.runner, exit_code, kind)
+            kind, asked = kind_in(self.planned.command), self._reason in _BY_OPERATOR
+            return await self._context.leave(self.agent, self.state.runner, exit_code, kind, asked=asked)
 
     # --- Beginning ------------------------------------------------------------------------------------------------
 
@@ -239,9 +241,9 @@ class TaskRun:
     def _reason_to_end(self) -> str:
         limit_s = self.planned.timeout
         if self.unwanted:
-            return "cancelled"
+            return _CANCELLED
         if self._context.stop.is_set():
-            return "stopped"
+            return _STOPPED
         if limit_s is not None and self.began is not None and self._context.wall() - self.began > limit_s:
             return f"{_TIMED_OUT} after {short_duration(limit_s)}"
         return ""
@@ -288,11 +290,11 @@ class TaskRun:
 
     def _verdict(self, code: int | None, problem: str) -> tuple[str, str]:
         """Return the outcome, and the reason for it."""
-        if self._reason == "cancelled":
+        if self._reason == _CANCELLED:
             return "cancelled", ""
         if code == 0 and not self._reason.startswith(_TIMED_OUT):
             return "done", ""
-        if self._reason == "stopped":
+        if self._reason == _STOPPED:
             return "stopped", "stopped"
         if code is None:
             lost = self._count("lost") + 1

@@ -138,7 +138,7 @@ async def run_agent(
                 keeping.cancel()
                 await asyncio.wait((keeping,))
         seconds, ended = loop.time() - began, True
-        used = await _leave(session, wanted, code)
+        used = await _leave(session, wanted, code, asked=foreground.passed_on)
         left = None if tree is None else await asyncio.to_thread(tree.finish, remove=code == 0)
         tree = None
         return RunOutcome(wanted.agent, code, seconds, used, left)
@@ -161,9 +161,9 @@ def _start(
         raise CannotRun(f"{command[0]}: can't be started ({error.strerror})", code) from None
 
 
-async def _leave(session: Session, wanted: PlaceRequest, code: int | None) -> RunUsage | None:
+async def _leave(session: Session, wanted: PlaceRequest, code: int | None, *, asked: bool = False) -> RunUsage | None:
     """Release the place; the code is None if the process wasn't started. Return None if the proxy was away."""
-    ended = PlaceRelease(wanted.agent, code, wanted.runner, WHO, kind_in(wanted.command))
+    ended = PlaceRelease(wanted.agent, code, wanted.runner, WHO, kind_in(wanted.command), asked)
     try:
         return await session.patiently(lambda client: client.leave(ended), within_s=REPORT_WITHIN_S)
     except (ControlError, Rejected):

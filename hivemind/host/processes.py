@@ -148,11 +148,11 @@ class Processes:
         requests, elsewhere = self._engine.traffic(name, ended.client)
         if place is not None and place.runner == ended.runner:
             if self._places.leave(name):
-                self._end(name, ended.exit_code, who)
+                self._end(name, ended.exit_code, who, asked=ended.asked)
             self._note_idle()
         elif (place is None or place.until is not None) and agent is not None and ended.exit_code is not None:
             self._places.leave(name)
-            self._end(name, ended.exit_code, who)  # it was started before this proxy
+            self._end(name, ended.exit_code, who, asked=ended.asked)  # it was started before this proxy
         if agent is None:
             return RunUsage(0, 0.0, 0, None)
         spent = agent.tree.used("run")
@@ -204,10 +204,10 @@ class Processes:
             self._engine.apply(BeginAgent(agent, resumed=True, goes_on=True), "runner")
         self._end(agent, None, "runner")
 
-    def _end(self, name: str, exit_code: int | None, who: str) -> None:
+    def _end(self, name: str, exit_code: int | None, who: str, *, asked: bool = False) -> None:
         self._claims.run_ended(name)
         self.runs.ended(name)
-        self._engine.apply(EndAgent(name, exit_code), who)
+        self._engine.apply(EndAgent(name, exit_code, asked), who)
         agent = self._engine.agent(name)
         if self._ledger is not None and agent is not None:
             self._ledger.run_ended(name, exit_code, agent.own.used("run"))

@@ -127,6 +127,8 @@ class EndAgent:
 
     agent: str
     exit_code: int | None = None
+    asked: bool = False
+    """An operator ended it, with a signal that its runner passed on."""
 
 
 @dataclass(frozen=True, slots=True)

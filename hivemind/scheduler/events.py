@@ -248,6 +248,8 @@ class AgentEnded(Event, frozen=True):
     agent: str
     exit_code: int | None
     """Negative: the number of the signal that ended it; None: unknown, its runner is gone."""
+    asked: bool = False
+    """An operator ended it, with a signal that its runner passed on; so it didn't crash."""
 
 
 class RunSilent(Event, frozen=True):

@@ -15,6 +15,7 @@ from hivemind.scheduler.agents import process_of
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
 from hivemind.world.gauges import by_owner
+from hivemind.world.health import STEP_S
 from hivemind.world.snapshot import AgentState, AgentView
 from hivemind.world.state import Counts, WorldState
 from hivemind.world.tickets import BY_OPERATOR, TicketFold
@@ -29,6 +30,8 @@ _IDENT = 8
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the most active state of them."""
+ACTIVITY_STEPS = 24
+"""Steps of :attr:`~hivemind.world.snapshot.AgentView.activity`."""
 agent_values = attrgetter(*(each.name for each in fields(AgentState)))
 """Returns the values of an agent's :class:`AgentState`."""
 
@@ -63,9 +66,10 @@ class AgentFold(AgentState):
             case ev.Refused():
                 self.failed += 1
                 self.spoiled = self.spoiled or event.reason not in BY_OPERATOR
+                self.trouble = self.trouble or "refused"
                 self.last_error = event.reason.replace("_", " ")
             case ev.AgentBegan():
-                self.running, self.exit_code, self.stopped = True, None, False
+                self.running, self.exit_code, self.stopped, self.trouble = True, None, False, ""
                 if self.ran or not event.resumed:  # else it began before this world did
                     self.requests_before = self.requests
                 self.ran, self.began_at = True, event.at
@@ -73,6 +77,7 @@ class AgentFold(AgentState):
                 self.task = event.task
             case ev.AgentEnded():
                 self.running, self.exit_code, self.task = False, event.exit_code, None
+                self.trouble = "died" if event.exit_code and not event.asked and not self.stopped else ""
             case ev.AgentRecalled():
                 self.parent = event.parent or self.parent
                 self.priority = self.priority if event.priority is None else event.priority
@@ -81,6 +86,29 @@ class AgentFold(AgentState):
                 self.boosted_until = 0.0
             case ev.Nudged():
                 self.nudge = event.classes
+
+    def used(self, usage: Usage, at: float) -> None:
+        """Add usage that became known at this moment."""
+        self.usage += usage
+        step = int(at / STEP_S)
+        if step > self.step:
+            self.earlier_tokens, self.step_tokens, self.step = self._tokens_before(step), 0, step
+        self.step_tokens += usage.total
+
+    def _tokens_before(self, step: int) -> tuple[int, ...]:
+        """Return the tokens of the steps before this one, as many as are kept."""
+        skipped = step - self.step - 1
+        if skipped >= ACTIVITY_STEPS or not (self.step_tokens or self.earlier_tokens):
+            return ()
+        return (*self.earlier_tokens, self.step_tokens, *(0,) * skipped)[1 - ACTIVITY_STEPS :]
+
+    def activity(self, at: float) -> tuple[int, ...]:
+        """Return the tokens used in each of the last steps, the present one included, oldest first."""
+        step = int(at / STEP_S)
+        if step > self.step:
+            before = self._tokens_before(step)
+            return (*before, 0) if any(before) else ()
+        return (*self.earlier_tokens, self.step_tokens) if self.step_tokens or self.earlier_tokens else ()
 
     def cut_off(self, at: float, *, in_flight: bool) -> None:
         """Count a request that ended because the operator stopped the agent."""
@@ -135,13 +163,12 @@ class AgentFold(AgentState):
     ) -> AgentView:
         """Return its view at this moment, with its task, whether it waits for others, if a budget is spent, and whether
         it counts as ended while it has no request."""
-        state, in_flight, queued, waited_s = "ended" if over else "idle", 0, 0, self.waited_s
+        state, in_flight, queued, waited_s, waiting_s = "ended" if over else "idle", 0, 0, self.waited_s, 0.0
         if self.tickets:
-            state, in_flight, queued, waiting_s = self._open(at)
-            waited_s += waiting_s
+            state, in_flight, queued, queued_s, waiting_s = self._open(at)
+            waited_s += queued_s
         if state not in ("streaming", "waiting"):
-            held = (self.stopped, "stopped"), (self.paused, "paused"), (spent, "spent"), (pending, "pending")
-            state = next((name for holds, name in held if holds), state)
+            state = self._resting(state, spent=spent, pending=pending)
         return AgentView(
             name=self.name,
             client=self.client,
@@ -171,18 +198,35 @@ class AgentFold(AgentState):
             running=self.running,
             exit_code=self.exit_code,
             nudge=self.nudge,
+            waiting_s=waiting_s,
+            activity=self.activity(at),
         )
 
-    def _open(self, at: float) -> tuple[str, int, int, float]:
-        """Return of its open requests the most active state, how many are in flight and wait, and the current waits."""
+    def _resting(self, state: str, *, spent: bool, pending: bool) -> str:
+        """Return the state to show while nothing of it is in flight, if it is in this one by its requests and time."""
+        held = (
+            (self.stopped, "stopped"),
+            (self.trouble == "died" and not spent, "died"),
+            (self.paused, "paused"),
+            (spent, "spent"),
+            (pending, "pending"),
+            (self.trouble == "refused" and state == "idle", "refused"),
+        )
+        return next((name for holds, name in held if holds), state)
+
+    def _open(self, at: float) -> tuple[str, int, int, float, float]:
+        """Return of its open requests the most active state, how many are in flight and wait, the sum of the current
+        waits in the queue, and the longest current wait."""
         counts: dict[str, int] = {}
-        waiting_s = 0.0
+        queued_s = longest_s = 0.0
         for ticket in self.tickets.values():
             counts[ticket.state] = counts.get(ticket.state, 0) + 1
-            waiting_s += ticket.waiting_s(at)
+            if not ticket.in_flight:
+                queued_s += ticket.waiting_s(at)
+                longest_s = max(longest_s, at - ticket.waits_since)
         state = next(each for each in _ORDER if each in counts)
         in_flight = counts.get("streaming", 0) + counts.get("waiting", 0)
-        return state, in_flight, len(self.tickets) - in_flight, waiting_s
+        return state, in_flight, len(self.tickets) - in_flight, queued_s, longest_s
 
 
 def over(agents: Mapping[str, AgentFold], at: float) -> set[str]:

@@ -58,6 +58,8 @@ class Verdict:
         return self.findings[0] if self.findings else None
 
 
+STEP_S = 5.0
+"""Between two points of the series of vitals and agents."""
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
 """Upper bounds of a histogram's bins, in seconds; one more bin holds what is longer."""
 
@@ -95,7 +97,7 @@ class Vitals:
     tasks_done: int = 0
     tasks: int = 0
     """0: there is no task graph."""
-    step_s: float = 5.0
+    step_s: float = STEP_S
     """Between two points of the series."""
     series: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)
     """The recent past, oldest first, of `requests_per_s`, `tokens_per_min`, `error_share`, `wait_p95_s`, `ttft_p95_s`,

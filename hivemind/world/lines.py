@@ -169,7 +169,7 @@ def _agent_ended(event: ev.AgentEnded) -> Words:
     if code is None:
         return "bad", "agent", event.agent, "lost: its runner is gone"
     text = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return "good" if code == 0 else "bad", "agent", event.agent, text
+    return "good" if code == 0 else "info" if event.asked else "bad", "agent", event.agent, text
 
 
 def silent(elsewhere: Sequence[str]) -> str:

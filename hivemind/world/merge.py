@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import zip_longest
 from operator import add
 from typing import TypeVar
 
@@ -225,12 +226,20 @@ def _agent(found: Sequence[tuple[str, AgentView]]) -> AgentView:
         running=_first(sorted(latest, key=lambda view: not view.running), lambda view: view.running),
         nudge=max((view.nudge for view in views), key=abs),
         exit_code=_first(latest, lambda view: view.exit_code),
+        waiting_s=max(view.waiting_s for view in views),
+        activity=_summed([view.activity for view in views]),
         machines=machines,
     )
 
 
 def _first(items: Iterable[AgentView], value: Callable[[AgentView], T]) -> T | None:
     return next((found for item in items if (found := value(item)) not in (None, "")), None)
+
+
+def _summed(series: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the sums step by step, with the newest steps last."""
+    newest_first = zip_longest(*(reversed(each) for each in series), fillvalue=0)
+    return tuple(map(sum, newest_first))[::-1]
 
 
 def _budget(states: Iterable[BudgetState | None]) -> BudgetState | None:

@@ -168,6 +168,14 @@ class AgentState:
     served_s: float = 0.0
     last_seen: float = 0.0
     last_error: str = ""
+    trouble: str = ""
+    """What became of it last, if that was bad: `died` or `refused`, as in :attr:`AgentView.state`."""
+    step: int = 0
+    """The step, counted from the clock's zero, in which it last used tokens."""
+    step_tokens: int = 0
+    """Tokens that it used in that step."""
+    earlier_tokens: tuple[int, ...] = ()
+    """Those of the steps before that one, oldest first."""
 
 
 @record

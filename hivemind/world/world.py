@@ -226,6 +226,8 @@ class World:
             agent = self._agent(event.agent, at)
         agent.last_seen = at
         agent.requests += 1
+        if agent.trouble:
+            agent.trouble = ""
         agent.client = event.client or agent.client
         agent.parent = event.parent or agent.parent
         ticket = self._open.arrived(event)
@@ -266,7 +268,7 @@ class World:
         agent.changed(event)
         if event.usage is not None:
             self._counts.wasted += event.usage
-            self._used(agent, event.lane, "" if ticket is None else ticket.arrived.model, event.usage)
+            self._used(event, agent, "" if ticket is None else ticket.arrived.model, event.usage)
         if event.retry_in_s is None:
             self._counts.failed += 1
             self._over(ticket)
@@ -290,7 +292,7 @@ class World:
             counts.rescued += 1
         if usage is not None:
             counts.usage += usage
-            self._used(agent, event.lane, event.model, usage)
+            self._used(event, agent, event.model, usage)
         self._over(self._open.ended(event))
         if event.attempts > 1:
             self._log_line(event)
@@ -301,7 +303,7 @@ class World:
         if event.usage is not None:
             self._counts.wasted += event.usage
             model = "" if ticket is None else ticket.arrived.model
-            self._used(self._agent(event.agent, event.at), event.lane, model, event.usage)
+            self._used(event, self._agent(event.agent, event.at), model, event.usage)
         if ticket is not None:
             if self._agents[ticket.arrived.agent].stopped:
                 ticket.state = "stopped"
@@ -318,9 +320,9 @@ class World:
             agent.cut_off(event.at, in_flight=self._open.in_flight < before)
         self._over(ticket)
 
-    def _used(self, agent: AgentFold, lane: str, model: str, usage: Usage) -> None:
-        agent.usage += usage
-        self._costs.note(agent, self._open.providers.get(lane, ""), model, usage)
+    def _used(self, event: ev.TicketEvent, agent: AgentFold, model: str, usage: Usage) -> None:
+        agent.used(usage, event.at)
+        self._costs.note(agent, self._open.providers.get(event.lane, ""), model, usage)
 
     def _over(self, ticket: TicketFold | None) -> None:
         if ticket is not None:

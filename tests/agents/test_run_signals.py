@@ -36,15 +36,17 @@ sys.exit(7)
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT])
 async def test_passed_on(tmp_path: Path, number: signal.Signals) -> None:
-    """Without a terminal whatever comes to the runner goes to the command, whose exit code counts."""
+    """Without a terminal whatever comes to the runner goes to the command, whose exit code counts; it hasn't died."""
     (tmp_path / "counts.py").write_text(COUNTS)
-    async with before(tmp_path) as (_, place):
+    async with before(tmp_path) as (running, place):
         run = await place.run("--name", "alice", "--", "python", "counts.py", "2")
         await until((tmp_path / "up").exists)
         run.send_signal(number)
         await until((tmp_path / "came-1").exists)
         run.send_signal(number)
         ran = await ended(run)
+        (alice,) = running.proxy.snapshot().agents
+    assert (alice.state, alice.exit_code) == ("ended", 7)
     assert (ran.code, ran.out.split()[:-1]) == (7, [str(int(number))] * 2), ran.err
     assert "alice: exit code 7 after" in ran.err
 

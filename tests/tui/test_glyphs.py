@@ -11,7 +11,7 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.events import GATES
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Priority
-from hivemind.world.snapshot import ENDS, TICKET_STATES
+from hivemind.world.snapshot import AGENT_STATES, ENDS, TICKET_STATES
 from hivemind_tui.render.glyphs import (
     ASCII,
     GATE_SIGNS,
@@ -51,7 +51,9 @@ def test_what_stands_side_by_side_differs(glyphs: Glyphs) -> None:
     """Without any colour the pieces of a bar, of a waterfall and of a scrollbar, both arrows and the agents' states can
     be told apart; states have words too."""
     pieces = [getattr(glyphs, phase.glyph) for phase in PHASES.values() if phase.glyph != "idle"]
-    agents = [getattr(glyphs, sign(state).glyph) for state in (*TICKET_STATES, "idle", "ended", "paused", "stopped")]
+    agents = [
+        getattr(glyphs, sign(state).glyph) for state in (*TICKET_STATES, "idle", "ended", "paused", "stopped", "died")
+    ]
     ends = [getattr(glyphs, sign(state).glyph) for state in ENDS]
     for group in (
         [glyphs.full, glyphs.part, glyphs.empty],
@@ -70,7 +72,7 @@ def test_what_stands_side_by_side_differs(glyphs: Glyphs) -> None:
 def test_every_state_has_a_sign() -> None:
     """Whatever state a request or an agent can be in is shown by a glyph, a word of at most nine cells and a role, and
     the help explains it."""
-    states = {*TICKET_STATES, *ENDS, "idle", "ended", "paused", "stopped", "spent", "pending"}
+    states = {*TICKET_STATES, *ENDS, *AGENT_STATES}
     assert states <= set(LEGEND)
     for shown in (*SIGNS.values(), *GATE_SIGNS.values(), *PHASES.values(), *TASK_SIGNS.values()):
         assert shown.glyph in FIELDS

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from world.kit import abandoned, arrived, commanded, failed, finished, granted, only_agent, only_ticket, refused, told
+from world.kit import (
+    USED,
+    abandoned,
+    arrived,
+    commanded,
+    failed,
+    finished,
+    granted,
+    only_agent,
+    only_ticket,
+    refused,
+    told,
+)
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
-from hivemind.world.agents import ENDS_AFTER_S, UNNAMED_ENDS_AFTER_S
+from hivemind.world.agents import ACTIVITY_STEPS, ENDS_AFTER_S, UNNAMED_ENDS_AFTER_S
+from hivemind.world.health import STEP_S
 from hivemind.world.world import World
 
 
@@ -50,6 +63,91 @@ def test_an_agent_that_is_held_says_so(command: ev.Commanded, held: str) -> None
     assert only_agent(told(command).snapshot(2.0)).state == held
     assert only_agent(told(arrived(), command).snapshot(2.0)).state == held
     assert only_agent(told(arrived(), granted(), command).snapshot(2.0)).state == "waiting"
+
+
+def ended(code: int | None, at: float = 6.0, *, asked: bool = False) -> ev.AgentEnded:
+    """Ann's process has ended."""
+    return ev.AgentEnded(at, "ann", code, asked)
+
+
+BEGAN = ev.AgentBegan(0.0, "ann", None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        (ended(0), "ended"),
+        (ended(3), "died"),
+        (ended(-9), "died"),
+        (ended(130, asked=True), "ended"),
+        (ended(-15, asked=True), "ended"),
+        (ended(None), "ended"),
+    ],
+)
+def test_an_agent_whose_process_crashed_has_died(end: ev.AgentEnded, state: str) -> None:
+    """Unless an operator ended it, or its runner is gone, so that nobody knows how it ended."""
+    world = told(BEGAN, arrived(), granted(), finished(), end)
+    assert only_agent(world.snapshot(7.0)).state == state
+    again = told(BEGAN, end, ev.AgentBegan(7.0, "ann", None, None, True))
+    assert only_agent(again.snapshot(7.0)).state == "idle"
+
+
+def test_an_agent_that_was_stopped_has_not_died() -> None:
+    """Its client ends with an error because its requests are refused."""
+    stop = commanded("StopAgent", agent="ann", stopped=True)
+    world = told(BEGAN, arrived(), stop, refused(reason="agent_stopped"), ended(1))
+    assert only_agent(world.snapshot(7.0)).state == "stopped"
+
+
+def test_an_agent_that_was_refused_says_so_until_its_next_request() -> None:
+    """Though not while it has an open one, nor once its process has ended."""
+    world = told(BEGAN, arrived(1), arrived(2), refused(1))
+    assert only_agent(world.snapshot(6.0)).state == "queued"
+    world.apply(abandoned(2, flying=False))
+    assert only_agent(world.snapshot(6.0)).state == "refused"
+    other = told()
+    other.restore(world.keep(6.0))
+    assert only_agent(other.snapshot(6.0)).state == "refused"
+    for event in (arrived(3, at=7.0), granted(3, at=8.0), finished(3, at=9.0)):
+        world.apply(event)
+    assert only_agent(world.snapshot(9.0)).state == "idle"
+    other.apply(ended(0))
+    assert only_agent(other.snapshot(9.0)).state == "ended"
+
+
+def test_the_longest_current_wait_includes_pauses_between_attempts() -> None:
+    """From the arrival, or from the end of the last attempt; what is in flight doesn't wait."""
+    world = told(arrived(1, at=0.0), arrived(2, at=3.0))
+    assert only_agent(world.snapshot(4.0)).waiting_s == 4.0
+    world.apply(granted(1, at=5.0))
+    assert only_agent(world.snapshot(6.0)).waiting_s == 3.0
+    world.apply(abandoned(2, at=6.0, flying=False))
+    assert only_agent(world.snapshot(6.0)).waiting_s == 0.0
+    world.apply(failed(2.0, at=7.0))
+    assert only_agent(world.snapshot(8.0)).waiting_s == 1.0
+    assert only_agent(world.snapshot(12.0)).waiting_s == 5.0
+    world.apply(granted(1, at=13.0, attempt=2))
+    assert only_agent(world.snapshot(14.0)).waiting_s == 0.0
+
+
+def test_activity_shows_the_tokens_of_the_last_steps() -> None:
+    """The present step last; what is long ago is forgotten, and so is an agent that rests."""
+    world = told(arrived(1), granted(1), finished(1, at=1.0), arrived(2), granted(2), finished(2, at=4.0))
+    used = USED.total
+    assert only_agent(world.snapshot(4.9)).activity == (2 * used,)
+    assert only_agent(world.snapshot(5.0)).activity == (2 * used, 0)
+    for event in (arrived(3, at=15.0), granted(3, at=15.0), finished(3, at=16.0)):
+        world.apply(event)
+    assert only_agent(world.snapshot(16.0)).activity == (2 * used, 0, 0, used)
+    other = told()
+    other.restore(world.keep(17.0))
+    rest_s = ACTIVITY_STEPS * STEP_S
+    for at in (17.0, 30.0, rest_s, 14.9 + rest_s, 15.0 + rest_s):
+        assert only_agent(other.snapshot(at)).activity == only_agent(world.snapshot(at)).activity
+    assert only_agent(world.snapshot(rest_s - 0.1)).activity == (2 * used, 0, 0, used, *(0,) * (ACTIVITY_STEPS - 4))
+    assert only_agent(world.snapshot(rest_s)).activity == (0, 0, used, *(0,) * (ACTIVITY_STEPS - 3))
+    assert only_agent(world.snapshot(14.9 + rest_s)).activity == (used, *(0,) * (ACTIVITY_STEPS - 1))
+    assert only_agent(world.snapshot(15.0 + rest_s)).activity == ()
 
 
 def test_what_was_held_goes_on() -> None:

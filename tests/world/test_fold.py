@@ -79,7 +79,7 @@ def test_a_request_ends_in_one_of_four_ways(end: ev.Event, count: str, before: t
     assert (snapshot.slots, snapshot.queue) == ((), ())
     counts = {name: getattr(snapshot.totals, name) for name in ("finished", "failed", "abandoned", "refused")}
     assert counts == {**dict.fromkeys(counts, 0), count: 1}
-    assert only_agent(snapshot).state == "idle"
+    assert only_agent(snapshot).state == ("refused" if count == "refused" else "idle")
 
 
 def test_usage_is_added_up_part_by_part() -> None:

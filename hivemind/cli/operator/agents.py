@@ -38,6 +38,9 @@ _STATES = {
     "retry": "warn",
     "paused": "warn",
     "stopped": "bad",
+    "spent": "bad",
+    "died": "bad",
+    "refused": "warn",
 }
 
 

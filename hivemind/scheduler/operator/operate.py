@@ -128,10 +128,10 @@ class Operator:
                 agent.stopped = stopped
                 for part in self._agents.parts_of(agent) if stopped else ():
                     self._dispatcher.stop(part, now)
-            case cmd.EndAgent(name, exit_code):
+            case cmd.EndAgent(name, exit_code, asked):
                 cmd.check_exit_code(exit_code)
                 agent.ended = True
-                self._emit(AgentEnded(now, name, exit_code))
+                self._emit(AgentEnded(now, name, exit_code, asked))
 
     def _boost(self, agent: Agent, for_s: float, now: float) -> None:
         if not 0 <= for_s <= LONGEST_BOOST_S:

@@ -23,7 +23,7 @@ LISTED = OF_AGENTS | OF_REQUESTS | {"tasks", "fleet"}
 """Pages with a list."""
 FILTERED = LISTED - {"fleet"} | {"log"}
 """Pages whose list can be filtered."""
-_TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent"})
+_TROUBLED = frozenset({"retry", "failed", "refused", "stopped", "spent", "died"})
 
 
 def page(view: View, name: str) -> View:

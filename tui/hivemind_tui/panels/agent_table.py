@@ -37,12 +37,10 @@ def _name(agent: AgentView, pen: Pen) -> Span:
 
 
 def state(agent: AgentView, pen: Pen) -> Span:
-    """Return the state as a glyph and a word; for a quiet agent whose process has ended, how it ended."""
+    """Return the state as a glyph and a word; `lost` if its runner is gone, so that nobody knows how it ended."""
     if agent.state in ("idle", "ended") and agent.running is False:
-        code = agent.exit_code
-        if code == 0:
-            return f"{pen.glyphs.good} ended", "dim"
-        return f"{pen.glyphs.cross} {'lost' if code is None else 'killed' if code < 0 else 'failed'}", "bad"
+        lost = agent.exit_code is None
+        return (f"{pen.glyphs.cross} lost", "bad") if lost else (f"{pen.glyphs.good} ended", "dim")
     return pen.worded(sign(agent.state))
 
 
@@ -105,9 +103,8 @@ def process(agent: AgentView) -> Span | None:
         return "runs", "ok"
     if code is None:
         return "lost with its runner", "bad"
-    if code >= 0:
-        return f"exit {code}", "bad" if code else "dim"
-    return f"killed ({_SIGNALS.get(-code, f'signal {-code}')})", "bad"
+    role = "dim" if code == 0 or agent.state == "ended" else "bad"  # ended: an operator asked for it
+    return (f"exit {code}" if code >= 0 else f"killed ({_SIGNALS.get(-code, f'signal {-code}')})"), role
 
 
 AGENTS: Table[AgentView] = Table(

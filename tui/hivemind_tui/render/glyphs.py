@@ -147,6 +147,7 @@ LEGEND: Mapping[str, Sign] = {
     "stopped": Sign("stop", "stopped", "bad", "stopped: its requests are refused"),
     "spent": Sign("warn", "spent", "bad", "one of its budgets is used up"),
     "pending": Sign("after", "pending", "wait", "its task waits for others"),
+    "died": Sign("cross", "died", "bad", "its process crashed or was killed"),
     "idle": Sign("idle", "idle", "dim", "no open request"),
     "ended": Sign("good", "ended", "dim", "its process has ended, or it was silent for long"),
     "answered": Sign("good", "done", "ok", "answered in full"),
