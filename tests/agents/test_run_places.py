@@ -128,6 +128,33 @@ async def test_splits_without_end(tmp_path: Path, waits: bool) -> None:
         assert ran.err.count("the tree of root may be 3 deep (agents.max_depth)") == 8
 
 
+@pytest.mark.slow
+async def test_a_batch_that_splits(tmp_path: Path) -> None:
+    """The same script as a task of a batch, with processes alone: no more of it live than one tree may have, what is
+    refused names the tree, and the batch ends."""
+    (tmp_path / "splits.sh").write_text(SPLITS)
+    (tmp_path / "hivemind.toml").write_text("[agents]\nmax_depth = 3\nmax_tree = 5\n")
+    (tmp_path / "work.yaml").write_text("tasks: {split: sh splits.sh}\n")
+    environ = {"HIVEMIND_PORT": str(unused_port()), "HIVEMIND_UPSTREAM": "lab=http://127.0.0.1:9"}
+    async with at(tmp_path, **environ) as place:
+        try:
+            ran = await ended(await place.start("hivemind", "batch", "work.yaml", "--max-agents", "3"))
+            logs = b"".join(log.read_bytes() for log in tmp_path.glob("state/batches/work/1/logs/*.log")).decode()
+            proxy_log = await ended(await place.start("hivemind", "logs"))
+        finally:
+            end_all(detached_in(tmp_path))
+    assert ran.code == 0, ran.err
+    assert "work: 1 task, 1 done" in ran.out
+    sizes = [int(size) for size in (tmp_path / "sizes").read_text().split()]
+    assert 5 <= len(sizes) <= 7
+    assert max(sizes) <= 5
+    refused = [line for line in logs.splitlines() if "isn't started" in line]
+    assert len(refused) >= 6
+    assert all("isn't started: the tree of work.split " in line for line in refused)
+    assert not [*tmp_path.glob("live-*")]
+    assert "isn't started: the tree of work.split " in proxy_log.out
+
+
 async def test_too_deep(tmp_path: Path) -> None:
     """A run that isn't started because of its tree says so, with exit code 1, and so does the log; the agent isn't
     known afterwards."""
