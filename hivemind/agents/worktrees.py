@@ -334,7 +334,10 @@ class Repository:
             if now.used:
                 raise WorktreeError(_in_use(now))
             if not now.empty and not force:
-                raise WorktreeError(f"{now.agent}: {now.state} would be lost; merge {now.branch}, or add --force")
+                first = "commit in it and " if now.changes else ""
+                raise WorktreeError(
+                    f"{now.agent}: {now.state} would be lost; {first}merge {now.branch}, or add --force"
+                )
             if now.folder in self._folders:
                 self._git("worktree", "remove", *(["--force"] if force or not now.exists else []), str(now.folder))
                 self._folders.discard(now.folder)

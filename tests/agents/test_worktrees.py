@@ -85,7 +85,8 @@ def test_work_is_never_lost(repo: Path, change: Callable[[Path], object], state:
     refused = command(repo, "remove", "alice")
     assert refused.both == (
         1,
-        f"hivemind: alice: {state} would be lost; merge hivemind/alice, or add --force",
+        f"hivemind: alice: {state} would be lost; {'commit in it and ' if 'file' in state else ''}merge hivemind/alice,"
+        " or add --force",
     )
     assert at.exists()
     assert found(repo).state == state
