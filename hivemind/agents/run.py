@@ -115,6 +115,7 @@ async def run_agent(
     """
     check_command(job.command, job.cwd, environ)
     wanted, given = await _request_place(session, job)
+    _check_refused(wanted, given)
     session.placed()
     ended, tree, resuming = False, None, contextlib.ExitStack()
     try:
@@ -235,7 +236,6 @@ async def _name_by_task(session: Session, task: str | None) -> str | None:
 async def _queue(session: Session, wanted: PlaceRequest, given: PlaceResponse, say: Say) -> PlaceResponse:
     if given.granted:
         return given
-    _check_refused(wanted, given)
     say(f"{wanted.agent}: queued behind {given.ahead}" if given.ahead else f"{wanted.agent}: queued, and next")
     while not given.granted:
         await asyncio.sleep(min(ASK_EVERY_S, _HEAD_ASKS_EVERY_S * (given.ahead + 1)))

@@ -14,7 +14,7 @@ from hivemind.agent_names import same
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Budget
-from hivemind.scheduler.commands import Command, Rejected
+from hivemind.scheduler.commands import Command, Conflict, Rejected
 from hivemind.scheduler.tasks import Task
 from hivemind.scheduler.ticket import Agent
 from hivemind.scheduler.types import Priority, TaskSpec
@@ -250,12 +250,14 @@ class Rights:
     # --- Places ---------------------------------------------------------------------------------------------------
 
     def place(self, run: str, wanted: PlaceRequest) -> PlaceRequest:
-        """Return the request for a place as the run may make it: of an agent that it starts. Raises: Denied."""
+        """Return the request for a place as the run may make it: of an agent that it starts. Raises: Rejected."""
         name = wanted.agent
         if same(name, run):
             raise Denied(f"the run of {run} may not take its own place")
         agent = self._known.find(name)
         if not self._is_below(run, name) and (agent is not None or self._known.is_reserved(name)):
+            if wanted.fresh:  # it only looks for a free name
+                raise Conflict(f"{name} is known already; choose another name")
             raise Denied(f"the run of {run} may not start {name}, which wasn't started by it; choose another name")
         if agent is not None and agent.stopped and not self._is_own(run, cmd.StopAgent(name, stopped=False)):
             raise Denied(f"the run of {run} may not start {name}, which somebody else stopped")

@@ -101,8 +101,9 @@ class RunAccess:
 
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
         """Note that the process of an agent that it started has ended. Raises: Rejected."""
-        with self.reported(f"release the place of {ended.agent}"):
-            self._rights.leave(self.run, ended)
+        if not self._proxy.has_place_below(self.run, ended.agent):
+            with self.reported(f"release the place of {ended.agent}"):
+                self._rights.leave(self.run, ended)
         return await self._proxy.leave(ended, self.who)
 
     def tasks(self, batch: str | None, *, running: bool = False) -> tuple[api.TaskState, ...]:

@@ -132,6 +132,11 @@ class Processes:
         if len(self._refused) > _REFUSED_KEPT:
             del self._refused[next(iter(self._refused))]
 
+    def is_below(self, run: str, name: str) -> bool:
+        """Return whether an agent has a place, or queues for one, as one that a run started."""
+        place = self._places.find(name)
+        return place is not None and any(same(above, run) for above, _ in place.above)
+
     def _above(self, name: str) -> tuple[str, ...]:
         """Return the agent that started this one, the one that started that, and so on."""
         line, agent = [], self._engine.agent(name)

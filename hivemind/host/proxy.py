@@ -317,6 +317,11 @@ class Proxy:
         """Return whether a process, as of :attr:`.PlaceRequest.process`, belongs to a run or to one that it started."""
         return self.processes.runs.within(run, process)
 
+    def has_place_below(self, run: str, agent: str) -> bool:
+        """Return whether an agent has a place, or queues for one, as one that a run started. It isn't known before it
+        has one."""
+        return self.processes.is_below(run, agent)
+
     def denied(self, run: str, asked: str, why: str) -> None:
         """Report that a run asked for what it may not do."""
         self.engine.publish(RunDenied(self.engine.now(), run, asked, why))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,8 +17,10 @@ from ports import unused_port
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.control.client import ControlClient, open_http
 from hivemind.control.discovery import find_token, parse_address
+from hivemind.control.rights import Denied
+from hivemind.control.run_access import RunAccess
 from hivemind.scheduler import places
-from hivemind.scheduler.commands import StopAgent
+from hivemind.scheduler.commands import Conflict, StopAgent
 from hivemind.world.snapshot import AgentView
 
 WAITS = "touch up-$HIVEMIND_AGENT; while [ ! -e go ]; do sleep 0.02; done"
@@ -139,7 +142,7 @@ async def test_a_batch_that_splits(tmp_path: Path) -> None:
     async with at(tmp_path, **environ) as place:
         try:
             ran = await ended(await place.start("hivemind", "batch", "work.yaml", "--max-agents", "3"))
-            logs = b"".join(log.read_bytes() for log in tmp_path.glob("state/batches/work/1/logs/*.log")).decode()
+            log = (tmp_path / "state/batches/work/1/logs/split.log").read_text()
             proxy_log = await ended(await place.start("hivemind", "logs"))
         finally:
             end_all(detached_in(tmp_path))
@@ -148,10 +151,10 @@ async def test_a_batch_that_splits(tmp_path: Path) -> None:
     sizes = [int(size) for size in (tmp_path / "sizes").read_text().split()]
     assert 5 <= len(sizes) <= 7
     assert max(sizes) <= 5
-    refused = [line for line in logs.splitlines() if "isn't started" in line]
+    refused = [line for line in log.splitlines() if "isn't started" in line]
     assert len(refused) >= 6
     assert all("isn't started: the tree of work.split " in line for line in refused)
-    assert not [*tmp_path.glob("live-*")]
+    assert not [name for name in os.listdir(tmp_path) if name.startswith("live-")]
     assert "isn't started: the tree of work.split " in proxy_log.out
 
 
@@ -162,10 +165,34 @@ async def test_too_deep(tmp_path: Path) -> None:
         ran = await place.ran("--name", "outer", "--", "hivemind", "run", "--name", "inner", "--", "touch", "ran")
         names = [agent.name for agent in running.snapshot().agents]
         lines = [line for line in running.snapshot().lines if line.who == "inner"]
+        denied = [line.text for line in running.snapshot().lines if line.tag == "denied"]
     why = "the tree of outer may be 1 deep (agents.max_depth), and this is outer > inner"
     assert [(line.level, line.tag, line.text) for line in lines] == [("warn", "agent", f"isn't started: {why}")]
+    assert not denied, "its runner has no place to release"
     assert (ran.code, names, (tmp_path / "ran").exists()) == (1, ["outer"], False)
     assert f"inner isn't started: {why}" in ran.err
+
+
+async def test_nothing_denied_without_need(tmp_path: Path) -> None:
+    """A run may leave the queue for what it wanted to start, and look for a free name; both were told as attempts to
+    do what it may not."""
+    async with before(tmp_path, max_agents=1) as (running, _):
+        proxy = running.proxy
+        proxy.place(PlaceRequest("top", runner="1"), "runner")
+        top = RunAccess(proxy, "top")
+        assert top.place(PlaceRequest("one", runner="2"), "runner").granted
+        assert not top.place(PlaceRequest("two", runner="3"), "runner").granted
+        await top.leave(PlaceRelease("two", None, "3"), "runner")
+        assert proxy.processes.agents == ("top", "one")
+        with pytest.raises(Conflict, match="top is known already"):
+            RunAccess(proxy, "one").place(PlaceRequest("top", runner="4", fresh=True), "runner")
+        assert not [line for line in running.snapshot().lines if line.tag == "denied"]
+        for asked in (PlaceRequest("top", runner="4"), PlaceRequest("one", runner="4")):
+            with pytest.raises(Denied):
+                RunAccess(proxy, "one").place(asked, "runner")
+        with pytest.raises(Denied):
+            await RunAccess(proxy, "one").leave(PlaceRelease("top", None, "1"), "runner")
+        assert len([line for line in running.snapshot().lines if line.tag == "denied"]) == 3
 
 
 async def test_a_refusal_is_told_once(tmp_path: Path) -> None:

@@ -116,6 +116,10 @@ class FakeProxy:
     async def principal(self, shown: str, scope: Scope) -> Principal | None:
         return OPERATOR if self.control_key is not None and shown == self.control_key.token else None
 
+    def has_place_below(self, run: str, agent: str) -> bool:
+        """None has."""
+        return False
+
     def holds_process(self, run: str, process: str) -> bool:
         return False
 

@@ -335,6 +335,10 @@ class Group:
         """Return whose a request is. Raises: Denied."""
         return await self.proxy.principal(shown, scope)
 
+    def has_place_below(self, run: str, agent: str) -> bool:
+        """Return whether an agent has a place, or queues for one, as one that a run started."""
+        return self.proxy.has_place_below(run, agent)
+
     def holds_process(self, run: str, process: str) -> bool:
         """Return whether a process belongs to a run."""
         return self.proxy.holds_process(run, process)
