@@ -29,16 +29,23 @@ setup: $(VENV)/.ready ## make .venv with everything in it
 run: $(VENV)/.ready ## open the control room on eleven mock agents and a provider's bad day
 	@$(BIN)/hivemind-tui --demo
 
-check: $(VENV)/.ready ## lint, format, types, import contracts, import cycles, and the manual with its links
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
+# What takes seconds comes first.
+check: lint ## lint, format, types, import contracts, import cycles, and the manual with its links
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo --no-cache
-	$(BIN)/python tests/contracts/cycles.py
 	$(DOCS)
 
-test: check ## make check, then the quick tests; with COVERAGE=1 also what they cover, which must be enough
-	$(PYTEST) -m "not slow and not e2e and not clients" $(COVERAGE:1=--cov)
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-logo --no-cache
+	$(BIN)/python tests/contracts/cycles.py
+
+# Types and manual are checked on one core while the tests are collected and wait; what is wrong with them comes last.
+test: lint ## make check and the quick tests; with COVERAGE=1 also what they cover, which must be enough
+	@log=$$(mktemp); { $(BIN)/mypy && $(DOCS); } >"$$log" 2>&1 & checks=$$!; \
+	trap 'kill $$checks 2>/dev/null; rm -f "$$log"; exit 130' INT TERM; \
+	code=0; $(PYTEST) -m "not slow and not e2e and not clients" $(COVERAGE:1=--cov) || code=$$?; \
+	wait $$checks || code=1; cat "$$log"; rm -f "$$log"; exit $$code
 
 # What `make test` leaves out, and what it does only in small.
 test-all: $(VENV)/.ready ## after make test: slow and end-to-end tests, and property tests with many more examples
@@ -131,4 +138,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check docs test test-all test-clients clients-table refusals fuzz bench performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean
+.PHONY: help setup run check lint docs test test-all test-clients clients-table refusals fuzz bench performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-_SHARE = 4
+_SHARE = 8
 _FEWEST = 10
 _FUZZ_TIMES = 10
 _DATABASE = Path(__file__).parents[1] / ".hypothesis" / "examples"
@@ -34,8 +34,8 @@ def repeated() -> bool:
 
 
 def examples(large: int) -> int:
-    """Return a test's own `max_examples`: `large` in the large profile, ten times that in the fuzz profile, a
-    quarter of it, but 10 at least, else."""
+    """Return a test's own `max_examples`: `large` in the large profile, ten times that in the fuzz profile, an
+    eighth of it, but 10 at least, else."""
     if settings.get_current_profile_name() == "large":
         return large
     if settings.get_current_profile_name() == "fuzz":

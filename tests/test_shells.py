@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,7 +99,7 @@ def test_codex_arguments(token: bool) -> None:
     assert ("model_providers.hivemind.env_http_headers.x-hivemind-token=HIVEMIND_TOKEN" in session) == token
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(agent=st.text(min_size=1, max_size=20).filter(lambda name: name not in (".", "..")), token=st.booleans())
 def test_any_name_survives_the_shell(agent: str, token: bool) -> None:
     """Whatever name the proxy accepts is the name it gets, through bash and the URL."""

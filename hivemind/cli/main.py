@@ -6,9 +6,11 @@ A command's module is imported when it is wanted: some need libraries that take 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -118,9 +120,22 @@ def _run(args: list[str]) -> int:
         parser.parse_args(args[:1])
         parser.print_help()
         return 0
-    namespace = build_parser([name]).parse_args(args)
+    with _no_garbage_collection():
+        namespace = build_parser([name]).parse_args(args)
     code: int = namespace.run(namespace)
     return code
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Collect no garbage among what is imported, all of which stays: a sixth of the time until a command starts."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _print_version(_: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -309,7 +310,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(STEPS, min_size=5, max_size=120))
 def test_whatever_is_lost_the_sum_stays_within_the_limit(steps: list[tuple[int, str, float, float]]) -> None:
     fleet = Fleet(3)

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy.kit import Close, Play, Running, client, playing, proxying, raw, request
@@ -190,7 +191,7 @@ PLACES = (
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(key=KEYS, places=st.sets(st.sampled_from(PLACES), min_size=1), packed=st.booleans())
 async def test_no_credential(
     tmp_path_factory: pytest.TempPathFactory, key: str, places: set[str], packed: bool

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -162,7 +163,7 @@ def test_odd_ids_are_ignored(value: str) -> None:
 NAMES = [b"user-agent", b"x-stainless-timeout", b"x-stainless-retry-count", b"session-id", b"originator", b"\xff"]
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=examples(60))
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.binary(max_size=20)), max_size=6))
 def test_never_raises(headers: list[tuple[bytes, bytes]]) -> None:
     """Any headers make some client."""

@@ -8,6 +8,7 @@ import zlib
 import brotli
 import pytest
 import zstandard
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,7 +113,7 @@ def test_a_huge_zstd_window_is_refused() -> None:
     assert decoder.failed
 
 
-@settings(derandomize=True, deadline=None, max_examples=60)
+@settings(derandomize=True, deadline=None, max_examples=examples(60))
 @given(st.sampled_from(["gzip", "deflate", "br", "zstd"]), st.lists(st.binary(max_size=60), max_size=4))
 def test_garbage_never_raises(coding: str, pieces: list[bytes]) -> None:
     """Bytes that are no such encoding give nothing worse than silence."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -159,7 +160,7 @@ PIECES = [
 ]
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=examples(100))
 @given(
     st.lists(st.tuples(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), st.binary(max_size=30)), max_size=6)
 )

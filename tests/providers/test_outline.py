@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ JSON = st.recursive(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(derandomize=True, deadline=None, max_examples=examples(200))
 @given(st.dictionaries(st.text(max_size=6), JSON, max_size=5), st.integers(1, 40), st.sampled_from([None, 2]))
 def test_short_objects_stay_whole(value: dict[str, object], step: int, indent: int | None) -> None:
     """An object without anything long says the same as its outline, cut anywhere."""
@@ -47,7 +48,7 @@ def test_long_strings_are_left_out(step: int) -> None:
     assert json.loads(outlined(json.dumps(value).encode(), step).end()) == expected
 
 
-@settings(derandomize=True, deadline=None, max_examples=100)
+@settings(derandomize=True, deadline=None, max_examples=examples(100))
 @given(st.lists(JSON, max_size=30), st.integers(50, 4000))
 def test_what_is_passed_over_ends_where_it_ends(items: list[object], step: int) -> None:
     """A long member is passed over without a look at each of its parts, and the one after it is found."""

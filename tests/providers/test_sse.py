@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -101,7 +102,7 @@ def test_a_record_too_large_is_dropped(splitter: type[Splitter], monkeypatch: py
     assert records == [b'{"b": 1}']
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(derandomize=True, deadline=None, max_examples=examples(80))
 @given(
     st.sampled_from([SseSplitter, LineSplitter, ArraySplitter]),
     st.lists(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import brotli
 import pytest
 import zstandard
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,7 +137,7 @@ def test_samples_say_something(name: str) -> None:
     assert state.usage or state.error or name in ("plain", "google array")
 
 
-@settings(derandomize=True, deadline=None, max_examples=250)
+@settings(derandomize=True, deadline=None, max_examples=examples(250))
 @given(
     st.sampled_from(sorted(REPLIES)), st.sampled_from(sorted(ENCODINGS)), st.lists(st.integers(0, 5000), max_size=30)
 )
@@ -160,7 +161,7 @@ WIRE = st.lists(
 ).map(b"".join)
 
 
-@settings(derandomize=True, deadline=None, max_examples=150)
+@settings(derandomize=True, deadline=None, max_examples=examples(150))
 @given(
     st.sampled_from(sorted(DIALECTS)), st.sampled_from([*ENCODINGS, b"odd"]), st.sampled_from(list(StreamForm)), WIRE
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +119,7 @@ def test_a_moment_that_no_clock_makes_sense_of_stays_far_away() -> None:
     assert absurd > 1e11
 
 
-@settings(derandomize=True, deadline=None, max_examples=80)
+@settings(derandomize=True, deadline=None, max_examples=examples(80))
 @given(st.text(max_size=80))
 def test_never_raises(value: str) -> None:
     """Any text is a time or None, and no time is negative."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import LANE, Hands, failure, lane_config
@@ -204,7 +205,7 @@ READINGS = st.builds(WindowReading, st.sampled_from(WindowKind), NUMBERS, NUMBER
 STEPS = st.tuples(st.lists(READINGS, max_size=4), st.sampled_from([0.0, 0.5, 20.0, 61.0, 4000.0]), st.integers(0, 3))
 
 
-@settings(derandomize=True, deadline=None, max_examples=400)
+@settings(derandomize=True, deadline=None, max_examples=examples(400))
 @given(st.lists(STEPS, min_size=1, max_size=8), st.sampled_from([0, 10**6]), st.integers(0, 10**15))
 def test_no_replies_hold_a_lone_request_for_more_than_a_minute(
     steps: list[tuple[list[WindowReading], float, int]], rpm: int, used: int

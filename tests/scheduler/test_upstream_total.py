@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import Hands, failure, lane_config
@@ -141,7 +142,7 @@ def test_it_goes_with_the_concurrency_limit() -> None:
     assert [ask(hands, key).state for key in KEYS] == [TicketState.IN_FLIGHT] * 3
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.sampled_from(["ask", "end", "fail", "leave"]), st.integers(0, 20)), max_size=60))
 def test_never_more_and_never_idle(steps: list[tuple[str, int]]) -> None:
     """Whatever happens: no more in flight than there may be, and no place stays empty while a lane could take it."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ def main() -> int:
     # The process that its starter knows ends at once, so nobody who ends that one and its children finds this one.
     if os.fork():
         os._exit(0)
+    gc.disable()  # while it imports, because all of that stays
     import pickle
 
     from hivemind.console import guarded_output
@@ -67,11 +69,13 @@ def _serve(order: DetachedOrder, report: Report, log: str) -> int:
     if settings.workers > 1:
         from hivemind.host.workers.supervisor import supervise
 
+        gc.enable()
         return supervise(settings, order.settings_file, ready)
     from hivemind import logs
     from hivemind.host import server
     from hivemind.host.loop import run_loop
 
+    gc.enable()
     logs.configure(settings.log_level)
     return run_loop(server.run(settings, order.settings_file, on_ready=ready))
 
