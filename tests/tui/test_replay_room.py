@@ -62,6 +62,12 @@ async def test_it_opens_on_the_overview_and_says_what_it_is(size: tuple[int, int
         await wait_until(pilot, lambda: "14:00:00" in seen(pilot, "timeline"))
 
 
+async def test_it_is_mounted_once() -> None:
+    """Textual calls the handlers of a class and of its bases: each worker and timer of the room is there once."""
+    async with replay() as (_, app):
+        assert sorted(worker.name for worker in app.workers) == ["commands", "panels", "replay"]
+
+
 async def test_keys_go_about_in_time() -> None:
     """Each of them leads where it says, and the panels show that moment."""
     async with replay() as (pilot, app):

@@ -188,7 +188,8 @@ class ControlRoom(ModalApp, Actions):
         self._last_tick_s = started
         if not self._pace.due(started):
             return
-        self._look()
+        if self._board.between_frames:
+            self._look()
         self._board.draw_turn(self.view)
         self._draw_footer()
         self._pace.drawn(time.perf_counter() - started, late_s)

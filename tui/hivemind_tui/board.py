@@ -37,7 +37,7 @@ from hivemind_tui.widgets.line_table import Panel
 from hivemind_tui.widgets.prompt import BottomRow
 
 _TURNS = 2
-"""Frames in which every panel of a page is drawn once."""
+"""Calls of :meth:`Board.draw_turn` in which every panel of a page is drawn once, all from the same view."""
 
 FULL = Size(140, 36)
 """Boxes, and all panels side by side."""
@@ -123,7 +123,11 @@ class Board(Vertical):
         """The panels of the page shown."""
         self._recorded = False
         self._turn = 0
+        self._waiting: list[Panel] = []
+        """The panels of the frame that is being drawn."""
         self._due: list[Panel] = []
+        self._unshown = False
+        """Whether those that are due complete a frame."""
         self._wake = asyncio.Event()
         self._view: View | None = None
 
@@ -156,32 +160,53 @@ class Board(Vertical):
         """Show the timeline of a recording from now on."""
         self._recorded = self._timeline.display = True
 
+    @property
+    def between_frames(self) -> bool:
+        """Whether the next turn begins a frame, and so wants a new view."""
+        return self._turn == 0
+
     def draw_turn(self, view: View) -> None:
-        """Draw the next part of the page: panels take turns, so that no frame delays the traffic by all of them."""
+        """Draw the next part of the page: panels take turns, so that no frame delays the traffic by all of them. Those
+        of one frame draw the view of its first turn, and are shown together after its last."""
+        if self._unshown:
+            return  # a key's frame comes first
+        if self._turn == 0:
+            self._view, self._waiting = view, self._shown()
+        share = self._waiting[self._turn :: _TURNS]
         self._turn = (self._turn + 1) % _TURNS
-        self._draw(view, self._shown()[self._turn :: _TURNS])
+        self._draw(share, last=self._turn == 0)
 
     def draw_all(self, view: View) -> None:
-        """Draw every panel of the page now, one after the other."""
-        self._draw(view, self._shown())
+        """Draw every panel of the page now, one after the other, and then show them together."""
+        self._view, self._turn, self._due = view, 0, []
+        self._draw(self._shown(), last=True)
 
     def _shown(self) -> list[Panel]:
         shown = [self._header, *self._panels, self._timeline, self._inside]
         return [panel for panel in shown if panel.display]
 
-    def _draw(self, view: View, panels: Sequence[Panel]) -> None:
-        self._view = view
-        self.set_class(view.what_if.choosing, "choosing")
+    def _draw(self, panels: Sequence[Panel], *, last: bool) -> None:
+        assert self._view is not None
+        self.set_class(self._view.what_if.choosing, "choosing")
         self._due += [panel for panel in panels if panel not in self._due]
+        self._unshown = last
         self._wake.set()
 
     async def paint(self) -> None:
         """Draw the panels that are due, for ever, one in each turn of the loop, with turns for the traffic between."""
+        drawn: list[Panel] = []
         while True:
             await self._wake.wait()
             while self._due and self._view is not None:
-                self._due.pop(0).show(self._view, self.pen)
+                panel = self._due.pop(0)
+                panel.prepare(self._view, self.pen)
+                drawn.append(panel)
                 await asyncio.sleep(0)
+            if self._unshown:
+                for panel in drawn:
+                    panel.commit()
+                drawn.clear()
+                self._unshown = False
             self._wake.clear()
 
     def draw_footer(self, view: View, size: Size, note: str) -> None:

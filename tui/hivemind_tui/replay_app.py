@@ -50,8 +50,8 @@ class ReplayRoom(ControlRoom):
         self.view = replace(self.view, trail=("overview",), playback=source.playback())
 
     def on_mount(self) -> None:
+        # Textual calls the base class's handler too, after this one.
         self._board.show_timeline()
-        super().on_mount()
         self.recording.moved = self._moved
         self.run_worker(self.monitor.timed(self.recording.run(), "replay"), name="replay")
 

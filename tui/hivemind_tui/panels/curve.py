@@ -89,8 +89,8 @@ class CurvePanel(Panel):
         return render(view, width, height, pen, self._plots.figure)
 
     def _arrived(self) -> None:
-        if self.is_mounted and self._shown is not None:
-            self.show(*self._shown)
+        if self.is_mounted:
+            self.redraw()
 
 
 def _gauges(state: LaneState, width: int) -> list[Span]:

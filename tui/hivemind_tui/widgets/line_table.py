@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from textual import events
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -67,13 +67,33 @@ class Panel(LineTable):
         super().__init__(id=id)
         self._draw = render
         self._shown: tuple[View, Pen] | None = None
+        self._next: tuple[View, Pen, Size, list[Strip] | None] | None = None
         self._error = ""
 
-    def show(self, view: View, pen: Pen) -> None:
-        """Draw a view, once there is a place for it; an exception of the render function is shown instead."""
-        self._shown = view, pen
-        if not (self.size and self.is_on_screen):
+    def redraw(self) -> None:
+        """Draw the view that is shown once more."""
+        if self._shown is not None and self._has_place:
+            self.set_rows(self._rows(*self._shown))
+
+    def prepare(self, view: View, pen: Pen) -> None:
+        """Draw a view, which :meth:`commit` will show: what one frame shows is drawn panel by panel."""
+        self._next = view, pen, self.size, self._rows(view, pen) if self._has_place else None
+
+    def commit(self) -> None:
+        """Show what was drawn last."""
+        if self._next is None:
             return
+        view, pen, size, rows = self._next
+        self._shown, self._next = (view, pen), None
+        if self._has_place:
+            self.set_rows(rows if rows is not None and size == self.size else self._rows(view, pen))
+
+    @property
+    def _has_place(self) -> bool:
+        return bool(self.size) and self.is_on_screen
+
+    def _rows(self, view: View, pen: Pen) -> list[Strip]:
+        """Return the rows of a view; an exception of the render function is shown instead."""
         width, height = self.size
         try:
             rows = self._draw(view, width, height, pen)
@@ -85,8 +105,7 @@ class Panel(LineTable):
                 _log.exception("panel %s could not be drawn", self.id)
             message = f"{pen.glyphs.cross} panel error: {type(error).__name__} (logged)"
             rows = pen.frame((self.id or "panel").capitalize(), "", [[(message, "bad")]], width, height)
-        self.set_rows(rows)
+        return rows
 
     def on_resize(self, _event: events.Resize) -> None:
-        if self._shown is not None:
-            self.show(*self._shown)
+        self.redraw()

@@ -1,0 +1,89 @@
+"""One frame is one moment: its panels show the same snapshot, and together."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import replace
+
+from tui.kit import frame, press, room, screen, seen, settle
+from tui.trouble import with_lane
+from tui.worlds import FakeSource, busy_source, world
+
+from hivemind.world.snapshot import Snapshot
+from hivemind_tui.board import _TURNS
+from hivemind_tui.widgets.line_table import Panel
+
+
+def _moving() -> FakeSource:
+    """A source of which every look is another moment, told by the number of failed requests and of those in flight."""
+    count = itertools.count(1)
+
+    def now() -> Snapshot:
+        number = next(count)
+        moment = with_lane(world(), active=number, level=100.0, ceiling=100.0)
+        return replace(moment, totals=replace(moment.totals, failed=number))
+
+    return FakeSource(now)
+
+
+def _moment(text: str, pattern: str) -> int:
+    found = re.search(pattern, text)
+    assert found is not None, text
+    return int(found[1])
+
+
+async def test_panels_of_a_frame_show_one_snapshot() -> None:
+    """Though every look at the source finds another moment, header, slots and curve show the same."""
+    async with screen(_moving(), size=(160, 45)) as pilot:
+        shown = set()
+        for _ in range(3):
+            await frame(pilot)
+            header = _moment(seen(pilot, "header"), r"(\d+) failed")
+            assert _moment(seen(pilot, "slots"), r"(\d+) of 100 in flight") == header
+            assert _moment(seen(pilot, "curve"), r"in flight (\d+)") == header
+            shown.add(header)
+        assert len(shown) == 3
+
+
+async def test_a_frame_is_shown_at_once() -> None:
+    """After the first of its turns nothing has changed yet; after the last one everything has."""
+    async with screen(_moving(), size=(160, 45)) as pilot:
+        app = room(pilot)
+        panels = [panel for panel in app.query(Panel) if panel.is_on_screen]
+        before = [panel.rows for panel in panels]
+        for turn in range(_TURNS):
+            assert [panel.rows for panel in panels] == before
+            if app._board.between_frames:
+                app._look()
+            assert app._board.between_frames == (turn == 0)
+            app._board.draw_turn(app.view)
+            await settle(pilot)
+        assert seen(pilot, "header") != "\n".join(row.text for row in before[0])
+
+
+async def test_what_a_command_looks_at_is_not_part_of_a_frame() -> None:
+    """A look between two turns changes nothing in the frame that is being drawn."""
+    async with screen(_moving(), size=(160, 45)) as pilot:
+        app = room(pilot)
+        app._look()
+        app._board.draw_turn(app.view)
+        app._fresh()
+        app._board.draw_turn(app.view)
+        await settle(pilot)
+        header = _moment(seen(pilot, "header"), r"(\d+) failed")
+        assert _moment(seen(pilot, "slots"), r"(\d+) of 100 in flight") == header
+        assert _moment(seen(pilot, "curve"), r"in flight (\d+)") == header
+
+
+async def test_a_key_draws_a_whole_frame_though_another_has_begun() -> None:
+    """The list and the card of the selected row change together."""
+    async with screen(busy_source(), size=(160, 45)) as pilot:
+        await press(pilot, "2")
+        app = room(pilot)
+        app._board.draw_turn(app.view)
+        await press(pilot, "j")
+        name = app.view.selected
+        assert name
+        assert name in seen(pilot, "agent-card").splitlines()[0]
+        assert any("▌" in row and name in row for row in seen(pilot, "agents-all").splitlines())
