@@ -143,6 +143,8 @@ class About:
     """How tools are listed: `dots` or `underscores`."""
     state_dir: str | None
     """Folder of usage, tasks and checkpoints; None: they aren't stored."""
+    idle_exit_s: float = 0.0
+    """Seconds without use after which it ends; 0: it runs until it is told to end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from hivemind.console import print_note
 from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE, local_url, parse_address
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
+from hivemind.text.humanise import short_duration
 
 _LINES = 100
 _LOOK_EVERY_S = 0.05
@@ -63,6 +64,9 @@ async def _started(settings: Settings, file: Path) -> int:
         client, about, log = await find_or_start(settings, proxy_variables(settings, os.environ), file, stack)
     if log is None:
         print(f"hivemind: a proxy runs already at {client.url}, with its own settings")
+        if about.idle_exit_s:
+            idle = short_duration(about.idle_exit_s)
+            print_note(f"it ends when nobody has used it for {idle}; for one that stays, end it first: hivemind down")
     else:
         print(f"hivemind: ready on {where_it_serves(client.url, about, log)}")
     return 0
@@ -162,6 +166,8 @@ def _logs(namespace: argparse.Namespace) -> int:
     except OSError as error:
         raise HiveMindError(f"{error.filename}: no log of a detached proxy is there ({error.strerror})") from None
     _write(text)
+    if namespace.lines and not text:
+        print_note(f"nothing is in {path} so far")
     if namespace.follow:
         if not is_written(path):
             print_note(f"no proxy writes to {path} now")

@@ -401,6 +401,7 @@ class Proxy:
             settings.mcp.read_only,
             settings.mcp.names,
             None if self.store is None else str(self.store.path.parent),
+            settings.idle_exit_s or 0.0,
         )
 
     def tasks(self, batch: str | None, *, running: bool = False) -> tuple[api.TaskState, ...]:

@@ -50,9 +50,12 @@ async def test_up_and_down(tmp_path: Path) -> None:
     async with nothing(tmp_path) as (place, port):
         none = await place.called("logs")
         first, again = await place.called("up", "-d"), await place.called("up", "-d")
+        empty = await place.called("logs")
         (pid,) = detached_in(tmp_path)
         ran = await place.called("run", "--", "true")
         read = await place.called("logs", "-n", "0")
+        await place.called("run", "--", "false")
+        told = await place.called("logs")
         down, nobody = await place.called("down"), await place.called("down")
     url, log = f"http://127.0.0.1:{port}", tmp_path / "state" / f"proxy-{port}.log"
     assert (none.code, none.err) == (
@@ -62,7 +65,9 @@ async def test_up_and_down(tmp_path: Path) -> None:
     assert first.out == f"hivemind: ready on {url} -> generic {place.environ['HIVEMIND_UPSTREAM']} (log: {log})\n"
     assert again == Ran(0, f"hivemind: a proxy runs already at {url}, with its own settings\n", "")
     assert "no proxy ran" not in ran.err
-    assert (read.code, read.out) == (0, "")
+    assert read == Ran(0, "", "")
+    assert empty == Ran(0, "", f"hivemind: nothing is in {log} so far\n")
+    assert ("exit code 1" in told.out, told.err) == (True, "")
     assert down == Ran(0, f"hivemind: the proxy at {url} has ended\n", "")
     assert nobody == Ran(0, "", f"hivemind: no proxy of yours runs at {url}\n")
     with pytest.raises(ProcessLookupError):
@@ -129,6 +134,16 @@ async def test_its_starters_terminal(tmp_path: Path, end: str) -> None:
         again = await place.called("run", "--name", "bob", "--", "true")
         assert detached_in(tmp_path) == [pid]
     assert "no proxy ran" not in again.err
+
+
+async def test_up_beside_one_that_ends_when_idle(tmp_path: Path) -> None:
+    """Whoever wants a proxy that stays is told that the one which a run has started doesn't."""
+    async with nothing(tmp_path) as (place, port):
+        await place.called("run", "--", "true")
+        up = await place.called("up", "-d")
+    assert up.out == f"hivemind: a proxy runs already at http://127.0.0.1:{port}, with its own settings\n"
+    idle = "it ends when nobody has used it for 5m00s; for one that stays, end it first: hivemind down"
+    assert (up.code, up.err) == (0, f"hivemind: {idle}\n")
 
 
 @pytest.mark.e2e

@@ -156,6 +156,7 @@ async def test_a_batch_that_splits(tmp_path: Path) -> None:
     assert all("isn't started: the tree of work.split " in line for line in refused)
     assert not [name for name in os.listdir(tmp_path) if name.startswith("live-")]
     assert "isn't started: the tree of work.split " in proxy_log.out
+    assert "denied" not in proxy_log.out
 
 
 async def test_too_deep(tmp_path: Path) -> None:
