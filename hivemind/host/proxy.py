@@ -51,6 +51,7 @@ from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
 from hivemind.world.fleet import Fleet
 from hivemind.world.snapshot import AgentView, Alarm, Line, RecordingView, RequestDetail, Requests, Snapshot
+from hivemind.world.verdict import completed
 from hivemind.world.world import World
 
 if TYPE_CHECKING:
@@ -331,14 +332,11 @@ class Proxy:
     def snapshot(self) -> Snapshot:
         """Return the state of the proxy at this moment."""
         self.engine.world.address = self.address
-        snapshot = self.engine.snapshot()
-        if self.fleet_part is not None:
-            snapshot = replace(snapshot, fleet=self.fleet_part.view())
-        if self.journal is not None:
-            return replace(snapshot, recording=self.journal.view())
-        if self.record_in is not None:
-            return replace(snapshot, recording=RecordingView(str(self.record_in), 0, 0, "its file couldn't be made"))
-        return snapshot
+        recording = None if self.journal is None else self.journal.view()
+        if self.journal is None and self.record_in is not None:
+            recording = RecordingView(str(self.record_in), 0, 0, "its file couldn't be made")
+        fleet = None if self.fleet_part is None else self.fleet_part.view()
+        return completed(self.engine.snapshot(), fleet, recording)
 
     def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
         """Return the mode, as in :attr:`Snapshot.mode`, the uptime in seconds, and the alarms; cheap."""

@@ -35,6 +35,7 @@ from hivemind.world.snapshot import (
     TicketView,
     Totals,
 )
+from hivemind.world.verdict import judged
 
 T = TypeVar("T")
 
@@ -86,7 +87,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
     for each in snapshots:
         counts.update(each.task_counts)
     waiting = heapq.merge(*(each.queue for each in shared), key=_order)
-    return Snapshot(
+    whole = Snapshot(
         at=first.snapshot.at,
         wall=first.wall,
         uptime_s=max(each.uptime_s for each in snapshots),
@@ -106,6 +107,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
         recording=_recording(parts),
         alarms=tuple(alarm for each in shared for alarm in each.alarms),
     )
+    return judged(whole)
 
 
 class _Shared:

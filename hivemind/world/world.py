@@ -41,6 +41,7 @@ from hivemind.world.snapshot import (
 from hivemind.world.state import Capture, Carried, Counts, WorldState
 from hivemind.world.tasks import TaskBook
 from hivemind.world.tickets import STOPPED, Held, TicketFold
+from hivemind.world.verdict import judged
 
 LINES_KEPT = 200
 AGENTS_KEPT = 2000
@@ -496,7 +497,7 @@ class World:
         waiting = [ticket for ticket in tickets if not ticket.in_flight]
         shown = self._queue.in_order(waiting, QUEUE_SHOWN)
         ended = over(self._agents, at)
-        return Snapshot(
+        snapshot = Snapshot(
             at=at,
             wall=at + self._wall_offset,
             uptime_s=self.uptime_s(at),
@@ -515,6 +516,7 @@ class World:
             task_counts=self._tasks.counts(),
             alarms=self.alarms,
         )
+        return judged(snapshot)
 
     def _lane_views(self, at: float) -> Iterator[LaneView]:
         """Yield the lanes as last sampled, but with countdowns and their open requests as of now; the tickets show

@@ -38,6 +38,7 @@ from hivemind.wire.request_head import RequestPath
 from hivemind.world.fleet import TROUBLED, Fleet, Member
 from hivemind.world.merge import Part, merged
 from hivemind.world.snapshot import AgentView, Alarm, RequestDetail, Requests, RequestView, Snapshot
+from hivemind.world.verdict import judged
 
 _log = logging.getLogger(__name__)
 
@@ -254,7 +255,8 @@ class Group:
                 snapshot = _without_copies(peer.snapshot, own)
                 parts.append(Part(peer.member, snapshot, peer.number - 1))
         whole = merged(parts, self.proxy.address)
-        return replace(whole, alarms=(*whole.alarms, *self._absent(own.at)))
+        absent = tuple(self._absent(own.at))
+        return judged(replace(whole, alarms=(*whole.alarms, *absent))) if absent else whole
 
     def _absent(self, at: float) -> Iterable[Alarm]:
         for peer in self._peers:

@@ -1,0 +1,454 @@
+"""The verdict on a proxy: from a snapshot to a word, with what is wrong and what ends it.
+
+Pure, and the only place where it is decided: the header, `hivemind status`, `/_health`, `/metrics`, `hm.status` and the
+lines of a proxy without a screen show it. What a moment could turn over and back (a window that fills each second, a
+share of errors around a mark) counts only where it lasts, by what the snapshot tells of the recent past.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from hivemind.scheduler.events import BudgetState, LaneState
+from hivemind.text.amounts import owner, raise_command
+from hivemind.text.humanise import duration, exit_text, plural
+from hivemind.text.shells import command_line
+from hivemind.world.health import SEVERITIES, Finding, Verdict
+from hivemind.world.snapshot import AgentView, FleetView, LaneView, RecordingView, Snapshot, TicketView
+
+CODES = {
+    "paused": "the operator holds all requests",
+    "draining": "new requests are refused, those in flight finish",
+    "budget_used": "the budget of all agents is used up",
+    "circuit_forced": "the operator holds a lane's circuit open, so that its requests are refused",
+    "circuit_open": "a lane's circuit is open: too many of its requests failed",
+    "provider_pause": "the provider asked for a pause (Retry-After)",
+    "rate_limited": "a lane's rate windows are used up",
+    "no_lease": "a lane has no lease of its fleet, so that it may send nothing",
+    "alarm": "an invariant is broken, or the event loop was held",
+    "journal": "the journal can't be written",
+    "store_away": "the fleet's store can't be reached",
+    "agent_died": "an agent's process ended with an error, or by a signal that no operator sent",
+    "agent_refused": "an agent's last request was refused",
+    "agent_budget": "an agent's budget is used up",
+    "circuit_half_open": "a lane's circuit lets one probe through",
+    "errors": "many of a lane's requests failed in the last minute",
+    "long_wait": "a request has waited for long",
+    "budget_low": "85 % of a budget are used",
+    "circuit_closed": "the operator holds a lane's circuit closed, whatever fails",
+    "journal_gaps": "events are missing in the journal",
+    "agent_held": "the operator holds an agent's requests",
+}
+"""What can be found, the gravest first, and what it means."""
+LONG_WAIT_S = 60.0
+"""A current wait from this on needs a look."""
+BUDGET_LOW = 0.85
+"""The used share of a budget from which on it is worth a note."""
+FOUND_MOST = 50
+"""Findings of one code that are listed."""
+_LASTS_S = 3.0
+"""What shuts a lane for less than this, while it was sending a moment ago, is how a rate limit works, and no news."""
+_MINUTE_S = 60.0
+_LATELY_S = 300.0
+"""A refusal so long ago is no news."""
+_OPERATORS = frozenset({"held", "dependency", "budget", "paused"})
+"""Gates that keep a request by the operator's decision, or by its task's."""
+_WINDOWS = {"requests": "requests a minute", "tokens": "tokens a minute", "credits": "the fleet's share of it"}
+_GATES = {
+    "parked": "the provider's pause",
+    "circuit": "the open circuit",
+    "slot": "no slot is free",
+    "upstream": "no slot is free at its upstream",
+    "requests": "requests a minute are used up",
+    "tokens": "tokens a minute are used up",
+    "fleet": "no lease of the fleet yet",
+    "fleet_slots": "the fleet's slots are taken",
+    "credits": "the fleet's share is used up",
+    "backoff": "between two attempts",
+}
+_RANKS = {code: rank for rank, code in enumerate(CODES)}
+_WORST = {severity: rank for rank, severity in enumerate(reversed(SEVERITIES))}
+
+
+def judged(snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with its verdict; to be called again after what it is judged by has changed."""
+    return replace(snapshot, verdict=verdict(snapshot))
+
+
+def completed(snapshot: Snapshot, fleet: FleetView | None, recording: RecordingView | None) -> Snapshot:
+    """Return the snapshot with what only its host knows, judged again if that is a matter for the verdict."""
+    whole = replace(snapshot, fleet=fleet, recording=recording)
+    return judged(whole) if any(_of_host(whole)) else whole
+
+
+def verdict(snapshot: Snapshot, *, long_wait_s: float = LONG_WAIT_S) -> Verdict:
+    """Return the verdict on everything else that the snapshot tells. A current wait of `long_wait_s` is too long."""
+    findings = sorted(_all_findings(snapshot, long_wait_s), key=_gravity)
+    state = _state(snapshot, findings)
+    found = Verdict(
+        state=state,
+        findings=tuple(_bounded(findings)),
+        waiting=snapshot.queued,
+        open=snapshot.queued + len(snapshot.slots),
+        last_in_s=_last_in_s(snapshot),
+    )
+    return replace(found, text=" ".join([word(found), "; ".join(parts(found))]).rstrip())
+
+
+def word(found: Verdict) -> str:
+    """Return the state as it is shown: `HEALTHY`."""
+    return found.state.upper()
+
+
+def parts(found: Verdict) -> list[str]:
+    """Return what is told of a verdict after its word, the most important first: the cause and its end, how many more
+    findings there are, how many wait, and for how long."""
+    told = []
+    if found.cause is not None:
+        others = len(found.findings) - 1
+        told = [sentence(found.cause), *([f"{others} more"] if others else [])]
+    if found.waiting and found.state != "healthy":
+        told.append(f"{found.waiting:,} of {found.open:,} wait")
+        if found.last_in_s is not None:
+            told.append(f"last gets through in about {about(found.last_in_s)}")
+    return told
+
+
+def sentence(finding: Finding) -> str:
+    """`circuit open, probe in 1 s`."""
+    return f"{finding.text}, {finding.ends}" if finding.ends else finding.text
+
+
+def remedy(finding: Finding, snapshot: Snapshot) -> str:
+    """Return the command line that does something about it; empty: there is none."""
+    if finding.code == "paused":
+        return "hivemind resume"
+    if finding.code in ("budget_used", "agent_budget", "budget_low"):
+        states = [snapshot.pool, *(agent.budget for agent in snapshot.agents)]
+        for state in states:
+            if state is not None and (state.owner or "") == finding.about:
+                return raise_command(state)
+    if finding.code == "agent_died":
+        return command_line("hivemind resume", finding.about)
+    if finding.code == "agent_held":
+        return command_line("hivemind pause --undo", finding.about)
+    return ""
+
+
+def about(seconds: float) -> str:
+    """`8 s`, `1 min`, `3 h`: a duration that is estimated, in one unit."""
+    for unit_s, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 0.95 * unit_s:
+            return f"{max(1, round(seconds / unit_s)):,} {unit}"
+    return _seconds(seconds)
+
+
+def _seconds(seconds: float) -> str:
+    """`1 s`, `2 min 5 s`: whole seconds, as a countdown shows them."""
+    return duration(max(1, math.ceil(seconds)))
+
+
+def _gravity(finding: Finding) -> tuple[int, int]:
+    return _WORST[finding.severity], _RANKS[finding.code]
+
+
+def _state(snapshot: Snapshot, findings: list[Finding]) -> str:
+    if snapshot.mode in ("draining", "paused"):
+        return snapshot.mode
+    gravest = findings[0].severity if findings else "note"
+    return "healthy" if gravest == "note" else gravest
+
+
+def _bounded(findings: Iterable[Finding]) -> Iterator[Finding]:
+    counts: dict[str, int] = {}
+    for finding in findings:
+        counts[finding.code] = counts.get(finding.code, 0) + 1
+        if counts[finding.code] <= FOUND_MOST:
+            yield finding
+
+
+def _all_findings(snapshot: Snapshot, long_wait_s: float) -> Iterator[Finding]:
+    lanes = list(_of_lanes(snapshot))
+    yield from _of_operator(snapshot)
+    yield from _of_pool(snapshot)
+    yield from lanes
+    yield from _of_host(snapshot)
+    yield from _of_agents(snapshot)
+    stands_still = snapshot.mode != "serving" or any(each.severity == "blocked" for each in lanes)
+    if not stands_still:
+        yield from _of_waits(snapshot, long_wait_s, {each.about for each in lanes if each.severity == "degraded"})
+
+
+# --- What the operator decided ---------------------------------------------------------------------------------------
+
+
+def _of_operator(snapshot: Snapshot) -> Iterator[Finding]:
+    flying = len(snapshot.slots)
+    if snapshot.mode == "paused":
+        yield Finding("blocked", "paused", "nothing new is sent", ends="until you resume")
+    elif snapshot.mode == "draining":
+        ends = f"{flying:,} still in flight" if flying else "until it ends or you accept requests again"
+        yield Finding("blocked", "draining", "new requests are refused", ends=ends)
+    for agent in snapshot.agents:
+        if agent.paused and agent.queued and snapshot.mode == "serving":
+            yield Finding("note", "agent_held", f"{agent.name} is held", agent.name, "until you release it")
+
+
+def _of_pool(snapshot: Snapshot) -> Iterator[Finding]:
+    if snapshot.pool is None:
+        return
+    if snapshot.pool.share >= 1:
+        severity = "degraded" if snapshot.slots else "blocked"
+        yield _used_up(snapshot.pool, severity, "budget_used", snapshot.wall)
+    else:
+        yield from _nearly_used_up(snapshot.pool, snapshot)
+
+
+def _used_up(state: BudgetState, severity: str, code: str, wall: float) -> Finding:
+    text, whose = f"{owner(state)} is used up", state.owner or ""
+    if state.per != "day":
+        return Finding(severity, code, text, whose, "until you raise it")
+    left_s = _day_left_s(wall)
+    return Finding(severity, code, text, whose, f"until you raise it or midnight, in {about(left_s)}", left_s)
+
+
+def _nearly_used_up(state: BudgetState, snapshot: Snapshot) -> Iterator[Finding]:
+    if not BUDGET_LOW <= state.share < 1:
+        return
+    whose = state.owner or ""
+    text = f"{math.floor(state.share * 100)} % of {owner(state)} are used"
+    left_s = snapshot.forecast.budgets.get(whose)
+    if state.per == "day" and (left_s is None or left_s > _day_left_s(snapshot.wall)):
+        yield Finding("note", "budget_low", text, whose, f"it begins anew in {about(_day_left_s(snapshot.wall))}")
+    elif left_s is not None:
+        yield Finding("note", "budget_low", text, whose, f"used up in about {about(left_s)}", left_s)
+    else:
+        yield Finding("note", "budget_low", text, whose, "raise it in time")
+
+
+def _day_left_s(wall: float) -> float:
+    """Return the seconds until local midnight."""
+    now = time.localtime(wall)
+    return 86_400.0 - (now.tm_hour * 3600 + now.tm_min * 60 + now.tm_sec)
+
+
+# --- Lanes -----------------------------------------------------------------------------------------------------------
+
+
+def _of_lanes(snapshot: Snapshot) -> Iterator[Finding]:
+    """Yield what is wrong with the lanes. What shuts one blocks all if no other lane has a request in flight that could
+    have been sent now, or is open to those that wait."""
+    if snapshot.mode != "serving":
+        return
+    several = len(snapshot.lanes) > 1
+    shut = {view.state.lane: found for view in snapshot.lanes if (found := _shut(view, snapshot, several)) is not None}
+    wanted = {view.state.lane for view in snapshot.lanes if _is_wanted(view.state)}
+    # What nobody waits for still shuts: a request that came now would be refused, or wait.
+    blocked = bool(shut) and not snapshot.slots and shut.keys() >= (wanted or {v.state.lane for v in snapshot.lanes})
+    for view in snapshot.lanes:
+        lane = view.state
+        if lane.lane in shut:
+            severity = "blocked" if blocked and (lane.lane in wanted or not wanted) else "degraded"
+            yield replace(shut[lane.lane], severity=severity)
+        else:
+            yield from _ailing(view, snapshot, several)
+
+
+def _is_wanted(lane: LaneState) -> bool:
+    """Return whether requests wait for more than their operator's decision."""
+    waiting = lane.waiting + lane.retrying
+    held = sum(hold.gate in _OPERATORS for hold in lane.upcoming)
+    return waiting > min(held, len(lane.upcoming))
+
+
+def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
+    """Return why the lane sends nothing, if it does; its severity is still to be decided."""
+    lane = view.state
+    if lane.active:
+        return None
+    name = _named(lane, several)
+    if lane.circuit == "open":
+        return _open_circuit(lane, name)
+    if not _is_wanted(lane):
+        return None
+    if lane.parked_for_s > 0:
+        if not _lasts(view, snapshot.at, lane.parked_for_s):
+            return None
+        ends = f"resumes in {_seconds(lane.parked_for_s)}"
+        text = f"{name}paused by the provider"
+        return Finding("degraded", "provider_pause", text, lane.lane, ends, lane.parked_for_s)
+    gates = {hold.gate for hold in lane.upcoming} - _OPERATORS - {"backoff"}
+    if gates == {"fleet"}:
+        return Finding(
+            "degraded", "no_lease", f"{name}no lease from the fleet yet", lane.lane, "once its store answers"
+        )
+    if gates and gates <= _WINDOWS.keys():
+        opens = [hold.opens_in_s for hold in lane.upcoming if hold.gate in _WINDOWS]
+        known = [each for each in opens if each is not None]
+        opens_in_s = min(known) if known else None
+        if _lasts(view, snapshot.at, opens_in_s):
+            which = " and ".join(_WINDOWS[gate] for gate in _WINDOWS if gate in gates)
+            ends = "" if opens_in_s is None else f"resets in {_seconds(opens_in_s)}"
+            return Finding("degraded", "rate_limited", f"{name}rate-limited ({which})", lane.lane, ends, opens_in_s)
+    return None
+
+
+def _named(lane: LaneState, several: bool) -> str:
+    return f"{lane.lane}: " if several else ""
+
+
+def _open_circuit(lane: LaneState, name: str) -> Finding:
+    if lane.circuit_forced:
+        ends = "until you close it or set it to automatic"
+        return Finding("degraded", "circuit_forced", f"{name}circuit forced open", lane.lane, ends)
+    reopens_in_s = lane.circuit_reopens_in_s
+    if reopens_in_s is None:
+        return Finding("degraded", "circuit_open", f"{name}circuit open", lane.lane, "until the fleet's probe succeeds")
+    return Finding(
+        "degraded", "circuit_open", f"{name}circuit open", lane.lane, f"probe in {_seconds(reopens_in_s)}", reopens_in_s
+    )
+
+
+def _lasts(view: LaneView, at: float, for_s: float | None) -> bool:
+    """Return whether what shuts a lane is more than a moment: it sent nothing lately, or won't for a while."""
+    if for_s is None or for_s >= _LASTS_S:
+        return True
+    lately = [point for point in view.curve[-5:] if at - point.at <= _LASTS_S]
+    return bool(lately) and not any(point.active for point in lately)
+
+
+def _ailing(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Finding]:
+    """Yield what is wrong with a lane that sends."""
+    lane, name = view.state, _named(view.state, several)
+    if lane.circuit == "open":
+        yield _open_circuit(lane, name)
+    elif lane.circuit == "half_open":
+        ends = "its probe decides" if lane.active else "the next request is the probe"
+        yield Finding("degraded", "circuit_half_open", f"{name}circuit half-open", lane.lane, ends)
+    elif lane.circuit_forced:
+        ends = "until you set it to automatic"
+        yield Finding("note", "circuit_closed", f"{name}circuit forced closed", lane.lane, ends)
+    if lane.circuit == "closed":
+        yield from _erring(view, snapshot, several)
+        if lane.parked_for_s > 0 and _is_wanted(lane):
+            ends = f"resumes in {_seconds(lane.parked_for_s)}"
+            text = f"{name}paused by the provider"
+            yield Finding("note", "provider_pause", text, lane.lane, ends, lane.parked_for_s)
+
+
+def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Finding]:
+    """Yield whether errors come near to what opens the circuit; answers of 429 alone only say how much is allowed."""
+    lane, minute = view.state, snapshot.vitals.error_share
+    marks = {point.mark for point in view.curve[-90:] if snapshot.at - point.at <= _MINUTE_S and point.mark}
+    causes = {mark for mark in marks if "=" not in mark and mark != "latency"}
+    share = lane.circuit_errors / lane.circuit_window if lane.circuit_window else 0.0
+    if minute is not None and not several:
+        share = min(minute, 1.0) if lane.circuit_errors else 0.0
+    elif not causes and not minute:
+        share = 0.0  # they are older
+    if not share or share < lane.circuit_threshold / 2:
+        return
+    only_limited = causes == {"rate_limited"} and not snapshot.vitals.failed_share
+    text = f"{_named(lane, several)}{share:.0%} of attempts fail".replace("%", " %")
+    ends = f"the circuit opens at {lane.circuit_threshold:.0%}".replace("%", " %")
+    yield Finding("note" if only_limited else "degraded", "errors", text, lane.lane, ends)
+
+
+# --- The proxy's own parts -------------------------------------------------------------------------------------------
+
+
+def _of_host(snapshot: Snapshot) -> Iterator[Finding]:
+    for alarm in snapshot.alarms:
+        whose = alarm.agent or alarm.lane
+        text = f"alarm {alarm.rule}" + (f" of {whose}" if whose else "")
+        yield Finding("degraded", "alarm", text, whose, "until it holds again")
+    recording = snapshot.recording
+    if recording is not None and recording.failing:
+        text = f"the journal can't be written ({recording.failing})"
+        yield Finding("degraded", "journal", text, ends="until its disk takes it again")
+    elif recording is not None and recording.lost:
+        text = f"{plural(recording.lost, 'event')} missing in the journal"
+        yield Finding("note", "journal_gaps", text)
+    fleet = snapshot.fleet
+    if fleet is not None and fleet.state in ("safe", "alone", "connecting"):
+        text = {
+            "safe": "the fleet's store is away, each proxy keeps to a safe share",
+            "alone": "cut off from the fleet",
+            "connecting": "the fleet's store can't be reached yet",
+        }[fleet.state]
+        yield Finding("degraded", "store_away", text, ends="until it answers")
+
+
+# --- Agents ----------------------------------------------------------------------------------------------------------
+
+
+def _of_agents(snapshot: Snapshot) -> Iterator[Finding]:
+    seen = {alert.about for alert in snapshot.alerts if alert.rule == "died" and alert.acknowledged}
+    for agent in snapshot.agents:
+        if agent.state == "died":
+            yield _died(agent, agent.name in seen)
+        elif agent.state == "refused":
+            why = f" ({agent.last_error})" if agent.last_error else ""
+            lately = agent.last_seen_s <= _LATELY_S
+            ends = "until its next request gets through"
+            text = f"{agent.name} was refused{why}"
+            yield Finding("degraded" if lately else "note", "agent_refused", text, agent.name, ends)
+        budget = agent.budget
+        if budget is None or budget.owner != agent.name:
+            continue
+        if budget.share >= 1:
+            severity = "note" if agent.running is False and not agent.queued else "degraded"
+            yield _used_up(budget, severity, "agent_budget", snapshot.wall)
+        elif agent.state not in ("ended", "died", "stopped"):
+            yield from _nearly_used_up(budget, snapshot)
+
+
+def _died(agent: AgentView, seen: bool) -> Finding:
+    how = "" if agent.exit_code is None else f" ({exit_text(agent.exit_code)})"
+    ends = "until you resume or acknowledge it"
+    return Finding("note" if seen else "degraded", "agent_died", f"{agent.name} died{how}", agent.name, ends)
+
+
+# --- Waits -----------------------------------------------------------------------------------------------------------
+
+
+def _of_waits(snapshot: Snapshot, long_wait_s: float, troubled: set[str]) -> Iterator[Finding]:
+    """Yield the longest current wait, if it is too long and no finding about its lane explains it."""
+    agents = {agent.name: agent for agent in snapshot.agents}
+
+    def waited_s(ticket: TicketView) -> float:
+        agent = agents.get(ticket.agent)
+        return max(ticket.since_s, 0.0 if agent is None else agent.waiting_s)
+
+    free = [each for each in snapshot.queue if each.gate not in _OPERATORS and each.lane not in troubled]
+    longest = max(free, key=waited_s, default=None)
+    if longest is None or not _is_long(waited_s(longest), long_wait_s, lambda: _waited_lately(snapshot, long_wait_s)):
+        return
+    why = _GATES.get(longest.gate, "")
+    text = f"{longest.agent} waits for {_seconds(waited_s(longest))}" + (f" ({why})" if why else "")
+    in_s = longest.estimate_s
+    ends = "" if in_s is None else f"gets through in about {about(in_s)}"
+    yield Finding("degraded", "long_wait", text, longest.agent, ends, in_s)
+
+
+def _is_long(wait_s: float, long_s: float, lately: Callable[[], bool]) -> bool:
+    """Return whether a wait is too long: so that a queue whose longest wait is about that long isn't so each other
+    second, a shorter one suffices while requests were sent lately that had waited as long."""
+    return wait_s >= long_s or (wait_s >= 0.75 * long_s and lately())
+
+
+def _waited_lately(snapshot: Snapshot, long_s: float) -> bool:
+    p95_s = snapshot.vitals.wait_p95_s
+    return p95_s is not None and p95_s >= 0.9 * long_s
+
+
+def _last_in_s(snapshot: Snapshot) -> float | None:
+    """Return when the last of those that wait is sent, by the estimates of those that are shown."""
+    estimates = [ticket.estimate_s for ticket in snapshot.queue]
+    known = [each for each in estimates if each is not None]
+    if not known or len(known) < len(estimates):
+        return None
+    return max(known) * snapshot.queued / len(known)

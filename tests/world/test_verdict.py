@@ -1,0 +1,339 @@
+"""The verdict: what is found in a snapshot, how grave it is, what ends it, and what is no news."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from world.kit import LANE, arrived, budget, commanded, granted, hold, sampled, state, told
+
+from hivemind.scheduler.events import LaneState
+from hivemind.world.fleet import Member
+from hivemind.world.health import SEVERITIES, VERDICTS, Alert, Finding, Forecast, Vitals
+from hivemind.world.merge import Part, merged
+from hivemind.world.snapshot import AgentView, Alarm, CurvePoint, FleetView, LaneView, RecordingView, Snapshot
+from hivemind.world.verdict import CODES, FOUND_MOST, completed, judged, remedy, verdict
+
+OTHER = "other:1"
+
+
+def asked(*lanes: LaneState, flying: int = 0, waiting: int = 0, agents: str = "ann") -> Snapshot:
+    """A proxy with so many requests of an agent in flight and waiting, and these lanes."""
+    events = [arrived(number, agents) for number in range(1, flying + waiting + 1)]
+    world = told(*events, *(granted(number, agents) for number in range(1, flying + 1)), sampled(2.0, *lanes))
+    return world.snapshot(2.0)
+
+
+def shut(*, waiting: int = 2, gate: str = "circuit", opens_in_s: float | None = 1.0, **about: object) -> LaneState:
+    """A lane on which so many requests wait for one gate."""
+    holds = tuple(hold(number, gate, opens_in_s, 60.0 + number) for number in range(1, waiting + 1))
+    return state(active=0, waiting=waiting, upcoming=holds, **about)  # type: ignore[arg-type]
+
+
+def found(snapshot: Snapshot) -> Finding:
+    """The only finding."""
+    (finding,) = snapshot.verdict.findings
+    return finding
+
+
+def with_agent(snapshot: Snapshot, **about: object) -> Snapshot:
+    """The same, its only agent with these values."""
+    (agent,) = snapshot.agents
+    return judged(replace(snapshot, agents=(replace(agent, **about),)))  # type: ignore[arg-type]
+
+
+def agent(name: str, **about: object) -> AgentView:
+    """An agent like ann."""
+    (ann,) = asked(state(active=1), flying=1).agents
+    return replace(ann, name=name, **about)  # type: ignore[arg-type]
+
+
+def test_a_proxy_that_nobody_asked_is_healthy() -> None:
+    found = told().snapshot(1.0).verdict
+    assert (found.state, found.text, found.findings, found.open) == ("healthy", "HEALTHY", (), 0)
+
+
+def test_requests_that_flow_and_wait_for_a_slot_are_healthy() -> None:
+    snapshot = asked(shut(gate="slot", opens_in_s=None), flying=3, waiting=2)
+    assert (snapshot.verdict.text, snapshot.verdict.waiting, snapshot.verdict.open) == ("HEALTHY", 2, 5)
+
+
+# --- Lanes -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_open_circuit_before_all_that_wait_blocks() -> None:
+    snapshot = asked(shut(waiting=60, circuit="open", circuit_reopens_in_s=0.7), waiting=60)
+    text = "BLOCKED circuit open, probe in 1 s; 60 of 60 wait; last gets through in about 2 min"
+    assert snapshot.verdict.text == text
+    finding = found(snapshot)
+    assert (finding.severity, finding.code, finding.about, finding.ends_in_s) == ("blocked", "circuit_open", LANE, 0.7)
+
+
+def test_an_open_circuit_degrades_while_older_requests_are_in_flight() -> None:
+    lane = replace(shut(circuit="open", circuit_reopens_in_s=4.0), active=1)
+    snapshot = asked(lane, flying=1, waiting=2)
+    assert (snapshot.verdict.state, found(snapshot).code) == ("degraded", "circuit_open")
+
+
+@pytest.mark.parametrize("waiting", [0, 3])
+def test_a_circuit_forced_open_blocks_although_it_refuses_what_comes(waiting: int) -> None:
+    snapshot = asked(shut(waiting=waiting, circuit="open", circuit_forced=True, opens_in_s=None), waiting=waiting)
+    assert snapshot.verdict.text.startswith("BLOCKED circuit forced open, until you close it or set it to automatic")
+
+
+def test_one_lane_of_two_that_is_shut_degrades_and_is_named() -> None:
+    other = state(active=1, lane=OTHER)
+    snapshot = asked(shut(circuit="open", circuit_reopens_in_s=9.5), other, flying=1, waiting=2)
+    flying = replace(snapshot.slots[0], lane=OTHER)
+    snapshot = judged(replace(snapshot, slots=(flying,), lanes=(_idle(snapshot.lanes[0]), snapshot.lanes[1])))
+    assert snapshot.verdict.text.startswith(f"DEGRADED {LANE}: circuit open, probe in 10 s; 2 of 3 wait")
+
+
+def test_an_idle_lane_that_is_shut_blocks_nothing_that_waits_elsewhere() -> None:
+    lanes = shut(gate="slot", opens_in_s=None), state(active=0, lane=OTHER, circuit="open", circuit_reopens_in_s=3.0)
+    assert asked(*lanes, waiting=2).verdict.state == "degraded"
+
+
+def test_a_half_open_circuit_degrades() -> None:
+    snapshot = asked(replace(shut(circuit="half_open"), active=1), flying=1, waiting=2)
+    assert snapshot.verdict.text.startswith("DEGRADED circuit half-open, its probe decides; 2 of 3 wait")
+
+
+def test_a_circuit_forced_closed_is_a_note() -> None:
+    snapshot = asked(state(active=1, circuit_forced=True), flying=1)
+    assert snapshot.verdict.text == "HEALTHY circuit forced closed, until you set it to automatic"
+
+
+def test_a_pause_of_the_providers_blocks_what_waits() -> None:
+    snapshot = asked(shut(gate="parked", opens_in_s=8.2, parked_for_s=8.2), waiting=2)
+    assert snapshot.verdict.text.startswith("BLOCKED paused by the provider, resumes in 9 s; 2 of 2 wait")
+
+
+def test_a_pause_of_the_providers_while_requests_flow_is_a_note() -> None:
+    lane = replace(shut(gate="parked", opens_in_s=8.2, parked_for_s=8.2), active=1)
+    snapshot = asked(lane, flying=1, waiting=2)
+    assert (snapshot.verdict.state, found(snapshot).code) == ("healthy", "provider_pause")
+
+
+def test_a_used_up_window_blocks_until_it_resets() -> None:
+    snapshot = asked(shut(gate="requests", opens_in_s=41.0), waiting=2)
+    wanted = "BLOCKED rate-limited (requests a minute), resets in 41 s; 2 of 2 wait; last gets through in about 1 min"
+    assert snapshot.verdict.text == wanted
+
+
+@pytest.mark.parametrize(("active", "wanted"), [(2, "healthy"), (0, "blocked")])
+def test_a_window_that_is_full_for_a_moment_is_news_only_if_nothing_was_sent_lately(active: int, wanted: str) -> None:
+    snapshot = asked(shut(gate="tokens", opens_in_s=0.8), waiting=2)
+    curve = tuple(CurvePoint(at, 4.0, active, 2, None, "") for at in (0.0, 1.0, 2.0))
+    snapshot = judged(replace(snapshot, lanes=(LaneView(snapshot.lanes[0].state, curve),)))
+    assert snapshot.verdict.state == wanted
+
+
+def test_a_lane_without_a_lease_blocks() -> None:
+    snapshot = asked(shut(gate="fleet", opens_in_s=None), waiting=2)
+    assert snapshot.verdict.text.startswith("BLOCKED no lease from the fleet yet, once its store answers; 2 of 2 wait")
+
+
+def test_requests_of_agents_that_the_operator_holds_block_nothing() -> None:
+    lane = shut(gate="held", opens_in_s=None, circuit="closed", parked_for_s=20.0)
+    snapshot = with_agent(asked(lane, waiting=2), paused=True)
+    assert snapshot.verdict.text == "HEALTHY ann is held, until you release it"
+
+
+# --- Errors ----------------------------------------------------------------------------------------------------------
+
+
+def _erring(mark: str, *, errors: int = 6, minute: float | None = 0.3, failed: float | None = 0.0) -> Snapshot:
+    lane = state(active=1, circuit_errors=errors, circuit_results=20)
+    snapshot = asked(lane, flying=1)
+    curve = (CurvePoint(1.5, 4.0, 1, 0, None, mark),)
+    vitals = Vitals(error_share=minute, failed_share=failed)
+    return judged(replace(snapshot, lanes=(LaneView(snapshot.lanes[0].state, curve),), vitals=vitals))
+
+
+def test_errors_above_half_of_what_opens_the_circuit_degrade() -> None:
+    snapshot = _erring("overloaded")
+    assert snapshot.verdict.text == "DEGRADED 30 % of attempts fail, the circuit opens at 50 %"
+
+
+def test_answers_of_429_that_retries_absorb_are_a_note() -> None:
+    assert (_erring("rate_limited").verdict.state, found(_erring("rate_limited")).code) == ("healthy", "errors")
+
+
+def test_answers_of_429_that_reach_agents_degrade() -> None:
+    assert _erring("rate_limited", failed=0.1).verdict.state == "degraded"
+
+
+def test_errors_of_long_ago_are_no_news() -> None:
+    assert _erring("", minute=0.0).verdict.findings == ()
+
+
+def test_without_vitals_marks_of_the_last_minute_tell_that_errors_are_recent() -> None:
+    assert (_erring("", minute=None).verdict.state, _erring("server_error", minute=None).verdict.state) == (
+        "healthy",
+        "degraded",
+    )
+
+
+# --- The operator's decisions ----------------------------------------------------------------------------------------
+
+
+def test_a_pause_of_all_is_the_operators_word_whatever_else_is_wrong() -> None:
+    world = told(arrived(1), arrived(2), granted(1), commanded("PauseAdmissions", paused=True))
+    world.apply(sampled(2.0, shut(waiting=1, gate="paused", circuit="open")))
+    assert world.snapshot(2.0).verdict.text == "PAUSED nothing new is sent, until you resume; 1 of 2 wait"
+
+
+def test_draining_says_how_many_are_still_in_flight() -> None:
+    world = told(arrived(1), granted(1), commanded("Drain", draining=True))
+    assert world.snapshot(2.0).verdict.text == "DRAINING new requests are refused, 1 still in flight"
+
+
+# --- Budgets ---------------------------------------------------------------------------------------------------------
+
+
+def _pool(used: int, per: str = "run", **about: object) -> Snapshot:
+    return judged(replace(asked(), pool=budget(None, used_tokens=used, per=per), **about))  # type: ignore[arg-type]
+
+
+def test_a_used_up_pool_blocks() -> None:
+    snapshot = _pool(5_000)
+    assert snapshot.verdict.text == "BLOCKED the budget of all agents is used up, until you raise it"
+    assert remedy(found(snapshot), snapshot) == "hivemind budget --pool AMOUNT"
+
+
+def test_a_used_up_pool_of_a_day_says_when_the_day_ends() -> None:
+    midnight = time.mktime((2026, 3, 3, 22, 0, 0, 0, 0, -1))
+    snapshot = _pool(5_000, "day", wall=midnight)
+    assert found(snapshot).ends == "until you raise it or midnight, in 2 h"
+    assert found(snapshot).ends_in_s == 7200.0
+
+
+def test_a_budget_of_which_little_is_left_is_a_note_with_its_end() -> None:
+    snapshot = _pool(4_500, forecast=Forecast(budgets={"": 720.0}))
+    assert snapshot.verdict.text == "HEALTHY 90 % of the budget of all agents are used, used up in about 12 min"
+
+
+def test_an_agents_used_up_budget_degrades_until_it_is_done() -> None:
+    snapshot = asked(state(active=1), flying=1)
+    spent = budget("ann", used_tokens=6_000)
+    assert with_agent(snapshot, budget=spent).verdict.text == "DEGRADED ann's budget is used up, until you raise it"
+    assert with_agent(snapshot, budget=spent, running=False).verdict.state == "healthy"
+
+
+# --- Agents ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_agent_that_died_degrades_until_it_was_seen_or_goes_on() -> None:
+    snapshot = asked(state(active=1), flying=1)
+    died = with_agent(snapshot, state="died", exit_code=3, running=False)
+    assert died.verdict.text == "DEGRADED ann died (exit code 3), until you resume or acknowledge it"
+    assert remedy(found(died), died) == "hivemind resume ann"
+    alert = Alert(1, "died", "ann", "ann died", 1.0, acknowledged="you")
+    seen = judged(replace(died, alerts=(alert,)))
+    assert (seen.verdict.state, found(seen).code) == ("healthy", "agent_died")
+
+
+def test_agents_that_end_normally_leave_a_healthy_proxy() -> None:
+    snapshot = replace(
+        asked(), agents=tuple(agent(f"a{n}", state="ended", exit_code=0, running=False) for n in range(9))
+    )
+    assert judged(snapshot).verdict.text == "HEALTHY"
+
+
+def test_many_dead_agents_are_counted_and_bounded() -> None:
+    dead = tuple(agent(f"a{n}", state="died", exit_code=-9) for n in range(FOUND_MOST + 5))
+    verdict = judged(replace(asked(), agents=dead)).verdict
+    assert (
+        verdict.text
+        == f"DEGRADED a0 died (killed by SIGKILL), until you resume or acknowledge it; {FOUND_MOST - 1} more"
+    )
+
+
+@pytest.mark.parametrize(("ago_s", "wanted"), [(10.0, "degraded"), (900.0, "healthy")])
+def test_a_refused_agent_degrades_for_a_while(ago_s: float, wanted: str) -> None:
+    snapshot = asked(state(active=1), flying=1)
+    refused = with_agent(snapshot, state="refused", last_error="queue full", last_seen_s=ago_s)
+    assert (refused.verdict.state, found(refused).text) == (wanted, "ann was refused (queue full)")
+
+
+# --- Waits -----------------------------------------------------------------------------------------------------------
+
+
+def _long(wait_s: float, p95_s: float | None = None) -> Snapshot:
+    lane = state(waiting=1, upcoming=(hold(3, "slot", None, 61.0),))
+    snapshot = asked(lane, flying=2, waiting=1)
+    return with_agent(replace(snapshot, vitals=Vitals(wait_p95_s=p95_s)), waiting_s=wait_s)
+
+
+def test_a_long_wait_degrades_with_what_holds_it() -> None:
+    wanted = "DEGRADED ann waits for 65 s (no slot is free), gets through in about 1 min; 1 of 3 wait"
+    assert _long(65.0).verdict.text.startswith(wanted)
+
+
+def test_a_queue_with_waits_of_about_the_mark_is_not_healthy_each_other_second() -> None:
+    assert [_long(wait_s, 62.0).verdict.state for wait_s in (61.0, 55.0, 48.0, 40.0)] == ["degraded"] * 3 + ["healthy"]
+    assert _long(55.0).verdict.state == "healthy"
+
+
+def test_the_wait_that_is_too_long_can_be_chosen() -> None:
+    assert verdict(_long(65.0), long_wait_s=120.0).state == "healthy"
+
+
+# --- The proxy's own parts -------------------------------------------------------------------------------------------
+
+
+def test_an_alarm_degrades() -> None:
+    snapshot = judged(replace(asked(), alarms=(Alarm("gate", LANE, "", "It has 3 of 2.", 1.0),)))
+    assert snapshot.verdict.text == f"DEGRADED alarm gate of {LANE}, until it holds again"
+
+
+def test_what_only_the_host_knows_is_judged_too() -> None:
+    journal = RecordingView("j", 1, 0, "No space left on device")
+    snapshot = completed(asked(), None, journal)
+    assert snapshot.verdict.text == (
+        "DEGRADED the journal can't be written (No space left on device), until its disk takes it again"
+    )
+    gaps = completed(asked(), None, RecordingView("j", 1, 3, ""))
+    assert gaps.verdict.text == "HEALTHY 3 events missing in the journal"
+    fleet = FleetView("alone", "", 1, 1, None, 0, 0.0, 0, {})
+    assert completed(asked(), fleet, None).verdict.text == "DEGRADED cut off from the fleet, until it answers"
+
+
+def test_proxies_shown_as_one_have_one_verdict() -> None:
+    dead = with_agent(asked(state(active=1), flying=1), state="died", exit_code=1)
+    parts = [Part(Member(str(n), f"m{n}", n, "", 1, "", 0.0), each, n) for n, each in enumerate((asked(), dead))]
+    assert merged(parts).verdict.text.startswith("DEGRADED ann died (exit code 1)")
+
+
+# --- All of them -----------------------------------------------------------------------------------------------------
+
+
+def test_the_gravest_is_the_cause_and_the_others_are_counted() -> None:
+    snapshot = asked(shut(circuit="open", circuit_reopens_in_s=5.0), waiting=2)
+    snapshot = replace(snapshot, agents=(*snapshot.agents, agent("bob", state="died", exit_code=1)))
+    snapshot = judged(replace(snapshot, alarms=(Alarm("gate", "", "", "", 1.0),)))
+    assert [each.code for each in snapshot.verdict.findings] == ["circuit_open", "alarm", "agent_died"]
+    assert snapshot.verdict.text.startswith("BLOCKED circuit open, probe in 5 s; 2 more; 2 of 2 wait")
+
+
+def test_how_long_the_last_waits_is_told_only_where_each_is_estimated() -> None:
+    lane = shut(waiting=1, circuit="open", circuit_reopens_in_s=5.0)
+    assert asked(lane, waiting=2).verdict.last_in_s is None
+    assert asked(lane, waiting=1).verdict.last_in_s == 61.0
+
+
+def test_more_wait_than_are_shown() -> None:
+    snapshot = asked(shut(waiting=2, circuit="open", circuit_reopens_in_s=5.0), waiting=2)
+    assert judged(replace(snapshot, queued=10)).verdict.last_in_s == 62.0 * 5
+
+
+def test_every_state_and_severity_is_known() -> None:
+    assert {"healthy", "degraded", "paused", "draining", "blocked"} == set(VERDICTS)
+    assert SEVERITIES == ("note", "degraded", "blocked")
+    assert all(CODES.values())
+
+
+def _idle(view: LaneView) -> LaneView:
+    return LaneView(replace(view.state, active=0, waiting=2), view.curve)
