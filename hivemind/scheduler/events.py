@@ -46,6 +46,7 @@ class Arrived(TicketEvent, frozen=True):
     max_output_tokens: int | None = None
     patience_s: float | None = None
     path: str = ""  # the URL's path, without its query; see `path`
+    made_up: bool = False  # the agent's name was made of its client's ids, or of its key
 
 
 class Granted(TicketEvent, frozen=True):

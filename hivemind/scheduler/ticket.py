@@ -203,6 +203,7 @@ class Ticket:
             request.max_output_tokens,
             request.patience_s,
             request.path,
+            request.made_up,
         )
 
     def failed(self, now: float, failure: Failure, retry_in_s: float | None, usage: Usage | None) -> AttemptFailed:

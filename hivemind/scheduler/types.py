@@ -184,6 +184,8 @@ class Request:
     parent: str | None = None  # the agent that started this one, where the client reveals it
     path: str = ""
     """The URL's path, without its query and free of secrets. The scheduler only passes it on to the journal."""
+    made_up: bool = False
+    """The agent's name was made of its client's ids, or of its key; only passed on, too."""
 
 
 @dataclass(frozen=True, slots=True)

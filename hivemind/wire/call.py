@@ -176,6 +176,7 @@ def scheduler_request(call: Call) -> Request:
         client=head.client.name,
         parent=identity.parent,
         path=head.shown_path,
+        made_up=identity.made_up,
     )
 
 

@@ -53,6 +53,8 @@ class Identity:
     named: bool
     """The agent has a name or session of its own; else it is known by its key alone, which others may share."""
     priority: Priority | None
+    made_up: bool = False
+    """The name was made here: of the client's ids, or of the key."""
 
 
 def identify(
@@ -87,6 +89,7 @@ def identify(
         parent=parent,
         named=bool(agent),
         priority=None if requested is None else claims.priority(requested, shown),
+        made_up=root is None or bool(client.agent),
     )
 
 

@@ -24,9 +24,7 @@ ENDS_AFTER_S = 3600.0
 """An agent without a process of its own counts as ended when it, and whoever it started, asked for nothing in this
 time."""
 UNNAMED_ENDS_AFTER_S = 600.0
-"""The same for a sub-agent, and for one that is named after its client's session or its key."""
-_IDENT = 8
-"""Characters of the id in such a name."""
+"""The same for a sub-agent, and for one whose name was made of its client's session or its key."""
 
 _ORDER = ("streaming", "waiting", "retry", "queued")
 """An agent with several tickets is shown in the most active state of them."""
@@ -153,11 +151,6 @@ class AgentFold(AgentState):
         parts += [f"{waiting} waiting refused"] if waiting else []
         return ", ".join(parts)
 
-    @property
-    def unnamed(self) -> bool:
-        """Whether it is named after its client's session or its key."""
-        return self.name[-_IDENT - 1 : -_IDENT] == "-" and self.name[: -_IDENT - 1] in ("key", "session", self.client)
-
     def view(
         self, at: float, task: str | None = None, *, pending: bool = False, spent: bool = False, over: bool = False
     ) -> AgentView:
@@ -167,7 +160,8 @@ class AgentFold(AgentState):
         if self.tickets:
             state, in_flight, queued, queued_s, waiting_s = self._open(at)
             waited_s += queued_s
-        if state not in ("streaming", "waiting"):
+        held = self.stopped or self.trouble or self.paused or spent or pending
+        if held and state not in ("streaming", "waiting"):
             state = self._resting(state, spent=spent, pending=pending)
         return AgentView(
             name=self.name,
@@ -191,7 +185,7 @@ class AgentFold(AgentState):
             dollars=self.dollars,
             unpriced=self.usage.total - self.priced,
             served_s=self.served_s,
-            boosted_for_s=max(0.0, self.boosted_until - at),
+            boosted_for_s=self.boosted_until - at if self.boosted_until > at else 0.0,
             stopped=self.stopped,
             budget=self.budget,
             task=task or self.task,
@@ -237,20 +231,26 @@ def over(agents: Mapping[str, AgentFold], at: float) -> set[str]:
     """
     ended, live = set[str](), set[str]()
     for name, agent in agents.items():
-        process = process_of(name, agent.parent or "")
         running = agent.running
-        lead = None if process is None else agents.get(process)
-        if running is None and lead is not None and lead.running is False:
-            running = False
+        process = process_of(name, agent.parent or "") if "/" in name else None
+        if running is None and process is not None:
+            lead = agents.get(process)
+            running = None if lead is None or lead.running is not False else False
         if running is False:
             ended.add(name)
-        lasts_s = UNNAMED_ENDS_AFTER_S if process is not None or agent.unnamed else ENDS_AFTER_S
-        if agent.tickets or running or (running is None and at - agent.last_seen < lasts_s):
+        if running or agent.tickets or (running is None and _lasts(agent, process, at - agent.last_seen)):
             above: AgentFold | None = agent
             while above is not None and above.name not in live:
                 live.add(above.name)
-                above = agents.get(above.parent or "")
+                above = agents.get(above.parent) if above.parent else None
     return ended | (agents.keys() - live)
+
+
+def _lasts(agent: AgentFold, process: str | None, silent_s: float) -> bool:
+    """Return whether an agent that isn't known to be a process goes on after it was silent for so long."""
+    if silent_s < UNNAMED_ENDS_AFTER_S:
+        return True
+    return silent_s < ENDS_AFTER_S and process is None and not agent.made_up
 
 
 def ceiling_before(state: ev.BudgetState | None, about: Mapping[str, Any]) -> str:

@@ -176,6 +176,8 @@ class AgentState:
     """Tokens that it used in that step."""
     earlier_tokens: tuple[int, ...] = ()
     """Those of the steps before that one, oldest first."""
+    made_up: bool = False
+    """Its name was made of its client's ids, or of its key."""
 
 
 @record

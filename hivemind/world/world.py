@@ -231,6 +231,7 @@ class World:
             agent.trouble = ""
         agent.client = event.client or agent.client
         agent.parent = event.parent or agent.parent
+        agent.made_up = event.made_up
         ticket = self._open.arrived(event)
         if at >= agent.boosted_until:
             agent.priority = event.priority

@@ -56,6 +56,7 @@ ASKERS: dict[str, tuple[str, bytes, dict[str, str], str]] = {
         {"user-agent": "curl"},
         "session-thread-1",
     ),
+    "no id": (MESSAGES, PLAIN_BODY, {}, "key-anonymous"),
     "an id with a slash": (MESSAGES, PLAIN_BODY, {"session-id": "a/b"}, "session-7ed0db82"),
     "an id with an escape": (MESSAGES, PLAIN_BODY, {"session-id": "%2fb"}, "session-7ffa5b29"),
     "an id that ends in its prefix": (MESSAGES, PLAIN_BODY, {"session-id": "ses_"}, "session-e0db27c8"),
@@ -64,10 +65,12 @@ ASKERS: dict[str, tuple[str, bytes, dict[str, str], str]] = {
 
 @pytest.mark.parametrize(("path", "body", "headers", "agent"), ASKERS.values(), ids=list(ASKERS))
 async def test_asker(path: str, body: bytes, headers: dict[str, str], agent: str) -> None:
-    """The first of path, own header and the client's own ids that is there names the agent."""
+    """The first of path, own header and the client's own ids that is there names the agent; it is known whether the
+    name is its own."""
     async with between([ANSWER]) as (proxy, _):
         assert (await ask(proxy, path, headers, body)).status_code == 200
-        assert [view.name for view in proxy.snapshot().agents] == [agent]
+        known = proxy.proxy.engine.world.take(proxy.proxy.engine.now()).agent_states()
+        assert [(each.name, each.made_up) for each in known] == [(agent, agent not in ("alice", "a b", "bob", "carol"))]
 
 
 async def test_parent_of_a_sub_agent() -> None:

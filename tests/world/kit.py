@@ -26,7 +26,7 @@ def told(*events: ev.Event, price: Price | None = None) -> World:
 
 
 def arrived(
-    ticket: int = 1, agent: str = "ann", at: float = 0.0, lane: str = LANE, **about: str | Priority
+    ticket: int = 1, agent: str = "ann", at: float = 0.0, lane: str = LANE, **about: str | bool | Priority
 ) -> ev.Arrived:
     """A streaming request of normal priority."""
     event = ev.Arrived(at, ticket, agent, lane, "model", "family", Priority.NORMAL, True, 100, 256)

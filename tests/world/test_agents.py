@@ -217,9 +217,11 @@ def test_one_that_was_stopped_did_not_leave() -> None:
 # --- Those that have ended --------------------------------------------------------------------------------------------
 
 
-def answered(ticket: int, agent: str, at: float = 0.0, client: str = "", parent: str = "") -> list[ev.Event]:
+def answered(
+    ticket: int, agent: str, at: float = 0.0, client: str = "", parent: str = "", *, made_up: bool = False
+) -> list[ev.Event]:
     """A request, from its arrival to its end."""
-    come = arrived(ticket, agent, at, client=client, **({"parent": parent} if parent else {}))
+    come = arrived(ticket, agent, at, client=client, made_up=made_up, **({"parent": parent} if parent else {}))
     return [come, granted(ticket, agent, at), finished(ticket, agent, at)]
 
 
@@ -229,26 +231,24 @@ def states(world: World, at: float) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("name", "client", "parent", "lasts_s"),
+    ("name", "made_up", "parent", "lasts_s"),
     [
-        ("ann", "codex", "", ENDS_AFTER_S),
-        ("codex-1", "codex", "", ENDS_AFTER_S),
-        ("release-manager1", "codex", "", ENDS_AFTER_S),
-        ("team/ann", "codex", "lead", ENDS_AFTER_S),
-        ("codex-0a1b2c3d", "codex", "", UNNAMED_ENDS_AFTER_S),
-        ("session-0a1b2c3d", "", "", UNNAMED_ENDS_AFTER_S),
-        ("key-0a1b2c3d", "", "", UNNAMED_ENDS_AFTER_S),
-        ("gone/0a1b2c3d", "codex", "gone", UNNAMED_ENDS_AFTER_S),
-        ("gone/0a1b2c3d", "codex", "gone/4e5f6a7b", UNNAMED_ENDS_AFTER_S),
+        ("ann", False, "", ENDS_AFTER_S),
+        ("codex-0a1b2c3d", False, "", ENDS_AFTER_S),
+        ("team/ann", False, "lead", ENDS_AFTER_S),
+        ("codex-0a1b2c3d", True, "", UNNAMED_ENDS_AFTER_S),
+        ("session-7", True, "", UNNAMED_ENDS_AFTER_S),
+        ("gone/0a1b2c3d", False, "gone", UNNAMED_ENDS_AFTER_S),
+        ("gone/0a1b2c3d", True, "gone/4e5f6a7b", UNNAMED_ENDS_AFTER_S),
     ],
 )
-def test_silence_ends_an_agent_without_a_process(name: str, client: str, parent: str, lasts_s: float) -> None:
+def test_silence_ends_an_agent_without_a_process(name: str, made_up: bool, parent: str, lasts_s: float) -> None:
     """One with a name of its own later than others; its next request brings it back, and no exit code is made up."""
-    world = told(*answered(1, name, 5.0, client, parent))
+    world = told(*answered(1, name, 5.0, "codex", parent, made_up=made_up))
     assert states(world, 4.9 + lasts_s) == {name: "idle"}
     agent = only_agent(world.snapshot(5.0 + lasts_s))
     assert (agent.state, agent.running, agent.exit_code) == ("ended", None, None)
-    world.apply(arrived(2, name, 6.0 + lasts_s, client=client))
+    world.apply(arrived(2, name, 6.0 + lasts_s, made_up=made_up))
     assert states(world, 6.0 + lasts_s) == {name: "queued"}
     world.apply(granted(2, name, 6.0 + lasts_s))
     assert states(world, 7.0 + 3 * lasts_s) == {name: "waiting"}

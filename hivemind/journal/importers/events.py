@@ -89,6 +89,7 @@ class EventBuilder:
             max_output_tokens=facts.max_output_tokens,
             patience_s=None if facts.stream else client.patience_s,
             path=tried.path,
+            made_up=identity.made_up,
         )
 
     def _attempt(

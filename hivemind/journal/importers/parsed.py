@@ -209,7 +209,7 @@ def _identity(
             raise BadName(LOOKS_LIKE_A_KEY)
         return identity
     except (BadName, RequestRefused):
-        return Identity(f"key-{credential}", None, False, None)
+        return Identity(f"key-{credential}", None, False, None, made_up=True)
 
 
 def _read_answer(entry: Entry, tap: Tap) -> TapState:
