@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 from world.kit import (
     USED,
@@ -19,8 +21,9 @@ from world.kit import (
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
-from hivemind.world.agents import ACTIVITY_STEPS, ENDS_AFTER_S, UNNAMED_ENDS_AFTER_S
+from hivemind.world.agents import ACTIVITY_STEPS, ENDS_AFTER_S, UNNAMED_ENDS_AFTER_S, AgentFold
 from hivemind.world.health import STEP_S
+from hivemind.world.snapshot import AgentState, AgentView
 from hivemind.world.world import World
 
 
@@ -303,3 +306,17 @@ def test_a_world_that_was_restored_ends_the_same_agents() -> None:
     other.restore(world.keep(2.0))
     for at in (2.0, 2 * ENDS_AFTER_S):
         assert states(other, at) == states(world, at)
+
+
+def test_a_view_has_each_value_in_its_place() -> None:
+    """Those that it takes over from the fold, under their own names."""
+    agent = AgentFold(*(each.name for each in fields(AgentState)))  # type: ignore[arg-type]
+    agent.usage, agent.priced, agent.last_seen, agent.boosted_until = USED, 7, 1.0, 9.0
+    agent.paused = agent.stopped = False
+    agent.trouble, agent.task, agent.earlier_tokens, agent.step, agent.step_tokens = "", None, (), 0, 3
+    view = agent.view(4.0, "build", over=True)
+    shared = {each.name for each in fields(AgentView)} & {each.name for each in fields(AgentState)}
+    own = {"task": "build", "state": "ended", "flying": 0, "queued": 0, "last_seen_s": 3.0, "boosted_for_s": 5.0}
+    expected = {name: getattr(agent, name) for name in shared} | own
+    expected |= {"unpriced": USED.total - 7, "waiting_s": 0.0, "activity": (3,), "machines": ()}
+    assert {each.name: getattr(view, each.name) for each in fields(view)} == expected
