@@ -27,16 +27,35 @@ class Curves:
         """The points of each lane, oldest first."""
         self.marks: dict[str, str] = {}
         """The mark of the next point by lane."""
+        self.levels: dict[str, float] = {}
+        """The level now by lane, where it is limited."""
+        self.cuts: dict[str, tuple[float, float]] = {}
+        """By lane, from which level to which one those before the next point have cut it."""
 
     def restore(self, state: WorldState) -> None:
         """Take over the given state."""
         self.points = {lane: deque(points, maxlen=CURVE_KEPT) for lane, points in state.curves}
         self.marks = dict(state.marks)
+        self.levels = dict(state.levels or ((lane.lane, lane.level) for lane in state.lanes))
+        self.cuts = dict(state.cuts)
 
     def level_changed(self, event: LevelChanged) -> None:
         """Mark a cut; growth isn't marked, and an operator's change is marked by its command."""
-        if event.cause not in ("grow", "operator"):
-            self.marks[event.lane] = event.cause
+        before = self.levels.get(event.lane)
+        self._note_level(event.lane, event.level)
+        if event.cause in ("grow", "operator"):
+            return
+        self.marks[event.lane] = event.cause
+        if event.lane in self.cuts:
+            before = self.cuts[event.lane][0]
+        if before is not None and not math.isinf(event.level):
+            self.cuts[event.lane] = before, event.level
+
+    def _note_level(self, lane: str, level: float) -> None:
+        if math.isinf(level):
+            self.levels.pop(lane, None)
+        else:
+            self.levels[lane] = level
 
     def commanded(self, event: Commanded, lanes: Mapping[str, LaneState]) -> None:
         """Mark an operator's change on the lanes that it affects."""
@@ -59,7 +78,7 @@ class Curves:
                 last = curve[-1]
                 # After hours without news only the last points stay.
                 skipped = max(0, int((at - last.at) / _POINT_S) - CURVE_KEPT - 1) * _POINT_S
-                curve.append(replace(last, at=last.at + skipped + _POINT_S, mark=""))
+                curve.append(replace(last, at=last.at + skipped + _POINT_S, mark="", cut=None))
 
     def sampled(self, event: Sampled) -> None:
         """Add a point to each lane; within the same second it replaces the last one, unless it has a mark."""
@@ -67,15 +86,17 @@ class Curves:
         for gone in self.points.keys() - keys:
             del self.points[gone]
         for state in event.lanes:
-            self._add(event.at, state, self.marks.pop(state.lane, ""))
+            self._add(event.at, state, self.marks.get(state.lane, ""), self.cuts.get(state.lane))
         self.marks.clear()
+        self.cuts.clear()
+        self.levels = {state.lane: state.level for state in event.lanes if not math.isinf(state.level)}
 
-    def _add(self, at: float, state: LaneState, mark: str) -> None:
+    def _add(self, at: float, state: LaneState, mark: str, cut: tuple[float, float] | None) -> None:
         curve = self.points.setdefault(state.lane, deque(maxlen=CURVE_KEPT))
         level = state.level if not math.isinf(state.level) else float(state.active)
-        point = CurvePoint(at, level, state.active, state.waiting, state.mean_ttft_s, mark)
+        point = CurvePoint(at, level, state.active, state.waiting, state.mean_ttft_s, mark, cut if mark else None)
         if curve and at - curve[-1].at < 0.9 and not mark:
-            curve[-1] = replace(point, at=curve[-1].at, mark=curve[-1].mark)
+            curve[-1] = replace(point, at=curve[-1].at, mark=curve[-1].mark, cut=curve[-1].cut)
         else:
             curve.append(point)
 

@@ -403,12 +403,12 @@ def _curve(lanes: Sequence[_Found], *, shared: bool) -> tuple[CurvePoint, ...]:
     latest: dict[int, CurvePoint] = {}
     made = []
     for second in sorted(set().union(*found)):
-        marks = []
+        marked = []
         for n, each in enumerate(found):
             point = each.get(second)
             if point is not None:
                 latest[n] = point
-                marks += [point.mark] if point.mark else []
+                marked += [point] if point.mark else []
         levels = [point.level for point in latest.values()]
         made.append(
             CurvePoint(
@@ -417,7 +417,8 @@ def _curve(lanes: Sequence[_Found], *, shared: bool) -> tuple[CurvePoint, ...]:
                 sum(point.active for point in latest.values()),
                 sum(point.waiting for point in latest.values()),
                 _most(point.ttft_s for point in latest.values()),
-                marks[0] if marks else "",
+                marked[0].mark if marked else "",
+                marked[0].cut if marked and (shared or len(found) == 1) else None,
             )
         )
     return tuple(made[-CURVE_KEPT:])

@@ -218,6 +218,9 @@ class CurvePoint:
     ttft_s: float | None
     mark: str
     """Cause of a cut at this moment, or the knob that was set (as `aimd.beta=0.7`), else empty."""
+    cut: tuple[float, float] | None = None
+    """The level right before that cut and right after it, which the points around may not show; None: it is no cut, or
+    that isn't known."""
 
 
 @dataclass(frozen=True, slots=True)

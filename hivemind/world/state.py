@@ -128,6 +128,10 @@ class WorldState:
     lines: tuple[Line, ...]
     counts: Counts
     alarms: tuple[Alarm, ...] = ()
+    levels: tuple[tuple[str, float], ...] = ()
+    """By lane, the level now, where it is limited."""
+    cuts: tuple[tuple[str, tuple[float, float]], ...] = ()
+    """By lane, :attr:`~hivemind.world.snapshot.CurvePoint.cut` of the curve's next point."""
 
 
 class Carried(Event, frozen=True):

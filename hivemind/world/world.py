@@ -476,6 +476,8 @@ class World:
             providers=tuple(self._open.providers.items()),
             curves=tuple([(lane, tuple(points)) for lane, points in self._curves.points.items()]),
             marks=tuple(self._curves.marks.items()),
+            levels=tuple(self._curves.levels.items()),
+            cuts=tuple(self._curves.cuts.items()),
             pool=self._budgets.pool,
             spent=tuple(self._budgets.exhausted.items()),
             tasks=(),

@@ -51,6 +51,15 @@ def test_there_is_a_mark_of(event: ev.Event, kind: str, who: str, said: str) -> 
     assert said in mark.text
 
 
+def test_a_cut_is_told_with_the_level_before_it() -> None:
+    """Growth isn't marked, but is what a cut starts from; cuts of one lane within a second are one."""
+    grown, cut = ev.LevelChanged(1.0, LANE, 1.375, "grow"), ev.LevelChanged(2.0, LANE, 1.0, "truncated")
+    assert [mark.text for mark in marks(grown, cut)] == ["concurrency level 1.4 → 1.0 (cut off)"]
+    (mark,) = marks(grown, cut, ev.LevelChanged(2.5, LANE, 0.5, "overloaded"))
+    assert (mark.text, mark.count) == ("concurrency level 1.4 → 0.5 (overloaded)", 2)
+    assert marks(cut)[0].text == "concurrency level 1.0 (cut off)"
+
+
 @pytest.mark.parametrize(
     "event",
     [

@@ -53,8 +53,9 @@ def bent(curve: tuple[CurvePoint, ...]) -> tuple[CurvePoint, ...]:
     level, points = 6.0, []
     for index, point in enumerate(curve):
         mark = MARKS.get(index, "")
-        level = level / 2 if mark and "=" not in mark else min(12.0, level + 0.05)
-        points.append(replace(point, level=level, active=min(point.active, int(level)), mark=mark))
+        cut = (level, level / 2) if mark and "=" not in mark else None
+        level = min(12.0, level + 0.05) if cut is None else cut[1]
+        points.append(replace(point, level=level, active=min(point.active, int(level)), mark=mark, cut=cut))
     return tuple(points)
 
 

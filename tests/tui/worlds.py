@@ -250,9 +250,10 @@ def _ticket(dice: random.Random, number: int, agent: AgentView) -> TicketView:
 def _curve(dice: random.Random, points: int) -> tuple[CurvePoint, ...]:
     level, curve = 4.0, []
     for index in range(points):
-        level, mark = level + 0.03, ""
+        level, mark, cut = level + 0.03, "", None
         if dice.random() < 0.008:
-            level, mark = max(1.0, level / 2), "overloaded"
+            cut = level, max(1.0, level / 2)
+            level, mark = cut[1], "overloaded"
         level = min(12.0, level)
         ttft = 1.1 + level / 12 + dice.uniform(-0.3, 0.5)
         curve.append(
@@ -263,6 +264,7 @@ def _curve(dice: random.Random, points: int) -> tuple[CurvePoint, ...]:
                 waiting=dice.randint(0, 5),
                 ttft_s=ttft if index > 20 else None,
                 mark=mark,
+                cut=cut,
             )
         )
     return tuple(curve)

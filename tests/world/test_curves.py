@@ -57,3 +57,34 @@ def test_a_lane_that_is_gone_takes_its_curve_with_it() -> None:
     curves = {lane.state.lane: lane.curve for lane in world.snapshot(3.0).lanes}
     assert [len(curve) for curve in curves.values()] == [3, 1]
     assert curves[OTHER.lane][0].mark == ""
+
+
+def test_a_cut_tells_the_level_before_and_after_it() -> None:
+    """Not those of the points around it: between them the level grew to 1.375, was cut to 1.0 and grew again."""
+    world = told(sampled(0.0, state(1.0)))
+    for at, level, cause in ((0.2, 1.375, "grow"), (0.4, 1.0, "truncated"), (0.8, 1.1, "grow")):
+        world.apply(ev.LevelChanged(at, LANE, level, cause))
+    world.apply(sampled(1.0, state(1.1)))
+    world.apply(sampled(1.5, state(1.1)))
+    (lane,) = world.snapshot(2.0).lanes
+    assert [(point.level, point.mark, point.cut) for point in lane.curve] == [
+        (1.0, "", None),
+        (1.1, "truncated", (1.375, 1.0)),
+    ]
+
+
+def test_cuts_between_two_points_are_one() -> None:
+    """From the level before the first to that after the last, with the last one's cause."""
+    world = told(sampled(0.0, state(8.0)))
+    world.apply(ev.LevelChanged(0.2, LANE, 4.0, "rate_limited"))
+    world.apply(ev.LevelChanged(0.4, LANE, 2.0, "circuit"))
+    world.apply(sampled(1.0, state(2.0)))
+    (lane,) = world.snapshot(1.0).lanes
+    assert (lane.curve[-1].mark, lane.curve[-1].cut) == ("circuit", (8.0, 2.0))
+
+
+def test_a_cut_from_an_unknown_level_has_none() -> None:
+    """A journal may begin with it."""
+    world = told(ev.LevelChanged(0.2, LANE, 4.0, "rate_limited"), sampled(1.0, state(4.0)))
+    (lane,) = world.snapshot(1.0).lanes
+    assert (lane.curve[-1].mark, lane.curve[-1].cut) == ("rate_limited", None)

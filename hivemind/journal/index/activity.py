@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -187,6 +188,10 @@ class Marker:
         """Marks since :meth:`take` was called last."""
         self._latest: dict[str, int] = {}
         """By kind, the position of the last one in that list."""
+        self._levels: dict[str, float] = {}
+        """The concurrency level by lane."""
+        self._cut_from: dict[str, float] = {}
+        """By lane, the level before the cuts of the last mark."""
         self._line: Line | None = None
         world.on_line = self._keep_line
 
@@ -205,21 +210,36 @@ class Marker:
                 self.found.append(Mark(event.at, "command", line.who, line.text, line.level))
             return
         kind = MARKED[type(event)]
+        before: float | None = None
         match event:
             case ev.AttemptFailed() if event.retry_in_s is not None:
                 return
             case ev.Refused() if event.reason in BY_OPERATOR:
                 return
-            case ev.LevelChanged() if event.cause in ("grow", "operator"):
-                return
+            case ev.LevelChanged():
+                before, self._levels[event.lane] = self._levels.get(event.lane), event.level
+                if event.cause in ("grow", "operator"):
+                    return
         level, _, who, text = describe(event)
         where = self._latest.get(kind)
-        if where is not None and 0 <= event.at - self.found[where].at < TOGETHER_S:
-            mark = self.found[where]
+        mark = None if where is None else self.found[where]
+        if where is not None and mark is not None and 0 <= event.at - mark.at < TOGETHER_S:
+            if isinstance(event, ev.LevelChanged) and mark.who == who:
+                mark = replace(mark, text=_from(self._cut_from.get(who), text))
             self.found[where] = replace(mark, count=mark.count + 1)
             return
+        if isinstance(event, ev.LevelChanged):
+            self._cut_from.clear()
+            if before is not None and not math.isinf(before):
+                self._cut_from[who] = before
+                text = _from(before, text)
         self._latest[kind] = len(self.found)
         self.found.append(Mark(event.at, kind, who, text, level))
 
     def _keep_line(self, line: Line) -> None:
         self._line = line
+
+
+def _from(before: float | None, text: str) -> str:
+    """Return `concurrency level 1.0 (cut short)` with the level before it."""
+    return text if before is None else text.replace(" level ", f" level {before:.1f} → ", 1)

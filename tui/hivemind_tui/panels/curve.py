@@ -129,15 +129,15 @@ def last_change(view: View, lane: LaneView, pen: Pen) -> list[Span]:
     index = _last_change(lane)
     if index is None:
         return [("no cut in this span", "dim")]
-    before, point = lane.curve[index - 1], lane.curve[index]
+    point = lane.curve[index]
     when = f" at {clock(view.snapshot.wall - (view.snapshot.at - point.at))}"
     sign = mark(point.mark)
     shown = (f"{sign.shown(pen.glyphs.braille)} ", sign.role)
     if turned(point.mark):
         return [shown, (point.mark, sign.role), (when, "dim")]
     cut = "cut"
-    if not (math.isinf(before.level) or math.isinf(point.level) or before.level <= 0):
-        cut = f"×{point.level / before.level:.2g}"
+    if point.cut is not None and point.cut[0] > 0:
+        cut = f"×{point.cut[1] / point.cut[0]:.2g}"
     return [shown, (cut, "strong"), (f"{when}: ", "dim"), (sign.word, sign.role)]
 
 
