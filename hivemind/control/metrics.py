@@ -169,11 +169,11 @@ def _lanes(world: Snapshot) -> Iterator[Metric]:
 
 _OF_A_LANE: tuple[tuple[str, str, Callable[[LaneState], float]], ...] = (
     ("lane_level", "Requests that may be in flight at once now.", lambda lane: lane.level),
-    ("lane_ceiling", "The most that level may be.", lambda lane: lane.ceiling),
+    ("lane_ceiling", "Max concurrency: the most that the level may be.", lambda lane: lane.ceiling),
     ("lane_active", "Requests in flight.", lambda lane: lane.active),
     ("lane_waiting", "Requests in the queue.", lambda lane: lane.waiting),
     ("lane_retrying", "Requests between two attempts.", lambda lane: lane.retrying),
-    ("lane_parked_seconds", "Remaining pause that the provider asked for.", lambda lane: lane.parked_for_s),
+    ("lane_parked_seconds", "How long the lane still is rate-limited (Retry-After).", lambda lane: lane.parked_for_s),
     (
         "lane_ttft_mean_seconds",
         "Mean time to first token over the last samples.",
@@ -191,7 +191,7 @@ def _budgets(world: Snapshot) -> Iterator[Metric]:
     for unit in ("tokens", "dollars"):
         limited = [each for each in budgets if getattr(each, unit) is not None]
         for name, help_text, field in (
-            ("limit", "A budget's ceiling.", ""),
+            ("limit", "A budget's limit.", ""),
             ("used", "Used of it in its period, by all proxies that share it.", "used_"),
             ("here", "Of that, by this proxy.", "here_"),
         ):

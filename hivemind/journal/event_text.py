@@ -111,7 +111,7 @@ def _own_words(event: ev.Event) -> Words | None:
             return "info", "task", event.task, f"added, {event.priority.name.lower()} priority{after}"
         case ev.AgentRecalled():
             facts = [f"priority {event.priority.name.lower()}"] if event.priority is not None else []
-            facts += [word for word, holds in (("paused", event.paused), ("stopped", event.stopped)) if holds]
+            facts += [word for word, holds in (("held", event.paused), ("stopped", event.stopped)) if holds]
             text = f"remembered from before a restart: {', '.join(facts) or 'nothing special'}"
             return "info", "agent", event.agent, text
         case JournalBegan(journal=journal):

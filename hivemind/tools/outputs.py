@@ -70,7 +70,9 @@ class LaneRow(Output):
     active: int
     waiting: int
     circuit: str
-    parked_for_s: Rounded | None = Field(None, description="The provider asked for a pause of so long.")
+    parked_for_s: Rounded | None = Field(
+        None, description="Rate-limited: the provider asked to wait so long (Retry-After)."
+    )
     windows: list[WindowRow] = Field(default_factory=list)
 
 
@@ -80,8 +82,8 @@ class BudgetRow(Output):
     owner: str | None = Field(None, description="The agent whose it is; absent: all agents share it.")
     covers: str = Field(description="agent, subtree or all.")
     per: str = Field(description="run, day or ever.")
-    tokens: int | None = Field(None, description="The ceiling in tokens.")
-    dollars: Rounded | None = Field(None, description="The ceiling in US dollars.")
+    tokens: int | None = Field(None, description="The limit in tokens.")
+    dollars: Rounded | None = Field(None, description="The limit in US dollars.")
     used_tokens: int
     used_dollars: Rounded
     in_flight_tokens: int = Field(0, description="Set aside for requests in flight.")
@@ -177,7 +179,7 @@ class TotalsRow(UsageRow):
     refused: int
     abandoned: int
     wasted_tokens: int = Field(description="Used by attempts that failed or were left.")
-    agents_saved: int = Field(description="Agents that a fault would have ended.")
+    agents_saved: int = Field(description="Agents recovered: with a request retried OK, and no failed one.")
 
 
 class AgentUsage(UsageRow):

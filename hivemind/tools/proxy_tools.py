@@ -26,6 +26,7 @@ from hivemind.scheduler.types import Priority
 from hivemind.setup.clients import CLIENTS, instructions
 from hivemind.text import amounts
 from hivemind.text.amounts import ceiling
+from hivemind.text.humanise import duration
 from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.outputs import (
     LANES_SHOWN,
@@ -210,9 +211,9 @@ async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budge
         raise ToolError("give either agent or pool")
     sets = args.tokens is not None or args.dollars is not None
     if args.remove and sets:
-        raise ToolError("remove: removes the ceiling, so leave out tokens and dollars")
+        raise ToolError("remove: removes the budget, so leave out tokens and dollars")
     if not sets and not args.remove and (args.per is not None or args.covers is not None):
-        raise ToolError("per and covers say what a ceiling counts: give tokens or dollars too")
+        raise ToolError("per and covers say what a budget counts: give tokens or dollars too")
     agent = None if args.pool else args.agent or caller.agent
     said = ""
     if sets or args.remove:
@@ -237,7 +238,7 @@ async def budget(proxy: ProxyAccess, caller: Caller, args: BudgetInput) -> Budge
 
 @tool("Read or change the knobs", destructive=True)
 async def config(proxy: ProxyAccess, caller: Caller, args: ConfigInput) -> Config:
-    """Returns knobs, admissions and circuits, or changes one of them for everyone until the proxy ends."""
+    """Returns knobs, circuits and whether all is paused, or changes one of them for everyone until the proxy ends."""
     command, said = _change(args)
     about = await proxy.about()
     if command is not None:
@@ -286,7 +287,7 @@ def _change(args: ConfigInput) -> tuple[Command | None, str]:
         return Tune(args.knob, args.value, args.upstream), f"{args.knob} is {args.value:g} now{where}."
     if args.admissions is not None:
         paused = args.admissions == "pause"
-        said = "Admissions are paused: no request starts meanwhile." if paused else "Admissions are resumed."
+        said = "Everything is paused: no request starts meanwhile." if paused else "Everything is resumed."
         return PauseAdmissions(paused), said
     if args.circuit is not None:
         return SetCircuit(args.circuit, args.lane), f"The circuit is set to {args.circuit}."
@@ -406,10 +407,10 @@ def _room(state: LaneState) -> _Room:
             left[window.kind.value == "requests"].append(max(0, int(window.remaining)))
     blocked = ""
     if state.circuit == "open":
-        again = f"; the next try is in {state.circuit_reopens_in_s:.0f} s" if state.circuit_reopens_in_s else ""
+        again = f"; a probe goes in {duration(state.circuit_reopens_in_s)}" if state.circuit_reopens_in_s else ""
         blocked = f"the upstream is failing, so its circuit is open{again}"
     elif state.parked_for_s > 0:
-        blocked = f"the provider asked for a pause of {state.parked_for_s:.0f} s"
+        blocked = f"rate-limited: the provider asked to wait {duration(state.parked_for_s)}"
     tokens, requests = min(left[False], default=None), min(left[True], default=None)
     return _Room(free, tokens, requests, blocked, state.waiting + state.retrying)
 
@@ -430,7 +431,7 @@ def _why_blocked(world: Snapshot, agent: str | None, best: _Room | None, spent: 
     if world.mode == "draining":
         return "The proxy is shutting down and takes no more requests: start nothing, and finish what you can."
     if world.mode == "paused":
-        return "An operator paused all admissions: start nothing more, requests wait until they are resumed."
+        return "An operator paused everything: start nothing more, requests wait until it is resumed."
     if me is not None and me.stopped:
         return "An operator stopped you: start nothing, report where you stand, and leave it to the operator."
     if spent:

@@ -169,11 +169,11 @@ class PriorityInput(Input):
 class BudgetInput(Input):
     agent: str | None = Field(None, description="Whose; yours by default.")
     pool: bool = Field(False, description="That of all agents together.")
-    tokens: int | None = Field(None, ge=1, le=10**15, description="Set this ceiling.")
-    dollars: float | None = Field(None, gt=0, le=1e9, description="Set this ceiling.")
-    per: Literal["run", "day", "ever"] | None = Field(None, description="What the ceiling counts.")
+    tokens: int | None = Field(None, ge=1, le=10**15, description="Set this limit.")
+    dollars: float | None = Field(None, gt=0, le=1e9, description="Set this limit.")
+    per: Literal["run", "day", "ever"] | None = Field(None, description="What the budget counts.")
     covers: Literal["agent", "subtree"] | None = Field(None, description="subtree: with all it starts.")
-    remove: bool = Field(False, description="Take the ceiling away.")
+    remove: bool = Field(False, description="Take the budget away.")
     limit: Rows = 20
 
 

@@ -75,9 +75,9 @@ def _words(event: ev.Event, before: str) -> Words | None:
         case ev.LaneOpened():
             return "info", "lane", event.lane, f"first request ({event.provider})"
         case ev.LaneParked():
-            return "warn", event.cause, event.lane, f"paused {duration(event.for_s)} by the provider"
+            return "warn", event.cause, event.lane, f"rate-limited for {duration(event.for_s)}"
         case ev.LaneReleased():
-            return "good", "lane", event.lane, "resumed"
+            return "good", "lane", event.lane, "rate limit over"
         case ev.CircuitChanged():
             level = {"closed": "good", "half_open": "warn"}.get(event.state, "bad")
             again = "" if event.reopens_in_s is None else f", a probe in {duration(event.reopens_in_s)}"
@@ -211,15 +211,15 @@ def sentence(event: ev.Commanded, before: str = "") -> str:
             return _changed(about["knob"], knob_value(about["knob"], about["value"]), before)
         case "PinLevel":
             level = about["level"]
-            return "concurrency level back to AIMD" if level is None else f"concurrency level held at {level:g}"
+            return "concurrency level back to AIMD" if level is None else f"concurrency level pinned at {level:g}"
         case "SetCircuit":
             return _CIRCUITS[about["mode"]]
         case "PauseAdmissions":
-            return "admissions paused" if about["paused"] else "admissions resumed"
+            return "everything paused" if about["paused"] else "everything resumed"
         case "PauseAgent":
-            return "paused" if about["paused"] else "resumed"
+            return "held" if about["paused"] else "released"
         case "BoostAgent":
-            return f"critical for {about['for_s']:g} s" if about["for_s"] > 0 else "boost ended"
+            return f"critical for {duration(about['for_s'])}" if about["for_s"] > 0 else "boost ended"
         case "StopAgent":
             stopped = f"stopped: {before}" if before else "stopped"
             return stopped if about["stopped"] else "allowed again"
@@ -229,7 +229,7 @@ def sentence(event: ev.Commanded, before: str = "") -> str:
         case "Drain":
             return "draining: refuses new requests" if about["draining"] else "accepts requests again"
         case "ReleaseLane":
-            return "pause and used-up rate windows ended early"
+            return "rate limit (Retry-After, used-up windows) ended early"
         case "SubmitTasks":
             names = about["tasks"]
             more = " …" if len(names) > _NAMED else ""

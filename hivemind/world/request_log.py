@@ -107,12 +107,12 @@ class RequestLog:
 
 
 _REASONS = {
-    "paused": "admissions are paused",
-    "parked": "the provider asked for a pause",
+    "paused": "everything is paused",
+    "parked": "rate-limited: the provider asked to wait",
     "circuit": "the circuit is open",
     "upstream": "its upstream has as many requests in flight as it may",
     "budget": "its agent's budget is used up",
-    "held": "its agent is paused",
+    "held": "its agent is on hold",
     "dependency": "its agent's task waits for others",
     "fleet": "there is no lease from the fleet yet",
     "fleet_slots": "the slots leased from the fleet are taken",
@@ -192,7 +192,8 @@ def _noted(note: Note) -> Decision:
             text = f"priority is {numbers[0]} now, by {numbers[1]}"
         case "boost":
             for_s, who = cast(tuple[float, str], numbers)
-            text = f"its agent counts as critical for {for_s:g} s, by {who}" if for_s > 0 else f"boost ended, by {who}"
+            boosted = f"its agent counts as critical for {duration(for_s)}" if for_s > 0 else "boost ended"
+            text = f"{boosted}, by {who}"
         case _:
             text = _held(what, *cast(tuple[int, float | None, float | None], numbers))
     return Decision(at, text)
@@ -203,7 +204,7 @@ def _held(gate: str, ahead: int, level: float | None, opens_in_s: float | None) 
     opens = "" if opens_in_s is None else f", about {duration(opens_in_s)} to go"
     match gate:
         case "slot":
-            limit = "no limit" if level is None else f"limit {math.floor(level)}"
+            limit = "no limit" if level is None else f"level {math.floor(level)}"
             return f"waits for a slot: {place}, {limit}{opens}"
         case "requests" | "tokens":
             return f"waits for room in the window of {gate}: {place}{opens}"

@@ -35,7 +35,7 @@ async def test_the_token_opens_it() -> None:
     async with steered(KEY) as (running, web):
         done = await web.post(f"{running.url}/_control/commands", json=ORDER, headers=BEARER)
         assert (done.status_code, running.snapshot().mode) == (200, "paused")
-        assert running.snapshot().lines[-1].text == "admissions paused, by ops"
+        assert running.snapshot().lines[-1].text == "everything paused, by ops"
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_tables_tell_what_plots_show() -> None:
     for told in (
         "level cut to 3.0",
         "circuit open",
-        "paused by the provider",
+        "rate-limited",
         "disconnected",
         "90 %",
         "$6.20",

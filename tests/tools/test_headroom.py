@@ -73,8 +73,8 @@ def test_room_in_a_lane(lane: LaneState, agents_now: int | None) -> None:
     [
         ("paused", state(4.0), "paused"),
         ("draining", state(4.0), "shutting down"),
-        ("serving", state(4.0, circuit="open", circuit_reopens_in_s=7.0), "next try is in 7 s"),
-        ("serving", state(4.0, parked_for_s=12.0), "pause of 12 s"),
+        ("serving", state(4.0, circuit="open", circuit_reopens_in_s=7.0), "a probe goes in 7 s"),
+        ("serving", state(4.0, parked_for_s=12.0), "asked to wait 12 s"),
     ],
 )
 def test_nothing_starts(mode: str, lane: LaneState, words: str) -> None:

@@ -273,7 +273,7 @@ def test_a_lost_connection_takes_the_first_row() -> None:
 @pytest.mark.parametrize(
     ("view", "words"),
     [
-        (View(replace(world(), mode="paused")), "ADMISSIONS PAUSED"),
+        (View(replace(world(), mode="paused")), "EVERYTHING PAUSED"),
         (View(replace(world(), mode="draining")), "DRAINING, 6 to go"),
         (View(world(), link=Link("attached", "http://10.0.0.5:8765")), "SERVING attached"),
         (View(world(), frozen=True), "VIEW FROZEN"),

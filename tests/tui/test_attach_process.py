@@ -47,8 +47,8 @@ async def test_watch_and_steer(tmp_path: Path) -> None:
             await one.apply(cmd.PauseAdmissions(True))
             await until(lambda: lines(one.snapshot()) and lines(other.snapshot()))
             assert (one.snapshot().mode, other.snapshot().mode) == ("paused", "paused")
-            assert lines(one.snapshot())[-1] == "admissions paused"
-            assert lines(other.snapshot())[-1].startswith("admissions paused, by ann")
+            assert lines(one.snapshot())[-1] == "everything paused"
+            assert lines(other.snapshot())[-1].startswith("everything paused, by ann")
             with pytest.raises(cmd.Rejected, match="nobody"):
                 await other.apply(cmd.PauseAgent("nobody", True))
             draft = await one.draft({"aimd.beta": 0.7})

@@ -16,8 +16,8 @@ from hivemind_tui.state.view import View
 AGENTS = replace(View(world()), trail=("agents",))
 WORDS = {
     cmd.SetPriority("bob", Priority.HIGH): "bob: priority is high now",
-    cmd.PauseAgent("bob", True): "bob: paused",
-    cmd.PauseAgent("bob", False): "bob: resumed",
+    cmd.PauseAgent("bob", True): "bob: held",
+    cmd.PauseAgent("bob", False): "bob: released",
     cmd.BoostAgent("bob", 60.0): "bob: critical for 60 s",
     cmd.BoostAgent("bob", 0.0): "bob: boost ended",
     cmd.StopAgent("bob\x1b", True): "bob·: stopped",
@@ -30,14 +30,14 @@ WORDS = {
     cmd.SetTaskPriority("lint", Priority.HIGH): "lint: priority is high now",
     cmd.ForgetTasks("nightly"): "tasks of batch nightly forgotten",
     cmd.Tune("rpm", 0): "rpm is none now",
-    cmd.PinLevel(4.0): "concurrency level held at 4",
+    cmd.PinLevel(4.0): "concurrency level pinned at 4",
     cmd.PinLevel(None): "concurrency level back to AIMD",
     cmd.SetCircuit("probe"): "circuit lets one probe through",
-    cmd.PauseAdmissions(True): "admissions paused",
-    cmd.PauseAdmissions(False): "admissions resumed",
+    cmd.PauseAdmissions(True): "everything paused",
+    cmd.PauseAdmissions(False): "everything resumed",
     cmd.Drain(True): "draining: refuses new requests",
     cmd.Drain(False): "accepts requests again",
-    cmd.ReleaseLane("lane"): "lane: pause and used-up rate windows ended early",
+    cmd.ReleaseLane("lane"): "lane: rate limit (Retry-After, used-up windows) ended early",
 }
 
 
@@ -56,7 +56,7 @@ def test_every_command_is_there() -> None:
 def test_several_and_none() -> None:
     """Of several the first; nothing where nothing was done, or where the page shows it."""
     both = [cmd.PauseAgent("bob", True), cmd.PauseAgent("eve", True)]
-    assert confirmation(both, AGENTS) == "bob: paused, and 1 more"
+    assert confirmation(both, AGENTS) == "bob: held, and 1 more"
     assert confirmation([], AGENTS) == ""
     for page in LOG_PAGES:
         assert confirmation(both, replace(AGENTS, trail=(page,))) == ""

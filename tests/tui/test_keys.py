@@ -224,7 +224,7 @@ async def test_keys_that_give_back() -> None:
             StopAgent("alice", False),
             BoostAgent("alice", 0.0),
         ]
-        assert "ADMISSIONS PAUSED" in seen(pilot, "header")
+        assert "EVERYTHING PAUSED" in seen(pilot, "header")
         source.become(replace(full, mode="draining"))
         await wait_until(pilot, lambda: room(pilot).view.snapshot.mode == "draining")
         await press(pilot, "D")

@@ -235,12 +235,12 @@ def test_half_open_tells_of_the_probe() -> None:
     assert "the next request" in circuit_of(with_lane(world(), circuit="half_open", active=0))
 
 
-@pytest.mark.parametrize(("mode", "words"), [("paused", "no admissions"), ("draining", "new requests are refused")])
+@pytest.mark.parametrize(("mode", "words"), [("paused", "everything waits"), ("draining", "new requests are refused")])
 def test_what_else_stands_in_the_way_is_told(mode: str, words: str) -> None:
     """A pause of the operator's, of the provider's, and a drain."""
     rows = circuit_of(replace(world(), mode=mode))
     assert words in rows
-    assert "paused by the provider, 3.1s left" in rows
+    assert "rate-limited, 3.1s left" in rows
 
 
 # --- The curve ---------------------------------------------------------------------------------------------------

@@ -94,9 +94,9 @@ def test_the_real_program_is_steered_from_a_real_terminal(pane: Pane) -> None:
     text = pane.until(lambda text: "1 of 11" in text)
     assert "farid" in text
     pane.type("p")
-    pane.until(lambda text: "ADMISSIONS PAUSED" in text)
+    pane.until(lambda text: "EVERYTHING PAUSED" in text)
     pane.type("u")
-    pane.until(lambda text: "ADMISSIONS PAUSED" not in text)
+    pane.until(lambda text: "EVERYTHING PAUSED" not in text)
     pane.type("4", "Right")
     pane.until(lambda text: "was " in text)
     pane.type("u")

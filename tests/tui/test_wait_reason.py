@@ -68,7 +68,7 @@ def test_the_place_in_line_is_told_by_who_goes_first(position: int | None, words
 
 def test_a_level_that_fell_is_told() -> None:
     """After a cut more fly than may, and the sentence doesn't claim that there are so many slots."""
-    assert "8 are in flight, the limit is 4" in wait_reason.sentence(waiting(), lane(level=4.0))
+    assert "8 are in flight, the level is 4" in wait_reason.sentence(waiting(), lane(level=4.0))
     assert "the only one is taken" in wait_reason.sentence(waiting(), lane(level=1.2, active=1))
 
 

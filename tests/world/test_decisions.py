@@ -52,7 +52,7 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
     )
     assert story(world) == [
         (0.0, ARRIVAL, "info"),
-        (0.5, "waits for a slot: 3 ahead, limit 8", "info"),
+        (0.5, "waits for a slot: 3 ahead, level 8", "info"),
         (0.85, "waits for room in the window of tokens: next in line, about 100 ms to go", "info"),
         (1.0, "granted after 1 s, attempt 1", "info"),
         (
@@ -60,7 +60,7 @@ def test_the_story_of_a_request_that_was_rescued() -> None:
             "attempt 1 failed after 1 s: 429 rate limited (slow down); again in 1.5 s, unseen by the agent",
             "warn",
         ),
-        (4.0, "waits: the provider asked for a pause, about 12 s to go", "info"),
+        (4.0, "waits: rate-limited: the provider asked to wait, about 12 s to go", "info"),
         (16.0, "granted after 12.5 s, attempt 2", "info"),
         (16.25, "first content after 250 ms", "info"),
         (20.0, "answered with 200 after 20 s: 150 tokens in (20 from cache), 40 out", "good"),

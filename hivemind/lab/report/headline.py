@@ -72,10 +72,10 @@ def _faults(run: RecordedRun) -> Fact:
 
 def _saved(run: RecordedRun) -> Fact:
     if run.foreign:
-        return Fact("agents saved", "none", "this traffic didn't go through HiveMind")
+        return Fact("agents recovered", "none", "this traffic didn't go through HiveMind")
     if not run.saved:
-        return Fact("agents saved", "0", "no failed attempt was retried OK for an agent without errors")
-    return Fact("agents saved", f"{len(run.saved):,}", f"that had used {_saved_tokens(run)}", True)
+        return Fact("agents recovered", "0", "no failed attempt was retried OK for an agent without errors")
+    return Fact("agents recovered", f"{len(run.saved):,}", f"that had used {_saved_tokens(run)}", True)
 
 
 def _saved_tokens(run: RecordedRun) -> str:
@@ -131,7 +131,7 @@ def saving(run: RecordedRun) -> list[str]:
     if saw_error:
         lines.append(
             f"{plural(saw_error, 'agent')} had requests retried OK and saw an error in another one, and"
-            f" {'isn' if saw_error == 1 else 'aren'}'t counted as saved."
+            f" {'isn' if saw_error == 1 else 'aren'}'t counted as recovered."
         )
     return lines
 
@@ -148,7 +148,7 @@ def course_message(run: RecordedRun) -> str:
     text = f"At most {run.figures.busiest:,} in flight at once and at most {queue:,} queued."
     text += f" The concurrency level was cut {plural(cuts, 'time')}" if cuts else " The concurrency level was never cut"
     if paused_s:
-        text += f"; the provider asked for {duration(paused_s)} of pauses"
+        text += f"; rate-limited for {duration(paused_s)}"
     if open_s:
         text += f"; the circuit wasn't closed for {duration(open_s)}"
     return text + "."

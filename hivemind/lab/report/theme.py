@@ -111,7 +111,7 @@ STATES: Mapping[str, tuple[str, str]] = {
 _LANE_STATES: Mapping[str, str] = {
     "open": "circuit open",
     "half_open": "circuit half open",
-    "paused": "paused by the provider",
+    "paused": "rate-limited",
 }
 
 

@@ -24,12 +24,12 @@ _NAMES: Mapping[str, tuple[str, str]] = {
     "dearest": ("most expensive", "dearest cost"),
     "raise": ("priority up", "nice urgent"),
     "lower": ("priority down", "nice"),
-    "hold": ("", "pause resume agent let go"),
+    "hold": ("", "pause resume release agent let go"),
     "stop": ("", "kill allow agent"),
-    "less": ("ceiling down", ""),
-    "more": ("ceiling up", ""),
-    "pin": ("pin limit", "auto aimd level unpin"),
-    "release": ("end pause", "release"),
+    "less": ("max concurrency down", "ceiling"),
+    "more": ("max concurrency up", "ceiling"),
+    "pin": ("pin level", "limit auto aimd level unpin"),
+    "release": ("end wait", "release pause rate limit retry-after"),
     "lane": ("next lane", ""),
     "lane_back": ("lane before", ""),
     "step_up": ("knob up", ""),
@@ -126,7 +126,7 @@ class Actions(NavigationActions, WhatIfActions):
             found.append(Choice(f"filter {value}", words, "/", lambda: self.go(navigation.filtered(self.view, value))))
         elif name == "pin" and self.view.lane is not None:
             pin = partial(self.steer, partial(intents.pin_at, text=value))
-            found.append(Choice(f"pin {value}", "hold the concurrency level there", "", pin))
+            found.append(Choice(f"pin {value}", "pin the concurrency level there", "", pin))
         return found
 
     def _key(self, key: Key) -> Choice:

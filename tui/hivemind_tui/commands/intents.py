@@ -126,15 +126,15 @@ def _budgeted(
 
 
 def ceiling(view: View, step: int) -> list[Command]:
-    """Step the concurrency ceiling. Raises: Rejected."""
+    """Step max concurrency. Raises: Rejected."""
     state = _lane(view)
     if math.isinf(state.ceiling):
         if step > 0:
-            raise Rejected("there is no ceiling to raise; [ sets one")
+            raise Rejected("max concurrency has no limit to raise; [ sets one")
         return [cmd.Tune("max_concurrency", max(1, state.active), state.upstream)]
     wanted = int(state.ceiling) + step
     if wanted < max(1, math.ceil(state.floor)):
-        raise Rejected(f"the ceiling can't go below the floor of {state.floor:g}")
+        raise Rejected(f"max concurrency can't go below min concurrency, which is {state.floor:g}")
     return [cmd.Tune("max_concurrency", wanted, state.upstream)]
 
 
@@ -152,32 +152,32 @@ def set_knob(view: View, knob: str, text: str) -> list[Command]:
 
 
 def pin(view: View) -> list[Command]:
-    """Pin the concurrency limit where it is, or give it back to AIMD. Raises: Rejected."""
+    """Pin the concurrency level where it is, or give it back to AIMD. Raises: Rejected."""
     state = _lane(view)
     if state.pinned:
         return [cmd.PinLevel(None, state.lane)]
     if math.isinf(state.level):
-        raise Rejected("there is no limit to pin; [ sets a ceiling first")
+        raise Rejected("the level has no limit to pin it at; [ sets max concurrency first")
     return [cmd.PinLevel(float(max(1, int(state.level))), state.lane)]
 
 
 def pin_at(view: View, text: str) -> list[Command]:
-    """Pin the concurrency limit at the number that was typed. Raises: Rejected."""
+    """Pin the concurrency level at the number that was typed. Raises: Rejected."""
     return [cmd.PinLevel(typed("aimd.floor", text), _lane(view).lane)]
 
 
 def release(view: View) -> list[Command]:
-    """End the provider's pause, and forget the used-up windows of its headers. Raises: Rejected."""
+    """End the wait that the provider asked for, and forget the used-up windows of its headers. Raises: Rejected."""
     state = _lane(view)
     used_up = any(window.source == "headers" and window.remaining < 1 for window in state.windows)
     held = any(hold.gate in ("requests", "tokens") for hold in state.upcoming)
     if state.parked_for_s <= 0 and not used_up and not held:
-        raise Rejected("the provider asked for no pause, and none of its rate windows is used up")
+        raise Rejected("nothing is rate-limited: no Retry-After, and no rate window is used up")
     return [cmd.ReleaseLane(state.lane)]
 
 
 def pause(view: View) -> list[Command]:
-    """Pause admissions, or resume them."""
+    """Pause everything, or resume."""
     return [cmd.PauseAdmissions(view.snapshot.mode != "paused")]
 
 

@@ -160,12 +160,12 @@ KEYS = (
     _task("retry", "R", "send('retry')", "retry", "run a failed task again, and what it blocked"),
     # Lane and knobs
     _steer(
-        "less", "left_square_bracket", "send('ceiling', -1)", "ceiling", "lower the concurrency ceiling", pair="[ ]"
+        "less", "left_square_bracket", "send('ceiling', -1)", "max concurrency", "lower max concurrency", pair="[ ]"
     ),
-    _steer("more", "right_square_bracket", "send('ceiling', 1)", "ceiling", "raise the concurrency ceiling"),
-    _steer("pin", "a", "send('pin')", "pin limit", "pin the concurrency limit, or give it back to AIMD"),
+    _steer("more", "right_square_bracket", "send('ceiling', 1)", "max concurrency", "raise max concurrency"),
+    _steer("pin", "a", "send('pin')", "pin level", "pin the concurrency level, or give it back to AIMD"),
     _steer("circuit", "c", "circuit", "circuit", "set the circuit: automatic, open, closed, probe now"),
-    _steer("release", "r", "send('release')", "end pause", "end the provider's pause or used-up window"),
+    _steer("release", "r", "send('release')", "end wait", "end the provider's wait (Retry-After) or used-up window"),
     _lane("lane", "tab", "lane(1)", "lane", "next lane"),
     _lane("lane_back", "shift+tab", "lane(-1)", "", "lane before"),
     _knob("step_up", "right", "send('turn', 1)", "turn", "turn the knob up", pair="left right"),
@@ -175,7 +175,7 @@ KEYS = (
     _knob("write", "W", "write", "write", "write tuned knobs to hivemind.toml; shows the change first", pages=ANYWHERE),
     # All traffic
     _traffic("undo", "u", "undo", "undo", "undo your last change"),
-    _traffic("pause", "p", "send('pause')", "pause all", "pause admissions, or resume; streams go on"),
+    _traffic("pause", "p", "send('pause')", "pause all", "pause everything, or resume; streams go on"),
     _traffic("drain", "D", "drain", "drain", "refuse requests and finish those in flight, or accept again"),
     Key("quit", "q,ctrl+q,ctrl+c", "leave", "quit", "quit; a proxy of this screen's own drains first", group="traffic"),
     # Screen
@@ -349,7 +349,7 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "everywhere": lambda view: "this machine" if view.everywhere else "all machines",
     "tree": lambda view: "flat list" if view.branches else "tree",
     "fold": lambda view: "unfold" if view.agent is not None and view.agent.name in view.folded else "fold",
-    "pin": lambda view: "unpin limit" if view.lane is not None and view.lane.state.pinned else "pin limit",
+    "pin": lambda view: "unpin level" if view.lane is not None and view.lane.state.pinned else "pin level",
     "pause": lambda view: "resume all" if view.snapshot.mode == "paused" else "pause all",
     "drain": lambda view: "accept requests" if view.snapshot.mode == "draining" else "drain",
     "freeze": lambda view: "unfreeze view" if view.frozen else "freeze view",

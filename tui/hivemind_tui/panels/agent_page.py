@@ -290,7 +290,7 @@ def _state(agent: AgentView, pen: Pen) -> Row:
     if agent.boosted_for_s > 0:
         spans.append((f"  {pen.glyphs.boost} boosted, {about(agent.boosted_for_s)} left", "accent"))
     if agent.paused and agent.state != "paused":
-        spans.append((f"  {pen.glyphs.pause} paused", "wait"))
+        spans.append((f"  {pen.glyphs.pause} held", "wait"))
     if agent.stopped and agent.state != "stopped":
         spans.append((f"  {pen.glyphs.stop} stopped", "bad"))
     return spans

@@ -170,7 +170,7 @@ def _fleet(view: View, pen: Pen) -> list[Chunk]:
 def _mode(view: View, pen: Pen) -> list[Span]:
     mode = view.snapshot.mode
     glyph, role = pen.mark(mode)
-    words = {"paused": "ADMISSIONS PAUSED", "draining": f"DRAINING, {len(view.snapshot.slots)} to go"}
+    words = {"paused": "EVERYTHING PAUSED", "draining": f"DRAINING, {len(view.snapshot.slots)} to go"}
     spans: list[Span] = [(f"{glyph} {words.get(mode, sign(mode).word)}", role)]
     if view.link.kind in ("attached", "fleet"):
         spans.append((" attached", "info"))

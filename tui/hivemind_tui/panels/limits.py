@@ -264,7 +264,7 @@ def _probe(state: LaneState, width: int, pen: Pen) -> list[Span]:
 def _limited(view: View, state: LaneState, pen: Pen) -> list[Span]:
     if state.parked_for_s <= 0:
         return []
-    left = f"{pen.glyphs.clock} paused by the provider, {short_duration(state.parked_for_s)} left"
+    left = f"{pen.glyphs.clock} rate-limited, {short_duration(state.parked_for_s)} left"
     return [(left, "wait"), ("; r ends it" if view.live else "", "dim")]
 
 
@@ -272,7 +272,7 @@ def _paused(view: View, state: LaneState, pen: Pen) -> tuple[str, list[Span]]:
     if view.snapshot.mode == "draining":
         label, what, key = "drain", f"{pen.glyphs.half} new requests are refused", "; D ends it"
     elif state.paused or view.snapshot.mode == "paused":
-        label, what, key = "paused", f"{pen.glyphs.pause} no admissions", "; p resumes"
+        label, what, key = "paused", f"{pen.glyphs.pause} everything waits", "; p resumes"
     else:
         return "", []
     return label, [(what, "wait"), (key if view.live else "", "dim")]

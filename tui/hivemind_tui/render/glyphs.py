@@ -143,7 +143,7 @@ LEGEND: Mapping[str, Sign] = {
     "waiting": Sign("ring", "sent", "info", "sent upstream, no content yet"),
     "queued": Sign("clock", "queued", "wait", "waits for a slot or a rate limit"),
     "retry": Sign("retry", "retry", "recover", "failed upstream; it is retried, unseen by the agent"),
-    "paused": Sign("pause", "paused", "wait", "its requests are held in the queue"),
+    "paused": Sign("pause", "held", "wait", "an operator holds its requests in the queue"),
     "stopped": Sign("stop", "stopped", "bad", "stopped: its requests are refused"),
     "spent": Sign("warn", "spent", "bad", "one of its budgets is used up"),
     "pending": Sign("after", "pending", "wait", "its task waits for others"),
@@ -172,8 +172,8 @@ SIGNS: Mapping[str, Sign] = {
     "draining": Sign("half", "DRAINING", "wait", ""),
 }
 GATE_SIGNS: Mapping[str, Sign] = {
-    "paused": Sign("pause", "paused", "wait", "you paused all admissions"),
-    "parked": Sign("clock", "limited", "wait", "rate-limited: the provider asked for a pause"),
+    "paused": Sign("pause", "paused", "wait", "an operator paused everything"),
+    "parked": Sign("clock", "limited", "wait", "rate-limited: the provider asked to wait (Retry-After)"),
     "circuit": Sign("cross", "circuit", "bad", "the circuit is open, so nothing is sent upstream"),
     "slot": Sign("clock", "slot", "wait", "every slot is taken"),
     "upstream": Sign("clock", "upstream", "wait", "the upstream's limit for all keys together is reached"),
@@ -183,7 +183,7 @@ GATE_SIGNS: Mapping[str, Sign] = {
     "fleet_slots": Sign("clock", "slots", "wait", "this proxy's slots are taken; the others are leased elsewhere"),
     "credits": Sign("clock", "credits", "wait", "this proxy's credits of a rate window are used up"),
     "budget": Sign("warn", "budget", "bad", "too little of its agent's budget is left"),
-    "held": Sign("pause", "held", "wait", "its agent is paused"),
+    "held": Sign("pause", "held", "wait", "its agent is held"),
     "dependency": Sign("after", "task", "wait", "its agent's task waits for others"),
     "backoff": Sign("retry", "backoff", "recover", "it failed upstream and waits before the next attempt"),
     "next": Sign("dot", "next", "ok", "nothing holds it: it is next"),

@@ -91,8 +91,8 @@ def _listed(*facts: str) -> str:
 
 
 _FIXED = {
-    "paused": "waits: all admissions are paused (p resumes)",
-    "held": "waits: its agent is paused (h resumes)",
+    "paused": "waits: everything is paused (p resumes)",
+    "held": "waits: its agent is held (h releases)",
     "next": "nothing holds it: it is next",
 }
 """Gates whose reason depends on nothing else."""
@@ -114,7 +114,7 @@ class _Case:
         match ticket.gate:
             case "parked":
                 who = lane.upstream if lane is not None else "the provider"
-                return "waits: " + _listed(f"{who} asked for a pause", self.opens("{} to go"), self.ahead())
+                return "waits: " + _listed(f"rate-limited by {who}", self.opens("{} to go"), self.ahead())
             case "circuit":
                 return self.circuit()
             case "slot":
@@ -181,7 +181,7 @@ class _Case:
             return "all are taken"
         slots = max(1, int(lane.level))
         if lane.active > slots:
-            return f"{lane.active} are in flight, the limit is {slots}"
+            return f"{lane.active} are in flight, the level is {slots}"
         return f"all {slots} are taken" if slots > 1 else "the only one is taken"
 
     def leased(self) -> str:

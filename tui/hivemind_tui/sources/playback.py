@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 KINDS: dict[str, Sign] = {
     "gap": Sign("lost", "gaps", "bad", "lines of the recording are missing"),
     "alarm": Sign("boost", "alarms", "bad", "an invariant was broken, or the event loop held"),
-    "death": Sign("cross", "failures", "bad", "an agent got an error"),
+    "death": Sign("cross", "failed", "bad", "a failed request: its agent got an error"),
     "circuit": Sign("half", "circuit", "recover", "it opened, probed, or closed again"),
     "budget": Sign("warn", "budgets", "bad", "one runs low or is used up"),
     "command": Sign("marked", "commands", "accent", "an operator's command"),
-    "parked": Sign("clock", "pauses", "wait", "the provider asked for a pause"),
+    "parked": Sign("clock", "rate limits", "wait", "the provider asked to wait (Retry-After)"),
     "ended": Sign("stop", "endings", "dim", "an agent's process ended"),
-    "cut": Sign("descending", "cuts", "wait", "the concurrency limit was cut"),
+    "cut": Sign("descending", "cuts", "wait", "the concurrency level was cut"),
 }
 """Kinds of marks, by priority: where several marks fall into one cell, the first of these is shown."""
 _OTHER = Sign("dot", "other", "info", "")
