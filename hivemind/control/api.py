@@ -149,8 +149,8 @@ class Control:
         found, unreadable = await self._kept()
         mine = (each.checkpoint for each in found if query.agent is None or same(query.agent, each.checkpoint.agent))
         if self._as_run is not None:
-            own = self._as_run.owns
-            return api.CheckpointsPart(tuple(each for each in mine if own(each.agent)), ())
+            own = self._as_run.owns_checkpoint
+            return api.CheckpointsPart(tuple(each for each in mine if own(each.agent, each.parent)), ())
         return api.CheckpointsPart(tuple(mine), tuple(unreadable))
 
     async def checkpoint(self, name: str) -> api.CheckpointDetail:
@@ -158,7 +158,7 @@ class Control:
         if kept is None:
             raise _Failed(404, f"no checkpoint {shown(name)}, and none of an agent of that name")
         if self._as_run is not None:
-            self._as_run.require(kept.checkpoint.agent, "read checkpoints")
+            self._as_run.require_checkpoint(kept.checkpoint.agent, kept.checkpoint.parent)
         try:
             conversation = await asyncio.to_thread(checkpoint_store.conversation, kept)
         except OSError:

@@ -6,6 +6,7 @@ Pure: it is told what is known of agents and tasks, and returns the command to c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -50,6 +51,15 @@ class Known(Protocol):
 
     def is_reserved(self, name: str) -> bool:
         """Return whether the settings bind the name to a token."""
+
+    def below(self, agent: Agent) -> Iterable[Agent]:
+        """Return the agents that it started, those that they started, and so on."""
+
+    def ran(self, name: str) -> bool:
+        """Return whether a runner started the agent's process, now or before."""
+
+    def runs(self, name: str) -> bool:
+        """Return whether the agent's process runs, or waits for a place."""
 
 
 class Rights:
@@ -157,7 +167,10 @@ class Rights:
                 if for_s:
                     raise Denied(f"the run of {run} may boost no agent")
             case cmd.BeginAgent():
-                made = self.place(run, PlaceRequest(command.agent, command.parent, command.task))
+                asked = PlaceRequest(
+                    command.agent, command.parent, command.task, running=command.goes_on, resumed=command.resumed
+                )
+                made = self.place(run, asked)
                 return replace(command, parent=made.parent)
             case cmd.SubmitTasks(specs):
                 return replace(command, tasks=tuple(self._checked_spec(run, spec) for spec in specs))
@@ -258,7 +271,9 @@ class Rights:
         if not self._is_below(run, name) and (agent is not None or self._known.is_reserved(name)):
             if wanted.fresh:  # it only looks for a free name
                 raise Conflict(f"{name} is known already; choose another name")
-            raise Denied(f"the run of {run} may not start {name}, which wasn't started by it; choose another name")
+            anew = not (wanted.running or wanted.resumed)
+            if not anew or agent is None or self._known.is_reserved(name) or not self._is_free(run, agent):
+                raise Denied(f"the run of {run} may not start {name}, which wasn't started by it; choose another name")
         if agent is not None and agent.stopped and not self._is_own(run, cmd.StopAgent(name, stopped=False)):
             raise Denied(f"the run of {run} may not start {name}, which somebody else stopped")
         task = None if wanted.task is None else self._known.tasks.get(wanted.task)
@@ -266,6 +281,58 @@ class Rights:
             raise Denied(f"task {wanted.task} is neither the run of {run}'s nor was it submitted by it")
         parent = wanted.parent if wanted.parent and self.includes(run, wanted.parent) else run
         return replace(wanted, parent=parent, priority=max(wanted.priority, self.priority(run)))
+
+    def _is_free(self, run: str, agent: Agent) -> bool:
+        """Return whether a run may start an agent anew that another run started: both have ended, and whatever else has
+        rights over it, but for the run's own ancestors; it started nothing but parts of it; nothing that the operator
+        decided about it holds; no task of others is for it. From then on it is charged to the new run."""
+        known = self._known
+        if agent.parent is None or agent.lead is not None:
+            return False
+        if not (known.ran(agent.name) and known.ran(agent.parent.name)):
+            return False  # the operator's, or that of a batch of the operator's
+        parts = tuple(known.below(agent))
+        tree = (agent, *parts)
+        if any(each.tickets or known.runs(each.name) for each in tree) or not all(each.lead in tree for each in parts):
+            return False
+        above: Agent | None = agent.parent
+        while above is not None and not self.includes(above.name, run):
+            if above.tickets or known.runs(above.name):
+                return False
+            above = above.parent
+        theirs = (task.spec for task in known.tasks.values() if same(task.spec.agent or task.spec.id, agent.name))
+        if not all(self.submitted(run, spec) for spec in theirs):
+            return False
+        return not any(self._decided_by_operator(each) for each in tree)
+
+    def _decided_by_operator(self, agent: Agent) -> bool:
+        """Return whether something holds for an agent that no run decided."""
+        held = {
+            "SetBudget": agent.budgeted,
+            "SetPriority": agent.priority is not None,
+            "PauseAgent": agent.paused,
+            "StopAgent": agent.stopped,
+        }
+        if agent.boosted_until is not None or agent.task_priority is not None:
+            return True
+        return any(holds and not self._decided.get((kind, agent.name)) for kind, holds in held.items())
+
+    def owned_since(self, run: str, name: str) -> float:
+        """Return since when an agent that a run includes was the run's, in seconds of the scheduler's clock."""
+        since, agent = -math.inf, self._known.find(name)
+        while agent is not None:
+            since, above = max(since, agent.since), agent.parent
+            agent = None if same(agent.name, run) else above
+        return since
+
+    def owned(self, run: str, name: str, parent: str | None) -> bool:
+        """Return whether an agent that a run includes was the run's already when this was its parent."""
+        agent = self._known.find(name)
+        if agent is None or agent.parent is None:
+            return True
+        if agent.lead is not None and self.owned_since(run, name) > -math.inf:
+            return False  # which of its process's parents it had then isn't known
+        return parent is None or same(agent.parent.name, parent)
 
     def leave(self, run: str, ended: PlaceRelease) -> None:
         """Check that the run may release a place. Raises: Denied."""

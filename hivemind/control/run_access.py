@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -57,11 +58,21 @@ class RunAccess:
         """Return whether an agent is the run's own, or one that it started."""
         return self._rights.includes(self.run, agent)
 
-    def require(self, agent: str, asked: str) -> None:
-        """Check that it owns the agent. Raises: Denied."""
+    def require(self, agent: str, asked: str, at: float = math.inf) -> None:
+        """Check that it owns the agent, and did at a moment of the scheduler's clock. Raises: Denied."""
         with self.reported(asked):
-            if not self.owns(agent):
+            if not self.owns(agent) or at < self._rights.owned_since(self.run, agent):
                 raise Denied(f"the run of {self.run} may only {asked} of itself and of what it started")
+
+    def owns_checkpoint(self, agent: str, parent: str | None) -> bool:
+        """Return whether it owns an agent, and did when this was the agent's parent."""
+        return self.owns(agent) and self._rights.owned(self.run, agent, parent)
+
+    def require_checkpoint(self, agent: str, parent: str | None) -> None:
+        """Check that it owns the agent of a checkpoint that was written under this parent. Raises: Denied."""
+        with self.reported("read checkpoints"):
+            if not self.owns_checkpoint(agent, parent):
+                raise Denied(f"the run of {self.run} may only read checkpoints of itself and of what it started")
 
     # --- Commands -------------------------------------------------------------------------------------------------
 
@@ -122,7 +133,7 @@ class RunAccess:
         """Return the details of a request of its own, or of what it started. Raises: Denied."""
         found = self._proxy.detail(ticket)
         if found is not None:
-            self.require(found.view.agent, "read the details of requests")
+            self.require(found.view.agent, "read the details of requests", found.view.arrived_at)
         return found
 
 

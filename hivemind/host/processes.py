@@ -187,6 +187,10 @@ class Processes:
         """Agents whose processes run, or wait for a place."""
         return self._places.agents
 
+    def runs_now(self, agent: str) -> bool:
+        """Return whether an agent's process runs, or waits for a place."""
+        return self._places.find(agent) is not None
+
     async def idle(self) -> None:
         """Wait until no process runs or waits for a place."""
         await self._idle.wait()

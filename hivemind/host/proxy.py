@@ -158,11 +158,12 @@ class Proxy:
             if self.journal is not None and settings.journal.bodies:
                 bodies = Bodies(self.journal, engine.now, self._secrets)
         self.claims = claims = Claims(engine.names, settings.agents, self._token)
-        self.rights = Rights(_Known(engine, claims))
+        known = _Known(engine, claims)
+        self.rights = Rights(known)
         engine.on_decision = self.rights.note
         key_file = None if self.store is None else self.store.path.with_suffix(".key")
         limits = PlaceLimits(settings.max_agents, settings.agents.max_depth, settings.agents.max_tree)
-        self.processes = Processes(engine, limits, claims, key_file, self.rights)
+        self.processes = known.processes = Processes(engine, limits, claims, key_file, self.rights)
         if self.keep_in is None and self.store is not None:
             self.keep_in = folder_in(self.store.path.parent)
         if self.keep_in is not None and settings.checkpoint.enabled:
@@ -466,6 +467,17 @@ class _Known:
         self.tasks = engine.tasks
         self.find = engine.find
         self.is_reserved = claims.is_reserved
+        self.below = engine.below
+        self.processes: Processes | None = None
+
+    def ran(self, name: str) -> bool:
+        """Return whether a runner started the agent's process, now or before."""
+        process = None if self.processes is None else self.processes.process(name)
+        return process is not None and bool(process.command)
+
+    def runs(self, name: str) -> bool:
+        """Return whether the agent's process runs, or waits for a place."""
+        return self.processes is not None and self.processes.runs_now(name)
 
 
 def _within(agent: Agent, shown: Container[str]) -> str | None:

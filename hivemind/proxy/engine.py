@@ -109,6 +109,10 @@ class Engine:
         """Return the agent of that name in any spelling, also one that isn't at hand any more; None: it isn't known."""
         return self._scheduler.agents.find(self.spelling(name))
 
+    def below(self, agent: Agent) -> list[Agent]:
+        """Return the agents that it started, those that they started, and so on, at hand or not."""
+        return self._scheduler.agents.below(agent)
+
     def covered(self, state: BudgetState) -> list[Agent]:
         """Return the agents whose requests are charged to a budget."""
         if state.owner is None:

@@ -69,11 +69,27 @@ class Agents(dict[str, Agent]):
             return []
         agent.parent = parent
         parent.has_children = True
-        moved = [agent, *self._below(agent)]
+        moved = [agent, *self.below(agent)]
         for each in moved:
             if each.lead is None:  # those that it started may be a part of one of the new ancestors
                 each.lead = next((above for above in ancestors if each.name.startswith(above.name + "/")), None)
         return moved
+
+    def may_move(self, agent: Agent, parent: Agent) -> bool:
+        """Return whether the agent can become the child of another parent: neither it nor what it started has a
+        request, or is a part of another process."""
+        moved = [agent, *self.below(agent)]
+        if parent in moved or any(each.tickets for each in moved):
+            return False
+        return agent.lead is None and all(each.lead is None or each.lead in moved for each in moved)
+
+    def move(self, agent: Agent, parent: Agent, now: float) -> list[Agent]:
+        """Make the agent the child of another parent, where that may be. Return the agents with another line of
+        ancestors now."""
+        if not self.may_move(agent, parent):
+            return []
+        agent.parent, agent.since = None, now
+        return self.adopt(agent, parent)
 
     def parts_of(self, agent: Agent) -> list[Agent]:
         """Return the agent, and those at hand that are a part of it."""
@@ -91,9 +107,10 @@ class Agents(dict[str, Agent]):
         them."""
         return [each for each in self.everyone if each.lead is agent] if agent.has_children else []
 
-    def _below(self, agent: Agent) -> list[Agent]:
+    def below(self, agent: Agent) -> list[Agent]:
+        """Return the agents that it started, those that they started, and so on, at hand or not."""
         children = self.children_of(agent)
-        return children + [each for child in children for each in self._below(child)]
+        return children + [each for child in children for each in self.below(child)]
 
     def too_many_with(self, name: str, parent: str | None, now: float) -> bool:
         """Whether the limit of live agents (fork-bomb protection) is reached and this one isn't live yet.

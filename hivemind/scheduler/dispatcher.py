@@ -133,6 +133,19 @@ class Dispatcher:
             self.update_hold(each)
         return moved
 
+    def move(self, agent: Agent, name: str, now: float) -> None:
+        """Charge from now on the parent of this name for an agent that is started anew, if another one started it
+        before and it has no requests. What it used so far stays where it was charged."""
+        before = agent.parent
+        if before is None or name in (before.name, agent.name):
+            return
+        moved = self.agents.move(agent, self.meet(name, now), now)
+        for each in moved:
+            self.ledger.unsaved.add(each.name)
+            self.ledger.set_aside(each)
+            self.ledger.join(each, charged_before=False)
+            self.update_hold(each)
+
     def _follow_line(self, agent: Agent, now: float) -> None:
         """Have decisions about agents that it turned out to be a part of hold for its tickets."""
         reclassed = self.reclass(agent, now)

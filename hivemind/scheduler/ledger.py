@@ -348,8 +348,9 @@ class Ledger:
         elif share is None or share.per != per:
             account.shared = Share(per, 0 if share is None else share.round + 1)
 
-    def join(self, agent: Agent) -> None:
-        """Charge the agent's requests to it, its ancestors, and the pool; new ones also with what it used before."""
+    def join(self, agent: Agent, *, charged_before: bool = True) -> None:
+        """Charge the agent's requests to it, its ancestors, and the pool; new ones also (`charged_before`) with what it
+        used before."""
         chain: list[Account] = [agent.own, agent.tree]
         above, lead = agent.parent, agent.lead
         for _ in range(DEEPEST):
@@ -362,8 +363,8 @@ class Ledger:
             above = above.parent
         chain.append(self.pool)
         fresh = [account for account in chain if account not in agent.accounts]
-        subs = self._agents.led_by(agent) if fresh else []
-        for account in fresh:
+        subs = self._agents.led_by(agent) if fresh and charged_before else []
+        for account in fresh if charged_before else ():
             account.absorb(agent.own, 1)
             for sub in subs:  # a part of the agent's own account, and charged by itself
                 account.absorb(sub.own, -1)

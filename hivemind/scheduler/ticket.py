@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -56,6 +57,8 @@ class Agent:
     parent: Agent | None = None  # the agent that started it
     lead: Agent | None = None
     """Its parent, if it works within that one's process and so is a part of it."""
+    since: float = -math.inf
+    """When it came to its parent, if it was another's before."""
     has_children: bool = False
     own: Account = field(init=False)  # what it uses itself, with its sub-agents
     tree: Account = field(init=False)  # what it and all agents that it started use

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -21,6 +22,7 @@ class Known:
 
     def __init__(self) -> None:
         self.tasks = Tasks()
+        self.live: set[str] = {"mother", "ann", "bob"}
         self.agents = {name: Agent(name, 0.0) for name in ("mother", "ann", "bob", "child")}
         for name, parent in (("ann", "mother"), ("bob", "mother"), ("child", "ann")):
             self.agents[name].parent = self.agents[parent]
@@ -30,6 +32,16 @@ class Known:
 
     def is_reserved(self, name: str) -> bool:
         return name == "reserved"
+
+    def below(self, agent: Agent) -> list[Agent]:
+        children = [each for each in self.agents.values() if each.parent is agent]
+        return children + [each for child in children for each in self.below(child)]
+
+    def ran(self, name: str) -> bool:
+        return name != "nightly"
+
+    def runs(self, name: str) -> bool:
+        return name in self.live
 
     def budget(self, agent: str, budget: Budget) -> None:
         self.agents[agent].own.budget = budget
@@ -166,6 +178,79 @@ def test_places(known: Known, rights: Rights) -> None:
     for name in ("ann", "bob", "mother", "annex/part"):
         with pytest.raises(Denied):
             rights.leave("ann", PlaceRelease(name))
+
+
+def test_an_ended_agent_of_an_ended_run_can_be_started_anew(known: Known, rights: Rights) -> None:
+    """By a run that had nothing to do with it, once nobody else has rights over it."""
+    taken = PlaceRequest("child")
+
+    def is_free(run: str = "bob", wanted: PlaceRequest = taken) -> bool:
+        try:
+            return rights.place(run, wanted).parent == run
+        except Denied:
+            return False
+
+    assert not is_free(), "ann runs, which started it"
+    known.live = {"mother", "bob"}
+    assert is_free()
+    assert is_free("mother")
+    known.live.add("child")
+    assert not is_free()
+    known.live.remove("child")
+    assert not is_free(wanted=PlaceRequest("child", resumed=True)), "its conversation was another's"
+    assert not is_free(wanted=PlaceRequest("child", running=True))
+    assert may(rights, cmd.BeginAgent("child", resumed=True), cmd.BeginAgent("child"), run="bob") == [False, True]
+    for name in ("mother", "ann"):
+        assert not is_free(wanted=PlaceRequest(name)), "the operator started it, or it started others"
+    part = known.agents["child/part"] = Agent("child/part", 0.0, parent=known.agents["child"])
+    part.lead = known.agents["child"]
+    assert is_free()
+    assert not is_free(wanted=PlaceRequest("child/part"))
+    known.agents["child"].parent = known.agents["nightly"] = Agent("nightly", 0.0)
+    assert not is_free(), "a batch of the operator's started it"
+
+
+@pytest.mark.parametrize("decided", ["budgeted", "paused", "stopped", "priority", "boosted_until", "task_priority"])
+def test_what_the_operator_decided_about_keeps_its_name(decided: str, known: Known, rights: Rights) -> None:
+    """Else its budget would begin to count anew, or its priority be another's."""
+    known.live = {"bob"}
+    values = {"priority": Priority.HIGH, "boosted_until": 9.0, "task_priority": Priority.NORMAL}
+    setattr(known.agents["child"], decided, values.get(decided, True))
+    with pytest.raises(Denied):
+        rights.place("bob", PlaceRequest("child"))
+
+
+def test_what_an_ended_run_decided_stays(known: Known, rights: Rights) -> None:
+    """And can only be lowered by the next one."""
+    known.live = {"bob"}
+    rights.note(cmd.SetBudget("child", 10), "ann")
+    known.budget("child", Budget(10))
+    known.agents["child"].budgeted = True
+    assert rights.place("bob", PlaceRequest("child")).parent == "bob"
+    known.agents["child"].parent = known.agents["bob"]
+    assert may(rights, cmd.SetBudget("child", 11), cmd.SetBudget("child", 10), run="bob") == [False, True]
+
+
+def test_tasks_of_others_keep_their_agents_name(known: Known, rights: Rights) -> None:
+    """Whoever has the agent could report them."""
+    known.live = {"bob"}
+    known.tasks["t"] = Task(TaskSpec("t", agent="child"), 1)
+    with pytest.raises(Denied):
+        rights.place("bob", PlaceRequest("child"))
+    known.tasks["t"] = Task(TaskSpec("t", agent="child", parent="bob"), 1)
+    assert rights.place("bob", PlaceRequest("child")).parent == "bob"
+
+
+def test_what_was_anothers_isnt_read(known: Known, rights: Rights) -> None:
+    """Neither requests nor checkpoints from before."""
+    child = known.agents["child"]
+    child.parent, child.since = known.agents["bob"], 7.0
+    assert [rights.owned_since(run, "child") for run in ("bob", "child")] == [7.0, 7.0]
+    assert rights.owned_since("bob", "bob") == -math.inf
+    assert [rights.owned("bob", "child", parent) for parent in ("ann", "bob")] == [False, True]
+    part = known.agents["child/part"] = Agent("child/part", 0.0, parent=child)
+    part.lead = child
+    assert (rights.owned_since("bob", "child/part"), rights.owned("bob", "child/part", "child")) == (7.0, False)
 
 
 def test_the_process_of_a_task_is_its_submitters(known: Known, rights: Rights) -> None:

@@ -169,3 +169,31 @@ def test_a_task_found_again_holds_for_requests_that_parts_have_waiting() -> None
     assert counts(sub) is Priority.NORMAL
     hands.scheduler.meet("alice", hands.now)
     assert counts(sub) is Priority.CRITICAL
+
+
+def test_an_agent_that_is_started_anew_is_charged_to_its_new_parent() -> None:
+    """What it used before stays where it was, so no budget has more left than before; the new parent's holds for it."""
+    hands = Hands(lane_config(slots=9))
+    agents = hands.scheduler.agents
+    for parent in ("one", "two"):
+        hands.apply(BeginAgent(parent, "root"))
+        hands.apply(SetBudget(parent, 100, covers="subtree"))
+    hands.apply(BeginAgent("helper", "one"))
+    hands.succeed(hands.arrive("helper/sub", parent="helper"), Usage(60, 0, 0, 0))
+    in_flight = hands.arrive("helper")
+    hands.apply(BeginAgent("helper", "two"))
+    assert agents["helper"].parent is agents["one"], "it has a request"
+    hands.succeed(in_flight, Usage(10, 0, 0, 0))
+    hands.apply(BeginAgent("helper", "two", resumed=True))
+    assert agents["helper"].parent is agents["one"], "it goes on"
+    hands.apply(BeginAgent("helper", "two"))
+    assert agents["helper"].parent is agents["two"]
+    hands.succeed(hands.arrive("helper"), Usage(30, 0, 0, 0))
+    hands.succeed(hands.arrive("helper/sub", parent="helper"), Usage(70, 0, 0, 0))
+    used = {name: agents[name].tree.ever.tokens for name in ("one", "two", "root", "helper")}
+    assert used == {"one": 70, "two": 100, "root": 170, "helper": 170}
+    assert hands.scheduler.pool.ever.tokens == 170
+    assert hands.arrive("helper").refusal is not None
+    assert hands.arrive("one").refusal is None
+    hands.apply(BeginAgent("two", "helper"))
+    assert agents["two"].parent is agents["root"], "no agent is its own ancestor"

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from agents.batches import HIVEMIND, Kind, bench
 from agents.running import TOKEN, before
+from agents.test_run_usage import ASKS
 from proxy.kit import client
 from proxy.wire import PLAIN_BODY
 from security import attempts
@@ -100,6 +101,31 @@ async def test_what_it_may(tmp_path: Path) -> None:
         budgets = {each.agent: each.budget and each.budget.tokens for each in running.proxy.budgets(None).agents}
         assert budgets == {"ann": 400, "child": 45}
         assert [(task.spec.id, task.spec.parent) for task in running.proxy.tasks(None)] == [("later", "ann")]
+
+
+async def test_it_may_take_the_name_of_an_ended_run(tmp_path: Path) -> None:
+    """Of an agent that another run started, when both have ended: its budget holds for that one then, and no budget
+    counts less than before. Not while the other runs, nor what the operator decided about or started."""
+    starts = f"hivemind run --name helper -- {sys.executable} asks.py"
+    (tmp_path / "asks.py").write_text(ASKS)
+    async with before(tmp_path) as (running, place):
+        proxy = running.proxy
+        first = await place.ran("--name", "one", "--", "sh", "-ec", f"{starts} 2")
+        tokens = sum(map(int, first.out.split()))
+        proxy.apply(SetBudget("one", tokens + 1, per="ever", covers="subtree"))
+        proxy.apply(SetBudget("two", 5, covers="subtree"))
+        second = await place.ran("--name", "two", "--", *shlex.split(f"{starts} 2"))
+        used = {each.agent: each.ever.tokens for each in proxy.budgets(None).agents}
+        parents = {each.name: each.parent for each in running.snapshot().agents}
+        assert (first.code, second.code) == (0, 3), (first, second)
+        assert used == {"one": 0, "two": 0, "helper": tokens + int(second.out)}
+        assert (parents["helper"], proxy.engine.agent("one").tree.ever.tokens) == ("two", tokens)  # type: ignore[union-attr]
+        third = await place.ran("--name", "three", "--", "hivemind", "run", "--name", "two", "--", "true")
+        assert third.code == 1, third
+        assert "the run of three may not start two" in third.err
+        proxy.apply(SetBudget("helper", 10**6))
+        fourth = await place.ran("--name", "four", "--", *shlex.split(f"{starts} 1"))
+        assert (fourth.code, "the run of four may not start helper" in fourth.err) == (1, True), fourth
 
 
 async def test_it_can_do_what_its_user_can(tmp_path: Path) -> None:

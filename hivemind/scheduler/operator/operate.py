@@ -149,6 +149,8 @@ class Operator:
             raise Rejected("an agent needs a name")
         dispatcher = self._dispatcher
         agent = dispatcher.meet(command.agent, now, command.parent)
+        if command.parent is not None and not (command.resumed or command.goes_on):
+            dispatcher.move(agent, command.parent, now)
         agent.ended = False
         agent.stopped = agent.stopped and command.goes_on
         agent.last_seen = now
