@@ -52,7 +52,7 @@ def test_of_every_flag(name: str) -> None:
         for flag in action.option_strings if action.dest not in ("help", "version") else ():
             for argv in ([flag, next(_SOME)], [f"{flag}={next(_SOME)}"], [flag, next(_SOME), next(_SOME)]):
                 assert not found(told(parser, [*words, *argv]).encode(), KEYS), argv
-    for key in EVERY:
+    for key in itertools.islice(_SOME, 9):
         for argv in ([f"--{key}"], [f"--{key}=1"], [f"-{key}"], [key, key, key], ["--config", key, f"-x{key}"]):
             assert not found(told(parser, [*words, *argv]).encode(), KEYS), argv
 

@@ -21,7 +21,7 @@ def waits(run: Run, priority: Priority) -> list[float]:
     return sorted(sent.waited_s for sent in run.sent if sent.priority is priority)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
 def test_the_whole_limit_is_used_by_weight_and_never_more(seed: int) -> None:
     """Three proxies with clocks that differ send all that may be sent, in proportion to their agents."""
     run = Simulation(Case("steady", THREE, rpm=300, lasts_s=190.0, seed=seed)).run()

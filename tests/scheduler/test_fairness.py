@@ -70,11 +70,17 @@ def jain(amounts: list[float]) -> float:
 def worst_minute(world: Saturation, agents: int, lasts_s: float) -> float:
     """The smallest Jain index of the weighted tokens over any minute that begins on a half second."""
     worst = 1.0
+    amounts = dict.fromkeys((f"a{n}" for n in range(agents)), 0.0)
+    first = last = 0
     for start in range(0, int(2 * (lasts_s - 60)) + 1):
-        amounts = dict.fromkeys((f"a{n}" for n in range(agents)), 0.0)
-        for at, name, tokens in world.served:
-            if start / 2 < at <= start / 2 + 60:
-                amounts[name] += tokens
+        while last < len(world.served) and world.served[last][0] <= start / 2 + 60:
+            _, name, tokens = world.served[last]
+            amounts[name] += tokens
+            last += 1
+        while first < last and world.served[first][0] <= start / 2:
+            _, name, tokens = world.served[first]
+            amounts[name] -= tokens
+            first += 1
         worst = min(worst, jain(list(amounts.values())))
     return worst
 
