@@ -178,7 +178,7 @@ def _decoder(name: bytes) -> Callable[[bytes], ev.Event] | None:
 def _converted(values: dict[str, Any], kind: type[ev.Event]) -> ev.Event:
     if kind in _UNBOUNDED:
         _infinities()[kind].fill(values)
-    event = msgspec.convert(values, kind)
+    event = msgspec.convert(values, kind, str_keys=True)
     if kind in _CHECKED:
         _check(event)
     return event

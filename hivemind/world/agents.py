@@ -4,7 +4,7 @@ of the last sample."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import chain
 from operator import attrgetter
@@ -272,13 +272,15 @@ _DEEPEST = 16
 class Costs:
     """Adds the cost of usage to an agent and to the totals."""
 
-    def __init__(self, counts: Counts) -> None:
+    def __init__(self, counts: Counts, spent: Callable[[float, float], object]) -> None:
+        """`spent` is told when something was used, and what it cost."""
         self._counts = counts
-        self._pending: deque[tuple[AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
+        self._spent = spent
+        self._pending: deque[tuple[float, AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
 
-    def note(self, agent: AgentFold, provider: str, model: str, usage: Usage) -> None:
+    def note(self, at: float, agent: AgentFold, provider: str, model: str, usage: Usage) -> None:
         """Note the usage of a model by an agent."""
-        self._pending.append((agent, provider, model, usage))
+        self._pending.append((at, agent, provider, model, usage))
 
     def settle(self, price: Price | None) -> None:
         """Price all noted usage; without prices, keep it for later."""
@@ -286,10 +288,11 @@ class Costs:
             return
         pending = self._pending
         while pending:
-            agent, provider, model, usage = pending.popleft()
+            at, agent, provider, model, usage = pending.popleft()
             dollars = price(provider, model, usage)
             if dollars is not None:
                 tokens = usage.total
+                self._spent(at, dollars)
                 for account in (agent, self._counts):
                     account.dollars += dollars
                     account.priced += tokens

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hivemind.scheduler.types import record
 
@@ -62,6 +63,13 @@ STEP_S = 5.0
 """Between two points of the series of vitals and agents."""
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0)
 """Upper bounds of a histogram's bins, in seconds; one more bin holds what is longer."""
+_PARTS = 8
+FINE_BOUNDS_S = tuple(
+    low * (high / low) ** (part / _PARTS) if part < _PARTS else high
+    for low, high in pairwise((0.0005, *BOUNDS_S))
+    for part in range(1, _PARTS + 1)
+)
+"""Likewise of a histogram that quantiles are taken from: each of those bins in eight."""
 
 
 @record
@@ -69,7 +77,7 @@ class Histogram:
     """How many times were how long."""
 
     bins: tuple[int, ...] = (0,) * (len(BOUNDS_S) + 1)
-    """How many in each bin of :data:`BOUNDS_S`."""
+    """How many in each bin of :data:`BOUNDS_S`, or of :data:`FINE_BOUNDS_S`."""
     sum_s: float = 0.0
 
 
@@ -78,7 +86,8 @@ class Vitals:
     """Rates and times over the last minute, their recent past, and since the start the distribution of times."""
 
     span_s: float = 60.0
-    """The time that the rates are over; shorter right after the start."""
+    """The time that the rates are over; shorter right after the start. What counts by the minute or hour is over at
+    least a minute, so that a run's first request is no fortune an hour."""
     requests_per_s: float = 0.0
     """Requests that ended."""
     tokens_per_min: float = 0.0
@@ -103,7 +112,8 @@ class Vitals:
     """The recent past, oldest first, of `requests_per_s`, `tokens_per_min`, `error_share`, `wait_p95_s`, `ttft_p95_s`,
     `dollars_per_hour` and `tasks_done`."""
     recent_waits: Histogram = field(default_factory=Histogram)
-    """Those of the last minute, from which several proxies' quantiles follow; times to first token likewise."""
+    """Those of the last minute in fine bins, from which several proxies' quantiles follow, without their sum; times to
+    first token likewise."""
     recent_ttfts: Histogram = field(default_factory=Histogram)
     waits: Histogram = field(default_factory=Histogram)
     """Since the start."""

@@ -36,6 +36,7 @@ from hivemind.world.snapshot import (
     Totals,
 )
 from hivemind.world.verdict import judged
+from hivemind.world.vitals import merged_vitals, tokens_limit
 
 T = TypeVar("T")
 
@@ -87,6 +88,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
     for each in snapshots:
         counts.update(each.task_counts)
     waiting = heapq.merge(*(each.queue for each in shared), key=_order)
+    lanes = _lanes(shared)
     whole = Snapshot(
         at=first.snapshot.at,
         wall=first.wall,
@@ -94,7 +96,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
         mode=_common([each.mode for each in snapshots], "serving"),
         address=address or first.snapshot.address,
         upstreams=tuple(dict.fromkeys(upstream for each in snapshots for upstream in each.upstreams)),
-        lanes=_lanes(shared),
+        lanes=lanes,
         slots=tuple(sorted((ticket for each in shared for ticket in each.slots), key=lambda ticket: -ticket.age_s)),
         queue=tuple(waiting)[:QUEUE_SHOWN],
         queued=sum(each.queued for each in snapshots),
@@ -106,6 +108,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
         task_counts=dict(counts),
         recording=_recording(parts),
         alarms=tuple(alarm for each in shared for alarm in each.alarms),
+        vitals=merged_vitals([each.vitals for each in snapshots], tokens_limit(view.state for view in lanes)),
     )
     return judged(whole)
 

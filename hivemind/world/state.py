@@ -10,6 +10,7 @@ from typing import Any
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.snapshot import AgentState, Alarm, CurvePoint, Line
+from hivemind.world.vitals import VitalsState
 
 
 @dataclass(slots=True)
@@ -132,6 +133,8 @@ class WorldState:
     """By lane, the level now, where it is limited."""
     cuts: tuple[tuple[str, tuple[float, float]], ...] = ()
     """By lane, :attr:`~hivemind.world.snapshot.CurvePoint.cut` of the curve's next point."""
+    vitals: VitalsState | None = None
+    """None: an older version wrote the journal, or it is several proxies'."""
 
 
 class Carried(Event, frozen=True):

@@ -138,6 +138,11 @@ class TaskBook:
             return ready.added.task, False
         return next(iter(mine)), True
 
+    @property
+    def done(self) -> int:
+        """How many known tasks are done."""
+        return len(self._in["done"])
+
     def counts(self) -> Mapping[str, int]:
         """Return the number of tasks by state, without zeros."""
         return {state: len(tasks) for state, tasks in self._in.items() if tasks}

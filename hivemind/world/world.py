@@ -42,6 +42,7 @@ from hivemind.world.state import Capture, Carried, Counts, WorldState
 from hivemind.world.tasks import TaskBook
 from hivemind.world.tickets import STOPPED, Held, TicketFold
 from hivemind.world.verdict import judged
+from hivemind.world.vitals import VitalsFold, copied, tokens_limit
 
 LINES_KEPT = 200
 AGENTS_KEPT = 2000
@@ -83,7 +84,8 @@ class World:
         self._open = OpenRequests(TicketFold)
         self._tickets = self._open.by_ticket
         self._counts = Counts()
-        self._costs = Costs(self._counts)
+        self._vitals = VitalsFold(at)
+        self._costs = Costs(self._counts, self._vitals.priced)
         self._log = RequestLog()
         self._changed = self._log.changed
         self._lanes: dict[str, LaneState] = {}
@@ -104,7 +106,7 @@ class World:
             ev.LimitsRead: _noop,
             ev.AgentRecalled: self._agent_changed,
             ev.TaskAdded: self._tasks.added,
-            ev.TaskForgotten: self._tasks.forgotten,
+            ev.TaskForgotten: self._task_forgotten,
             ev.Sampled: self._sampled,
             Carried: lambda event: self.restore(event.state),
         }
@@ -162,7 +164,9 @@ class World:
         if type(event) is ev.Commanded:
             before = self._commanded(event)
         elif type(event) is ev.TaskChanged:
-            if not self._tasks.changed(event):
+            changed = self._tasks.changed(event)
+            self._vitals.tasks(event.at, self._tasks.done)
+            if not changed:
                 return
         else:
             change = self._logged.get(type(event))
@@ -203,7 +207,9 @@ class World:
         self._lines = deque(state.lines, maxlen=LINES_KEPT)
         self._alarms = {(each.rule, each.lane, each.agent): each for each in state.alarms}
         self._counts = replace(state.counts)
-        self._costs = Costs(self._counts)
+        if state.vitals is not None:
+            self._vitals.restore(state.vitals)
+        self._costs = Costs(self._counts, self._vitals.priced)
 
     # --- The folds -----------------------------------------------------------------------------------------------
 
@@ -248,6 +254,8 @@ class World:
         agent = self._agents[ticket.arrived.agent]
         agent.last_seen = event.at
         agent.waited_s += event.waited_s
+        if event.attempt == 1:
+            self._vitals.waited(event.at, event.waited_s)
         self._changed[event.ticket] = ticket
 
     def _first_content(self, event: ev.FirstContent) -> None:
@@ -256,6 +264,7 @@ class World:
             agent = self._agents[ticket.arrived.agent]
             agent.last_seen = event.at
             agent.ttft_s = event.ttft_s
+            self._vitals.first_content(event.at, event.ttft_s)
             self._changed[event.ticket] = ticket
 
     def _progress(self, event: ev.Progress) -> None:
@@ -268,6 +277,7 @@ class World:
         agent = self._agent(event.agent, event.at)
         ticket = self._open.attempt_failed(event)
         agent.changed(event)
+        self._vitals.attempt_failed(event.at, retried=event.retry_in_s is not None)
         if event.usage is not None:
             self._counts.wasted += event.usage
             self._used(event, agent, "" if ticket is None else ticket.arrived.model, event.usage)
@@ -288,6 +298,7 @@ class World:
         agent.finished += 1
         agent.served_s += event.duration_s
         counts.finished += 1
+        self._vitals.finished(event.at)
         if event.attempts > 1:
             agent.rescued += 1
             agent.saved_tokens = agent.usage.total
@@ -301,6 +312,7 @@ class World:
 
     def _abandoned(self, event: ev.Abandoned) -> None:
         self._counts.left += 1
+        self._vitals.ended(event.at, failed=False)
         ticket = self._open.ended(event)
         if event.usage is not None:
             self._counts.wasted += event.usage
@@ -313,6 +325,7 @@ class World:
 
     def _refused(self, event: ev.Refused) -> None:
         self._counts.refused += 1
+        self._vitals.ended(event.at, failed=True)
         agent = self._agent(event.agent, event.at)
         agent.changed(event)
         before = self._open.in_flight
@@ -324,7 +337,8 @@ class World:
 
     def _used(self, event: ev.TicketEvent, agent: AgentFold, model: str, usage: Usage) -> None:
         agent.used(usage, event.at)
-        self._costs.note(agent, self._open.providers.get(event.lane, ""), model, usage)
+        self._vitals.used(event.at, usage.total)
+        self._costs.note(event.at, agent, self._open.providers.get(event.lane, ""), model, usage)
 
     def _over(self, ticket: TicketFold | None) -> None:
         if ticket is not None:
@@ -349,6 +363,10 @@ class World:
         self._catch_up(event.at)
         self._queue.sampled(event.at, event.lanes, self._tickets)
         self._costs.settle(self._price)
+
+    def _task_forgotten(self, event: ev.TaskForgotten) -> None:
+        self._tasks.forgotten(event)
+        self._vitals.tasks(event.at, self._tasks.done)
 
     def _alarm(self, event: ev.InvariantBroken) -> None:
         about = event.rule, event.lane, event.agent
@@ -485,6 +503,7 @@ class World:
             lines=tuple(self._lines),
             counts=replace(self._counts),
             alarms=tuple(self._alarms.values()),
+            vitals=copied(self._vitals),
         )
         return Capture(
             rest, list(chain.from_iterable(map(agent_values, self._agents.values()))), self._tasks.take(self._agents)
@@ -500,6 +519,9 @@ class World:
         waiting = [ticket for ticket in tickets if not ticket.in_flight]
         shown = self._queue.in_order(waiting, QUEUE_SHOWN)
         ended = over(self._agents, at)
+        lanes = tuple(self._lane_views(at))
+        counts = self._tasks.counts()
+        limit = tokens_limit(lane.state for lane in lanes)
         snapshot = Snapshot(
             at=at,
             wall=at + self._wall_offset,
@@ -507,7 +529,7 @@ class World:
             mode=mode,
             address=self.address,
             upstreams=self._upstreams,
-            lanes=tuple(self._lane_views(at)),
+            lanes=lanes,
             slots=tuple([ticket.ticket_view(at) for ticket in tickets if ticket.in_flight]),
             queue=tuple([ticket.ticket_view(at, self._held(ticket, at, mode)) for ticket in shown]),
             queued=len(waiting),
@@ -516,8 +538,9 @@ class World:
             totals=self._totals(),
             pool=self._budgets.pool,
             tasks=self._tasks.views(at),
-            task_counts=self._tasks.counts(),
+            task_counts=counts,
             alarms=self.alarms,
+            vitals=self._vitals.view(at, self._started_at, counts, limit),
         )
         return judged(snapshot)
 

@@ -77,9 +77,9 @@ def test_a_sample_settles_too() -> None:
 def test_without_prices_the_past_is_bounded() -> None:
     """What is beyond stays unpriced, for good."""
     counts, agent = Counts(), AgentFold("ann")
-    costs = Costs(counts)
+    costs = Costs(counts, lambda *_: None)
     for _ in range(PENDING_KEPT + 5):
-        costs.note(agent, "anthropic", "model", Usage(1))
+        costs.note(0.0, agent, "anthropic", "model", Usage(1))
         costs.settle(None)
     price: Price = dollar_a_token
     costs.settle(price)

@@ -9,6 +9,7 @@ import pytest
 from fleet.members import lease, member
 from world.kit import (
     LANE,
+    USED,
     arrived,
     budget,
     commanded,
@@ -17,12 +18,14 @@ from world.kit import (
     first_content,
     granted,
     hold,
+    refused,
     sampled,
     state,
     task_added,
     told,
 )
 
+from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.types import Priority, WindowKind
 from hivemind.world.fleet import MemberLane, gathered, labelled
@@ -246,3 +249,27 @@ def test_the_state_of_a_fleet_is_that_of_the_proxy_that_answers() -> None:
     """The header shows it."""
     fleet = gathered([member("a", lease(state="safe")), member("b", lease())], me="a-1")
     assert fleet.state == "safe"
+
+
+def test_vitals_add_up() -> None:
+    """Rates and histograms are sums, quantiles are over all requests, and the newest points of series stay last."""
+    quick = told(*(event for n in range(19) for event in (arrived(n), granted(n), finished(n, at=4.0)))).snapshot(9.0)
+    slow = told(arrived(1), ev.Granted(2.0, 1, "ben", LANE, 1, 30.0), arrived(1, "ben", 3.0), refused(1, at=6.0))
+    found = merged([part("a", quick), part("b", slow.snapshot(16.0))]).vitals
+    assert found.requests_per_s == 19 / 9.0 + 1 / 16.0
+    assert found.failed_share == pytest.approx((1 / 16.0) / (19 / 9.0 + 1 / 16.0))
+    assert [found.wait_p50_s, found.wait_p95_s] == pytest.approx([1.0, 1.0], rel=0.1)
+    assert sum(found.recent_waits.bins) == sum(found.waits.bins) == 20
+    assert found.waits.sum_s == 19 + 30
+    assert found.series["requests_per_s"] == (0.0, 0.2, 19 / 5.0)
+    assert found.series["wait_p95_s"][0] == pytest.approx(30.0, rel=0.1)
+    assert merged([part("a", quick)]).vitals == quick.vitals
+
+
+def test_activity_and_waits_of_an_agent_on_two_machines() -> None:
+    """Its tokens add up step by step, and its longest wait counts."""
+    one = told(arrived(1), granted(1), finished(1, at=2.0), arrived(2, at=3.0)).snapshot(11.0)
+    other = told(arrived(1), granted(1), finished(1, at=2.0), arrived(2, at=1.0)).snapshot(4.0)
+    (ann,) = merged([part("a", one), part("b", other)]).agents
+    assert ann.activity == (USED.total, 0, USED.total)
+    assert ann.waiting_s == 8.0

@@ -31,7 +31,7 @@ else:
     from backports import zstd
 
 SUFFIX = ".index"
-FORMAT = 1
+FORMAT = 2
 _FRAME = struct.Struct("<4sII16s16s")
 """A mark, how long the block is and how long its world, and a digest of each."""
 _MAGIC = b"HMix"

@@ -286,6 +286,7 @@ class _Source:
             tasks=(),
             lines=(),
             alarms=(),
+            vitals=None,
         )
 
     def _ticket(self, ticket: OpenTicket) -> OpenTicket:
