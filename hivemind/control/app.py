@@ -33,13 +33,22 @@ def control_app(proxy: ControlledProxy) -> Starlette:
     """
 
     async def health(_: Request) -> JSONResponse:
-        # Public and polled often, so it takes no snapshot.
+        # Public and polled often, so it makes a snapshot for its verdict once a second at most.
         mode, uptime_s, alarms = proxy.health()
         # Without lanes and agents, since it needs no token; `hivemind status` names them.
         broken = [{"rule": each.rule, "text": each.text} for each in alarms]
-        health = {"status": mode, "version": __version__, "uptime_s": round(uptime_s, 3), "alarms": broken}
+        health: dict[str, Any] = {
+            "status": mode,
+            "version": __version__,
+            "uptime_s": round(uptime_s, 3),
+            "alarms": broken,
+        }
         if fleet := proxy.fleet_state():
             health["fleet"] = fleet
+        found = proxy.verdict()
+        health["verdict"] = found.state
+        if found.cause is not None:  # by its code and its end, which name no agent and no lane
+            health |= {"cause": found.cause.code, "ends": found.cause.ends, "ends_in_s": found.cause.ends_in_s}
         return JSONResponse(health)
 
     async def stats(_: Request) -> Response:

@@ -17,7 +17,9 @@ from hivemind import __version__
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Usage
+from hivemind.world.health import VERDICTS
 from hivemind.world.snapshot import AGENT_STATES, AgentView, Snapshot
+from hivemind.world.verdict import CODES
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -66,6 +68,11 @@ def _proxy(world: Snapshot) -> Iterator[Metric]:
     yield _gauge("uptime_seconds", "Since the proxy's start.", (), [((), world.uptime_s)])
     yield _gauge("mode", "1 for the proxy's mode.", ("mode",), [((m,), m == world.mode) for m in _MODES])
     yield _gauge("queue_length", "Requests in the queue.", (), [((), world.queued)])
+    states = [((each,), each == world.verdict.state) for each in VERDICTS]
+    yield _gauge("verdict", "1 for how the proxy is doing.", ("state",), states)
+    found = Counter(each.code for each in world.verdict.findings)
+    text = "What was found for the verdict, by its kind: how many lanes, agents and parts of the proxy it is about."
+    yield _gauge("findings", text, ("code",), [((code,), found[code]) for code in CODES])
     broken = Counter(alarm.rule for alarm in world.alarms)
     yield _gauge("alarms", "Invariants that are broken, by rule.", ("rule",), [((r,), n) for r, n in broken.items()])
     yield _gauge("in_flight", "Requests at an upstream.", (), [((), len(world.slots))])

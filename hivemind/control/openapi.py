@@ -22,6 +22,8 @@ from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.scheduler.operator.operate import HIGHEST_LEVEL, LONGEST_BOOST_S
 from hivemind.scheduler.types import Priority
 from hivemind.settings.options import described
+from hivemind.world.health import VERDICTS
+from hivemind.world.verdict import CODES
 
 PATH = PREFIX + "/openapi.json"
 DESCRIPTION = """\
@@ -79,6 +81,10 @@ _HEALTH = {
             "enum": ["connecting", "idle", "joining", "leased", "learning", "safe", "alone"],
             "description": "How it stands to its fleet, where it is in one; see the manual.",
         },
+        "verdict": {"enum": list(VERDICTS), "description": "How it does, of a second ago at most."},
+        "cause": {"enum": list(CODES), "description": "The gravest that was found, if anything was; see the manual."},
+        "ends": {"type": "string", "description": "What ends that, for people; empty: unknown."},
+        "ends_in_s": {"type": ["number", "null"], "description": "When it ends by itself, if known."},
         "alarms": {
             "type": "array",
             "description": "What is broken at present: an invariant of the proxy, or its event loop was held.",
@@ -93,7 +99,7 @@ _HEALTH = {
             },
         },
     },
-    "required": ["status", "version", "uptime_s", "alarms"],
+    "required": ["status", "version", "uptime_s", "alarms", "verdict"],
     "additionalProperties": False,
 }
 _ROLES = re.compile(r":[a-z]+:`[~.]*([^`]+)`")

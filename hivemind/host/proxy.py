@@ -50,8 +50,9 @@ from hivemind.wire.fleet_lanes import machine
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
 from hivemind.world.fleet import Fleet
+from hivemind.world.health import Verdict
 from hivemind.world.snapshot import AgentView, Alarm, Line, RecordingView, RequestDetail, Requests, Snapshot
-from hivemind.world.verdict import completed
+from hivemind.world.verdict import Recent, completed
 from hivemind.world.world import World
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ class Proxy:
         self.front: Front | None = None
         """What answers for all workers, where this is one of several; set after :meth:`start`."""
         self.watcher: Watcher | None = None
+        self._recent_verdict = Recent(self.snapshot, time.monotonic)
         """What is known of the fleet; None: the proxy is in none."""
         try:
             self._routes = open_routes(settings, transports)
@@ -342,6 +344,10 @@ class Proxy:
     def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
         """Return the mode, as in :attr:`Snapshot.mode`, the uptime in seconds, and the alarms; cheap."""
         return self.engine.health()
+
+    def verdict(self) -> Verdict:
+        """Return the verdict of a second ago at most; cheap."""
+        return self._recent_verdict()
 
     def fleet_state(self) -> str:
         """Return :attr:`.FleetView.state`; empty: the proxy is in no fleet."""

@@ -120,6 +120,7 @@ class TaskRow(Output):
 
 
 class Status(Output):
+    verdict: str = Field(description="How the proxy does, in a word, with the cause and what ends it.")
     headroom: Headroom
     proxy: ProxyRow
     you: AgentRow | None = Field(None, description="The agent that asks, where it is known.")

@@ -90,6 +90,7 @@ async def status(proxy: ProxyAccess, caller: Caller, args: StatusInput) -> Statu
     own = next((view for view in world.agents if view.name == me), None)
     listed = args.limit is not None or bool(args.batch or args.task_agent or args.task_state)
     found = Status(
+        verdict=world.verdict.text,
         headroom=headroom(world, about, me, args.upstream),
         proxy=ProxyRow.of(about, mode=world.mode, uptime_s=world.uptime_s, upstreams=upstreams[:LANES_SHOWN]),
         you=None if own is None else agent_row(own),

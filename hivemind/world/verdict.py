@@ -47,6 +47,8 @@ LONG_WAIT_S = 60.0
 """A current wait from this on needs a look."""
 BUDGET_LOW = 0.85
 """The used share of a budget from which on it is worth a note."""
+RECENT_S = 1.0
+"""Age of a verdict that is still told to those who ask often."""
 FOUND_MOST = 50
 """Findings of one code that are listed."""
 _LASTS_S = 3.0
@@ -96,6 +98,22 @@ def verdict(snapshot: Snapshot, *, long_wait_s: float = LONG_WAIT_S) -> Verdict:
         last_in_s=_last_in_s(snapshot),
     )
     return replace(found, text=" ".join([word(found), "; ".join(parts(found))]).rstrip())
+
+
+class Recent:
+    """The verdict of a moment ago, for what is asked often by anybody: a snapshot is made once a second at most."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot], now: Callable[[], float]) -> None:
+        self._snapshot = snapshot
+        self._now = now
+        self._found: tuple[float, Verdict] | None = None
+
+    def __call__(self) -> Verdict:
+        """Return it."""
+        now = self._now()
+        if self._found is None or now - self._found[0] >= RECENT_S:
+            self._found = now, self._snapshot().verdict
+        return self._found[1]
 
 
 def word(found: Verdict) -> str:

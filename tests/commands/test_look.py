@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from commands.kit import desk
 
-from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget, SetPriority, StopAgent, SubmitTasks
+from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget, SetCircuit, SetPriority, StopAgent, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind_mock.provider.serve import serving
 
@@ -40,6 +40,18 @@ async def test_status(tmp_path: Path, golden: Golden) -> None:
         )
     assert max(map(len, shown.splitlines())) <= 80
     golden("status", shown)
+
+
+async def test_status_begins_with_the_verdict(tmp_path: Path) -> None:
+    """How it does, why and what ends that; below it what else was found, with what does something about it."""
+    async with desk(tmp_path) as at:
+        steer = at.proxy.proxy.apply
+        steer(SetCircuit("open"), "test")
+        steer(SetBudget("ann", 1), "test")
+        first, second, *_ = (await at.does("status")).splitlines()
+        assert json.loads(await at.does("status --json"))["verdict"]["state"] == "blocked"
+    assert first == "BLOCKED circuit forced open, until you close it or set it to automatic; 1 more"
+    assert second == "  ann's budget is used up, until you raise it: hivemind budget ann AMOUNT"
 
 
 async def test_agents(tmp_path: Path, golden: Golden) -> None:

@@ -28,6 +28,7 @@ from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import Event
 from hivemind.store.token_file import ControlKey
 from hivemind.world.fleet import Fleet
+from hivemind.world.health import Verdict
 from hivemind.world.snapshot import AgentView, Alarm, RequestDetail, Requests, Snapshot
 from hivemind_mock.provider.serve import serving
 
@@ -57,6 +58,9 @@ class FakeProxy:
 
     def health(self) -> tuple[str, float, tuple[Alarm, ...]]:
         return self.fold.mode, self.fold.uptime_s(self.at), ()
+
+    def verdict(self) -> Verdict:
+        return self.snapshot().verdict
 
     def fleet_state(self) -> str:
         return ""

@@ -10,6 +10,8 @@ from proxy.kit import between, client, raw, request
 from proxy.wire import ANSWER, PLAIN_BODY, STREAM_BODY
 
 from hivemind import __version__
+from hivemind.scheduler.commands import SetCircuit
+from hivemind.world import verdict
 
 
 async def test_health() -> None:
@@ -20,15 +22,33 @@ async def test_health() -> None:
         assert health["uptime_s"] >= 0
 
 
-async def test_health_costs_no_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_health_costs_no_snapshot_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks needs no token, and mustn't be able to keep the proxy busy with it."""
 
     def costly() -> None:
         raise AssertionError("a snapshot was made")
 
     async with between([ANSWER]) as (proxy, _), client() as web:
-        monkeypatch.setattr(proxy.proxy, "snapshot", costly)
+        monkeypatch.setattr(verdict, "RECENT_S", 3600.0)
         assert (await web.get(f"{proxy.url}/_health")).status_code == 200
+        monkeypatch.setattr(proxy.proxy.engine, "snapshot", costly)
+        assert (await web.get(f"{proxy.url}/_health")).status_code == 200
+
+
+async def test_health_has_the_verdict_without_names() -> None:
+    """A balancer, which has no token, learns how it does, why, and what ends it, but of no agent and no lane."""
+    async with between([ANSWER]) as (proxy, _), client() as web:
+        assert (await web.get(f"{proxy.url}/_health")).json()["verdict"] == "healthy"
+    async with between([ANSWER]) as (proxy, _), client() as web:
+        await web.post(f"{proxy.url}/agent/ann/v1/messages", content=PLAIN_BODY)
+        (lane,) = proxy.snapshot().lanes
+        proxy.proxy.apply(SetCircuit("open", lane.state.lane), "test")
+        answer = await web.get(f"{proxy.url}/_health")
+        health = answer.json()
+        assert (health["status"], health["verdict"], health["cause"]) == ("serving", "blocked", "circuit_forced")
+        assert (health["ends"], health["ends_in_s"]) == ("until you close it or set it to automatic", None)
+        assert "ann" not in answer.text
+        assert lane.state.lane not in answer.text
 
 
 async def test_health_while_draining() -> None:

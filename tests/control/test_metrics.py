@@ -51,6 +51,8 @@ async def test_what_is_there() -> None:
     assert found["hivemind_tokens_total", ("output",)] == world.totals.usage.output_tokens > 0
     assert found["hivemind_agent_tokens_total", ("bob", "input")] == world.agents[1].usage.input_tokens > 0
     assert found["hivemind_event_loop_tasks", ()] > 0
+    assert [found["hivemind_verdict", (state,)] for state in ("healthy", "blocked")] == [1, 0]
+    assert found["hivemind_findings", ("agent_died",)] == found["hivemind_findings", ("circuit_open",)] == 0
     lane = world.lanes[0].state
     assert found["hivemind_lane_ceiling", (lane.lane, "lab")] == 4
     assert [found["hivemind_lane_circuit", (lane.lane, s, "lab")] for s in ("closed", "half_open", "open")] == [1, 0, 0]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import threading
 from dataclasses import replace
 
-from tui.worlds import world
+from tui.worlds import FakeSource, world
 
 from hivemind.console import Console
-from hivemind.world.snapshot import Line
-from hivemind_tui.program.headless import closing_table, new_lines, text_of
+from hivemind.world.snapshot import LaneView, Line, Snapshot
+from hivemind.world.verdict import judged
+from hivemind_tui.program.headless import closing_table, follow, new_lines, text_of
 
 
 def line(n: int, text: str = "x") -> Line:
@@ -32,6 +34,30 @@ def test_a_line_is_one_line() -> None:
     told = text_of(replace(line(1), who="a\nb", text="c\x1b[2J"))
     assert told.endswith("c·[2J")
     assert told.isprintable()
+
+
+async def test_a_changed_verdict_has_a_line() -> None:
+    """Once when it changes, not at each countdown."""
+    source = FakeSource(judged(world()))
+    stream, stop = io.StringIO(), asyncio.Event()
+    console = Console(stream)
+    running = asyncio.create_task(follow(source, console, stop))
+    for reopens_in_s in (9.0, 8.0):
+        source.become(_shut(reopens_in_s))
+        await asyncio.sleep(0.6)
+    stop.set()
+    await running
+    console.close(5.0)
+    told = [each for each in stream.getvalue().splitlines() if "BLOCKED" in each]
+    assert len(told) == 1
+    assert "BLOCKED circuit open, probe in 9 s" in told[0]
+
+
+def _shut(reopens_in_s: float) -> Snapshot:
+    """Its circuit is open."""
+    full = world()
+    state = replace(full.lanes[0].state, active=0, circuit="open", circuit_reopens_in_s=reopens_in_s)
+    return judged(replace(full, slots=(), lanes=(LaneView(state, ()),)))
 
 
 def test_closing_table() -> None:

@@ -15,6 +15,7 @@ from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.text.humanise import count, dollars, duration, size
 from hivemind.text.table import Cell, Column, lines, styled, width
 from hivemind.world.snapshot import Alarm, FleetView, RecordingView, Snapshot
+from hivemind.world.verdict import parts, remedy, sentence, word
 
 _COLUMNS = (
     Column("LANE", cut=True),
@@ -24,7 +25,8 @@ _COLUMNS = (
     Column("CIRCUIT"),
     Column("LEFT OF WINDOWS", cut=True, spare=1),
 )
-_MODES = {"serving": "good", "paused": "warn", "draining": "warn"}
+VERDICT_STYLES = {"healthy": "good", "degraded": "warn", "paused": "warn", "draining": "warn", "blocked": "bad"}
+_FINDINGS_SHOWN = 6
 _CIRCUITS = {"closed": "", "half_open": "warn", "open": "bad"}
 
 
@@ -38,6 +40,7 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
     world = part.snapshot
     return {
         "version": part.version,
+        "verdict": world.verdict,
         "mode": world.mode,
         "address": world.address,
         "uptime_s": world.uptime_s,
@@ -61,8 +64,8 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
     from hivemind.world.snapshot import TASKS_SHOWN
 
     world, totals = part.snapshot, part.snapshot.totals
-    mode = styled(world.mode, _MODES.get(world.mode, ""))
-    text = [f"{mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})"]
+    text = [*_verdict(world)]
+    text.append(f"{world.mode} at {world.address}, up {duration(world.uptime_s)} (HiveMind {printable(part.version)})")
     text += [styled(_alarm(each), "bad") for each in world.alarms] + [""]
     usage = totals.usage
     cached = usage.cache_read_tokens + usage.cache_write_tokens
@@ -86,6 +89,18 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
     if world.lanes:
         text += ["", *lines(_COLUMNS, [_lane(view.state) for view in world.lanes], room)]
     return text
+
+
+def _verdict(world: Snapshot) -> list[str]:
+    """Return the verdict, and below it what else was found, and the command that does something about each."""
+    found = world.verdict
+    text = [" ".join([styled(word(found), VERDICT_STYLES.get(found.state, "")), printable("; ".join(parts(found)))])]
+    for number, finding in enumerate(found.findings[:_FINDINGS_SHOWN]):
+        told = [printable(sentence(finding))] if number else []  # the first one is told in the line above
+        command = remedy(finding, world)
+        told += [command] if command else []
+        text += [f"  {': '.join(told)}"] if told else []
+    return [each.rstrip() for each in text]
 
 
 def _alarm(alarm: Alarm) -> str:

@@ -36,9 +36,10 @@ from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint
 from hivemind.wire.request_head import RequestPath
 from hivemind.world.fleet import TROUBLED, Fleet, Member
+from hivemind.world.health import Verdict
 from hivemind.world.merge import Part, merged
 from hivemind.world.snapshot import AgentView, Alarm, RequestDetail, Requests, RequestView, Snapshot
-from hivemind.world.verdict import judged
+from hivemind.world.verdict import RECENT_S, Recent, judged
 
 _log = logging.getLogger(__name__)
 
@@ -145,6 +146,7 @@ class Group:
         self._me = answers.member
         self._log = MergedRequests()
         self._own = WorkerRequests(0)
+        self._recent_verdict = Recent(self.snapshot, time.monotonic)
         self._own.begin("own")
         self._peers = [
             Peer(number, worker.socket(number), self._peer_connected) for number in range(2, worker.count + 1)
@@ -169,6 +171,7 @@ class Group:
         path = place.path
         if path == "/_health":
             await self._read_health()
+            await self.refresh(RECENT_S)
         elif not path.startswith((f"{api.PREFIX}/places", f"{api.PREFIX}/tasks")):
             await self.refresh()
         if path.startswith(f"{api.PREFIX}/requests/"):
@@ -187,9 +190,9 @@ class Group:
         for peer in self._peers:
             await peer.aclose()
 
-    async def refresh(self) -> None:
-        """Read the other workers' state, unless that was done a moment ago."""
-        if time.monotonic() - self._read_at < _FRESH_S:
+    async def refresh(self, fresh_s: float = _FRESH_S) -> None:
+        """Read the other workers' state, unless that was done so short a time ago."""
+        if time.monotonic() - self._read_at < fresh_s:
             return
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._read(), name="read the workers")
@@ -271,6 +274,10 @@ class Group:
         modes = {mode, *(each[0] for each in found)}
         alarms = (*alarms, *(alarm for each in found for alarm in each[2]), *self._absent(self.proxy.engine.now()))
         return mode if len(modes) == 1 else "serving", max([uptime_s, *(each[1] for each in found)]), alarms
+
+    def verdict(self) -> Verdict:
+        """Return the verdict on all of a second ago at most."""
+        return self._recent_verdict()
 
     def fleet_state(self) -> str:
         """Return the gravest state of all workers; as :meth:`Proxy.fleet_state`."""

@@ -16,17 +16,23 @@ _LOOK_EVERY_S = 0.5
 
 
 async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
-    """Write the event lines there are and each new one, and changes of the connection, until `stop` is set."""
+    """Write the event lines there are and each new one, and changes of the connection and of the verdict, until `stop`
+    is set."""
     last: Line | None = None
-    trouble = ""
+    trouble, judged = "", ("healthy", "")
     while True:
         link = source.link
         before, trouble = trouble, "" if link.lost_for_s is None else link.why
         if trouble != before:
             console.line(f"not connected: {printable(trouble)}" if trouble else "connected again")
-        for line in new_lines(source.snapshot().lines, last):
+        snapshot = source.snapshot()
+        for line in new_lines(snapshot.lines, last):
             console.line(text_of(line))
             last = line
+        found = snapshot.verdict
+        earlier, judged = judged, (found.state, "" if found.cause is None else found.cause.code)
+        if judged != earlier and not trouble:
+            console.line(clean(f"{clock(snapshot.wall)} {found.text}"))
         try:
             async with asyncio.timeout(_LOOK_EVERY_S):
                 await stop.wait()
