@@ -43,7 +43,7 @@ class _Session:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the answer to a hook, or (`status`) what the command /hivemind:hivemind shows; returns 0."""
+    """Print the answer to a hook, or (`status`) what the command /hivemind shows; returns 0."""
     event = next(iter(sys.argv[1:] if argv is None else argv), "")
     text = ""
     with contextlib.suppress(Exception), contextlib.redirect_stderr(io.StringIO()):

@@ -70,7 +70,7 @@ def _write_plugin(folder: Path) -> int:
     import shutil
     import tempfile
 
-    from hivemind.setup.claude_plugin import is_own, plugin_files
+    from hivemind.setup.claude_plugin import BEFORE, is_own, plugin_files
     from hivemind.store.atomic import written_whole
 
     files = plugin_files((sys.executable, "-P", "-m", "hivemind.cli.claude_code"))
@@ -87,6 +87,7 @@ def _write_plugin(folder: Path) -> int:
                 path.parent.mkdir(exist_ok=True)
                 with written_whole(path, 0o644) as file:
                     file.write(text.encode())
+            (made / BEFORE).unlink(missing_ok=True)
             if fresh:
                 made.chmod(0o755)
                 made.replace(target)
@@ -96,7 +97,7 @@ def _write_plugin(folder: Path) -> int:
     except OSError as error:
         raise UsageError(f"{folder}: can't be written ({error.strerror or error})") from None
     print(f"hivemind: the plugin is written; for a session:\n  claude --plugin-dir {shlex.quote(str(target))}")
-    print("Its command is /hivemind:hivemind; copy commands/hivemind.md into ~/.claude/commands to call it /hivemind.")
+    print("Its command is /hivemind.")
     return 0
 
 

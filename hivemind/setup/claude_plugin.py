@@ -10,6 +10,10 @@ from pathlib import Path
 from hivemind import __version__
 
 MANIFEST = ".claude-plugin/plugin.json"
+SKILL = "SKILL.md"
+"""At the plugin's root, where its command has the name of the skill alone: `/hivemind`."""
+BEFORE = "commands/hivemind.md"
+"""Where an older version wrote the command."""
 _MARK = "Written by hivemind setup."
 _DESCRIPTION = f"What a HiveMind proxy has for this session: its budget, the room there is. {_MARK}"
 _EVENTS = ("SessionStart", "Stop", "SubagentStop")
@@ -18,6 +22,7 @@ _WITHIN_S = 5
 
 _COMMAND = """\
 ---
+name: hivemind
 description: How the HiveMind proxy of this session is, its budget and the room there is
 allowed-tools: {allowed}
 disable-model-invocation: true
@@ -36,13 +41,19 @@ open while the provider fails; LEFT OF WINDOWS is what is left of the provider's
 
 def plugin_files(program: Sequence[str]) -> dict[str, str]:
     """Return the text of each file by its path in the plugin; `program` answers the hooks and the command."""
-    manifest = {"name": "hivemind", "version": __version__, "description": _DESCRIPTION, "author": {"name": "HiveMind"}}
+    manifest: dict[str, object] = {
+        "name": "hivemind",
+        "version": __version__,
+        "description": _DESCRIPTION,
+        "author": {"name": "HiveMind"},
+    }
+    manifest["skills"] = ["./"]
     hooks = {event: [{"hooks": [_hook(program, event)]}] for event in _EVENTS}
     shown = shlex.join((*program, "status"))
     return {
         MANIFEST: _json(manifest),
         "hooks/hooks.json": _json({"description": "The session's budget and room, by HiveMind.", "hooks": hooks}),
-        "commands/hivemind.md": _COMMAND.format(allowed=json.dumps(f"Bash({shown})"), shown=shown),
+        SKILL: _COMMAND.format(allowed=json.dumps(f"Bash({shown})"), shown=shown),
     }
 
 

@@ -21,9 +21,9 @@ from program import Ended, called
 
 from hivemind.cli.claude_code import main
 from hivemind.scheduler.commands import SetBudget
-from hivemind.setup.claude_plugin import MANIFEST
+from hivemind.setup.claude_plugin import BEFORE, MANIFEST, SKILL
 
-FILES = {MANIFEST, "hooks/hooks.json", "commands/hivemind.md"}
+FILES = {MANIFEST, "hooks/hooks.json", SKILL}
 EVENTS = ("SessionStart", "Stop", "SubagentStop")
 
 
@@ -51,10 +51,12 @@ def test_files(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert f"claude --plugin-dir '{plugin}'" in done.out
     assert files_in(tmp_path) == {f"a plugin/{name}" for name in FILES}
-    assert json.loads((plugin / MANIFEST).read_text())["name"] == "hivemind"
+    manifest = json.loads((plugin / MANIFEST).read_text())
+    assert (manifest["name"], manifest["skills"]) == ("hivemind", ["./"])
     assert tuple(hooks_of(plugin)) == EVENTS
     assert plugin.stat().st_mode & 0o777 == 0o755
-    command = (plugin / "commands" / "hivemind.md").read_text()
+    command = (plugin / SKILL).read_text()
+    assert command.startswith("---\nname: hivemind\n"), "else it is named after the folder"
     assert f"!`{shlex.join((sys.executable, '-P', '-m', 'hivemind.cli.claude_code', 'status'))}`" in command
 
 
@@ -62,7 +64,10 @@ def test_only_its_own_is_replaced(tmp_path: Path) -> None:
     """An older one of ours is renewed; what is somebody else's stays as it is."""
     assert written(tmp_path).code == 0
     (tmp_path / "a plugin" / "hooks" / "hooks.json").write_text("{}")
+    (tmp_path / "a plugin" / "commands").mkdir()
+    (tmp_path / "a plugin" / BEFORE).write_text("an older version's")
     assert written(tmp_path).code == 0
+    assert files_in(tmp_path / "a plugin") == FILES
     assert tuple(hooks_of(tmp_path / "a plugin")) == EVENTS
     (tmp_path / "a plugin" / MANIFEST).write_text('{"name": "hivemind"}')
     (tmp_path / "file").write_text("mine")
