@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
 import os
+import ssl
 import tempfile
 from collections.abc import Iterator
+from typing import Any
+from unittest import mock
 
+import certifi
 import pytest
 from detached import detached_with, end_all
 from examples import register_profiles
@@ -38,6 +43,25 @@ def _no_proxy_left() -> Iterator[None]:
     left = detached_with(f"XDG_STATE_HOME={os.environ['XDG_STATE_HOME']}")
     end_all(left)
     assert not left, "tests left proxies running that their runs had started"
+
+
+_create_context = ssl.create_default_context
+
+
+@functools.cache
+def _shared_context() -> ssl.SSLContext:
+    return _create_context(cafile=certifi.where())
+
+
+def _context(*args: Any, **named: Any) -> ssl.SSLContext:
+    return _create_context(*args, **named) if args or named != {"cafile": certifi.where()} else _shared_context()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _certificates_are_loaded_once() -> Iterator[None]:
+    """HTTP clients that a test makes share the usual certificates, which take 30 ms to load."""
+    with mock.patch.object(ssl, "create_default_context", _context):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -85,7 +85,7 @@ async def test_sdks_find_the_proxy(tmp_path: Path) -> None:
 async def test_exit_code(tmp_path: Path, script: str, code: int, words: str) -> None:
     """It is the command's, or as a shell has it where a signal ended the command; its name is made from it."""
     async with before(tmp_path) as (running, place):
-        ran = await place.ran("--", "sh", "-c", script)
+        ran = await place.called("run", "--", "sh", "-c", script)
         (agent,) = running.snapshot().agents
     assert ran.code == code
     assert words in ran.err
@@ -161,7 +161,7 @@ async def test_what_the_proxy_finds_wrong(tmp_path: Path, args: tuple[str, ...],
     (tmp_path / "odd").write_text("no program")
     (tmp_path / "odd").chmod(0o755)
     async with before(tmp_path) as (running, place):
-        ran = await place.ran(*args)
+        ran = await place.called("run", *args)
         assert running.proxy.processes.agents == ()
     assert (ran.code, ran.out) == (code, "")
     assert ran.err.startswith(f"hivemind: {words}")
@@ -248,7 +248,7 @@ async def test_settings_of_another(tmp_path: Path) -> None:
 
 async def test_agents_token(tmp_path: Path) -> None:
     """A proxy that wants a token of its agents gets it from the command; without one it is asked for."""
-    (tmp_path / "asks.py").write_text(ASKS)
+    (tmp_path / "asks.py").write_text(QUICK)
     async with before(tmp_path, token="agents-own-token") as (_, place):
         without = await place.ran("--", "python", "-Wignore", "asks.py")
         ran = await place.ran("--", "python", "-Wignore", "asks.py", HIVEMIND_TOKEN="agents-own-token")
