@@ -63,7 +63,7 @@ class Stage:
 
     async def crashed(self, *flags: str) -> None:
         """alice ran, asked once and ended badly."""
-        ran = await self.place.ran("--name", "alice", *flags, "--", "python", "ask.py", "to", "do")
+        ran = await self.place.called("run", "--name", "alice", *flags, "--", "python", "ask.py", "to", "do")
         assert ran.code == 1, ran.err
 
     async def asks(self, agent: str) -> int:

@@ -67,7 +67,7 @@ def said(place: Place) -> list[str]:
 async def stopped_by_its_budget(on: Stage, *command: str) -> str:
     """An agent whose budget is used up after one answer: the first eight characters of its session."""
     on.place.environ |= install(on.place.folder)
-    ran = await on.place.ran("--name", "alice", "--budget", "7", "--", *command)
+    ran = await on.place.called("run", "--name", "alice", "--budget", "7", "--", *command)
     assert ran.code == 1, ran.err
     (found,), _ = listed(folder_in(on.place.folder / "state"))
     assert found.checkpoint.session is not None
@@ -99,7 +99,7 @@ async def test_a_script_with_several_calls(tmp_path: Path) -> None:
     script = "for what in one two three; do claude -p $what || exit 1; done"
     async with stage(tmp_path) as on:
         on.place.environ |= install(on.place.folder)
-        assert (await on.place.ran("--name", "alice", "--budget", "28", "--", "sh", "-c", script)).code == 1
+        assert (await on.place.called("run", "--name", "alice", "--budget", "28", "--", "sh", "-c", script)).code == 1
         on.running.proxy.apply(SetBudget("alice", 200), "ann")
         assert (await on.resume("alice")).code == 0
         assert [line.partition(", ")[2] for line in said(on.place)][2:] == [

@@ -55,8 +55,8 @@ async def test_estimates_are_marked(tmp_path: Path) -> None:
     (tmp_path / "guessed.py").write_text(UNCOUNTED)
     (tmp_path / "asks.py").write_text(ASKS)
     async with before(tmp_path) as (_, place):
-        guessed = await place.ran("--name", "ann", "--report", "ann.json", "--", "python3", "guessed.py")
-        counted = await place.ran("--name", "bob", "--report", "bob.json", "--", "python3", "asks.py", "1")
+        guessed = await place.called("run", "--name", "ann", "--report", "ann.json", "--", "python3", "guessed.py")
+        counted = await place.called("run", "--name", "bob", "--report", "bob.json", "--", "python3", "asks.py", "1")
     ann, bob = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("ann", "bob"))
     assert (guessed.code, counted.code) == (0, 0)
     assert ann["estimated_tokens"] == ann["tokens"] > 0
@@ -81,8 +81,8 @@ async def test_how_to_go_on(tmp_path: Path) -> None:
     """One that ended because a budget was used up is told whose, and what to type to let it go on."""
     (tmp_path / "asks.py").write_text(ASKS)
     async with before(tmp_path) as (_, place):
-        ran = await place.ran("--name", "ali ce", "--budget", "60", "--", "python3", "asks.py", "9")
-        fine = await place.ran("--name", "bob", "--budget", "1", "--", "python3", "asks.py", "1")
+        ran = await place.called("run", "--name", "ali ce", "--budget", "60", "--", "python3", "asks.py", "9")
+        fine = await place.called("run", "--name", "bob", "--budget", "1", "--", "python3", "asks.py", "1")
     end = "; ali ce's budget is used up: hivemind budget 'ali ce' AMOUNT, then hivemind resume 'ali ce'\n"
     assert (ran.code, ran.err[-len(end) :]) == (3, end)
     assert (fine.code, "used up" in fine.err) == (0, False)
@@ -93,10 +93,10 @@ async def test_no_request_on_its_path(tmp_path: Path) -> None:
     (tmp_path / "asks.py").write_text(ASKS)
     silence = "hivemind: ann: sent no request on its own path, so nothing was counted and no budget held\n"
     async with before(tmp_path) as (running, place):
-        silent = await place.ran("--name", "ann", "--report", "ann.json", "--", "true")
-        required = await place.ran("--name", "ann", "--quiet", "--require-traffic", "--", "true")
-        failed = await place.ran("--name", "ann", "--require-traffic", "--", "sh", "-c", "exit 3")
-        asked = await place.ran("--name", "bob", "--require-traffic", "--", "python3", "asks.py", "1")
+        silent = await place.called("run", "--name", "ann", "--report", "ann.json", "--", "true")
+        required = await place.called("run", "--name", "ann", "--quiet", "--require-traffic", "--", "true")
+        failed = await place.called("run", "--name", "ann", "--require-traffic", "--", "sh", "-c", "exit 3")
+        asked = await place.called("run", "--name", "bob", "--require-traffic", "--", "python3", "asks.py", "1")
         lines = [line for line in running.proxy.snapshot().lines if "no request" in line.text]
     assert (silent.code, silent.err.endswith(silence)) == (0, True)
     assert (required.code, required.err) == (4, silence)

@@ -239,15 +239,15 @@ async def test_run_in_a_worktree(tmp_path: Path) -> None:
         assert json.loads((repo / "report.json").read_text())["worktree"]["folder"] == str(at)
         assert not (repo / "made").exists()
         os.remove(repo / "report.json")
-        again = await place.ran(*flags, "--", "rm", "made")
+        again = await place.called("run", *flags, "--", "rm", "made")
         assert "it goes on in its worktree, which has 1 uncommitted file" in again.err
         assert "its worktree is unchanged and was removed" in again.err
         assert not at.exists()
-        assert (await place.ran(*flags, "--", "false")).code == 1
+        assert (await place.called("run", *flags, "--", "false")).code == 1
         assert at.exists(), "what failed may be resumed there"
         view = next(each for each in running.snapshot().agents if each.name == "alice")
         assert view.exit_code == 1
-        outside = await place.ran("--cwd", str(tmp_path), "--worktree", "--", "true")
+        outside = await place.called("run", "--cwd", str(tmp_path), "--worktree", "--", "true")
         assert (outside.code, outside.err) == (
             2,
             f"hivemind: --worktree: {tmp_path} isn't in a git repository; git init makes it one\n",
