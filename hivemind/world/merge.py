@@ -19,6 +19,7 @@ from typing import TypeVar
 from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage
 from hivemind.world.fleet import Member, MemberLane, lane_windows
+from hivemind.world.forecast import foreseen
 from hivemind.world.lanes import CURVE_KEPT
 from hivemind.world.snapshot import (
     AGENT_STATES,
@@ -110,7 +111,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
         alarms=tuple(alarm for each in shared for alarm in each.alarms),
         vitals=merged_vitals([each.vitals for each in snapshots], tokens_limit(view.state for view in lanes)),
     )
-    return judged(whole)
+    return judged(foreseen(whole))
 
 
 class _Shared:

@@ -8,7 +8,6 @@ share of errors around a mark) counts only where it lasts, by what the snapshot 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.text.amounts import owner, raise_command
 from hivemind.text.humanise import duration, exit_text, plural
 from hivemind.text.shells import command_line
+from hivemind.world.forecast import day_left_s
 from hivemind.world.health import SEVERITIES, Finding, Verdict
 from hivemind.world.snapshot import AgentView, FleetView, LaneView, RecordingView, Snapshot, TicketView
 
@@ -229,7 +229,7 @@ def _used_up(state: BudgetState, severity: str, code: str, wall: float) -> Findi
     text, whose = f"{owner(state)} is used up", state.owner or ""
     if state.per != "day":
         return Finding(severity, code, text, whose, "until you raise it")
-    left_s = _day_left_s(wall)
+    left_s = day_left_s(wall)
     return Finding(severity, code, text, whose, f"until you raise it or midnight, in {about(left_s)}", left_s)
 
 
@@ -239,18 +239,12 @@ def _nearly_used_up(state: BudgetState, snapshot: Snapshot) -> Iterator[Finding]
     whose = state.owner or ""
     text = f"{math.floor(state.share * 100)} % of {owner(state)} are used"
     left_s = snapshot.forecast.budgets.get(whose)
-    if state.per == "day" and (left_s is None or left_s > _day_left_s(snapshot.wall)):
-        yield Finding("note", "budget_low", text, whose, f"it begins anew in {about(_day_left_s(snapshot.wall))}")
+    if state.per == "day" and (left_s is None or left_s > day_left_s(snapshot.wall)):
+        yield Finding("note", "budget_low", text, whose, f"it begins anew in {about(day_left_s(snapshot.wall))}")
     elif left_s is not None:
         yield Finding("note", "budget_low", text, whose, f"used up in about {about(left_s)}", left_s)
     else:
         yield Finding("note", "budget_low", text, whose, "raise it in time")
-
-
-def _day_left_s(wall: float) -> float:
-    """Return the seconds until local midnight."""
-    now = time.localtime(wall)
-    return 86_400.0 - (now.tm_hour * 3600 + now.tm_min * 60 + now.tm_sec)
 
 
 # --- Lanes -----------------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import LaneState
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.world.agents import AgentFold, Budgets, Costs, agent_values, ceiling_before, over
+from hivemind.world.forecast import foreseen
 from hivemind.world.gauges import aged
 from hivemind.world.lanes import Curves, Queue
 from hivemind.world.lifecycle import OpenRequests
@@ -542,7 +543,7 @@ class World:
             alarms=self.alarms,
             vitals=self._vitals.view(at, self._started_at, counts, limit),
         )
-        return judged(snapshot)
+        return judged(foreseen(snapshot))
 
     def _lane_views(self, at: float) -> Iterator[LaneView]:
         """Yield the lanes as last sampled, but with countdowns and their open requests as of now; the tickets show
