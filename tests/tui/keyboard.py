@@ -12,6 +12,7 @@ from textual.keys import _character_to_key
 from tui.idle import idle
 from tui.worlds import FakeSource
 
+from hivemind.scheduler.commands import Rejected
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.dialogs import Rows
 from hivemind_tui.commands.queue import CommandQueue
@@ -77,7 +78,11 @@ class Keyboard(Actions):
         if key in ("enter", "escape"):
             self._line = None
             if key == "enter" and self._done is not None:
-                self._done(line.text)
+                try:
+                    self._done(line.text)
+                except Rejected as rejected:
+                    self._line = line
+                    self.said.append(str(rejected))
             elif key == "escape" and line.text != self._kept and self._typed is not None:
                 self._typed(self._kept)
             return
@@ -122,8 +127,15 @@ class Keyboard(Actions):
         hint: str = "",
         typed: Callable[[str], None] | None = None,
         done: Callable[[str], None] | None = None,
+        trouble: str = "",
     ) -> None:
         self._line, self._kept, self._typed, self._done = InputLine.of(text), text, typed, done
+        if trouble:
+            self.said.append(trouble)
+
+    @property
+    def modal_open(self) -> bool:
+        return self._line is not None or self._choices is not None
 
     def copy(self, text: str) -> None:
         self.said.append(f"copied: {text}")

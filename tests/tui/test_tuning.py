@@ -66,18 +66,31 @@ def test_without_a_limit_there_is_nothing_to_step_from() -> None:
         ("tpm", "1.5M", 1_500_000),
         ("aimd.latency_target_s", " 2.5s ", 2.5),
         ("rpm", "1,000", 1000),
+        ("tpm", "1,234,567", 1_234_567),
+        ("aimd.beta", "0,8", 0.8),
+        ("aimd.latency_target_s", "2,5 s", 2.5),
+        ("tpm", "1,5M", 1_500_000),
     ],
 )
 def test_numbers_are_typed_as_people_write_them(name: str, text: str, value: float) -> None:
-    """With thousands, units and blanks."""
+    """With thousands, decimal commas, units and blanks."""
     assert typed(name, text) == value
 
 
-@pytest.mark.parametrize("text", ["", "fast", "1e999", "nan", "--1", "k"])
+@pytest.mark.parametrize("text", ["", "fast", "1e999", "nan", "--1", "k", "0,8,1", "1,00.5", "0.8,1"])
 def test_what_is_no_number_is_said_so(text: str) -> None:
     """One line that shows what was typed and what would be right."""
     with pytest.raises(Rejected, match="is no number"):
         typed("aimd.beta", text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("aimd.beta", "8"), ("aimd.beta", "8,0"), ("max_concurrency", "1,5"), ("rpm", "-1")]
+)
+def test_what_is_out_of_range_is_refused(name: str, text: str) -> None:
+    """The reason names the range."""
+    with pytest.raises(Rejected, match=r"must be a .* from "):
+        typed(name, text)
 
 
 def test_tuned_tells_what_stands_elsewhere() -> None:

@@ -101,7 +101,7 @@ async def test_mistakes_are_notes(tmp_path: Path) -> None:
     """A value that can't be, a name that isn't, and nothing to take back or to apply."""
     async with keyboard(live(write(tmp_path)), Made(usual)) as board:
         await board.press("w")
-        for keys in ("o 0 . 5 x enter", "o n o n e s u c h = 1 enter", "backspace", "A", "W"):
+        for keys in ("o 0 . 5 x enter escape", "o n o n e s u c h = 1 enter escape", "backspace", "A", "W"):
             await board.press(keys)
         assert len(set(board.said)) == 5
 

@@ -72,7 +72,7 @@ def test_values_and_names_are_typed(text: str, change: Change | None) -> None:
     ("text", "told"),
     [
         ("fast", "is no number"),
-        ("7", "aimd.beta goes from 0.05 to 0.99"),
+        ("7", "aimd.beta 7: must be a number from 0.05 to 0.99"),
         ("aimd.bta=0.5", "aimd.beta"),
         ("queue.max_wait_s=soon", "queue.max_wait_s"),
         ("port=80", "makes no difference"),

@@ -317,8 +317,9 @@ class ControlRoom(ModalApp, Actions):
         hint: str = "",
         typed: Callable[[str], None] | None = None,
         done: Callable[[str], None] | None = None,
+        trouble: str = "",
     ) -> None:
-        self.line.ask(label, text, self._board.pen, hint=hint, typed=typed, done=done)
+        self.line.ask(label, text, self._board.pen, hint=hint, typed=typed, done=done, trouble=trouble)
 
     def inform(self, text: str) -> None:
         self.notify(clean(text), markup=False, timeout=4)

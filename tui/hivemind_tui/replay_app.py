@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hivemind.errors import UsageError
+from hivemind.scheduler.commands import Rejected
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.commands.dialogs import kinds_menu
 from hivemind_tui.commands.queue import Intent
@@ -91,7 +93,7 @@ class ReplayRoom(ControlRoom):
     def action_pick_knob(self, name: str) -> None:
         self.go(replace(self.view, knob=name))
 
-    def steer(self, intent: Intent) -> None:
+    def steer(self, intent: Intent, refused: Callable[[str], None] | None = None) -> None:
         self.complain(READ_ONLY)
 
     # --- Moving in time --------------------------------------------------------------------------------------------
@@ -137,13 +139,13 @@ class ReplayRoom(ControlRoom):
         self.ask_line("go to", hint=HOW, done=self.go_to)
 
     def go_to(self, text: str) -> None:
-        """Go to a moment as a user types it."""
+        """Go to a moment as a user types it. Raises: Rejected."""
         if not text.strip():
             return
         try:
             self._go_to(moment_of(text, self.recording.playback()))
         except UsageError as error:
-            self.complain(str(error))
+            raise Rejected(str(error)) from None
 
     def offers(self, text: str) -> list[Choice]:
         if self.view.page == "whatif" or text.lower().startswith("filter"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from hivemind.scheduler.commands import Rejected
 from hivemind.setup.clients import Target, exports, quick_lines
 from hivemind.text.shells import word
 from hivemind_tui.commands import intents, navigation
@@ -156,10 +157,15 @@ class Actions(NavigationActions, WhatIfActions):
         self.go(navigation.open_agent(self.view, name))
 
     def _set_knob(self, knob: str, value: str) -> None:
-        if self.view.page == "whatif":
-            self.set_setting(f"{knob}={value}")
-        else:
-            self.steer(partial(intents.set_knob, knob=knob, text=value))
+        try:
+            if self.view.page == "whatif":
+                self.set_setting(f"{knob}={value}")
+            else:
+                intents.set_knob(self.view, knob, value)
+                self.steer(partial(intents.set_knob, knob=knob, text=value))
+        except Rejected as rejected:
+            ask = self.action_other if self.view.page == "whatif" else self.ask_knob
+            ask(knob, value, str(rejected))
 
 
 def text_to_copy(view: View) -> str:

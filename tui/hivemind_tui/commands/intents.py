@@ -13,7 +13,7 @@ from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
 from hivemind.world.snapshot import AgentView, TaskView
-from hivemind_tui.render.dials import stepped, typed
+from hivemind_tui.render.dials import stepped, typed, typed_number
 from hivemind_tui.state.view import View
 
 BOOST_S = 60.0
@@ -163,7 +163,10 @@ def pin(view: View) -> list[Command]:
 
 def pin_at(view: View, text: str) -> list[Command]:
     """Pin the concurrency level at the number that was typed. Raises: Rejected."""
-    return [cmd.PinLevel(typed("aimd.floor", text), _lane(view).lane)]
+    value = typed_number(text)
+    if value is None:
+        raise Rejected(f"{text.strip()!r} is no number")
+    return [cmd.PinLevel(value, _lane(view).lane)]
 
 
 def release(view: View) -> list[Command]:

@@ -52,9 +52,16 @@ class CommandQueue:
         """Whether there is a change to undo."""
         return bool(self._done)
 
-    def send(self, source: Source, intent: Intent) -> None:
-        """Carry an intent out after those before it."""
-        self._waiting.put_nowait(lambda: self._carry_out(source, intent))
+    def send(self, source: Source, intent: Intent, refused: Callable[[str], None] | None = None) -> None:
+        """Carry an intent out after those before it. `refused`: called with the reason in place of the queue's own."""
+
+        async def carry_out() -> None:
+            try:
+                await self._carry_out(source, intent)
+            except Rejected as rejected:
+                (refused or self._refused)(str(rejected))
+
+        self._waiting.put_nowait(carry_out)
 
     def undo(self, source: Source) -> None:
         """Undo the last change, after the commands before it."""

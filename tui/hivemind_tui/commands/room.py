@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from hivemind.scheduler.commands import Rejected
+from hivemind.scheduler.commands import Command, Rejected
 from hivemind_tui.commands.dialogs import Rows
 from hivemind_tui.commands.queue import CommandQueue, Intent
 from hivemind_tui.sources.base import Source
@@ -65,8 +66,10 @@ class Room:
         hint: str = "",
         typed: Callable[[str], None] | None = None,
         done: Callable[[str], None] | None = None,
+        trouble: str = "",
     ) -> None:
-        """Ask for a line; `typed` is called with every change, `done` with the text at enter."""
+        """Ask for a line; `typed` is called with every change, `done` with the text at enter. Where `done` raises
+        Rejected, the line stays open with the reason. `trouble`: why `text` was refused before."""
 
     @abstractmethod
     def copy(self, text: str) -> None:
@@ -84,9 +87,38 @@ class Room:
     def leave(self) -> None:
         """End the screen."""
 
-    def steer(self, intent: Intent) -> None:
-        """Send the commands of an intent after those before it."""
-        self.queue.send(self.source, intent)
+    def steer(self, intent: Intent, refused: Callable[[str], None] | None = None) -> None:
+        """Send the commands of an intent after those before it; `refused` is called with the reason if they are."""
+        self.queue.send(self.source, intent, refused)
+
+    @property
+    @abstractmethod
+    def modal_open(self) -> bool:
+        """Whether something is being typed or asked, which must not be replaced."""
+
+    def ask_value(
+        self,
+        label: str,
+        meant: Callable[[View, str], list[Command]],
+        *,
+        hint: str = "",
+        text: str = "",
+        trouble: str = "",
+    ) -> None:
+        """Ask for a value, and send the commands that it means. A refused one is asked for again, as it was typed."""
+
+        def again(typed: str, why: str) -> None:
+            if self.modal_open:
+                self.complain(why)
+            else:
+                self.ask_value(label, meant, hint=hint, text=typed, trouble=why)
+
+        def done(typed: str) -> None:
+            if typed.strip():
+                meant(self.view, typed)
+                self.steer(lambda view: meant(view, typed), partial(again, typed))
+
+        self.ask_line(label, text, hint=hint, done=done, trouble=trouble)
 
     def attempt(self, step: Callable[[], None]) -> None:
         """Take a step, or show why it is refused."""

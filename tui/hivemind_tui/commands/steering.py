@@ -51,22 +51,21 @@ class SteeringActions(Room):
             used = f"now {now} {period(state)}; "
         pool = "" if prefix else ", pool 2M"
 
-        def done(text: str) -> None:
-            if text.strip():
-                self.steer(lambda view: intents.budget(view, prefix + text, names))
+        def meant(view: View, text: str) -> list[Command]:
+            return intents.budget(view, prefix + text, names)
 
-        self.ask_line(f"budget of {whose}", hint=f"{used}200k, $5/day, +50k, none{pool}", done=done)
+        self.ask_value(f"budget of {whose}", meant, hint=f"{used}200k, $5/day, +50k, none{pool}")
 
-    def ask_knob(self, knob: str) -> None:
+    def ask_knob(self, knob: str, text: str = "", trouble: str = "") -> None:
+        """Ask for a knob's value; `text` was typed before, and refused because of `trouble`."""
         lane = self.view.lane
         now = lane.state.knobs.get(knob) if lane is not None else None
 
-        def done(text: str) -> None:
-            if text.strip():
-                self.steer(lambda view: intents.set_knob(view, knob, text))
+        def meant(view: View, text: str) -> list[Command]:
+            return intents.set_knob(view, knob, text)
 
         hint = f"now {shown_value(knob, now)}, {reach(knob)}" if now is not None else reach(knob)
-        self.ask_line(knob, hint=hint, done=done)
+        self.ask_value(knob, meant, hint=hint, text=text, trouble=trouble)
 
     def action_stop(self) -> None:
         if not (targets := self._targets()):

@@ -87,16 +87,16 @@ class WhatIfActions(SteeringActions):
         self._change_sheet(lambda now: now.turn(steps))
 
     def set_setting(self, text: str) -> None:
-        """Change a setting to the value that was typed, or to `NAME=VALUE`."""
+        """Change a setting to the value that was typed, or to `NAME=VALUE`. Raises: Rejected."""
         if text.strip():
-            self._change_sheet(lambda now: now.typed_in(text))
+            self._show_sheet(self.view.what_if.typed_in(text))
 
-    def action_other(self, name: str = "") -> None:
-        """Ask for the value of a setting, by default of the one under the cursor."""
+    def action_other(self, name: str = "", text: str = "", trouble: str = "") -> None:
+        """Ask for the value of a setting, by default of the one under the cursor; `text` was refused before."""
         if name:
             self._show_sheet(replace(self.view.what_if, name=name))
         hint = "a value; or another setting: queue.max_wait_s=60"
-        self.ask_line(self.view.what_if.name, hint=hint, done=self.set_setting)
+        self.ask_line(self.view.what_if.name, text, hint=hint, done=self.set_setting, trouble=trouble)
 
     def action_as_recorded(self) -> None:
         if self.view.what_if.changes:

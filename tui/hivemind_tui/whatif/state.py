@@ -103,10 +103,7 @@ class WhatIf:
         name, equals, value = text.partition("=")
         name, value = (name.strip(), value.strip()) if equals else (self.name, text.strip())
         if name in KNOBS:
-            knob, number = KNOBS[name], typed(name, value)
-            if not (knob.lowest <= number <= knob.highest or (knob.zero_is_none and not number)):
-                raise Rejected(f"{name} goes from {reach(name)}")
-            return self.with_change(Change(name, float(round(number) if knob.whole else number)))
+            return self.with_change(Change(name, float(typed(name, value))))
         try:
             (change,) = parse_changes([f"{name}={value}"])
         except UsageError as error:

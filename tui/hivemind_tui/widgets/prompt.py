@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual import events
 
+from hivemind.scheduler.commands import Rejected
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.widgets.line_table import LineTable
@@ -103,6 +104,7 @@ class BottomRow(LineTable):
         super().__init__(id=id)
         self._label = ""
         self._hint = ""
+        self._trouble = ""
         self._line = InputLine()
         self._ink = Pen()
         self._typed: Callable[[str], None] | None = None
@@ -119,11 +121,17 @@ class BottomRow(LineTable):
         hint: str = "",
         typed: Callable[[str], None] | None = None,
         done: Callable[[str], None] | None = None,
+        trouble: str = "",
     ) -> None:
-        """Ask for a line. `typed` hears of every change; `done` of the text at enter. Escape brings `text` back."""
+        """Ask for a line. `typed` is called with every change, `done` with the text at enter: where it raises
+        :class:`Rejected`, the line stays as it was typed, with the reason. Escape brings `text` back. `trouble`: why
+        `text` was refused before."""
         self._label, self._line, self._kept, self._ink, self._hint = label, InputLine.of(text), text, pen, hint
         self._typed, self._done = typed, done
+        self._trouble = ""
         self.is_open = True
+        if trouble:
+            self._refuse(trouble)
         self._draw()
 
     def close(self) -> None:
@@ -142,7 +150,11 @@ class BottomRow(LineTable):
             case "enter":
                 self.close()
                 if self._done is not None:
-                    self._done(self._line.text)
+                    try:
+                        self._done(self._line.text)
+                    except Rejected as rejected:
+                        self.is_open = True
+                        self._refuse(str(rejected))
             case "escape" | "ctrl+c":
                 changed = self._line.text != self._kept
                 self.close()
@@ -158,12 +170,25 @@ class BottomRow(LineTable):
 
     def _change(self, line: InputLine) -> None:
         changed, self._line = line.text != self._line.text, line
+        if changed:
+            self._trouble = ""
         self._draw()
         if changed and self._typed is not None:
             self._typed(line.text)
+
+    def _refuse(self, why: str) -> None:
+        """Show beside the text why it is refused, and in full above it where there is no room beside it."""
+        self._trouble = clean(why)
+        room = self.size.width - cell_len(f" {self._label} {self._line.text}") - cell_len(self._ink.glyphs.warn) - 4
+        if cell_len(self._trouble) > room:
+            self.notify(self._trouble, severity="warning", markup=False)
+        self._draw()
 
     def _draw(self) -> None:
         label = f" {self._label} "
         width = self.size.width
         typed = self._line.spans(width - cell_len(label) - 1, self._ink)
-        self.set_rows([self._ink.row(width, (label, "accent"), *typed, (f"  {self._hint}", "dim"))])
+        note: Span = (f"  {self._hint}", "dim")
+        if self._trouble:
+            note = (f"  {self._ink.glyphs.warn} {self._trouble}", "bad")
+        self.set_rows([self._ink.row(width, (label, "accent"), *typed, note)])
