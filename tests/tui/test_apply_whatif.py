@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import tomllib
+from dataclasses import replace
 
 import pytest
 from tui.trials import BETA, CEILING, LOOKED, PATIENCE
@@ -13,6 +14,7 @@ from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.scheduler.commands import Rejected, SetBudget, SetPriority, Tune
 from hivemind.scheduler.types import Priority
 from hivemind_tui.commands import whatif
+from hivemind_tui.commands.dialogs import Rows
 from hivemind_tui.whatif.state import WhatIf
 
 ALICE = Change("agent.alice b.priority", "high")
@@ -73,5 +75,28 @@ def test_the_same_question_as_a_command() -> None:
 def test_the_difference_is_to_the_proxy_that_runs() -> None:
     """Not to what was recorded."""
     rows = whatif.difference(made(CEILING, ALICE), world())
-    text = ["".join(part for part, _ in row) for row in rows]
-    assert [" ".join(line.split()) for line in text] == ["max_concurrency 12 → 8", "agent.alice b.priority high"]
+    assert said(rows) == ["max_concurrency 12 → 8", "agent.alice b.priority high"]
+
+
+def said(rows: Rows) -> list[str]:
+    """The rows as text, with single blanks."""
+    return [" ".join("".join(part for part, _ in row).split()) for row in rows]
+
+
+def test_each_upstream_has_its_own_difference() -> None:
+    """What stands there now, and what will: also where nothing changes, or where no request came yet. What all
+    upstreams share is one line."""
+    (lane,) = world().lanes
+    lanes = tuple(
+        replace(lane, state=replace(lane.state, upstream=name, knobs={**lane.state.knobs, "max_concurrency": most}))
+        for name, most in (("anthropic", 5.0), ("openai", 8.0), ("local", 10.0))
+    )
+    two = replace(world(), lanes=lanes, upstreams=(("anthropic", ""), ("openai", ""), ("spare", "")))
+    rows = whatif.difference(made(CEILING, Change("retry.max_attempts", 9.0)), two)
+    assert said(rows) == [
+        "max_concurrency anthropic 5 → 8",
+        "openai 8, as it is",
+        "spare — → 8",
+        "local 10 → 8",
+        "retry.max_attempts 10 → 9",
+    ]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from textual.strip import Strip
 from tui.trials import BETA, CEILING, LOOKED, PATIENCE, course, outcome, run
-from tui.worlds import empty_world, world
+from tui.worlds import KNOBS, empty_world, world
 
 from hivemind.journal.figures import Waits
 from hivemind.scheduler.types import Priority
@@ -150,3 +150,23 @@ def test_runs_that_part_at_once_have_no_mark() -> None:
     assert "┊" not in shown
     alike = msgspec.structs.replace(outcome(BETA), diverged_after_s=None)
     assert "make no difference" in drawn("comparison_chart", replace(CHOSEN, outcome=alike), "large")
+
+
+def test_settings_of_two_upstreams_are_told_apart() -> None:
+    """Each one's recorded value stands in the row, and below it what becomes of each; amounts too long for that are
+    shortened, as everywhere."""
+    upstreams = {
+        "anthropic": {**KNOBS, "max_concurrency": 5.0, "rpm": 50.0, "tpm": 40_000.0},
+        "openai": {**KNOBS, "max_concurrency": 10.0, "rpm": 0.0, "tpm": 2_000_000.0},
+    }
+    summary = msgspec.structs.replace(LOOKED, upstreams=upstreams)
+    seven = replace(CHOSEN, summary=summary, changes=(replace(CEILING, value=7.0),), name="max_concurrency")
+    shown = drawn("whatif_settings", seven, "wide")
+    assert re.search(r"max concurrency +5, 10 → 7", shown)
+    assert re.search(r"RPM +50, none ", shown)
+    assert re.search(r"TPM +40k, 2M ", shown)
+    assert "anthropic 5 → 7, openai 10 → 7" in shown
+    assert "anthropic 50, openai no limit" in drawn("whatif_settings", replace(seven, name="rpm"), "wide")
+    long = {f"a-provider-with-a-long-name-{each}": knobs for each, knobs in upstreams.items()}
+    many = replace(seven, summary=msgspec.structs.replace(LOOKED, upstreams=long))
+    assert "2 upstreams → 7: 5, 10" in drawn("whatif_settings", many, "wide")

@@ -36,6 +36,16 @@ def test_what_was_recorded_is_the_base_else_what_is_at_hand() -> None:
         WhatIf().turn(1)
 
 
+def test_a_change_is_for_every_upstream() -> None:
+    """So what one of them has already is a change, as long as another has something else."""
+    upstreams = {"openai": {**KNOBS, "rpm": 1.0}, "anthropic": {**KNOBS, "rpm": 60.0}}
+    two = msgspec.structs.replace(LOOKED, upstreams=upstreams)
+    made = replace(FRESH, summary=two)
+    assert list(made.bases) == ["anthropic", "openai"]
+    assert made.typed_in("rpm=60").changes == (Change("rpm", 60.0),)
+    assert made.typed_in("aimd.beta=0.5").changes == ()
+
+
 def test_changes_stand_in_the_order_of_the_page() -> None:
     """However they came; one of a kind."""
     made = FRESH

@@ -17,7 +17,7 @@ from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import Price
+from hivemind.scheduler.types import Price, WindowKind, WindowReading
 from hivemind_tui.whatif.process import SimulationProcess
 from hivemind_tui.whatif.protocol import (
     Message,
@@ -90,6 +90,20 @@ def test_a_recording_is_looked_at(tmp_path: Path) -> None:
     assert summary.lasts_s == pytest.approx(113.2)
     assert summary.upstreams["anthropic"]["aimd.beta"] == 0.5
     assert summary.turned == {}
+
+
+def test_a_limit_that_headers_replaced_is_none(tmp_path: Path) -> None:
+    """As the running proxy shows it: the profile's assumption held until the first reply."""
+    *_, assumed = asked(worker_on(Lab()), ReadRecording(str(write(tmp_path))))
+    (lane,) = {event.lane for event in recording() if isinstance(event, ev.LaneOpened)}
+    stated = ev.LimitsRead(AT + 5, lane, "m", (WindowReading(WindowKind.REQUESTS, 4000, 3990, 30.0),))
+    path = write(tmp_path, sorted([*recording(), stated], key=lambda event: event.at))
+    *_, told = asked(worker_on(Lab()), ReadRecording(str(path)))
+    assert isinstance(assumed, RecordingSummary)
+    assert isinstance(told, RecordingSummary)
+    before, after = assumed.upstreams["anthropic"], told.upstreams["anthropic"]
+    assert before["rpm"] > 0
+    assert (after["rpm"], after["tpm"]) == (0.0, before["tpm"])
 
 
 def test_knobs_turned_meanwhile_are_counted(tmp_path: Path) -> None:

@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from rich.cells import cell_len
+
 from hivemind.lab.simulate.overrides import Change, agent_commands, value_text
 from hivemind.scheduler.commands import Command, Rejected, Tune
+from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.setup.clients import toml_text
 from hivemind.text.humanise import NOTHING
 from hivemind.text.shells import command_line, word
@@ -16,7 +19,7 @@ from hivemind.world.snapshot import Snapshot
 from hivemind_tui.commands.dialogs import Rows, choice, question
 from hivemind_tui.commands.steering import SteeringActions
 from hivemind_tui.render.dials import number, shown_value
-from hivemind_tui.render.format import clean
+from hivemind_tui.render.format import clean, fit
 from hivemind_tui.whatif.process import recording_of
 from hivemind_tui.whatif.protocol import Message, Progress, Question, ReadRecording, Simulate, WhatIfResult
 from hivemind_tui.whatif.state import WhatIf
@@ -214,13 +217,22 @@ def what_if_line(wanted: WhatIf) -> str:
 
 
 def difference(wanted: WhatIf, snapshot: Snapshot) -> Rows:
-    """Return rows with each changed knob, its present values in the proxy, and the new one."""
+    """Return rows with each changed knob, its present value in the proxy and the new one; of several upstreams, for
+    each of them."""
     rows: Rows = []
+    upstreams = list(dict.fromkeys([*dict(snapshot.upstreams), *(lane.state.upstream for lane in snapshot.lanes)]))
+    wide = max(map(cell_len, map(clean, upstreams)), default=0)
     for name, value in wanted.knobs.items():
         now = {lane.state.upstream: lane.state.knobs[name] for lane in snapshot.lanes if name in lane.state.knobs}
-        stands = sorted(set(now.values()))
-        before = ", ".join(shown_value(name, each) for each in stands) if stands else NOTHING
-        rows.append([(f"{name:<{_NAME}} ", "text"), (before, "dim"), (f" → {shown_value(name, value)}", "accent")])
+        of_all = KNOBS[name].shared or len(upstreams) < 2
+        label = name
+        for upstream in [""] if of_all else upstreams:
+            stands = next(iter(now.values()), None) if of_all else now.get(upstream)
+            before = NOTHING if stands is None else shown_value(name, stands)
+            whose = "" if of_all else f"{fit(clean(upstream), wide)} "
+            will = ", as it is" if stands == value else f" → {shown_value(name, value)}"
+            rows.append([(f"{label:<{_NAME}} {whose}", "text"), (before, "dim"), (will, "accent")])
+            label = ""
     for change in wanted.others:
         if change.name.startswith("agent."):
             rows.append([(f"{clean(change.name):<{_NAME}} ", "text"), (value_text(change.value), "accent")])

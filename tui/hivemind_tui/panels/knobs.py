@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.text.humanise import NOTHING, short_count, short_plural
+from hivemind.text.humanise import NOTHING, count, short_count, short_plural
 from hivemind_tui.render.dials import DIALS, GROUPS, NAMES, leap, number, reach, shown_value, step, tuned
-from hivemind_tui.render.format import fit
+from hivemind_tui.render.format import clean, fit
 from hivemind_tui.render.pen import Pen, Row, Span, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
@@ -89,7 +90,7 @@ def render_what_if(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     """Return the panel's rows: every knob with its recorded value and the value to simulate, and a description."""
     cells, rows = pen.body_size(width, height)
     what_if = view.what_if
-    about = _ABOUT_WHAT_IF if rows >= 4 * _ABOUT_WHAT_IF else 0
+    about = _ABOUT_WHAT_IF + (len(what_if.bases) > 1) if rows >= 4 * _ABOUT_WHAT_IF else 0
     others = [name for name in what_if.names if name not in KNOBS]
     groups = [*GROUPS, *([("Others, not while a proxy runs", others)] if others else [])]
 
@@ -108,18 +109,43 @@ def _change(name: str, what_if: WhatIf, pen: Pen) -> list[Span]:
     change = next((each for each in what_if.changes if each.name == name), None)
     if name not in KNOBS:
         return [(value_text(change.value) if change is not None else "", "accent")]
-    base, value, arrow = what_if.base.get(name), what_if.value(name), f" {pen.glyphs.arrow} "
+    value, arrow = what_if.value(name), f" {pen.glyphs.arrow} "
     wanted = f"{arrow}{shown_value(name, value)}" if change is not None and value is not None else ""
-    recorded = fit(shown_value(name, base) if base is not None else NOTHING, _VALUE, ">")
+    recorded = fit(_recorded(name, what_if), _VALUE, ">")
     return [(recorded, "dim" if wanted else "strong"), (fit(wanted, _VALUE + len(arrow)), "accent")]
+
+
+def _recorded(name: str, what_if: WhatIf) -> str:
+    """Return the recorded value, or those of all upstreams where they differ: `5, 10`, `400k, 2M`, `3 values`."""
+    found = list(dict.fromkeys(base[name] for base in what_if.bases.values() if name in base))
+    if not found:
+        return NOTHING
+    texts = [", ".join(shown_value(name, value) for value in found)]
+    texts.append(", ".join(count(value) if value else "none" for value in found))
+    return next((text for text in texts if len(text) <= _VALUE), f"{len(found)} values")
+
+
+def _by_upstream(name: str, what_if: WhatIf, cells: int, pen: Pen) -> str:
+    """Return what the knob is at each upstream, and will be: `anthropic 5 → 7, openai 10 → 7`."""
+    wanted = what_if.knobs.get(name)
+    will = "" if wanted is None else f" {pen.glyphs.arrow} {shown_value(name, wanted)}"
+    each = [
+        f"{clean(upstream)} {shown_value(name, base[name]) if name in base else NOTHING}{will}"
+        for upstream, base in what_if.bases.items()
+    ]
+    text = ", ".join(each)
+    return text if cell_len(text) <= cells else f"{len(each)} upstreams{will}: {_recorded(name, what_if)}"
 
 
 def _about(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
     name = what_if.name
     if name not in KNOBS:
-        lines = ("takes effect when a proxy starts", "o types another value, backspace resets it")
-        return _described(name, lines, cells, pen)
+        resets = "o types another value, backspace resets it"
+        return _described(name, ("takes effect when a proxy starts", resets), cells, pen)
     times = 0 if what_if.summary is None else what_if.summary.turned.get(name, 0)
     turned = f"; tuned {short_plural(times, 'time')} in the recording" if times else ""
     how = f"left right {step(name)}, shift {leap(name)}; o types"
-    return _described(name, (DIALS[name].meaning + turned, how), cells, pen)
+    lines = [DIALS[name].meaning + turned]
+    if len(what_if.bases) > 1:
+        lines.append(_by_upstream(name, what_if, cells, pen))
+    return _described(name, (*lines, how), cells, pen)

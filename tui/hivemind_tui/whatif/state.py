@@ -40,12 +40,17 @@ class WhatIf:
     """Why there is no answer."""
 
     @property
+    def bases(self) -> Mapping[str, Mapping[str, float]]:
+        """By upstream, the knobs that the recording began with; the upstream shown comes first."""
+        known = self.summary.upstreams if self.summary is not None else {}
+        if not known:
+            return {self.upstream: self.at_hand}
+        return dict(sorted(known.items(), key=lambda item: item[0] != self.upstream))
+
+    @property
     def base(self) -> Mapping[str, float]:
-        """The knobs that the recording began with."""
-        if self.summary is None or not self.summary.upstreams:
-            return self.at_hand
-        known = self.summary.upstreams
-        return known[self.upstream] if self.upstream in known else next(iter(known.values()))
+        """The knobs of the upstream shown, from which steps begin."""
+        return next(iter(self.bases.values()))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -113,9 +118,10 @@ class WhatIf:
         return self.with_change(change)
 
     def with_change(self, change: Change) -> Self:
-        """Add a change; a knob with its recorded value is no change."""
+        """Add a change, which is for every upstream; a knob with its recorded value at each of them is no change."""
         kept = [each for each in self.changes if each.name != change.name]
-        if change.name not in KNOBS or self.base.get(change.name) != _number(change):
+        recorded = {base.get(change.name) for base in self.bases.values()}
+        if change.name not in KNOBS or recorded != {_number(change)}:
             kept.append(change)
         # Knobs in the page's order, then the other changes.
         kept.sort(key=lambda each: NAMES.index(each.name) if each.name in NAMES else len(NAMES))

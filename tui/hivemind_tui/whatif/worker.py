@@ -23,7 +23,7 @@ from hivemind.lab.simulate.simulation import simulate
 from hivemind.prices import Prices
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.scheduler.types import Price
+from hivemind.scheduler.types import Price, WindowKind
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 from hivemind_tui.loop.child import messages, send
@@ -161,10 +161,17 @@ def first_difference(first: Sequence[Grant], second: Sequence[Grant]) -> float |
 
 
 def _knobs(recording: Recording) -> dict[str, dict[str, float]]:
+    """Return by upstream the knobs that it began with. A limit that was only assumed, and that the provider's headers
+    replaced, is none, as in the proxy that ran."""
     found: dict[str, dict[str, float]] = {}
-    for lane in recording.lanes.values():
-        values = {name: value_in(name, recording.began.config, lane) for name in KNOBS}
-        found.setdefault(lane.upstream, {name: float(value or 0) for name, value in values.items()})
+    for key, lane in recording.lanes.items():
+        values = {name: float(value_in(name, recording.began.config, lane) or 0) for name in KNOBS}
+        knobs = found.setdefault(lane.upstream, values)
+        stated = {window.kind for _, _, windows in recording.trace.lanes[key].readings for window in windows}
+        if WindowKind.REQUESTS in stated and not lane.rpm_binding:
+            knobs["rpm"] = 0.0
+        if stated - {WindowKind.REQUESTS} and not lane.tpm_binding:
+            knobs["tpm"] = 0.0
     return found
 
 
