@@ -36,7 +36,7 @@ async def test_status(tmp_path: Path, golden: Golden) -> None:
         assert facts["lanes"][0]["ceiling"] == 4
         assert facts["pool"]["tokens"] == 2000
         shown = re.sub(
-            r"up \d+ m?s \(HiveMind [\d.]+\)", "up 5 s (HiveMind 1.2.3)", shown.replace(at.proxy.url, "http://here")
+            r"up [\d.]+ m?s \(HiveMind [\d.]+\)", "up 5 s (HiveMind 1.2.3)", shown.replace(at.proxy.url, "http://here")
         )
     assert max(map(len, shown.splitlines())) <= 80
     golden("status", shown)
@@ -78,18 +78,18 @@ async def test_agents(tmp_path: Path, golden: Golden) -> None:
     ("flags", "names", "more"),
     [
         ("--state running", ["ann.other", "ann.helper.third"], 0),
-        ("--state idle --state ended,RUNNING", ["ann", "ann.other", "ann.helper.third", "ann.helper"], 0),
+        ("--state idle --state died,RUNNING", ["ann", "ann.helper", "ann.other", "ann.helper.third"], 0),
         ("--state stopped", ["bob"], 0),
         ("--running", ["bob", "ann.other", "ann.helper.third"], 0),
         ("--running --state stopped", ["bob"], 0),
         ("ann", ["ann"], 0),
-        ("BOB Ann.H*", ["bob", "ann.helper.third", "ann.helper"], 0),
-        ("ann.* --state ended --tree", ["ann.helper"], 0),
+        ("BOB Ann.H*", ["bob", "ann.helper", "ann.helper.third"], 0),
+        ("ann.* --state died --tree", ["ann.helper"], 0),
         ("*.other [b]ob", ["bob", "ann.other"], 0),
         ("--limit 2", ["ann", "bob"], 3),
-        ("--limit 5", ["ann", "bob", "ann.other", "ann.helper.third", "ann.helper"], 0),
+        ("--limit 5", ["ann", "bob", "ann.helper", "ann.other", "ann.helper.third"], 0),
         ("--tree --limit 2", ["ann", "ann.helper"], 3),
-        ("ann.* --limit 1", ["ann.other"], 2),
+        ("ann.* --limit 1", ["ann.helper"], 2),
         ("zoe*", [], 0),
     ],
 )
@@ -155,7 +155,7 @@ async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
             "agents --state idle,sleeping",
             2,
             "--state sleeping: there is no such; there are streaming, waiting, retry,"
-            " queued, paused, pending, spent, stopped, idle, ended, running",
+            " queued, paused, pending, spent, stopped, died, refused, idle, ended, running",
         ),
         ("agents --state=", 2, "--state : there is no such; there are streaming,"),
         ("agents --limit 0", 2, "--limit 0: must be a whole number from 1"),
