@@ -74,8 +74,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     },
     "steer": {
         "budget": ("operator.budget", "what agents may use, and what they have used"),
-        "pause": ("operator.steer:pause", "hold the requests of an agent, or of all"),
-        "resume": ("agents.resume", "let an agent go on where it was stopped, or all that were paused"),
+        "hold": ("operator.steer:hold", "let an agent's requests wait"),
+        "pause": ("operator.steer:pause", "pause everything: all requests wait"),
+        "release": ("operator.steer:release", "let a held agent's requests go on"),
+        "resume": ("agents.resume", "end a pause, or let an agent go on where it was stopped"),
         "set": ("operator.steer:set_command", "turn a knob, or give an agent another priority"),
         "stop": ("operator.steer:stop", "cut an agent off, or let it ask again"),
     },

@@ -20,12 +20,12 @@ from hivemind.world.health import SEVERITIES, Finding, Verdict
 from hivemind.world.snapshot import AgentView, FleetView, LaneView, RecordingView, Snapshot, TicketView
 
 CODES = {
-    "paused": "the operator holds all requests",
+    "paused": "the operator paused everything",
     "draining": "new requests are refused, those in flight finish",
     "budget_used": "the budget of all agents is used up",
-    "circuit_forced": "the operator holds a lane's circuit open, so that its requests are refused",
+    "circuit_forced": "the operator forces a lane's circuit open, so that its requests are refused",
     "circuit_open": "a lane's circuit is open: too many of its requests failed",
-    "provider_pause": "the provider asked for a pause (Retry-After)",
+    "provider_pause": "a lane is rate-limited: the provider asked to wait (Retry-After)",
     "rate_limited": "a lane's rate windows are used up",
     "no_lease": "a lane has no lease of its fleet, so that it may send nothing",
     "alarm": "an invariant is broken, or the event loop was held",
@@ -38,7 +38,7 @@ CODES = {
     "errors": "many of a lane's requests failed in the last minute",
     "long_wait": "a request has waited for long",
     "budget_low": "85 % of a budget are used",
-    "circuit_closed": "the operator holds a lane's circuit closed, whatever fails",
+    "circuit_closed": "the operator forces a lane's circuit closed, whatever fails",
     "journal_gaps": "events are missing in the journal",
     "agent_held": "the operator holds an agent's requests",
 }
@@ -60,7 +60,7 @@ _OPERATORS = frozenset({"held", "dependency", "budget", "paused"})
 """Gates that keep a request by the operator's decision, or by its task's."""
 _WINDOWS = {"requests": "requests a minute", "tokens": "tokens a minute", "credits": "the fleet's share of it"}
 _GATES = {
-    "parked": "the provider's pause",
+    "parked": "rate-limited (Retry-After)",
     "circuit": "the open circuit",
     "slot": "no slot is free",
     "upstream": "no slot is free at its upstream",
@@ -152,7 +152,7 @@ def remedy(finding: Finding, snapshot: Snapshot) -> str:
     if finding.code == "agent_died":
         return command_line("hivemind resume", finding.about)
     if finding.code == "agent_held":
-        return command_line("hivemind pause --undo", finding.about)
+        return command_line("hivemind release", finding.about)
     return ""
 
 
@@ -290,7 +290,7 @@ def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
         if not _lasts(view, snapshot.at, lane.parked_for_s):
             return None
         ends = f"resumes in {_seconds(lane.parked_for_s)}"
-        text = f"{name}paused by the provider"
+        text = f"{name}rate-limited (Retry-After)"
         return Finding("degraded", "provider_pause", text, lane.lane, ends, lane.parked_for_s)
     gates = {hold.gate for hold in lane.upcoming} - _OPERATORS - {"backoff"}
     if gates == {"fleet"}:
@@ -347,7 +347,7 @@ def _ailing(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
         yield from _erring(view, snapshot, several)
         if lane.parked_for_s > 0 and _is_wanted(lane):
             ends = f"resumes in {_seconds(lane.parked_for_s)}"
-            text = f"{name}paused by the provider"
+            text = f"{name}rate-limited (Retry-After)"
             yield Finding("note", "provider_pause", text, lane.lane, ends, lane.parked_for_s)
 
 

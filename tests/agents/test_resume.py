@@ -212,7 +212,7 @@ async def test_unknown(tmp_path: Path) -> None:
         says = "no agent and no checkpoint has that name; there are the agents bob; there are checkpoints of carol"
         assert ran == Ran(2, "", f"hivemind: dave: {says}\n")
         ran = await on.resume("bob")
-        assert ran == Ran(1, "", "hivemind: bob is neither paused nor stopped, and there is no checkpoint of it\n")
+        assert ran == Ran(1, "", "hivemind: bob is neither held nor stopped, and there is no checkpoint of it\n")
 
 
 async def test_without_a_proxy(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
             "agents --state idle,sleeping",
             2,
             "--state sleeping: there is no such; there are streaming, waiting, retry,"
-            " queued, paused, pending, spent, stopped, died, refused, idle, ended, running",
+            " queued, held, pending, spent, stopped, died, refused, idle, ended, running",
         ),
         ("agents --state=", 2, "--state : there is no such; there are streaming,"),
         ("agents --limit 0", 2, "--limit 0: must be a whole number from 1"),

@@ -112,8 +112,18 @@ async def test_the_new_state_as_json(tmp_path: Path) -> None:
         assert await after("pause --undo") == {"mode": "serving"}
         assert await after("pause")
         assert await after("resume") == {"mode": "serving"}
-        held = await after("pause ann")
+        for line, paused in {
+            "pause ann": True,
+            "pause ann --undo": False,
+            "hold ann": True,
+            "release ann": False,
+        }.items():
+            assert (await after(line))["paused"] is paused, line
+        held = await after("hold ann")
         assert (held["name"], held["paused"], held["stopped"], held["requests"]) == ("ann", True, False, 2)
+        assert " held " in await at.does("agents --state held")
+        assert await at.does("hold ann --undo") == "ann's requests go on\n"
+        assert await at.does("hold ann") == "ann's requests wait; streams in flight go on\n"
         assert (await after("stop ann"))["stopped"] is True
         assert (await after("stop ann --undo"))["stopped"] is False
         assert (await after("set priority bob low"))["priority"] == "low"

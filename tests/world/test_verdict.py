@@ -107,7 +107,7 @@ def test_a_circuit_forced_closed_is_a_note() -> None:
 
 def test_a_pause_of_the_providers_blocks_what_waits() -> None:
     snapshot = asked(shut(gate="parked", opens_in_s=8.2, parked_for_s=8.2), waiting=2)
-    assert snapshot.verdict.text.startswith("BLOCKED paused by the provider, resumes in 9 s; 2 of 2 wait")
+    assert snapshot.verdict.text.startswith("BLOCKED rate-limited (Retry-After), resumes in 9 s; 2 of 2 wait")
 
 
 def test_a_pause_of_the_providers_while_requests_flow_is_a_note() -> None:

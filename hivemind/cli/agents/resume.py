@@ -104,7 +104,7 @@ def how_to_raise(agent: str, state: BudgetState) -> str:
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [NAME] [--json] [setting ...]"
     parser.epilog = (
-        "Without a name: take requests again after `hivemind pause`. With one: let that agent go on; where its process"
+        "Without a name: send requests again after `hivemind pause`. With one: let that agent go on; where its process"
         " has ended, its command is started again, and its client continues its session if it can; its conversation"
         " is printed where no command is known. With --json nothing is started: the result has what was done, the"
         " agent's new state, its checkpoint and its conversation."
@@ -156,7 +156,7 @@ def _run(namespace: argparse.Namespace) -> int:
         if stands.held:
             print_note(f"{agent} may go on")
             return 0
-        raise CannotResume(f"{agent} is neither paused nor stopped, and there is no checkpoint of it")
+        raise CannotResume(f"{agent} is neither held nor stopped, and there is no checkpoint of it")
     if not kept.checkpoint.command:
         print_note(f"{agent} wasn't started by hivemind run, so here is its conversation")
         return _hand_over(agent, kept)
@@ -198,7 +198,7 @@ def _result(proxy: client.ProxyClient | None, agent: str, stands: AgentStatus, k
         view = next((each for each in proxy.world().snapshot.agents if each.name == agent), None)
     runs = view is not None and bool(view.running)
     if kept is None and not runs and not stands.held:
-        raise CannotResume(f"{agent} is neither paused nor stopped, and there is no checkpoint of it")
+        raise CannotResume(f"{agent} is neither held nor stopped, and there is no checkpoint of it")
     text = f"{agent} {'goes on' if runs else 'may go on'}" if stands.held else f"nothing holds {agent}"
     if not runs and kept is not None and kept.checkpoint.command:
         text += f"; {command_line('hivemind resume', kept.checkpoint.name)} starts its command again"

@@ -44,7 +44,9 @@ _STATES = {
 }
 
 
-_SHOWN_STATES = (*AGENT_STATES, "running")
+_WORDS = {"paused": "held"}
+"""What is shown in place of a state's name in JSON, which stays as it was."""
+_SHOWN_STATES = (*(_WORDS.get(state, state) for state in AGENT_STATES), "running")
 """What the column STATE may hold."""
 _STATE_HELP = "only those of which the table says so; several with commas, or the flag again"
 
@@ -84,8 +86,10 @@ def _run(namespace: argparse.Namespace) -> int:
 
 def _states(given: Iterable[str]) -> set[str]:
     """Return the states that are wanted; empty: all. Raises: UsageError."""
-    found = {word.strip().lower() for words in given for word in words.split(",")}
-    for word in sorted(found.difference(_SHOWN_STATES)):
+    names = {word: state for state, word in _WORDS.items()}
+    typed = {word.strip().lower() for words in given for word in words.split(",")}
+    found = {names.get(word, word) for word in typed}
+    for word in sorted(found.difference(AGENT_STATES, _SHOWN_STATES)):
         raise UsageError(f"--state {word[:40]}: there is no such; there are {', '.join(_SHOWN_STATES)}")
     return found
 
@@ -123,7 +127,7 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
     ended = "" if agent.exit_code is None else exit_text(agent.exit_code)
     return [
         before + printable(agent.name),
-        Cell(_state(agent), _STATES.get(agent.state, "")),
+        Cell(_WORDS.get(_state(agent), _state(agent)), _STATES.get(agent.state, "")),
         agent.priority.name.lower(),
         f"{agent.requests:,}",
         count(agent.usage.total),

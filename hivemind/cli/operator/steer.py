@@ -1,4 +1,4 @@
-"""`hivemind pause`, `stop` and `set`: hold or refuse requests, change a knob or a priority."""
+"""`hivemind pause`, `hold`, `release`, `stop`, `set`: let requests wait, refuse them, change a knob or a priority."""
 
 from __future__ import annotations
 
@@ -25,8 +25,20 @@ _COLUMNS = (
 
 
 def _configure_pause(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("agent", metavar="AGENT", nargs="?", help="hold its requests in the queue [everybody's]")
-    parser.add_argument("--undo", action="store_true", help="let them go again")
+    parser.add_argument("agent", metavar="AGENT", nargs="?", help="only hold this agent, as hivemind hold does")
+    parser.add_argument("--undo", action="store_true", help="resume")
+    client.add_flags(parser)
+
+
+def _configure_hold(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="AGENT", help="its requests wait in the queue; streams in flight go on")
+    parser.add_argument("--undo", action="store_true", help="release it")
+    client.add_flags(parser)
+
+
+def _configure_release(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", metavar="AGENT", help="its requests are sent again")
+    parser.set_defaults(undo=True)
     client.add_flags(parser)
 
 
@@ -126,5 +138,7 @@ def _show(namespace: argparse.Namespace) -> int:
 
 
 pause = Command(_configure_pause, _pause)
+hold = Command(_configure_hold, _pause)
+release = Command(_configure_release, _pause)
 stop = Command(_configure_stop, _stop)
 set_command = Command(_configure_set, _set)
