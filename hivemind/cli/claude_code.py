@@ -48,10 +48,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     text = ""
     with contextlib.suppress(Exception), contextlib.redirect_stderr(io.StringIO()):
         if event in _ANSWERS:
-            if event != "status" and not sys.stdin.isatty():
-                sys.stdin.read()  # Claude Code writes to it, and shouldn't meet a closed pipe
+            told = "" if event == "status" or sys.stdin.isatty() else sys.stdin.read()  # else it met a closed pipe
             text = _NO_PROXY if event == "status" else ""
             session = _session(os.environ)
+            if session is not None and event == "SubagentStop":
+                _end_sub_agent(session, told)
             text = text if session is None else _ANSWERS[event](session)
     if text:
         with contextlib.suppress(OSError):
@@ -140,6 +141,20 @@ def _room(lanes: Sequence[LaneState]) -> str:
 def _begun(session: _Session) -> str:
     context = {"hookEventName": "SessionStart", "additionalContext": _facts(session)}
     return json.dumps({"hookSpecificOutput": context})
+
+
+def _end_sub_agent(session: _Session, told: str) -> None:
+    """Report the sub-agent that the hook was told of as ended, if the proxy knows it."""
+    from hivemind.agent_names import same
+    from hivemind.wire.identity import short_id
+
+    with contextlib.suppress(Exception):  # the line about the budget is printed all the same
+        hook = json.loads(told)
+        lead = session.agent or f"claude-code-{short_id(hook['session_id'])}"
+        name = f"{lead}/{short_id(hook['agent_id'])}"
+        known = next((view.name for view in session.part.snapshot.agents if same(view.name, name)), None)
+        if known is not None:
+            session.proxy.command("EndAgent", agent=known)
 
 
 def _ended(session: _Session) -> str:

@@ -166,6 +166,10 @@ class Rights:
                 self._require_below(run, name, "end the boost of")
                 if for_s:
                     raise Denied(f"the run of {run} may boost no agent")
+            case cmd.EndAgent(name):
+                within = any(same(name[:at], run) for at, letter in enumerate(name) if letter == "/")
+                if not within or self._known.ran(name):  # a process is over when its runner says so
+                    raise Denied(f"the run of {run} may only end sub-agents of its own process, and {name} is none")
             case cmd.BeginAgent():
                 asked = PlaceRequest(
                     command.agent, command.parent, command.task, running=command.goes_on, resumed=command.resumed

@@ -169,9 +169,9 @@ def _by_client(client: Client, session: str, claims: Claims) -> tuple[str, str |
     if not ident:
         return "", None
     kind = client.name or "session"
-    root = claims.derived(f"{kind}-{_short(ident)}")
+    root = claims.derived(f"{kind}-{short_id(ident)}")
     if not client.agent:
-        return root, claims.derived(f"{kind}-{_short(client.parent)}") if client.parent else None
+        return root, claims.derived(f"{kind}-{short_id(client.parent)}") if client.parent else None
     return _sub_agent(root, client, claims)
 
 
@@ -179,13 +179,13 @@ def _sub_agent(root: str, client: Client, claims: Claims) -> tuple[str, str | No
     """Return the names of the sub-agent and its parent; the main agent of a process has no parent here."""
     if not client.agent:
         return root, None
-    name = f"{root}/{_short(client.agent)}"
+    name = f"{root}/{short_id(client.agent)}"
     if len(name) > LONGEST:
         raise RequestRefused(400, f"an agent's name is at most {LONGEST} characters long, with its sub-agent's")
-    return claims.derived(name), claims.derived(f"{root}/{_short(client.parent)}") if client.parent else root
+    return claims.derived(name), claims.derived(f"{root}/{short_id(client.parent)}") if client.parent else root
 
 
-def _short(ident: str) -> str:
+def short_id(ident: str) -> str:
     """Return enough of an id to distinguish agents, without common prefixes; a hash if that can't be part of a name.
 
     A UUID of version 7 (Codex) begins with the time, and so does an id of opencode: their first eight digits are the

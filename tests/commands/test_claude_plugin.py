@@ -20,7 +20,7 @@ from control.kit import TOKEN
 from program import Ended, called
 
 from hivemind.cli.claude_code import main
-from hivemind.scheduler.commands import SetBudget
+from hivemind.scheduler.commands import BeginAgent, SetBudget
 from hivemind.setup.claude_plugin import BEFORE, MANIFEST, SKILL
 
 FILES = {MANIFEST, "hooks/hooks.json", SKILL}
@@ -156,6 +156,27 @@ async def test_end(
         at.proxy.proxy.apply(SetBudget("ann", None), "test")
         at.proxy.proxy.apply(SetBudget(None, 1), "test")
         assert "% of the budget of all agents is used (" in await said(event, capsys)
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_sub_agent(
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that stops has ended: the session's own, whether the session has a name or goes by its id."""
+    told = {"session_id": "5f1e0a52-0000-4000-8000-000000000000", "agent_id": "a8a6c3e2f1d90b7aa"}
+    async with session(tmp_path, monkeypatch) as at:
+        names = ("ann", "claude-code-5f1e0a52", "ann/a8a6c3e2", "claude-code-5f1e0a52/a8a6c3e2", "bob/a8a6c3e2")
+        for name in names:
+            at.proxy.proxy.apply(BeginAgent(name), "test")
+        if not named:
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", at.proxy.url)
+        for text in ("no JSON", "{}", '{"session_id": "5f1e0a52", "agent_id": "unknown"}'):
+            monkeypatch.setattr("sys.stdin", io.StringIO(text))
+            assert await said("SubagentStop", capsys) == ""
+        monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(told)))
+        assert await said("SubagentStop", capsys) == ""
+        ended = {view.name: view.state for view in at.proxy.proxy.snapshot().agents if view.state == "ended"}
+        assert list(ended) == ["ann/a8a6c3e2" if named else "claude-code-5f1e0a52/a8a6c3e2"]
 
 
 async def test_status(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,7 @@ class Known:
         return children + [each for child in children for each in self.below(child)]
 
     def ran(self, name: str) -> bool:
-        return name != "nightly"
+        return name != "nightly" and not name.startswith("ann/")
 
     def runs(self, name: str) -> bool:
         return name in self.live
@@ -117,6 +117,12 @@ def test_a_priority_may_be_lowered(known: Known, rights: Rights) -> None:
     rights.note(low, "ann")
     assert may(rights, normal) == [True]
     assert may(rights, cmd.BoostAgent("child"), cmd.BoostAgent("child", 0)) == [False, True]
+
+
+def test_only_parts_of_its_own_process_end(known: Known, rights: Rights) -> None:
+    """No process does, neither its own nor one that it started, and no other's sub-agent."""
+    names = ("ann/sub", "ann/sub/deeper", "ann", "annie/sub", "child", "child/sub", "bob/ann/sub")
+    assert may(rights, *map(cmd.EndAgent, names)) == [True, True, *[False] * 5]
 
 
 @pytest.mark.parametrize("kind", [cmd.PauseAgent, cmd.StopAgent])
