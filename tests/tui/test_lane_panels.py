@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from tui.trouble import MARKS, bad_afternoon, bent, with_lane
 from tui.worlds import world
 
 from hivemind.scheduler.types import WindowKind
+from hivemind.world.health import Forecast
 from hivemind.world.snapshot import CurvePoint, Line, Snapshot, TicketView
 from hivemind_tui.panels import curve, limits, slots
 from hivemind_tui.plots.plotter import draw
@@ -86,9 +88,10 @@ def test_after_a_cut_the_limit_stands_among_the_slots() -> None:
 def test_where_slots_are_many_the_rest_is_counted() -> None:
     """No row is lost without a word."""
     snapshot = with_lane(replace(world(), slots=flying(40)), level=64.0, ceiling=64.0, active=40)
-    rows = slots_of(snapshot)
-    assert "agent-8" in rows
-    assert "… 32 more in flight" in rows
+    rows = slots_of(snapshot, 60, 16)
+    shown = rows.count("agent-")
+    assert shown > 2
+    assert f"… {40 - shown} more in flight" in rows
     few = with_lane(replace(world(), slots=flying(2)), level=64.0, ceiling=64.0, active=2)
     assert "… 62 free" in slots_of(few)
 
@@ -106,10 +109,30 @@ def test_both_fit_on_a_small_terminal() -> None:
     rows = slots_of(bad_afternoon(), 80, 7, boxed=False).splitlines()
     assert "alice" in rows[1]
     assert "◷ bob" in rows[1]
-    assert "more in flight" in rows[4]
-    assert "limit 8.5 of 12 5 over it" in rows[5]
-    assert rows[6].startswith(" level 8.5 of 12")
-    assert "cut short" in rows[6]
+    assert "more in flight" in rows[3]
+    assert "limit 8.5 of 12 5 over it" in rows[4]
+    assert rows[5].startswith(" level 8.5 of 12")
+    assert "◁" in rows[6]
+
+
+def test_the_queue_goes_on_where_slots_are_free() -> None:
+    """Beside two slots and below them, in its order, and under heads of its own."""
+    crowd = tuple(replace(world().queue[0], ticket=n, agent=f"agent-{n:02}", position=n) for n in range(1, 31))
+    snapshot = with_lane(replace(world(), slots=flying(2), queue=crowd), level=2.0, active=2, waiting=30, retrying=0)
+    rows = slots_of(snapshot, height=16).splitlines()[1:-1]
+    assert [row[-47:].split()[2] for row in rows[1:]] == [f"agent-{n:02}" for n in range(1, 14)]
+    assert rows[4][2:].startswith("NO ")
+    assert [row[2:].split()[2] for row in rows[5:-1]] == [f"agent-{n:02}" for n in range(14, 22)]
+    assert "… 9 more" in rows[-1]
+
+
+def test_slots_go_on_where_nothing_is_queued() -> None:
+    """Each of them once, and those that no row is left for are counted."""
+    snapshot = with_lane(replace(world(), slots=flying(30), queue=()), level=64.0, ceiling=64.0, active=30)
+    rows = slots_of(snapshot, height=14).splitlines()[1:-1]
+    shown = [word for row in rows for word in row.split() if word.startswith("agent-")]
+    assert sorted(shown) == sorted({*shown})
+    assert f"… {30 - len(shown)} more in flight" in "\n".join(rows)
 
 
 def test_a_narrow_panel_has_the_queue_under_the_slots() -> None:
@@ -130,9 +153,9 @@ def test_lane_panels_follow_the_lane() -> None:
     snapshot = world(lanes=2)
     first = text(slots.render(View(snapshot), 110, 12, PLAIN))
     second = text(slots.render(View(snapshot, lane_index=1), 110, 12, PLAIN))
-    assert "anthropic (1/2" in first
+    assert "── anthropic · 6 of 8" in first
     assert "alice" in first
-    assert "openai-1 (2/2" in second
+    assert "── openai-1 · 6 of 8" in second
     assert "alice" not in second
 
 
@@ -143,8 +166,8 @@ def test_a_window_tells_used_reserved_left_and_when() -> None:
     """31 of 50 are gone, 6 of these only reserved: 25, 6, 19, 50, and 23 seconds to the reset."""
     rows = windows_of(world()).splitlines()
     assert "━ used ╍ reserved ─ left · from headers" in rows[0]
-    assert rows[1].split() == ["│", "WINDOW", "USED", "RESERVED", "LEFT", "OF", "RESETS", "│"]
-    assert rows[2].split()[3:8] == ["25", "6", "19", "50", "23s"]
+    assert rows[1].split() == ["│", "WINDOW", "USED", "RESERVED", "LEFT", "OF", "RUNS", "OUT", "RESETS", "│"]
+    assert rows[2].split()[3:9] == ["25", "6", "19", "50", "in", "23s"]
     assert "3%" in rows[5]
 
 
@@ -152,7 +175,29 @@ def test_what_others_took_counts_as_used() -> None:
     """Where the provider says that less is left than we took, the rest is gone all the same."""
     window = replace(world().lanes[0].state.windows[0], used=10, reserved=2, remaining=5)
     rows = windows_of(with_lane(world(), windows=(window,)))
-    assert rows.splitlines()[2].split()[3:8] == ["43", "2", "5", "50", "23s"]
+    assert rows.splitlines()[2].split()[3:8] == ["43", "2", "5", "50", "in"]
+
+
+@pytest.mark.parametrize("size", [(96, 8), (82, 4), (60, 7), (120, 5)])
+def test_windows_tell_when_they_run_out_and_when_they_reset(size: tuple[int, int]) -> None:
+    """At every size and count of windows there are heads over both."""
+    lane = world().lanes[0].state
+    ends = Forecast(windows={lane.lane: (9.0, None, None)})
+    rows = windows_of(replace(with_lane(world(), plan=()), forecast=ends), *size).splitlines()
+    assert "RUNS OUT   RESETS" in rows[1]
+    row = next(row for row in rows if re.search(r"req|3 OF", row) and "in 9.0s" in row)
+    assert "in 9.0s   in 23s" in row
+
+
+def test_a_model_family_tells_when_its_first_window_runs_out() -> None:
+    """Each family has a row, in which the earliest time counts."""
+    lane = world().lanes[0].state
+    both = tuple(replace(w, family=family) for family in ("claude-opus", "claude-haiku") for w in lane.windows)
+    ends = Forecast(windows={lane.lane: (41.0, 9.0, None, None, None, None)})
+    rows = windows_of(replace(with_lane(world(), windows=both, plan=()), forecast=ends), height=6).splitlines()
+    assert rows[1].count("RUNS OUT") == 1
+    assert "in 9.0s   in 23s" in next(row for row in rows if "claude-opus" in row)
+    assert "in 9.0s" not in next(row for row in rows if "claude-haiku" in row)
 
 
 def test_many_families_share_the_windows_panel() -> None:
@@ -161,8 +206,8 @@ def test_many_families_share_the_windows_panel() -> None:
     both = tuple(replace(w, family=family) for family in ("claude-opus", "claude-haiku") for w in lane.state.windows)
     rows = windows_of(with_lane(world(), windows=both, plan=()), height=7)
     assert rows.count("claude-opus") == rows.count("claude-haiku") == 1
-    assert rows.count("req") == 2
-    assert "INPUT, LEFT OF" in rows
+    assert "REQ LEFT/OF" in rows
+    assert "IN LEFT/OF" in rows
     assert "82k/400k" in rows
 
 
@@ -176,7 +221,7 @@ def test_the_tightest_family_is_never_the_one_left_out() -> None:
     )
     rows = windows_of(with_lane(world(), windows=many, plan=()), height=7)
     assert "model-8" in rows
-    assert "more" in rows
+    assert "4 OF 9" in rows
 
 
 def test_a_window_that_only_one_family_has_leaves_a_gap() -> None:
@@ -184,14 +229,14 @@ def test_a_window_that_only_one_family_has_leaves_a_gap() -> None:
     first, second, _ = world().lanes[0].state.windows
     own = (replace(first, family="a"), replace(second, family="a"), replace(second, family="b"))
     rows = windows_of(with_lane(world(), windows=own, plan=()), height=4, boxed=False).splitlines()
-    assert rows[2].index(" in ") == rows[3].index(" in ")
+    assert rows[2].index("82k/400k") == rows[3].index("82k/400k")
 
 
 def test_a_small_terminal_has_the_circuit_beside_the_windows() -> None:
     """Without boxes there is no panel for the circuit, so the windows' panel tells of it."""
     rows = windows_of(bad_afternoon(), 80, 4, boxed=False)
     assert "circuit ✕ open  probe in 8.1s" in rows
-    assert "19 left of 50" in rows
+    assert "   19   50" in rows
 
 
 def test_an_unknown_window_limit_is_no_division_by_zero() -> None:
@@ -304,6 +349,14 @@ def test_a_curve_without_a_cut_says_so() -> None:
     assert "no cut in this span" in curve_of(replace(world(), lanes=(replace(lane, curve=calm),)))
 
 
+def test_a_cut_tells_the_factor_of_its_levels_not_of_the_points() -> None:
+    """Between two points the level grew to 1.375 and was cut to 1.0, which is no growth by a tenth."""
+    points = tuple(CurvePoint(5000.0 - 9 + n, 0.9 + n / 100, 0, 0, None, "") for n in range(9))
+    points = (*points, CurvePoint(5000.0, 1.1, 0, 0, None, "truncated", (1.375, 1.0)))
+    lane = replace(world().lanes[0], curve=points)
+    assert "◁ ×0.73 at 22:13:20: cut short" in curve_of(replace(world(), lanes=(lane,)))
+
+
 def test_a_cut_from_no_level_has_no_ratio() -> None:
     """A level without a limit can't be divided by."""
     points = tuple(CurvePoint(5000.0 - 9 + n, 0.0, 0, 0, None, "overloaded" if n == 5 else "") for n in range(10))
@@ -320,5 +373,8 @@ def test_the_trend_bears_the_signs_too() -> None:
     """On a small terminal the one row of the level's course has the cuts in their places."""
     lane = world().lanes[0]
     lane = replace(lane, curve=bent(lane.curve))
-    row = curve.trend(View(replace(world(), lanes=(lane,))), lane, 120, PLAIN).text
-    assert all(mark(cause).glyph in row for cause in MARKS.values())
+    bars, signs = curve.trend(View(replace(world(), lanes=(lane,))), lane, 120, 2, PLAIN)
+    assert all(mark(cause).glyph in signs.text for cause in MARKS.values())
+    assert not any(mark(cause).glyph in bars.text.partition("  ")[0] for cause in MARKS.values())
+    assert "×0.5 at 22:12:20: cut short" in bars.text
+    assert signs.text.startswith("last 10m00s")

@@ -12,6 +12,7 @@ from typing import cast
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets._toast import Toast
 from tui.decks import AT, LENGTH_S, Deck, recording
 from tui.kit import TERMINAL, piloted, press, seen, settle, wait_until
 from tui.worlds import world
@@ -66,6 +67,22 @@ async def test_it_is_mounted_once() -> None:
     """Textual calls the handlers of a class and of its bases: each worker and timer of the room is there once."""
     async with replay() as (_, app):
         assert sorted(worker.name for worker in app.workers) == ["commands", "panels", "replay"]
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 20)])
+async def test_notes_cover_neither_the_timeline_nor_the_verdict(size: tuple[int, int]) -> None:
+    """However many there are, they stand above the timeline and below the header."""
+    source = ReplaySource(cast(Player, Deck(recording())), "20261121-140000-8765", time.monotonic)
+    app = ReplayRoom(source, environment=TERMINAL)
+    async with piloted(app, size, notifications=True) as pilot:
+        for number in range(12):
+            app.notify(f"note {number}: " + "word " * 20, markup=False)
+        await settle(pilot)
+        shown = [app.screen.find_widget(toast).visible_region for toast in app.screen.query(Toast)]
+        assert any(region.area for region in shown)
+        for region in filter(None, shown):
+            assert region.bottom <= app.query_one("#timeline").region.y
+            assert region.y >= app.query_one("#header").region.bottom
 
 
 async def test_keys_go_about_in_time() -> None:

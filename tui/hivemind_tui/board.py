@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Container, Horizontal, Vertical
 from textual.geometry import Size
 from textual.widget import Widget
 
@@ -20,6 +20,7 @@ from hivemind_tui.panels import (
     fleet_page,
     header,
     knobs,
+    lanes,
     limits,
     log,
     request_page,
@@ -41,6 +42,10 @@ _TURNS = 2
 
 FULL = Size(140, 36)
 """Boxes, and all panels side by side."""
+WIDE = 190
+"""Columns from which agents and events stand side by side."""
+LANES_SHOWN = 2
+"""Lanes in sight on the smallest screen of a layout; one more for every six rows."""
 COMPACT = Size(80, 24)
 """One column under rules; smaller than this there is one panel and a hint."""
 
@@ -60,16 +65,17 @@ class Board(Vertical):
         self.pen = Pen(glyphs=glyphs)
         self.bottom = BottomRow(id="footer")
         self._header = Panel(header.render, id="header")
+        self._lanes = Panel(lanes.render, id="lanes")
         self._inside = Panel(diagnostics.render, id="inside")
         self._timeline = Scrubber(id="timeline")
         self._pages: Mapping[str, Widget] = {
             "overview": Vertical(
+                self._lanes,
                 Horizontal(Panel(slots.render, id="slots"), CurvePanel(plots, id="curve"), id="top"),
                 Horizontal(
                     Panel(limits.render_windows, id="windows"), Panel(limits.render_circuit, id="circuit"), id="middle"
                 ),
-                Panel(agent_table.render, id="agents"),
-                Panel(log.render_newest, id="events"),
+                Container(Panel(agent_table.render, id="agents"), Panel(log.render_newest, id="events"), id="bottom"),
             ),
             "start": Vertical(Panel(connect.render, id="start")),
             "agents": Horizontal(
@@ -122,6 +128,7 @@ class Board(Vertical):
         self._panels: list[Panel] = []
         """The panels of the page shown."""
         self._recorded = False
+        self._size = Size(0, 0)
         self._turn = 0
         self._waiting: list[Panel] = []
         """The panels of the frame that is being drawn."""
@@ -143,6 +150,9 @@ class Board(Vertical):
         layout = layout_for(size)
         self.set_class(layout != "full", "compact")
         self.set_class(layout == "tiny", "tiny")
+        self.set_class(layout == "full" and size.width >= WIDE, "wide")
+        self._size = size
+        self._keep_clear()
         self.pen = Pen.themed(variables, self.pen.glyphs, boxed=layout == "full")
 
     def turn_to(self, page: str) -> None:
@@ -151,6 +161,7 @@ class Board(Vertical):
         for name, each in self._pages.items():
             each.display = name == page
         self._panels = [*self._pages[page].query(Panel)]
+        self._keep_clear()
 
     def show_inside(self, shown: bool) -> None:
         """Show or hide the diagnostics in a corner."""
@@ -159,6 +170,13 @@ class Board(Vertical):
     def show_timeline(self) -> None:
         """Show the timeline of a recording from now on."""
         self._recorded = self._timeline.display = True
+        self._keep_clear()
+
+    def _keep_clear(self) -> None:
+        """Tell the style sheet how many rows above the footer no notification may cover."""
+        rows = 1 if self.has_class("tiny") else 2 if self.has_class("compact") else 4
+        for count in (1, 2, 4):
+            self.screen.set_class(bool(self._timeline.display) and count == rows, f"timeline-{count}")
 
     @property
     def between_frames(self) -> bool:
@@ -187,10 +205,20 @@ class Board(Vertical):
 
     def _draw(self, panels: Sequence[Panel], *, last: bool) -> None:
         assert self._view is not None
-        self.set_class(self._view.what_if.choosing, "choosing")
+        self._make_room(self._view)
         self._due += [panel for panel in panels if panel not in self._due]
         self._unshown = last
         self._wake.set()
+
+    def _make_room(self, view: View) -> None:
+        """Give the panels whose number of rows is known as many as they have use for."""
+        self.set_class(view.what_if.choosing, "choosing")
+        count, full = len(view.snapshot.lanes), not self.has_class("compact")
+        most = LANES_SHOWN + max(0, self._size.height - (FULL if full else COMPACT).height) // 6
+        self.set_class(count > 1, "several")
+        rows = min(count, most) + (3 if full else 2)
+        if self._lanes.styles.height is None or self._lanes.styles.height.value != rows:
+            self._lanes.styles.height = rows
 
     async def paint(self) -> None:
         """Draw the panels that are due, for ever, one in each turn of the loop, with turns for the traffic between."""

@@ -299,6 +299,12 @@ class NavigationActions(Room):
     def action_lane(self, step: int) -> None:
         self.go(replace(self.view, lane_index=self.view.lane_index + step))
 
+    def action_pick_lane(self, name: str) -> None:
+        """Focus a lane on a click."""
+        names = [lane.state.lane for lane in self.view.snapshot.lanes]
+        if name in names:
+            self.go(replace(self.view, lane_index=names.index(name)))
+
     def action_pick_agent(self, name: str) -> None:
         """Select an agent on a click, and open it on a second one."""
         self._pick(replace(self.view, selected=name))

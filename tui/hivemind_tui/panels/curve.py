@@ -14,7 +14,7 @@ from hivemind.text.humanise import short_duration
 from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import ROLE_CODES, Figure, Job, PlotMark, job_for, mark, span_of, turned
+from hivemind_tui.plots.sample import ROLE_CODES, UNIT, Figure, Job, PlotMark, job_for, mark, span_of, turned
 from hivemind_tui.render.format import clock, level, whole
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
 from hivemind_tui.render.rows import named
@@ -25,7 +25,7 @@ _WORDS_FROM = 7
 """Rows from which the causes of changes have one below the curve."""
 _SPLIT_FROM = 9
 """Rows from which the time to first token is drawn below."""
-_SCALE = 6
+_SCALE = 8
 """Cells of the sketch's scale."""
 _BETWEEN_S = 1.0
 """Between two figures."""
@@ -58,7 +58,7 @@ def render(view: View, width: int, height: int, pen: Pen, figure: Figure | None 
     how = "AIMD automatic"
     if lane.state.pinned:
         how = "pinned, a returns it to AIMD" if view.live else "pinned"
-    return pen.frame("Concurrency", join(how, view.lane_note()), body, width, height)
+    return pen.frame("Concurrency", join(view.lane_note(), how), body, width, height)
 
 
 def _picture(rows: int) -> int:
@@ -145,24 +145,52 @@ def _last_change(lane: LaneView) -> int | None:
     return next((index for index in range(len(lane.curve) - 1, 0, -1) if lane.curve[index].mark), None)
 
 
-def trend(view: View, lane: LaneView, width: int, pen: Pen) -> Strip:
-    """Return the level as one row of bars with the signs of its causes, and the last change in words."""
-    label, words = f"level {level(lane.state.level)} of {whole(lane.state.ceiling)}  ", last_change(view, lane, pen)
+def trend(view: View, lane: LaneView, width: int, rows: int, pen: Pen) -> list[Strip]:
+    """Return the level as a row of bars, and in a second row the signs of its causes; the last change in words stands
+    where there is room."""
+    state = lane.state
+    label, words = f"level {level(state.level)} of {whole(state.ceiling)} ", last_change(view, lane, pen)
+    if width <= len(label) or not lane.curve:
+        return [pen.row(width, (label, "dim")), *[pen.row(width)] * (rows - 1)]
+    span = f"{'last ' + short_duration(span_of(lane.curve)):<{len(label)}.{len(label)}}"
+    if rows > 1:
+        bars, signs = _bars_and_signs(lane, width - len(label), pen)
+        begin, free = _gap(signs)
+        if cells_of(words) + 2 <= free:
+            at = begin + free - 1 - cells_of(words)
+            signs[at : at + cells_of(words)] = words
+            return [pen.row(width, (label, "dim"), *bars), pen.row(width, (span, "dim"), *signs)]
     cells = width - len(label) - 2 - cells_of(words)
     if cells < _TREND:
         words, cells = [], width - len(label)
-    if cells <= 0 or not lane.curve:
-        return pen.row(width, (label, "dim"))
+    bars, signs = _bars_and_signs(lane, cells, pen)
+    first = pen.row(width, (label, "dim"), *bars, ("  ", "text"), *words)
+    return [first, pen.row(width, (span, "dim"), *signs)][:rows]
+
+
+def _bars_and_signs(lane: LaneView, cells: int, pen: Pen) -> tuple[list[Span], list[Span]]:
+    """Return the level as bars, coloured where something bent it, and below them the signs of what did."""
     now, span_s = lane.curve[-1].at, span_of(lane.curve)
     points = [(point.at - now, point.level) for point in lane.curve if not math.isinf(point.level)]
     top = max((y for _, y in points), default=1.0)
-    bars: list[Span] = [(bar, "ok") for bar in steps(columns(points, span_s, cells), top, pen.glyphs.steps)]
+    drawn = steps(columns(points, span_s, cells), top, pen.glyphs.steps)
+    bars: list[Span] = [(bar, "ok") for bar in drawn]
+    signs: list[Span] = [(" ", "text")] * cells
     for point in lane.curve:
         if point.mark and now - point.at <= span_s:
             sign = mark(point.mark)
             at = min(cells - 1, int((point.at - now + span_s) / span_s * cells))
-            bars[at] = (sign.shown(pen.glyphs.braille), sign.role)
-    return pen.row(width, (label, "dim"), *bars, ("  ", "text"), *words)
+            signs[at], bars[at] = (sign.shown(pen.glyphs.braille), sign.role), (drawn[at], sign.role)
+    return bars, signs
+
+
+def _gap(signs: list[Span]) -> tuple[int, int]:
+    """Return where the longest run without signs begins, and its length."""
+    longest, begin = (0, 0), 0
+    for at, (text, _) in enumerate([*signs, ("end", "")]):
+        if text != " ":
+            longest, begin = max(longest, (at - begin, begin)), at + 1
+    return longest[1], longest[0]
 
 
 def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
@@ -185,7 +213,7 @@ def _levels(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
         canvas.line(job.ceiling, job.top, pen.glyphs.frame[4], "rule")
     for x, y, sign, code in job.marks:
         canvas.put((x + job.span_s) / job.span_s, y, job.top, sign, ROLE_CODES[code])
-    return _scaled(canvas.rows(), f"{job.top:g}", pen)
+    return _scaled(canvas.rows(), f"{job.top:g} {UNIT}", pen)
 
 
 def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
@@ -195,7 +223,7 @@ def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
     canvas.line(job.target_s, top, pen.glyphs.frame[4], "wait")
     begin = f"-{job.span_s:.0f}s" if job.span_s < 120 else f"-{job.span_s / 60:g}m"
     times = f"{' ' * _SCALE}{begin}{'now':>{max(0, width - len(begin))}}"
-    return [*_scaled(canvas.rows(), f"{top:.1f}s", pen), [(times, "dim")]]
+    return [*_scaled(canvas.rows(), f"{top:.1f} s", pen), [(times, "dim")]]
 
 
 def _scaled(rows: list[Runs], top: str, pen: Pen) -> list[Runs]:

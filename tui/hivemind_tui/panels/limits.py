@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import Utilisation
-from hivemind.text.humanise import short_count, short_duration
+from hivemind.text.humanise import NOTHING, short_count, short_duration
 from hivemind.world.snapshot import Line
 from hivemind_tui.render.format import clock, fit, percent
 from hivemind_tui.render.glyphs import sign
@@ -19,14 +19,15 @@ from hivemind_tui.render.pen import Chunk, Pen, Row, Span, fitting
 from hivemind_tui.state.view import View, join
 
 _TWO_COLUMNS = 74
-_FIGURES = 58
+_FIGURES = 66
 """Narrowest row with every figure in a column of its own."""
 _WITH_SOURCE = 104
 _BAR = 40
 """Longest: beyond that it says nothing more."""
-_SHORT = {"requests": "req", "input": "in", "output": "out", "tokens": "tok"}
-_SCARCE = 0.2
-_RESET = 7
+SHORT = {"requests": "req", "input": "in", "output": "out", "tokens": "tok"}
+SCARCE = 0.2
+_ENDS = 9
+"""Cells of the columns that say when a window runs out and when it resets."""
 _UNKNOWN = ("No rate window is known yet; the first reply's headers will tell.", "dim")
 _CIRCUIT_BAR = 24
 _CIRCUIT_LABEL = 8
@@ -43,42 +44,44 @@ class _Item:
     reserved: float
     figures: tuple[str, str, str, str]
     """Used, reserved, left, and of how much."""
+    runs_out_in_s: float | None
+    """At the present rate; None: not before its reset."""
     resets_in_s: float | None
     source: str
 
     @property
     def scarcity(self) -> str:
         """The colour role for what is left."""
-        return "bad" if self.used >= 0.97 else "wait" if self.used >= 1 - _SCARCE else "strong"
+        return "bad" if self.used >= 0.97 else "wait" if self.used >= 1 - SCARCE else "strong"
 
 
 def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: rate windows, the plan's long limits, and without boxes a line for the circuit."""
+    """Return the panel's rows: rate windows and the plan's long limits under heads; without boxes the circuit in the
+    title's row."""
     cells, rows = pen.body_size(width, height)
-    title = "Rate windows" if pen.boxed else "Rate windows and circuit"
     lane = view.lane
     if lane is None:
-        return pen.frame(title, "", [[_UNKNOWN]], width, height)
+        return pen.frame("Rate windows", "", [[_UNKNOWN]], width, height)
     state = lane.state
     families = list(dict.fromkeys(window.family for window in state.windows))
-    items = [_window(window, len(families) > 1) for window in state.windows] + [_plan(plan) for plan in state.plan]
-    circuit = [] if pen.boxed else [summary(state, cells, pen)]
+    ends = view.snapshot.forecast.windows.get(state.lane, ())
+    out = [*ends, *[None] * len(state.windows)][: len(state.windows)]
+    items = [_window(window, len(families) > 1, end) for window, end in zip(state.windows, out, strict=True)]
+    items += [_plan(plan) for plan in state.plan]
     lines: Sequence[Strip | Row]
     if not items:
-        lines = [[_UNKNOWN], *circuit]
-    elif len(items) + len(circuit) <= rows and cells >= _FIGURES:
-        lines = [*_listed(items, cells, rows - len(circuit), pen), *circuit]
+        lines = [[_UNKNOWN]]
+    elif len(items) < rows and cells >= _FIGURES:
+        lines = _listed(items, cells, pen)
     elif len(families) > 1 and cells >= _TWO_COLUMNS:
-        table = _by_family(families, state, cells, rows, pen)
-        lines = [*table, *circuit[: max(0, rows - len(table))]]
+        lines = _by_family(families, state, dict(zip(map(id, state.windows), out, strict=True)), cells, rows, pen)
     else:
-        lines = _tiled(items, state, cells, rows, pen)
-    if len(lines) > rows > 0:
-        lines = [*lines[: rows - 1], pen.more(len(lines) - rows + 1)]
+        lines = _tiled(items, cells, rows, pen)
     glyphs, sources = pen.glyphs, sorted({window.source for window in state.windows})
     legend = f"{glyphs.full} used {glyphs.part} reserved {glyphs.empty} left" if items else ""
-    note = join(legend, f"from {', '.join(sources)}" if sources else "", view.lane_note())
-    return pen.frame(title, note, lines, width, height)
+    circuit = "" if pen.boxed else "".join(text for text, _ in summary(state, cells // 2, pen))
+    note = join(circuit, view.lane_note(), legend, f"from {', '.join(sources)}" if sources else "")
+    return pen.frame("Rate windows", note, lines, width, height)
 
 
 def gone(window: WindowState) -> float:
@@ -86,10 +89,10 @@ def gone(window: WindowState) -> float:
     return window.used if math.isinf(window.remaining) else max(0.0, window.limit - window.remaining)
 
 
-def _window(window: WindowState, several: bool) -> _Item:
+def _window(window: WindowState, several: bool, runs_out_in_s: float | None) -> _Item:
     limit, used = window.limit or 1.0, gone(window)
     word = window.kind.value
-    short = _SHORT.get(word, word)
+    short = SHORT.get(word, word)
     spent, left = max(0.0, used - window.reserved), max(0.0, window.limit - used)
     figures = short_count(spent), short_count(window.reserved), short_count(left), short_count(window.limit)
     return _Item(
@@ -98,6 +101,7 @@ def _window(window: WindowState, several: bool) -> _Item:
         used=used / limit,
         reserved=window.reserved / limit,
         figures=figures,
+        runs_out_in_s=runs_out_in_s,
         resets_in_s=window.resets_in_s,
         source=window.source,
     )
@@ -106,21 +110,33 @@ def _window(window: WindowState, several: bool) -> _Item:
 def _plan(plan: Utilisation) -> _Item:
     figures = (percent(plan.used, 1), "", percent(max(0.0, 1 - plan.used), 1), "plan")
     status = plan.status.replace("_", " ")
-    return _Item(f"{plan.name} plan", plan.name, plan.used, 0.0, figures, plan.reset_in_s, status)
+    return _Item(f"{plan.name} plan", plan.name, plan.used, 0.0, figures, None, plan.reset_in_s, status)
 
 
-def _listed(items: Sequence[_Item], width: int, rows: int, pen: Pen) -> list[Row]:
+def _heads(name: str, width: int, *others: tuple[str, int]) -> Row:
+    """Return the heads of a table: of the first column, and right-aligned those of the others with their widths."""
+    return [(fit(name, width) + "".join(fit(head, cells, ">") for head, cells in others), "dim")]
+
+
+def _end(runs_out_in_s: float | None) -> str:
+    return "" if runs_out_in_s is None else f"in {short_duration(runs_out_in_s)}"
+
+
+def _reset(resets_in_s: float | None) -> str:
+    return NOTHING if resets_in_s is None else f"in {short_duration(resets_in_s)}"
+
+
+def _listed(items: Sequence[_Item], width: int, pen: Pen) -> list[Row]:
     name = min(26, max(10, *(len(item.name) for item in items)))
-    lines = [_row(item, width, pen, name) for item in items]
-    if rows <= len(items):
-        return lines
-    figures = f"{'USED':>6} {'RESERVED':>8}{'LEFT':>6}{'OF':>6}  {fit('RESETS', _RESET, '>')}"
+    bar = _bar_width(name, width)
+    columns = (("USED", 6), ("RESERVED", 9), ("LEFT", 6), ("OF", 6), ("RUNS OUT", _ENDS), ("RESETS", _ENDS))
     source = "  FROM" if width >= _WITH_SOURCE else ""
-    return [[(f"{fit('WINDOW', name)} {' ' * _bar_width(name, width)}{figures}{source}", "dim")], *lines]
+    (heads,) = _heads("WINDOW", name + 1 + bar, *columns)
+    return [[(heads[0] + source, "dim")], *(_row(item, width, pen, name) for item in items)]
 
 
 def _bar_width(name: int, width: int) -> int:
-    return max(4, min(_BAR, width - name - 1 - 3 * 6 - 9 - 2 - _RESET - (17 if width >= _WITH_SOURCE else 0)))
+    return max(4, min(_BAR, width - name - 1 - 3 * 6 - 9 - 2 * _ENDS - (17 if width >= _WITH_SOURCE else 0)))
 
 
 def _row(item: _Item, width: int, pen: Pen, name: int) -> Row:
@@ -132,65 +148,97 @@ def _row(item: _Item, width: int, pen: Pen, name: int) -> Row:
         (fit(reserved, 9, ">"), "dim"),
         (fit(left, 6, ">"), item.scarcity),
         (fit(of, 6, ">"), "dim"),
-        (f"  {fit(short_duration(item.resets_in_s), _RESET, '>')}", "dim"),
+        (fit(_end(item.runs_out_in_s), _ENDS, ">"), "bad"),
+        (fit(_reset(item.resets_in_s), _ENDS, ">"), "dim"),
     ]
     return [*spans, (f"  {fit(item.source, 15)}", "dim")] if width >= _WITH_SOURCE else spans
 
 
-def _tiled(items: Sequence[_Item], state: LaneState, cells: int, rows: int, pen: Pen) -> Sequence[Strip | Row]:
-    """Return them, and the circuit where it has no panel, in two columns where one would be too long."""
-    columns = 2 if len(items) + (not pen.boxed) > rows and cells >= _TWO_COLUMNS else 1
+def _urgency(item: _Item) -> tuple[float, float]:
+    """Return a key that sorts those first that run out first, and then the scarcest."""
+    return math.inf if item.runs_out_in_s is None else item.runs_out_in_s, -item.used
+
+
+def _tiled(items: Sequence[_Item], cells: int, rows: int, pen: Pen) -> Sequence[Strip | Row]:
+    """Return them under heads, in two columns where one would be too long; of too many the scarcest."""
+    columns = 2 if len(items) >= rows and cells >= _TWO_COLUMNS else 1
     each = (cells - 3 * (columns - 1)) // columns
-    name = min(16, max(4, *(len(item.short) for item in items)))
-    tiles = [_tile(item, name, each, pen) for item in items]
-    tiles += [] if pen.boxed else [summary(state, each, pen)]
+    room = max(1, rows - 1) * columns
+    total = len(items)
+    if total > room:
+        items = sorted(items, key=_urgency)[:room]
+    name = min(16, max(3, *(len(item.short) for item in items)))
+    title = "WINDOW" if total <= room else f"{room} OF {total}"
+    layout = _tile_columns(name, each)
+    heads = pen.row(each, *_heads(title, name + 1 + layout[0], *zip(_TILE_HEADS, layout[1:], strict=True)))
+    strips = [pen.row(each, *_tile(item, name, layout, pen)) for item in items]
     if columns == 1:
-        return tiles
-    strips = [pen.row(each, *tile) for tile in tiles]
-    pairs = zip_longest(strips[::2], strips[1::2], fillvalue=pen.row(each))
-    return [Strip.join([left, pen.row(cells - 2 * each), right]) for left, right in pairs]
+        return [heads, *strips] if rows > 1 else strips
+    gap, count = pen.row(cells - 2 * each), -(-len(strips) // 2)
+    pairs = zip_longest(strips[:count], strips[count:], fillvalue=pen.row(each))
+    body = [Strip.join([left, gap, right]) for left, right in pairs]
+    return [Strip.join([heads, gap, heads]), *body]
 
 
-def _tile(item: _Item, name: int, width: int, pen: Pen) -> Row:
+_TILE_HEADS = ("LEFT", "OF", "RUNS OUT", "RESETS")
+
+
+def _tile_columns(name: int, width: int) -> tuple[int, ...]:
+    """Return the cells of a tile's gauge and of the columns after it; where there are too few, the last ones go."""
+    columns = [5, 5, 9, 9]
+    while columns and name + 1 + 3 + sum(columns) > width:
+        columns[len([cells for cells in columns if cells]) - 1] = 0
+        if not any(columns):
+            break
+    return (max(0, width - name - 1 - sum(columns)), *columns)
+
+
+def _tile(item: _Item, name: int, layout: tuple[int, ...], pen: Pen) -> Row:
     _, _, left, of = item.figures
-    figures = f" {fit(left, 5, '>')} left of {fit(of, 4)}"
-    reset = f"{short_duration(item.resets_in_s):>{_RESET}}"
-    if width < name + len(figures) + len(reset) + 4:
-        reset = ""
-    gauge = pen.gauge(max(3, width - name - 1 - len(figures) - len(reset)), item.used, item.reserved)
-    return [(fit(item.short, name) + " ", "text"), *gauge, (figures, item.scarcity), (reset, "dim")]
+    gauge, *cells = layout
+    texts = (left, item.scarcity), (of, "dim"), (_end(item.runs_out_in_s), "bad"), (_reset(item.resets_in_s), "dim")
+    figures: list[Span] = [(fit(text, room, ">"), role) for (text, role), room in zip(texts, cells, strict=True)]
+    return [(fit(item.short, name) + " ", "text"), *pen.gauge(gauge, item.used, item.reserved), *figures]
 
 
-def _by_family(families: Sequence[str], state: LaneState, width: int, rows: int, pen: Pen) -> list[Row]:
-    """Return a row for each model family, then the plan; of too many families those with the least left."""
+def _by_family(
+    families: Sequence[str], state: LaneState, ends: Mapping[int, float | None], width: int, rows: int, pen: Pen
+) -> list[Row]:
+    """Return heads and a row for each model family, then the plan; of too many families those with the least left."""
     kinds = list(dict.fromkeys(window.kind for window in state.windows))
     name = min(20, max(12, width // 6))
-    each = (width - name - _RESET) // len(kinds)
+    each = (width - name - 2 * _ENDS) // len(kinds)
     windows = {family: [window for window in state.windows if window.family == family] for family in families}
-    if len(families) > max(1, rows - len(state.plan)):
-        families = sorted(families, key=lambda family: -max(gone(w) / (w.limit or 1.0) for w in windows[family]))
-    lines: list[Row] = []
-    if rows > len(families) + len(state.plan):
-        heads = "".join(f" {fit(f'{kind.value.upper()}, LEFT OF', each - 1, '>')}" for kind in kinds)
-        lines.append([(fit("WINDOW", name) + heads + fit("RESETS", _RESET, ">"), "dim")])
+    plans, total = [*state.plan], len(families)
+    room = max(1, rows - 1 - len(plans))
+    if rows - 1 - len(plans) < 1:
+        plans = []
+        room = max(1, rows - 1)
+    if total > room:
+        keys = {family: min(_urgency(_window(w, False, ends[id(w)])) for w in windows[family]) for family in families}
+        families = sorted(families, key=lambda family: keys[family])[:room]
+    title = "WINDOW" if len(families) == total else f"{len(families)} OF {total}"
+    columns = [(f"{SHORT.get(kind.value, kind.value).upper()} LEFT/OF", each) for kind in kinds]
+    lines: list[Row] = [_heads(title, name, *columns, ("RUNS OUT", _ENDS), ("RESETS", _ENDS))]
     for family in families:
         own = {window.kind: window for window in windows[family]}
         cells = [span for kind in kinds for span in _of_family(own.get(kind), each, pen)]
-        resets = [window.resets_in_s for window in windows[family] if window.resets_in_s is not None]
-        reset = fit(short_duration(min(resets, default=None)), _RESET, ">")
-        lines.append([(fit(family, name), "text"), *cells, (reset, "dim")])
-    return lines + [_row(_plan(plan), width, pen, name) for plan in state.plan]
+        out = min((end for w in windows[family] if (end := ends[id(w)]) is not None), default=None)
+        resets = min((w.resets_in_s for w in windows[family] if w.resets_in_s is not None), default=None)
+        times: list[Span] = [(fit(_end(out), _ENDS, ">"), "bad"), (fit(_reset(resets), _ENDS, ">"), "dim")]
+        lines.append([(fit(family, name), "text"), *cells, *times])
+    return lines + [_row(_plan(plan), width, pen, name) for plan in plans]
 
 
 def _of_family(window: WindowState | None, width: int, pen: Pen) -> Row:
     if window is None:
         return [(" " * width, "text")]
-    item = _window(window, several=False)
+    item = _window(window, False, None)
     used, reserved, left, of = item.figures
     both = f" {used:>4}+{reserved:<4}" if width >= _FIGURES // 2 else ""
-    gauge = pen.gauge(max(2, width - 5 - len(both) - 11), item.used, item.reserved)
-    figures = (f"{fit(left, 6, '>')}/{fit(of, 4)}", item.scarcity)
-    return [(f" {fit(item.short, 3)} ", "dim"), *gauge, (both, "dim"), figures]
+    figures = (f"{fit(left, 5, '>')}/{fit(of, 4)}", item.scarcity)
+    gauge = pen.gauge(max(1, width - 1 - len(both) - 10), item.used, item.reserved)
+    return [(" ", "dim"), *gauge, (both, "dim"), figures]
 
 
 def render_circuit(view: View, width: int, height: int, pen: Pen) -> list[Strip]:

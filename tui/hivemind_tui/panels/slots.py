@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import zip_longest
 
 from textual.strip import Strip
@@ -24,6 +25,10 @@ from hivemind_tui.state.view import View, join
 _TWO_COLUMNS = 74
 _WITH_HEADS = 8
 """Rows from which the columns have heads."""
+_WITH_MARKS = 5
+"""Rows from which the signs on the level's trend have one of their own."""
+_AGAIN = 3
+"""Fewest free rows below a column in which the other one goes on: its heads, and two of its rows."""
 _NAMES = (1, 20)
 """Narrowest and widest name of an agent."""
 
@@ -34,12 +39,12 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     lane = view.lane
     if lane is None:
         return pen.frame("Slots and queue", "", _empty(view), width, height)
-    trends = 1 if not pen.boxed and rows >= 4 else 0
+    trends = (2 if rows >= _WITH_MARKS else 1) if not pen.boxed and rows >= 4 else 0
     body = _tickets(view, lane, cells, rows - trends, pen)
     if trends:
         body += [pen.row(cells)] * (rows - trends - len(body))
-        body.append(trend(view, lane, cells, pen))
-    note = join(_in_flight(lane), _queued(lane), view.lane_note())
+        body += trend(view, lane, cells, trends, pen)
+    note = join(view.lane_note(), _in_flight(lane), _queued(lane))
     return pen.frame("Slots and queue", note, body, width, height)
 
 
@@ -75,38 +80,104 @@ def _tickets(view: View, lane: LaneView, cells: int, rows: int, pen: Pen) -> lis
     slots, queue = view.of_lane(view.snapshot.slots), view.of_lane(view.snapshot.queue)
     heads = rows >= _WITH_HEADS
     if cells >= _TWO_COLUMNS:
-        left = (cells - 2) // 2
-        right = cells - left - 2
-        pairs = zip_longest(_slots(slots, lane, left, rows, heads, pen), _queue(queue, lane, right, rows, heads, pen))
-        return [Strip.join([a or pen.row(left), pen.row(2), b or pen.row(right)]) for a, b in pairs]
+        return _side_by_side(_slots(slots, lane, rows - heads, pen), _queue(queue, lane, pen), cells, rows, heads, pen)
     above = max(1, rows - min(len(queue) + heads, rows // 2))
-    body = _slots(slots, lane, cells, above, heads, pen)
-    return body + _queue(queue, lane, cells, rows - len(body), heads and rows - len(body) > 1, pen)
+    body = _slots(slots, lane, above - heads, pen).rows(cells, above, heads, pen)
+    rest = rows - len(body)
+    return body + (_queue(queue, lane, pen).rows(cells, rest, heads and rest > 1, pen) if rest > 0 else [])
 
 
-def _slots(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
-    placed = _IN_FLIGHT.placed(width)
-    body = [table.heads(_IN_FLIGHT, placed, Rows(tickets), width, pen, "NO")] if heads else []
+_UNSORTED: Rows[TicketView] = Rows(())
+_Draw = Callable[[int, Sequence[Placed[TicketView]]], Strip]
+"""Draws one row in so many cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """One row of a column."""
+
+    draw: _Draw
+    tickets: int = 1
+    """The tickets that it stands for."""
+    kept: bool = False
+    """Whether it is shown although entries before it are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """The slots, or the queue: entries that can go on in another column."""
+
+    table: Table[TicketView]
+    entries: Sequence[_Entry]
+    more: str
+    """What tickets that aren't shown are called."""
+    hidden: int = 0
+    """Tickets that have no entry."""
+
+    def rows(self, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
+        """Return heads and entries; the tickets that don't fit are counted in the last row."""
+        placed = self.table.placed(width)
+        body = [table.heads(self.table, placed, _UNSORTED, width, pen, "NO")] if heads else []
+        room = rows - len(body)
+        if len(self.entries) + (self.hidden > 0) <= room:
+            shown, left = [*self.entries], self.hidden
+        else:
+            kept = [entry for entry in self.entries[max(0, room - 1) :] if entry.kept]
+            shown = [*self.entries[: max(0, room - 1 - len(kept))]]
+            left = self.hidden + sum(entry.tickets for entry in self.entries[len(shown) :])
+            shown += kept
+        body += [entry.draw(width, placed) for entry in shown if not (left and entry.kept and entry is shown[-1])]
+        if left:
+            body.append(pen.row(width, *pen.more(left, self.more, indent="   ")))
+            body += [entry.draw(width, placed) for entry in shown[-1:] if entry.kept]
+        return body[:rows]
+
+    def part(self, first: int, end: int | None = None) -> _Column:
+        """Return some of the entries; only with the last one what has none."""
+        return replace(self, entries=self.entries[first:end], hidden=self.hidden if end is None else 0)
+
+    @property
+    def height(self) -> int:
+        """Rows that its tickets would take."""
+        return sum(entry.tickets > 0 for entry in self.entries) + (self.hidden > 0)
+
+
+def _side_by_side(slots: _Column, queue: _Column, cells: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
+    """Return the slots beside the queue; what one has too many for its column goes on below the other."""
+    each, room = (cells - 2) // 2, rows - heads
+    pair = (slots, queue)
+    parts: list[list[Strip]] = []
+    for column, other in (pair, pair[::-1]):
+        goes_on = column.height > room and room - other.height >= _AGAIN
+        parts.append((column.part(0, room) if goes_on else column).rows(each, rows, heads, pen))
+        if other.height > room and room - column.height >= _AGAIN:
+            parts[-1] += other.part(room).rows(each, rows - len(parts[-1]), True, pen)
+    gap, blank = pen.row(cells - 2 * each), pen.row(each)
+    return [Strip.join([a, gap, b]) for a, b in zip_longest(*parts, fillvalue=blank)]
+
+
+def _slots(tickets: list[TicketView], lane: LaneView, room: int, pen: Pen) -> _Column:
     limit = math.inf if math.isinf(lane.state.level) else max(0, int(lane.state.level))
+    entries = [
+        _Entry(partial(_row, ticket, [(f"{number:2} ", "dim")], pen)) for number, ticket in enumerate(tickets, 1)
+    ]
+    free = range(len(tickets) + 1, int(limit) + 1) if not math.isinf(limit) else range(0)
+    if len(free) > 1 and len(tickets) + len(free) + 1 > room:
+        entries.append(_Entry(partial(_words, pen.more(len(free), "free", indent="   "), pen), 0))
+    else:
+        entries += [_Entry(partial(_words, [(f"{n:2} {pen.glyphs.idle} free", "rule")], pen), 0) for n in free]
     # Without boxes the panel's note and the trend show the limit already.
-    lined = pen.boxed or limit < len(tickets)
-    room = rows - len(body) - lined
-    shown = len(tickets) if len(tickets) <= room else max(0, room - 1)
-    places = [_row(t, [(f"{n:2} ", "dim")], placed, width, pen) for n, t in enumerate(tickets[:shown], 1)]
-    free = range(len(tickets) + 1, int(limit) + 1) if not math.isinf(limit) and shown == len(tickets) else range(0)
-    if len(free) + shown <= room:
-        places += [pen.row(width, (f"{n:2} {pen.glyphs.idle} free", "rule")) for n in free]
-    elif room > shown:
-        places.append(pen.row(width, *pen.more(len(free), "free", indent="   ")))
-    if shown < len(tickets):
-        places.append(pen.row(width, *pen.more(len(tickets) - shown, "more in flight", indent="   ")))
-    if lined:
-        at = len(places) if limit > len(places) or shown < len(tickets) else int(limit)
-        places.insert(at, _limit(lane, width, pen))
-    return (body + places)[:rows]
+    if pen.boxed or limit < len(tickets):
+        at = len(entries) if math.isinf(limit) else min(len(entries), int(limit))
+        entries.insert(at, _Entry(partial(_limit, lane, pen), 0, kept=True))
+    return _Column(_IN_FLIGHT, entries, "more in flight")
 
 
-def _limit(lane: LaneView, width: int, pen: Pen) -> Strip:
+def _words(spans: Sequence[Span], pen: Pen, width: int, _placed: Sequence[Placed[TicketView]]) -> Strip:
+    return pen.row(width, *spans)
+
+
+def _limit(lane: LaneView, pen: Pen, width: int, _placed: Sequence[Placed[TicketView]]) -> Strip:
     state, line = lane.state, pen.glyphs.frame[4]
     over = 0 if math.isinf(state.level) else state.active - int(state.level)
     notes: list[Span] = [(f" limit {level(state.level)} " if not math.isinf(state.level) else " no limit ", "strong")]
@@ -149,23 +220,17 @@ _IN_FLIGHT: Table[TicketView] = Table(
 )
 
 
-def _queue(tickets: list[TicketView], lane: LaneView, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
-    if rows <= 0:
-        return []
+def _queue(tickets: list[TicketView], lane: LaneView, pen: Pen) -> _Column:
     total = max(len(tickets), lane.state.waiting + lane.state.retrying)
     if not tickets:
-        return [pen.row(width, (f"{total} queued" if total else "nothing is queued", "dim"))]
-    placed = _QUEUED.placed(width)
-    body = [table.heads(_QUEUED, placed, Rows(tickets), width, pen, "NO")] if heads else []
-    room = rows - len(body)
-    shown = tickets if total <= room else tickets[: max(0, room - 1)]
-    for ticket in shown:
-        glyph, role = pen.mark(ticket.state)
+        words = [(f"{total} queued" if total else "nothing is queued", "dim")]
+        return _Column(_QUEUED, [_Entry(partial(_words, words, pen), 0)], "more")
+    entries: list[_Entry] = []
+    for ticket in tickets:
         place = f"{ticket.position:2} " if ticket.position is not None else "   "
-        body.append(_row(ticket, [(place, "dim"), (f"{glyph} ", role)], placed, width, pen))
-    if len(shown) < total:
-        body.append(pen.row(width, *pen.more(total - len(shown), indent="   ")))
-    return body[:rows]
+        glyph, role = pen.mark(ticket.state)
+        entries.append(_Entry(partial(_row, ticket, [(place, "dim"), (f"{glyph} ", role)], pen)))
+    return _Column(_QUEUED, entries, "more", total - len(tickets))
 
 
 def _eta(ticket: TicketView, _pen: Pen) -> Span:
@@ -193,7 +258,7 @@ _QUEUED: Table[TicketView] = Table(
 )
 
 
-def _row(ticket: TicketView, lead: Sequence[Span], placed: Sequence[Placed[TicketView]], width: int, pen: Pen) -> Strip:
+def _row(ticket: TicketView, lead: Sequence[Span], pen: Pen, width: int, placed: Sequence[Placed[TicketView]]) -> Strip:
     return pen.row(
         width, *lead, *(each.span(ticket, pen) for each in placed), link=call("app.pick_agent", ticket.agent)
     )

@@ -13,10 +13,12 @@ import msgspec
 import plotext
 
 from hivemind_tui.loop.child import messages, send
-from hivemind_tui.plots.sample import ROLE_CODES, Figure, Job, Points
+from hivemind_tui.plots.sample import ROLE_CODES, UNIT, Figure, Job, Points
 
 _FIRST_CODE = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""
+_SCALE = 7
+"""Cells of a value with its unit at the left."""
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
 
 
@@ -52,7 +54,7 @@ def _curve(plot: Any, points: Points, code: str, marker: str = "braille") -> Non
     plot.draw(plot.signal(xs, ys, marker=drawn).lines(True).density("full"))
 
 
-def _axes(plot: Any, job: Job, top: float, height: int, with_time: bool) -> None:
+def _axes(plot: Any, job: Job, top: float, unit: str, height: int, with_time: bool) -> None:
     plot.theme("colorless")
     for axis, side in (("x", "upper"), ("y", "right")):
         plot.axes(False, axis=axis, side=side)
@@ -61,11 +63,13 @@ def _axes(plot: Any, job: Job, top: float, height: int, with_time: bool) -> None
     ticks, names = time_ticks(job.span_s) if with_time else ([], [])
     plot.ruler("x", "lower").lim(-job.span_s, 0).pixel(_pixel("text")).ticks(ticks, names)
     steps = [0.0, top / 2, top] if height >= 7 else [0.0, top]
-    plot.ruler("y", "left").lim(0, top).pixel(_pixel("text")).ticks(steps, [f"{value:5.3g}" for value in steps])
+    plot.ruler("y", "left").lim(0, top).pixel(_pixel("text")).ticks(
+        steps, [(f"{value:.3g} {unit}" if value else "0").rjust(_SCALE) for value in steps]
+    )
 
 
 def _level(plot: Any, job: Job, height: int, with_time: bool) -> None:
-    _axes(plot, job, job.top, height, with_time)
+    _axes(plot, job, job.top, UNIT, height, with_time)
     if job.ceiling is not None:
         _curve(plot, [(-job.span_s, job.ceiling), (0.0, job.ceiling)], "rule", "┄")
     _curve(plot, job.active, "info")
@@ -78,7 +82,7 @@ def _level(plot: Any, job: Job, height: int, with_time: bool) -> None:
 
 def _ttft(plot: Any, job: Job, height: int) -> None:
     top = max(job.target_s, *(y for _, y in job.ttft)) * 1.1
-    _axes(plot, job, round(top, 1) or 0.1, height, with_time=True)
+    _axes(plot, job, round(top, 1) or 0.1, "s", height, with_time=True)
     _curve(plot, [(-job.span_s, job.target_s), (0.0, job.target_s)], "wait")
     _curve(plot, job.ttft, "recover")
 

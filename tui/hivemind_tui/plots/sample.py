@@ -14,6 +14,8 @@ from hivemind.world.snapshot import CurvePoint, LaneView
 
 SPAN_S = 600.0
 """Longest stretch shown."""
+UNIT = "req"
+"""What a concurrency level counts: requests in flight."""
 _SHORTER_SPANS_S = (20.0, 40.0, 60.0, 120.0, 300.0)
 """For a curve that began not long ago, so that it doesn't huddle at the edge."""
 

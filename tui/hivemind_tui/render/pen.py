@@ -214,12 +214,23 @@ class Pen:
         line = self.glyphs.frame[4]
         corners = (self.glyphs.frame[0], self.glyphs.frame[1]) if boxed else (line, line)
         title, note = self.glyphs.plain(clean(title)), self.glyphs.plain(clean(note))
-        if cell_len(title) + cell_len(note) + 8 > width:
-            note = set_cell_size(note, max(0, width - cell_len(title) - 8)).rstrip()
+        room = width - 7  # for the corners, a blank at each side of the title, and a cell of the rule
+        if cell_len(title) > room:
+            title = set_cell_size(title, max(0, room - 1)).rstrip() + self.glyphs.ellipsis
+        note = self._note(note, room - cell_len(title) - 2)
         note = f" {note} " if note else ""
         rule = line * max(1, width - 6 - cell_len(title) - cell_len(note))
         left, right = (corners[0] + line + " ", "rule"), (line + corners[1], "rule")
         return self.row(width, left, (title, "title"), (" " + rule, "rule"), (note, "dim"), right)
+
+    def _note(self, note: str, room: int) -> str:
+        """Return as many of a note's parts, which dots separate, as fit; at least the beginning of the first."""
+        dot = self.glyphs.plain(" · ")
+        while cell_len(note) > room and dot in note:
+            note = note[: note.rindex(dot)]
+        if cell_len(note) <= room:
+            return note
+        return set_cell_size(note, room - 1).rstrip() + self.glyphs.ellipsis if room > 1 else ""
 
 
 def cells_of(spans: Iterable[Span]) -> int:

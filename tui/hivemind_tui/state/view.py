@@ -218,10 +218,13 @@ class View:
         return [ticket for ticket in tickets if lane is None or ticket.lane == lane.state.lane]
 
     def lane_note(self) -> str:
-        """Return which of several lanes is shown; empty where there is one."""
+        """Return which of several lanes is shown, and unless the page lists them how many there are; empty where there
+        is one."""
         lanes = self.snapshot.lanes
         if len(lanes) < 2 or self.lane is None:
             return ""
+        if self.page == "overview":
+            return self.lane.state.lane
         return f"{self.lane.state.lane} ({self.lane_index % len(lanes) + 1}/{len(lanes)}, tab)"
 
 

@@ -1,0 +1,109 @@
+"""Several upstreams at once: a row each, one in focus, at every size and by key and mouse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tui.kit import frame, press, screen, seen, settle, whole_screen
+from tui.lanes import several, several_source
+from tui.worlds import FakeSource, world
+
+from hivemind_tui.panels import lanes, slots
+from hivemind_tui.panels.lanes import short_name
+from hivemind_tui.render.glyphs import ASCII
+from hivemind_tui.render.pen import Pen
+from hivemind_tui.state.view import View
+
+SIZES = ((80, 24), (160, 45), (200, 60), (250, 70))
+
+
+def rows_of(count: int, width: int = 158, height: int = 8, index: int = 0, **pen: bool) -> list[str]:
+    view = View(several(count), lane_index=index)
+    return [row.text for row in lanes.render(view, width, height, replace(Pen(), **pen))]
+
+
+def test_each_lane_has_a_row_with_what_it_does() -> None:
+    """Name and key, state, what is in flight and waits, and of its windows those left, the first to run out first."""
+    first, second = rows_of(2)[2:4]
+    assert "▌ anthropic:3f9c21aa  ● ok" in first
+    assert "2 of 8" in first
+    assert "out in 9.0s  in 82k/400k" in first
+    assert "openai:77de40b11    ✕ open 3.7s" in second
+    assert "4 of 6" in second
+    assert "out in" not in second
+    assert "▅▅▅" in first
+
+
+def test_the_head_counts_lanes_and_those_held_up() -> None:
+    """And tells the key that goes on to the next one."""
+    assert "2 lanes · 1 held up · tab" in rows_of(2)[0]
+
+
+@pytest.mark.parametrize("index", [0, 5, 11])
+def test_of_many_lanes_the_one_in_focus_is_in_sight(index: int) -> None:
+    """They scroll with a scrollbar, and the head says how many there are."""
+    rows = rows_of(12, height=7, index=index)
+    assert "12 lanes" in rows[0]
+    assert sum("▌" in row for row in rows) == 1
+    assert any("┃" in row for row in rows)
+
+
+def test_a_long_name_keeps_the_tail_of_its_key() -> None:
+    """It is what tells two keys of one upstream apart."""
+    assert short_name("anthropic-production:3f9c21aa", 18) == "anthropic-pr…:21aa"
+    assert short_name("a:3f9c21aa", 18) == "a:3f9c21aa"
+    assert len(short_name("without-any-key-at-all", 18)) == 18
+
+
+@pytest.mark.parametrize("width", range(20, 120))
+def test_titles_end_with_their_corner(width: int) -> None:
+    """However long the names of lanes are, whatever fits of a title and its note stands between the corners."""
+    view = View(several(2))
+    for render in (slots.render, lanes.render):
+        for boxed in (True, False):
+            top = render(view, width, 9, Pen(boxed=boxed))[0].text
+            assert len(top) == width
+            assert top.endswith("─╮" if boxed else "──")
+
+
+def test_ascii_has_rows_too() -> None:
+    """Without the font for it no sign outside ASCII is drawn."""
+    rows = lanes.render(View(several(3)), 100, 8, replace(Pen(), glyphs=ASCII))
+    assert all(row.text.isascii() for row in rows)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_all_lanes_are_on_the_first_screen(size: tuple[int, int]) -> None:
+    """With the details of one below, which tab changes; titles say which."""
+    async with screen(several_source(), size=size) as pilot:
+        rows = seen(pilot, "lanes")
+        assert "anthropic:3f9c21aa" in rows
+        assert "openai:77de40b11" in rows
+        assert "anthropic:3f9c21aa" in seen(pilot, "slots").splitlines()[0]
+        await press(pilot, "tab")
+        assert "openai:77de40b11" in seen(pilot, "slots").splitlines()[0]
+        assert "openai:77de40b11" in next(row for row in seen(pilot, "lanes").splitlines() if "▌" in row)
+        assert "anthropic:3f9c21aa" in whole_screen(pilot)
+
+
+async def test_a_click_focuses_a_lane() -> None:
+    """On its row."""
+    async with screen(several_source(), size=(160, 45)) as pilot:
+        await pilot.click("#lanes", offset=(10, 3))
+        await settle(pilot)
+        assert "openai:77de40b11" in seen(pilot, "slots").splitlines()[0]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_one_lane_needs_no_list(size: tuple[int, int]) -> None:
+    """The panel is there from the second lane on."""
+    source = FakeSource(world())
+    async with screen(source, size=size) as pilot:
+        assert not pilot.app.query_one("#lanes").is_on_screen
+        source.become(several(12))
+        await frame(pilot)
+        await frame(pilot)
+        assert "12 lanes" in seen(pilot, "lanes")
+        for panel in ("slots", "agents", "events"):
+            assert pilot.app.query_one(f"#{panel}").size.height > 1
