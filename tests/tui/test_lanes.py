@@ -18,9 +18,9 @@ from hivemind_tui.state.view import View
 SIZES = ((80, 24), (160, 45), (200, 60), (250, 70))
 
 
-def rows_of(count: int, width: int = 158, height: int = 8, index: int = 0, **pen: bool) -> list[str]:
+def rows_of(count: int, width: int = 158, height: int = 8, index: int = 0) -> list[str]:
     view = View(several(count), lane_index=index)
-    return [row.text for row in lanes.render(view, width, height, replace(Pen(), **pen))]
+    return [row.text for row in lanes.render(view, width, height, Pen())]
 
 
 def test_each_lane_has_a_row_with_what_it_does() -> None:
