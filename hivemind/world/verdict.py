@@ -8,6 +8,7 @@ share of errors around a mark) counts only where it lasts, by what the snapshot 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -25,8 +26,8 @@ CODES = {
     "budget_used": "the budget of all agents is used up",
     "circuit_forced": "the operator forces a lane's circuit open, so that its requests are refused",
     "circuit_open": "a lane's circuit is open: too many of its requests failed",
-    "provider_pause": "a lane is rate-limited: the provider asked to wait (Retry-After)",
-    "rate_limited": "a lane's rate windows are used up",
+    "rate_limited": "the provider asked a lane to wait (Retry-After)",
+    "window_used": "a lane's rate windows are used up",
     "no_lease": "a lane has no lease of its fleet, so that it may send nothing",
     "alarm": "an invariant is broken, or the event loop was held",
     "journal": "the journal can't be written",
@@ -58,7 +59,7 @@ _LATELY_S = 300.0
 """A refusal so long ago is no news."""
 _OPERATORS = frozenset({"held", "dependency", "budget", "paused"})
 """Gates that keep a request by the operator's decision, or by its task's."""
-_WINDOWS = {"requests": "requests a minute", "tokens": "tokens a minute", "credits": "the fleet's share of it"}
+_WINDOWS = {"requests": "requests a minute", "tokens": "tokens a minute", "credits": "the fleet's share"}
 _GATES = {
     "parked": "rate-limited (Retry-After)",
     "circuit": "the open circuit",
@@ -71,6 +72,7 @@ _GATES = {
     "credits": "the fleet's share is used up",
     "backoff": "between two attempts",
 }
+_BRACKETS = re.compile(r" \([^()]*\)")
 _RANKS = {code: rank for rank, code in enumerate(CODES)}
 _WORST = {severity: rank for rank, severity in enumerate(reversed(SEVERITIES))}
 
@@ -122,22 +124,26 @@ def word(found: Verdict) -> str:
 
 
 def parts(found: Verdict) -> list[str]:
-    """Return what is told of a verdict after its word, the most important first: the cause and its end, how many more
-    findings there are, how many wait, and for how long."""
-    told = []
-    if found.cause is not None:
-        others = len(found.findings) - 1
-        told = [sentence(found.cause), *([f"{others} more"] if others else [])]
-    if found.waiting and found.state != "healthy":
+    """Return what is told of a verdict after its word, the most important first: the cause and its end; where it is
+    about most requests, how many wait and for how long; how many more findings there are."""
+    told = [] if found.cause is None else [sentence(found.cause)]
+    few = found.state == "healthy" or (found.state == "degraded" and found.waiting * 2 < found.open)
+    if found.waiting and not few:
         told.append(f"{found.waiting:,} of {found.open:,} wait")
         if found.last_in_s is not None:
             told.append(f"last gets through in about {about(found.last_in_s)}")
-    return told
+    others = len(found.findings) - 1
+    return [*told, *([f"{others} more"] if others > 0 else [])]
 
 
 def sentence(finding: Finding) -> str:
     """`circuit open, probe in 1 s`."""
     return f"{finding.text}, {finding.ends}" if finding.ends else finding.text
+
+
+def short_sentence(finding: Finding) -> str:
+    """The same without what stands in brackets."""
+    return sentence(replace(finding, text=_BRACKETS.sub("", finding.text)))
 
 
 def remedy(finding: Finding, snapshot: Snapshot) -> str:
@@ -226,25 +232,29 @@ def _of_pool(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _used_up(state: BudgetState, severity: str, code: str, wall: float) -> Finding:
-    text, whose = f"{owner(state)} is used up", state.owner or ""
+    text, whose = f"{_named_budget(state)} is used up", state.owner or ""
     if state.per != "day":
         return Finding(severity, code, text, whose, "until you raise it")
     left_s = day_left_s(wall)
-    return Finding(severity, code, text, whose, f"until you raise it or midnight, in {about(left_s)}", left_s)
+    return Finding(severity, code, text, whose, f"until you raise it or midnight in {about(left_s)}", left_s)
 
 
 def _nearly_used_up(state: BudgetState, snapshot: Snapshot) -> Iterator[Finding]:
     if not BUDGET_LOW <= state.share < 1:
         return
     whose = state.owner or ""
-    text = f"{math.floor(state.share * 100)} % of {owner(state)} are used"
+    text = f"{_named_budget(state)} is {math.floor(state.share * 100)} % used"
     left_s = snapshot.forecast.budgets.get(whose)
     if state.per == "day" and (left_s is None or left_s > day_left_s(snapshot.wall)):
-        yield Finding("note", "budget_low", text, whose, f"it begins anew in {about(day_left_s(snapshot.wall))}")
+        yield Finding("note", "budget_low", text, whose, f"anew in {about(day_left_s(snapshot.wall))}")
     elif left_s is not None:
-        yield Finding("note", "budget_low", text, whose, f"used up in about {about(left_s)}", left_s)
+        yield Finding("note", "budget_low", text, whose, f"lasts about {about(left_s)}", left_s)
     else:
-        yield Finding("note", "budget_low", text, whose, "raise it in time")
+        yield Finding("note", "budget_low", text, whose, "raise it before it is used up")
+
+
+def _named_budget(state: BudgetState) -> str:
+    return "the pool" if state.owner is None else owner(state)
 
 
 # --- Lanes -----------------------------------------------------------------------------------------------------------
@@ -291,7 +301,7 @@ def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
             return None
         ends = f"resumes in {_seconds(lane.parked_for_s)}"
         text = f"{name}rate-limited (Retry-After)"
-        return Finding("degraded", "provider_pause", text, lane.lane, ends, lane.parked_for_s)
+        return Finding("degraded", "rate_limited", text, lane.lane, ends, lane.parked_for_s)
     gates = {hold.gate for hold in lane.upcoming} - _OPERATORS - {"backoff"}
     if gates == {"fleet"}:
         return Finding(
@@ -304,7 +314,7 @@ def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
         if _lasts(view, snapshot.at, opens_in_s):
             which = " and ".join(_WINDOWS[gate] for gate in _WINDOWS if gate in gates)
             ends = "" if opens_in_s is None else f"resets in {_seconds(opens_in_s)}"
-            return Finding("degraded", "rate_limited", f"{name}rate-limited ({which})", lane.lane, ends, opens_in_s)
+            return Finding("degraded", "window_used", f"{name}{which} used up", lane.lane, ends, opens_in_s)
     return None
 
 
@@ -314,7 +324,7 @@ def _named(lane: LaneState, several: bool) -> str:
 
 def _open_circuit(lane: LaneState, name: str) -> Finding:
     if lane.circuit_forced:
-        ends = "until you close it or set it to automatic"
+        ends = "until you close it"
         return Finding("degraded", "circuit_forced", f"{name}circuit forced open", lane.lane, ends)
     reopens_in_s = lane.circuit_reopens_in_s
     if reopens_in_s is None:
@@ -345,10 +355,10 @@ def _ailing(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
         yield Finding("note", "circuit_closed", f"{name}circuit forced closed", lane.lane, ends)
     if lane.circuit == "closed":
         yield from _erring(view, snapshot, several)
-        if lane.parked_for_s > 0 and _is_wanted(lane):
+        if lane.parked_for_s >= _LASTS_S and _is_wanted(lane):
             ends = f"resumes in {_seconds(lane.parked_for_s)}"
             text = f"{name}rate-limited (Retry-After)"
-            yield Finding("note", "provider_pause", text, lane.lane, ends, lane.parked_for_s)
+            yield Finding("note", "rate_limited", text, lane.lane, ends, lane.parked_for_s)
 
 
 def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Finding]:
@@ -387,7 +397,7 @@ def _of_host(snapshot: Snapshot) -> Iterator[Finding]:
     fleet = snapshot.fleet
     if fleet is not None and fleet.state in ("safe", "alone", "connecting"):
         text = {
-            "safe": "the fleet's store is away, each proxy keeps to a safe share",
+            "safe": "the fleet's store is away",
             "alone": "cut off from the fleet",
             "connecting": "the fleet's store can't be reached yet",
         }[fleet.state]
@@ -405,7 +415,7 @@ def _of_agents(snapshot: Snapshot) -> Iterator[Finding]:
         elif agent.state == "refused":
             why = f" ({agent.last_error})" if agent.last_error else ""
             lately = agent.last_seen_s <= _LATELY_S
-            ends = "until its next request gets through"
+            ends = "until a request gets through"
             text = f"{agent.name} was refused{why}"
             yield Finding("degraded" if lately else "note", "agent_refused", text, agent.name, ends)
         budget = agent.budget
@@ -442,7 +452,7 @@ def _of_waits(snapshot: Snapshot, long_wait_s: float, troubled: set[str]) -> Ite
     why = _GATES.get(longest.gate, "")
     text = f"{longest.agent} waits for {_seconds(waited_s(longest))}" + (f" ({why})" if why else "")
     in_s = longest.estimate_s
-    ends = "" if in_s is None else f"gets through in about {about(in_s)}"
+    ends = "" if in_s is None else f"sent in about {about(in_s)}"
     yield Finding("degraded", "long_wait", text, longest.agent, ends, in_s)
 
 

@@ -50,7 +50,7 @@ async def test_status_begins_with_the_verdict(tmp_path: Path) -> None:
         steer(SetBudget("ann", 1), "test")
         first, second, *_ = (await at.does("status")).splitlines()
         assert json.loads(await at.does("status --json"))["verdict"]["state"] == "blocked"
-    assert first == "BLOCKED circuit forced open, until you close it or set it to automatic; 1 more"
+    assert first == "BLOCKED circuit forced open, until you close it; 1 more"
     assert second == "  ann's budget is used up, until you raise it: hivemind budget ann AMOUNT"
 
 

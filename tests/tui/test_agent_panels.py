@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from textual.strip import Strip
 from tui.trouble import bad_afternoon, with_lane
-from tui.worlds import budget, world
+from tui.worlds import budget, calm_world, world
 
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind.world.verdict import judged
 from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels import agent_page, agent_table, header, log
 from hivemind_tui.render.pen import Pen
@@ -273,15 +274,19 @@ def test_a_lost_connection_takes_the_first_row() -> None:
 @pytest.mark.parametrize(
     ("view", "words"),
     [
-        (View(replace(world(), mode="paused")), "EVERYTHING PAUSED"),
-        (View(replace(world(), mode="draining")), "DRAINING, 6 to go"),
-        (View(world(), link=Link("attached", "http://10.0.0.5:8765")), "SERVING attached"),
-        (View(world(), frozen=True), "VIEW FROZEN"),
-        (View(world(), agents_order=Order(filter="state:retry")), "filter state:retry"),
-        (View(world(), trail=("log",), log_filter="429"), "filter 429"),
-        (View(with_lane(world(), circuit="open", circuit_reopens_in_s=8.0)), "✕ open 8.0s"),
-        (View(with_lane(world(), circuit="closed", circuit_forced=True)), "closed forced"),
-        (View(world()), "rate-limited 3.1s"),
+        (View(calm_world(mode="paused")), "PAUSED nothing new is sent, until you resume"),
+        (View(calm_world(mode="draining")), "DRAINING new requests are refused, 6 still in flight"),
+        (View(calm_world(), link=Link("attached", "http://10.0.0.5:8765")), "HEALTHY"),
+        (View(calm_world(), link=Link("attached", "http://10.0.0.5:8765")), "attached"),
+        (View(calm_world(), frozen=True), "VIEW FROZEN"),
+        (View(calm_world(), agents_order=Order(filter="state:retry")), "filter state:retry"),
+        (View(calm_world(), trail=("log",), log_filter="429"), "filter 429"),
+        (
+            View(with_lane(calm_world(), circuit="open", circuit_reopens_in_s=8.0)),
+            "DEGRADED circuit open, probe in 8 s",
+        ),
+        (View(with_lane(calm_world(), circuit_forced=True, parked_for_s=0.0)), "circuit forced closed"),
+        (View(calm_world()), "rate-limited (Retry-After), resumes in 4 s"),
     ],
 )
 @pytest.mark.parametrize("width", [100, 160])
@@ -292,14 +297,17 @@ def test_what_the_operator_must_know_is_in_the_first_row(view: View, words: str,
 
 def test_trouble_elsewhere_is_told() -> None:
     """A lane that isn't shown must not be forgotten."""
-    assert "2 other lanes are in trouble" in head(View(world(lanes=3)))
-    assert "another lane is in trouble" in head(View(world(lanes=2)))
+    full = world(lanes=3)
+    lane = full.lanes[2]
+    opened = replace(lane.state, circuit="open", circuit_reopens_in_s=4.0)
+    full = judged(replace(full, lanes=(*full.lanes[:2], replace(lane, state=opened))))
+    assert "DEGRADED openai-2: circuit open, probe in 4 s" in head(View(full))
 
 
 def test_one_row_has_the_failures_too() -> None:
     """On a tiny terminal there is no second row, and what matters most is in the first."""
-    row = head(View(with_lane(world(), parked_for_s=0.0)), 79, 1)
-    assert "SERVING" in row
+    row = head(View(with_lane(calm_world(), parked_for_s=0.0)), 79, 1)
+    assert "HEALTHY" in row
     assert "0 failed" in row
 
 

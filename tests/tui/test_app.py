@@ -59,7 +59,7 @@ async def test_every_size_is_drawn() -> None:
             assert {panel.id for panel in pilot.app.query(LineTable) if panel.is_on_screen} >= set(panels.split())
             assert ("curve" in panels) == pilot.app.query_one("#curve").is_on_screen
             if size != (5, 2):
-                assert "SERVING" in seen(pilot, "header")
+                assert "HEALTHY" in seen(pilot, "header")
 
 
 async def test_every_page_is_drawn_in_every_size() -> None:
@@ -72,7 +72,7 @@ async def test_every_page_is_drawn_in_every_size() -> None:
                 await settle(pilot)
                 assert "panel error" not in whole_screen(pilot), (keys, size)
                 if size != (5, 2):
-                    assert "SERVING" in whole_screen(pilot).splitlines()[0]
+                    assert "HEALTHY" in whole_screen(pilot).splitlines()[0]
 
 
 async def test_a_frozen_view_stands_still_and_commands_go_through() -> None:
@@ -125,7 +125,7 @@ async def test_a_panel_that_raises_is_painted_over(
     async with screen(source) as pilot:
         await press(pilot, "j j")
         assert "panel error: ZeroDivisionError" in seen(pilot, "agents")
-        assert "SERVING" in seen(pilot, "header")
+        assert "HEALTHY" in seen(pilot, "header")
         assert caplog.text.count("panel agents could not be drawn") == 1
         broken = False
         await press(pilot, "j")

@@ -25,6 +25,7 @@ from hivemind.scheduler.commands import (
     Tune,
 )
 from hivemind.scheduler.types import Priority
+from hivemind.world.verdict import judged
 from hivemind_tui.keys import keymap
 from hivemind_tui.keys.keymap import KEYS
 from hivemind_tui.state.view import View
@@ -214,7 +215,7 @@ async def test_keys_that_give_back() -> None:
     lane = full.lanes[0]
     agent = replace(full.agents[0], paused=True, state="paused", stopped=True, boosted_for_s=9.0)
     pinned = replace(lane, state=replace(lane.state, pinned=True))
-    source = FakeSource(replace(full, mode="paused", agents=(agent,), lanes=(pinned,)))
+    source = FakeSource(judged(replace(full, mode="paused", agents=(agent,), lanes=(pinned,))))
     async with screen(source) as pilot:
         await press(pilot, "p h a x b")
         assert source.applied == [
@@ -224,7 +225,7 @@ async def test_keys_that_give_back() -> None:
             StopAgent("alice", False),
             BoostAgent("alice", 0.0),
         ]
-        assert "EVERYTHING PAUSED" in seen(pilot, "header")
+        assert "PAUSED nothing new is sent" in seen(pilot, "header")
         source.become(replace(full, mode="draining"))
         await wait_until(pilot, lambda: room(pilot).view.snapshot.mode == "draining")
         await press(pilot, "D")

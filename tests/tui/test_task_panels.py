@@ -14,6 +14,7 @@ from tui.worlds import world
 
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Alarm, Snapshot, TaskView
+from hivemind.world.verdict import judged
 from hivemind_tui.commands import dialogs
 from hivemind_tui.panels import header, task_page
 from hivemind_tui.render.glyphs import ASCII
@@ -153,6 +154,9 @@ def test_what_a_cancelled_task_takes_with_it_is_named() -> None:
 def test_an_alarm_is_named_at_every_width() -> None:
     """What is broken is shown first, and how many more there are."""
     broken = (Alarm("slots", "lab/1", "", "1 slots are taken.", 0.0), Alarm("idle", "lab/1", "ann", "It waits.", 0.0))
-    view = View(replace(world(), alarms=broken))
+    alarmed = replace(world(), alarms=broken)
     for width in (80, 160):
-        assert "ALARM slots lab/1 (+1)" in text(header.render(view, width, 2, Pen()))
+        row = text(header.render(View(judged(alarmed)), width, 2, Pen()))
+        assert "DEGRADED alarm slots of lab/1, until it holds again" in row
+    paused = View(judged(replace(alarmed, mode="paused")))
+    assert "ALARM slots lab/1 (+1)" in text(header.render(paused, 160, 2, Pen()))

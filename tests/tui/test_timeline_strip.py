@@ -8,10 +8,11 @@ from functools import cache
 
 import pytest
 from tui.decks import AT, LENGTH_S, WALL, Deck, recording
-from tui.worlds import world
+from tui.worlds import calm_world, world
 
 from hivemind.journal.index.activity import Column, Mark
 from hivemind.world.snapshot import RecordingView
+from hivemind.world.verdict import completed
 from hivemind_tui.panels import header, timeline_strip
 from hivemind_tui.panels.timeline_strip import share_at
 from hivemind_tui.render.glyphs import ASCII
@@ -122,15 +123,14 @@ def test_nobody_takes_it_for_live() -> None:
     """The header begins with what it is, at any width; the time is that of the recording."""
     view = View(world(), playback=playback())
     assert head(view).startswith(" ► REPLAY x4  Sat 21 Nov 14:00:40  20261121-140000-8765")
-    assert "SERVING" not in head(view)
     assert "REPLAY x4" in head(view, 40)
 
 
 def test_a_recording_of_no_address_has_no_empty_place_for_it() -> None:
     """What was imported or simulated was never served anywhere."""
-    nowhere = View(replace(world(), address=""), playback=playback())
+    nowhere = View(calm_world(address=""), playback=playback())
     assert "   → anthropic" not in head(nowhere)
-    assert "  → anthropic" in head(nowhere)
+    assert "  → anthropic" in head(nowhere, 200)
     assert "→" not in head(replace(nowhere, snapshot=replace(nowhere.snapshot, upstreams=())))
 
 
@@ -145,7 +145,7 @@ def test_damage_is_told() -> None:
 
 def test_that_a_journal_is_written_is_told() -> None:
     """A live header says how large it is, and louder what is lost, or why it can't be written."""
-    live = world()
+    live = calm_world()
     assert "rec" not in head(View(live))
     told = {
         RecordingView("/j", 18_200_000, 0, ""): "rec 18 MB",
@@ -156,4 +156,5 @@ def test_that_a_journal_is_written_is_told() -> None:
     for recording_, words in told.items():
         assert words in head(View(replace(live, recording=recording_)), 250)
     failing = RecordingView("/j", 18_200_000, 7, "No space left on device")
-    assert "not recorded" in head(View(replace(live, recording=failing)), 80)
+    judged_too = completed(live, None, failing)
+    assert "DEGRADED the journal can't be written, until its disk takes it again" in head(View(judged_too), 80)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from tui.worlds import world
+from tui.worlds import calm, world
 
 from hivemind.scheduler.events import GATES
 from hivemind.scheduler.types import Usage
 from hivemind.world.snapshot import AgentView, CurvePoint, LaneView, Line, Snapshot, TicketView
+from hivemind.world.verdict import judged
 
 MARKS = {
     60: "rate_limited",
@@ -32,7 +33,7 @@ def bad_afternoon(agents: int = 24) -> Snapshot:
     lane = full.lanes[0]
     state = replace(lane.state, circuit="open", circuit_reopens_in_s=8.1, circuit_errors=11, circuit_results=20)
     opened = Line(4990.0, full.wall - 10, "bad", "circuit", lane.state.lane, "open (529), a probe in 10 s")
-    return replace(
+    afternoon = replace(
         full,
         agents=crew,
         queue=queue,
@@ -40,12 +41,14 @@ def bad_afternoon(agents: int = 24) -> Snapshot:
         lanes=(LaneView(state, bent(lane.curve)),),
         totals=replace(full.totals, failed=1, refused=2, unpriced=900),
     )
+    return judged(afternoon)
 
 
 def with_lane(snapshot: Snapshot, **changes: Any) -> Snapshot:
     """The snapshot with its first lane's gauges changed."""
     lane = snapshot.lanes[0]
-    return replace(snapshot, lanes=(replace(lane, state=replace(lane.state, **changes)), *snapshot.lanes[1:]))
+    lanes = (replace(lane, state=replace(lane.state, **changes)), *snapshot.lanes[1:])
+    return calm(replace(snapshot, lanes=lanes))
 
 
 def bent(curve: tuple[CurvePoint, ...]) -> tuple[CurvePoint, ...]:

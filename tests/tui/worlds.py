@@ -27,6 +27,7 @@ from hivemind.world.snapshot import (
     TicketView,
     Totals,
 )
+from hivemind.world.verdict import judged, verdict
 from hivemind_tui.sources.base import Link, RequestList
 
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory-refactors")
@@ -62,7 +63,7 @@ def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int
     queue = tuple(ticket for ticket in tickets if ticket.state in ("queued", "retry"))
     curve = _curve(dice, int(minutes * 60))
     views = tuple(_lane(LANE if n == 0 else f"openai-{n}", slots, queue, curve) for n in range(lanes))
-    return Snapshot(
+    full = Snapshot(
         at=5000.0,
         wall=WALL,
         uptime_s=8073.0,
@@ -90,15 +91,27 @@ def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int
             dollars=18.42,
         ),
     )
+    return calm(full)
+
+
+def calm(snapshot: Snapshot) -> Snapshot:
+    """The same, judged as if the agent whose budget is used up had none."""
+    unlimited = tuple(replace(agent, budget=None) for agent in snapshot.agents)
+    return replace(snapshot, verdict=verdict(replace(snapshot, agents=unlimited)))
 
 
 TICKETS = ("streaming", "waiting", "queued", "retry")
 
 
+def calm_world(**about: Any) -> Snapshot:
+    """The same with these values, judged by them too."""
+    return calm(replace(world(), **about))
+
+
 def empty_world() -> Snapshot:
     """A proxy that nobody has asked for anything."""
     full = world()
-    return replace(
+    empty = replace(
         full,
         lanes=(),
         slots=(),
@@ -109,6 +122,7 @@ def empty_world() -> Snapshot:
         uptime_s=3.0,
         totals=Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, Usage(), Usage()),
     )
+    return judged(empty)
 
 
 class FakeSource:

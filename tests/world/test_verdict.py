@@ -79,7 +79,7 @@ def test_an_open_circuit_degrades_while_older_requests_are_in_flight() -> None:
 @pytest.mark.parametrize("waiting", [0, 3])
 def test_a_circuit_forced_open_blocks_although_it_refuses_what_comes(waiting: int) -> None:
     snapshot = asked(shut(waiting=waiting, circuit="open", circuit_forced=True, opens_in_s=None), waiting=waiting)
-    assert snapshot.verdict.text.startswith("BLOCKED circuit forced open, until you close it or set it to automatic")
+    assert snapshot.verdict.text.startswith("BLOCKED circuit forced open, until you close it")
 
 
 def test_one_lane_of_two_that_is_shut_degrades_and_is_named() -> None:
@@ -113,12 +113,12 @@ def test_a_pause_of_the_providers_blocks_what_waits() -> None:
 def test_a_pause_of_the_providers_while_requests_flow_is_a_note() -> None:
     lane = replace(shut(gate="parked", opens_in_s=8.2, parked_for_s=8.2), active=1)
     snapshot = asked(lane, flying=1, waiting=2)
-    assert (snapshot.verdict.state, found(snapshot).code) == ("healthy", "provider_pause")
+    assert (snapshot.verdict.state, found(snapshot).code) == ("healthy", "rate_limited")
 
 
 def test_a_used_up_window_blocks_until_it_resets() -> None:
     snapshot = asked(shut(gate="requests", opens_in_s=41.0), waiting=2)
-    wanted = "BLOCKED rate-limited (requests a minute), resets in 41 s; 2 of 2 wait; last gets through in about 1 min"
+    wanted = "BLOCKED requests a minute used up, resets in 41 s; 2 of 2 wait; last gets through in about 1 min"
     assert snapshot.verdict.text == wanted
 
 
@@ -199,20 +199,20 @@ def _pool(used: int, per: str = "run", **about: object) -> Snapshot:
 
 def test_a_used_up_pool_blocks() -> None:
     snapshot = _pool(5_000)
-    assert snapshot.verdict.text == "BLOCKED the budget of all agents is used up, until you raise it"
+    assert snapshot.verdict.text == "BLOCKED the pool is used up, until you raise it"
     assert remedy(found(snapshot), snapshot) == "hivemind budget --pool AMOUNT"
 
 
 def test_a_used_up_pool_of_a_day_says_when_the_day_ends() -> None:
     midnight = time.mktime((2026, 3, 3, 22, 0, 0, 0, 0, -1))
     snapshot = _pool(5_000, "day", wall=midnight)
-    assert found(snapshot).ends == "until you raise it or midnight, in 2 h"
+    assert found(snapshot).ends == "until you raise it or midnight in 2 h"
     assert found(snapshot).ends_in_s == 7200.0
 
 
 def test_a_budget_of_which_little_is_left_is_a_note_with_its_end() -> None:
     snapshot = _pool(4_500, forecast=Forecast(budgets={"": 720.0}))
-    assert snapshot.verdict.text == "HEALTHY 90 % of the budget of all agents are used, used up in about 12 min"
+    assert snapshot.verdict.text == "HEALTHY the pool is 90 % used, lasts about 12 min"
 
 
 def test_an_agents_used_up_budget_degrades_until_it_is_done() -> None:
@@ -268,7 +268,7 @@ def _long(wait_s: float, p95_s: float | None = None) -> Snapshot:
 
 
 def test_a_long_wait_degrades_with_what_holds_it() -> None:
-    wanted = "DEGRADED ann waits for 65 s (no slot is free), gets through in about 1 min; 1 of 3 wait"
+    wanted = "DEGRADED ann waits for 65 s (no slot is free), sent in about 1 min"
     assert _long(65.0).verdict.text.startswith(wanted)
 
 
@@ -315,7 +315,9 @@ def test_the_gravest_is_the_cause_and_the_others_are_counted() -> None:
     snapshot = replace(snapshot, agents=(*snapshot.agents, agent("bob", state="died", exit_code=1)))
     snapshot = judged(replace(snapshot, alarms=(Alarm("gate", "", "", "", 1.0),)))
     assert [each.code for each in snapshot.verdict.findings] == ["circuit_open", "alarm", "agent_died"]
-    assert snapshot.verdict.text.startswith("BLOCKED circuit open, probe in 5 s; 2 more; 2 of 2 wait")
+    assert snapshot.verdict.text.startswith(
+        "BLOCKED circuit open, probe in 5 s; 2 of 2 wait; last gets through in about 1 min; 2 more"
+    )
 
 
 def test_how_long_the_last_waits_is_told_only_where_each_is_estimated() -> None:

@@ -11,11 +11,13 @@ from textual.strip import Strip
 from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_count, short_dollars, short_duration, short_size
 from hivemind.world.fleet import GOOD
+from hivemind.world.health import Verdict
 from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
+from hivemind.world.verdict import parts, short_sentence
 from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
-from hivemind_tui.render.format import fit, local, uptime
-from hivemind_tui.render.glyphs import lease_sign, sign
+from hivemind_tui.render.format import clean, fit, local, uptime
+from hivemind_tui.render.glyphs import VERDICT_SIGNS, lease_sign, sign
 from hivemind_tui.render.pen import Chunk, Pen, Span, cells_of, fitting, linked
 from hivemind_tui.render.rows import counted, named
 from hivemind_tui.sources.playback import Playback, shown_speed
@@ -31,7 +33,7 @@ _ABOUT = 24
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return one row of identity and health, and below it the pages and the totals since start."""
     lost = view.link.lost_for_s is not None
-    chunks = _lost(view, width - 2, pen) if lost else _health(view, pen)
+    chunks = _lost(view, width - 2, pen) if lost else _health(view, width - 2, pen)
     if height == 1 and not lost:
         chunks += [(3, chunk) for rank, chunk in _totals(view.snapshot) if rank == 0]
     if view.playback is not None:
@@ -56,18 +58,26 @@ def _lost(view: View, width: int, pen: Pen) -> list[Chunk]:
     ]
 
 
-def _health(view: View, pen: Pen) -> list[Chunk]:
+def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
     snapshot, lane = view.snapshot, view.lane
-    chunks: list[Chunk] = []
-    if snapshot.alarms:
-        chunks = _alarms(snapshot.alarms, pen)
-    if view.playback is None:
-        chunks = [(2, [("HiveMind", "title")]), *chunks, (0, _mode(view, pen)), *_recorded(snapshot.recording, pen)]
-    elif snapshot.mode != "serving":
-        chunks = [*chunks, (1, _mode(view, pen))]
-    if view.frozen:
-        chunks.append((0, [(f"{pen.glyphs.pause} VIEW FROZEN", "accent")]))
-    chunks += [*_pool(snapshot), *_tasks(snapshot)]
+    chunks: list[Chunk] = [(5, [("HiveMind", "title")])] if view.playback is None else []
+    frozen = f"{pen.glyphs.pause} VIEW FROZEN" if view.frozen else ""
+    verdict = _verdict(snapshot.verdict, width - (cell_len(frozen) + 2 if frozen else 0), pen)
+    chunks += verdict if view.playback is None else [(rank + 1, spans) for rank, spans in verdict]
+    codes = {found.code for found in snapshot.verdict.findings[:1]}
+    if view.link.kind in ("attached", "fleet"):
+        chunks.append((2, [("attached", "info")]))
+    if snapshot.alarms and "alarm" not in codes:
+        chunks += _alarms(snapshot.alarms, pen)
+    if view.playback is None and not codes & {"journal", "journal_gaps"}:
+        chunks += _recorded(snapshot.recording, pen)
+    if frozen:
+        chunks.append((0, [(frozen, "accent")]))
+    pool = _pool(snapshot)
+    cause = snapshot.verdict.cause
+    if cause is not None and cause.code in ("budget_used", "budget_low") and not cause.about:
+        pool = [(5, spans) for _, spans in pool]  # the verdict tells of it
+    chunks += [*pool, *_tasks(snapshot)]
     if view.order.filter:
         chunks.append((3, named("filter", fit(view.order.filter, _FILTER).rstrip(), "accent")))
     chunks += _fleet(view, pen)
@@ -78,13 +88,8 @@ def _health(view: View, pen: Pen) -> list[Chunk]:
     if lane is not None:
         chunks += _lane(lane.state, pen)
     chunks.append((2, named("queue", str(snapshot.queued), "wait" if snapshot.queued else "strong")))
-    if lane is not None and lane.state.parked_for_s > 0:
-        chunks.append((1, [(f"{pen.glyphs.clock} rate-limited {short_duration(lane.state.parked_for_s)}", "wait")]))
-    others = [other.state for other in snapshot.lanes if other is not lane]
-    elsewhere = sum(state.circuit != "closed" or state.parked_for_s > 0 for state in others)
-    if elsewhere:
-        which = "another lane is" if elsewhere == 1 else f"{elsewhere} other lanes are"
-        chunks.append((4, [(f"{pen.glyphs.warn} {which} in trouble", "wait")]))
+    if lane is not None and lane.state.parked_for_s > 0 and "rate_limited" not in codes:
+        chunks.append((3, [(f"{pen.glyphs.clock} rate-limited {short_duration(lane.state.parked_for_s)}", "wait")]))
     chunks.append((7, named("up", uptime(snapshot.uptime_s))))
     return chunks
 
@@ -103,13 +108,29 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], p
     return Strip.join([chip, pen.row(rest, (" ", "text"), *fitting(rest - 2, begun + chunks))])
 
 
+def _verdict(found: Verdict, width: int, pen: Pen) -> list[Chunk]:
+    """Return the state with its cause and what ends it, cut to the row; then how many wait, and for how long. A note
+    gives way to what else is told."""
+    word, role = pen.worded(VERDICT_SIGNS.get(found.state, VERDICT_SIGNS["degraded"]))
+    cause, *more = [""] if found.cause is None else parts(found)
+    if found.state == "healthy":
+        notes = [(4, cause), *((5, each) for each in more)] if cause else []
+        return [(0, [(word, role)]), *((rank, [(pen.glyphs.plain(clean(each)), "dim")]) for rank, each in notes)]
+    room = max(0, width - cell_len(word) - 1)
+    if found.cause is not None and cell_len(cause) > room:
+        cause = fit(short_sentence(found.cause), room).rstrip()
+    spans = [(f"{word} ", role), (pen.glyphs.plain(clean(cause)), role)]
+    first = 1 if found.state == "blocked" else 3
+    return [(0, spans), *((first + number, [(each, role)]) for number, each in enumerate(more))]
+
+
 def _alarms(alarms: tuple[Alarm, ...], pen: Pen) -> list[Chunk]:
     """Return what is broken; the log has the sentences."""
     first, *others = alarms
     more = f" (+{len(others)})" if others else ""
     about = first.agent or first.lane
     where = f" {fit(about, min(len(about), _ABOUT)).rstrip()}" if about else ""
-    return [(0, [(f"{pen.glyphs.warn} ALARM {first.rule}{where}{more}", "bad")])]
+    return [(1, [(f"{pen.glyphs.warn} ALARM {first.rule}{where}{more}", "bad")])]
 
 
 def _recorded(recording: RecordingView | None, pen: Pen) -> list[Chunk]:
@@ -167,23 +188,13 @@ def _fleet(view: View, pen: Pen) -> list[Chunk]:
     return [(3 if state in GOOD and not troubled else 0, spans)]
 
 
-def _mode(view: View, pen: Pen) -> list[Span]:
-    mode = view.snapshot.mode
-    glyph, role = pen.mark(mode)
-    words = {"paused": "EVERYTHING PAUSED", "draining": f"DRAINING, {len(view.snapshot.slots)} to go"}
-    spans: list[Span] = [(f"{glyph} {words.get(mode, sign(mode).word)}", role)]
-    if view.link.kind in ("attached", "fleet"):
-        spans.append((" attached", "info"))
-    return spans
-
-
 def _lane(state: LaneState, pen: Pen) -> list[Chunk]:
     word, role = pen.worded(sign(state.circuit))
     circuit = named("circuit", word + (" forced" if state.circuit_forced else ""), role)
     if state.circuit == "open" and state.circuit_reopens_in_s is not None:
         circuit.append((f" {short_duration(state.circuit_reopens_in_s)}", "wait"))
     limit = "∞" if math.isinf(state.level) else str(int(state.level))
-    return [(4 if state.circuit == "closed" else 1, circuit), (1, named("slots", f"{state.active}/{limit}", "strong"))]
+    return [(4, circuit), (1, named("slots", f"{state.active}/{limit}", "strong"))]
 
 
 def _second(view: View, width: int, pen: Pen) -> Strip:

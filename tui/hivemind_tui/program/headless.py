@@ -30,7 +30,8 @@ async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
             console.line(text_of(line))
             last = line
         found = snapshot.verdict
-        earlier, judged = judged, (found.state, "" if found.cause is None else found.cause.code)
+        cause = "" if found.cause is None or found.state == "healthy" else found.cause.code
+        earlier, judged = judged, (found.state, cause)
         if judged != earlier and not trouble:
             console.line(clean(f"{clock(snapshot.wall)} {found.text}"))
         try:

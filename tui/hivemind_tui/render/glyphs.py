@@ -168,9 +168,15 @@ SIGNS: Mapping[str, Sign] = {
     "good": Sign("good", "", "ok", ""),
     "warn": Sign("warn", "", "wait", ""),
     "bad": Sign("cross", "", "bad", ""),
-    "serving": Sign("dot", "SERVING", "ok", ""),
-    "draining": Sign("half", "DRAINING", "wait", ""),
 }
+VERDICT_SIGNS: Mapping[str, Sign] = {
+    "healthy": Sign("dot", "HEALTHY", "ok", "requests flow"),
+    "degraded": Sign("warn", "DEGRADED", "wait", "something needs a look, though requests flow"),
+    "paused": Sign("pause", "PAUSED", "wait", "the operator holds all requests"),
+    "draining": Sign("half", "DRAINING", "wait", "new requests are refused, those in flight finish"),
+    "blocked": Sign("cross", "BLOCKED", "bad", "nothing gets through"),
+}
+"""The states of a verdict: :data:`hivemind.world.health.VERDICTS`."""
 GATE_SIGNS: Mapping[str, Sign] = {
     "paused": Sign("pause", "paused", "wait", "an operator paused everything"),
     "parked": Sign("clock", "limited", "wait", "rate-limited: the provider asked to wait (Retry-After)"),
