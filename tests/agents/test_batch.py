@@ -126,6 +126,7 @@ async def test_timeout(tmp_path: Path) -> None:
     assert ends == [("failed", "timed out after 0.2s", -15), ("failed", "timed out after 0.5s", 0)], ran.errors
 
 
+@pytest.mark.e2e
 async def test_interrupted_and_resumed(tmp_path: Path) -> None:
     """Ctrl-C starts nothing more and ends what runs, which isn't held against it; `--resume` goes on."""
     here = bench(tmp_path)
@@ -166,6 +167,7 @@ async def test_interrupted_twice(tmp_path: Path) -> None:
     assert (ran.code, here.report["a"]["state"], here.report["a"]["exit_code"]) == (143, "stopped", -9)
 
 
+@pytest.mark.e2e
 async def test_one_runner_at_a_time(tmp_path: Path) -> None:
     """A second one is refused while the first lives."""
     here = bench(tmp_path)
@@ -246,6 +248,7 @@ async def test_nothing_to_resume(tmp_path: Path) -> None:
     assert here.journal == ["begin a"]
 
 
+@pytest.mark.e2e
 async def test_budgets_and_the_tree(tmp_path: Path) -> None:
     """The batch is its agents' parent, with the budget of all together; a task has its own, with what it starts."""
     here = bench(tmp_path)
@@ -264,6 +267,7 @@ async def test_budgets_and_the_tree(tmp_path: Path) -> None:
         assert [found[name].running for name in ("work", "work.a")] == [False, False]
 
 
+@pytest.mark.e2e
 async def test_ended_by_somebody_else(tmp_path: Path) -> None:
     """A task that is cancelled at the proxy while it runs is ended here, and nothing is told of it twice."""
     here = bench(tmp_path)
@@ -291,6 +295,7 @@ async def test_run_by_somebody_else(tmp_path: Path) -> None:
             assert "task a is run by somebody else (bob); wait for it, or end it with: hivemind tasks" in ran.errors
 
 
+@pytest.mark.e2e
 async def test_within_an_agent_at_the_limit(tmp_path: Path) -> None:
     """A batch that is started within a task of another goes on where one agent alone may run, for its own waits."""
     here = bench(tmp_path)

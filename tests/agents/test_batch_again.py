@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from agents.batches import Kind, bench, ended
 
 STOPPED = "exit code 5, stopped by an operator"
@@ -33,6 +34,7 @@ async def test_what_was_skipped_has_its_turn(tmp_path: Path) -> None:
     assert [here.journal.count(f"ok {name}") for name in "abcd"] == [1, 1, 1, 1]
 
 
+@pytest.mark.e2e
 async def test_one_that_was_stopped_stays_so(tmp_path: Path) -> None:
     """A task of which an operator stopped the agent isn't started again by itself; tried again it may ask again."""
     here = bench(tmp_path)

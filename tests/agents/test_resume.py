@@ -215,6 +215,7 @@ async def test_unknown(tmp_path: Path) -> None:
         assert ran == Ran(1, "", "hivemind: bob is neither held nor stopped, and there is no checkpoint of it\n")
 
 
+@pytest.mark.e2e
 async def test_without_a_proxy(tmp_path: Path) -> None:
     """One is brought along, which knows the agent's budget, and started there the agent has its answer."""
     furnish(tmp_path)
@@ -231,6 +232,7 @@ async def test_without_a_proxy(tmp_path: Path) -> None:
     assert len((tmp_path / "times").read_text().splitlines()) == 1
 
 
+@pytest.mark.e2e
 async def test_brought_along(tmp_path: Path) -> None:
     """The same where nothing stands in the way, with the proxy that the first run started."""
     furnish(tmp_path)
@@ -272,6 +274,7 @@ async def test_what_is_in_the_way(tmp_path: Path) -> None:
         assert json.loads((await on.resume("carol", "--json")).out)["conversation"] is None
 
 
+@pytest.mark.e2e
 async def test_a_worktree(tmp_path: Path) -> None:
     """An agent goes on in its worktree, which is in use then; one that another process uses, or is gone, is told."""
     repo = repository(tmp_path / "repo")

@@ -40,6 +40,7 @@ print(usage["input_tokens"] + usage["output_tokens"])
 """
 
 
+@pytest.mark.e2e
 async def test_sdks_find_the_proxy(tmp_path: Path) -> None:
     """The official SDKs, with nothing set in code, ask through the agent's own path, and what they used is told."""
     (tmp_path / "asks.py").write_text(ASKS)
@@ -168,6 +169,7 @@ async def test_what_the_proxy_finds_wrong(tmp_path: Path, args: tuple[str, ...],
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.e2e
 async def test_a_name_that_runs(tmp_path: Path) -> None:
     """The same name can't run twice at a time; without one, the next number is taken."""
     async with before(tmp_path) as (running, place):
@@ -226,6 +228,7 @@ async def test_the_port_is_somebody_elses(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.e2e
 async def test_several_start_at_once(tmp_path: Path) -> None:
     """One of them starts the proxy, and the others use it."""
     async with providing() as (_, upstream):

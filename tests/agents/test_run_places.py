@@ -43,6 +43,7 @@ async def test_queues(tmp_path: Path) -> None:
     assert codes == [0, 0, 0]
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 async def test_gives_up_its_turn(tmp_path: Path, number: signal.Signals) -> None:
     """A run that is told to end while it queues ends at once, and holds nobody up."""
@@ -60,6 +61,7 @@ async def test_gives_up_its_turn(tmp_path: Path, number: signal.Signals) -> None
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.e2e
 async def test_the_urgent_first(tmp_path: Path) -> None:
     """Of those that queue the one of the highest priority has the next place."""
     async with before(tmp_path, max_agents=1) as (_, place):
@@ -159,6 +161,7 @@ async def test_a_batch_that_splits(tmp_path: Path) -> None:
     assert "denied" not in proxy_log.out
 
 
+@pytest.mark.e2e
 async def test_too_deep(tmp_path: Path) -> None:
     """A run that isn't started because of its tree says so, with exit code 1, and so does the log; the agent isn't
     known afterwards."""
@@ -210,6 +213,7 @@ async def test_a_refusal_is_told_once(tmp_path: Path) -> None:
     assert [line.who for line in told] == ["below", "below"]
 
 
+@pytest.mark.e2e
 async def test_a_killed_runner_frees_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever falls silent has its place for a while, and no longer."""
     monkeypatch.setattr(places, "LEASE_S", 3.0)
@@ -237,6 +241,7 @@ async def serving(place: Place, upstream: str, port: int) -> AsyncIterator[None]
         await process.communicate()
 
 
+@pytest.mark.e2e
 async def test_a_killed_proxy(tmp_path: Path) -> None:
     """A command doesn't notice that the proxy is killed, and keeps its place in the next one, which has another token:
     whoever queued goes on queueing, and whom the operator stopped still is."""
@@ -265,6 +270,7 @@ async def test_a_killed_proxy(tmp_path: Path) -> None:
     assert "first: exit code 0 after" in done[0].err
 
 
+@pytest.mark.e2e
 async def test_a_killed_host(tmp_path: Path) -> None:
     """Where a run was killed with the proxy that it had started, its agent can be run again at once, and another one as
     soon as it is clear that it doesn't run any more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from agents.running import before
 
 ASKS = """\
@@ -34,6 +35,7 @@ assert b"[DONE]" in urllib.request.urlopen(request).read()
 """
 
 
+@pytest.mark.e2e
 async def test_what_it_started_counts(tmp_path: Path) -> None:
     """A run that only starts another tells of that one's tokens as its own cost."""
     (tmp_path / "asks.py").write_text(ASKS)

@@ -66,6 +66,7 @@ async def test_what_comes(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "work" / "logs" / "second.log").read_text() == f"{tmp_path}\n"
 
 
+@pytest.mark.e2e
 async def test_a_killed_worker(tmp_path: Path) -> None:
     """What a killed worker has begun goes on, is taken over by the next one, and nothing runs twice."""
     async with before(tmp_path) as (running, place):

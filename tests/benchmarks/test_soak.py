@@ -23,7 +23,7 @@ from benchmarks.soak.result import Result, settle
 from benchmarks.soak.run import Plan, soak
 from benchmarks.soak.watching import WINDOWS, Sample, grown, windows
 
-LENGTH_S = float(os.environ.get("SOAK_S", "300"))
+LENGTH_S = float(os.environ.get("SOAK_S", "180"))
 WHOLE = Message(7, "anthropic", False, b"")
 STREAM = Message(7, "openai_chat", True, b"")
 TEXT = b'{"text":"soak7.0 word soak7.1 word "}'

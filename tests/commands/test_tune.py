@@ -94,6 +94,7 @@ def test_fits(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     assert max(map(len, does(capsys, "tune", str(badly), *_BRIEF).splitlines())) <= columns
 
 
+@pytest.mark.e2e
 @pytest.mark.usefixtures("in_one_process")
 def test_several_journals(badly: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A row each."""

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import hivemind
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +20,7 @@ def names(paths: list[Path]) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths]
 
 
+@pytest.mark.e2e
 def test_the_core_needs_no_screen() -> None:
     """Importing every module of the core loads neither Textual nor any package but its own."""
     script = (

@@ -81,6 +81,7 @@ async def two_workers(tmp_path: Path, *flags: str) -> AsyncIterator[Workers]:
         yield Workers(running, note["token"])
 
 
+@pytest.mark.e2e
 @needs_server
 async def test_one_address_for_all(tmp_path: Path) -> None:
     """Snapshot, requests, details, budgets and health are of both workers, and the same whoever is asked."""

@@ -194,6 +194,7 @@ async def test_given_store(tmp_path: Path) -> None:
             assert (await running.ends())[0] == 0
 
 
+@pytest.mark.e2e
 @needs_server
 async def test_port_in_use(tmp_path: Path) -> None:
     """A second program on a port of workers is refused in one line, with workers or without."""

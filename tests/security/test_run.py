@@ -103,6 +103,7 @@ async def test_what_it_may(tmp_path: Path) -> None:
         assert [(task.spec.id, task.spec.parent) for task in running.proxy.tasks(None)] == [("later", "ann")]
 
 
+@pytest.mark.e2e
 async def test_it_may_take_the_name_of_an_ended_run(tmp_path: Path) -> None:
     """Of an agent that another run started, when both have ended: its budget holds for that one then, and no budget
     counts less than before. Not while the other runs, nor what the operator decided about or started."""

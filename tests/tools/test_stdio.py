@@ -13,6 +13,7 @@ from control.processes import Program, program
 from tools.kit import BIN, HANGS_S, NAMES, PLAIN, all_eight, asks, over_stdio, refusal, said, served
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
 async def test_all_eight(tmp_path: Path, mode: str, revision: str) -> None:
     """A client that starts `hivemind mcp` itself drives every tool through it, in both revisions of the protocol, and
@@ -32,6 +33,7 @@ async def test_all_eight(tmp_path: Path, mode: str, revision: str) -> None:
     assert all("mcp:alice" in line for line in lines)
 
 
+@pytest.mark.e2e
 async def test_the_real_programs(tmp_path: Path) -> None:
     """Both ends as their users start them: tools that only look, and tools that order, reach the proxy's process."""
     async with program(tmp_path) as proxy, over_stdio(tmp_path, "", HIVEMIND_URL=proxy.url) as client:
@@ -56,6 +58,7 @@ async def test_read_only(tmp_path: Path) -> None:
         assert (await said(client, "hm.submit", name="a"))["task"]["state"] == "ready"
 
 
+@pytest.mark.e2e
 async def test_the_proxy_comes_and_goes(tmp_path: Path) -> None:
     """Without a proxy the server is there all the same and says how to start one; it finds it then, and again after a
     kill and a start under another token."""
@@ -153,6 +156,7 @@ async def test_wrong_usage(tmp_path: Path, flags: tuple[str, ...], environ: dict
     assert "sekrit" not in err
 
 
+@pytest.mark.e2e
 async def test_ends_with_its_client(tmp_path: Path) -> None:
     """When its input ends it ends, with 0; lines that are no messages don't stop it."""
     call = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
