@@ -20,6 +20,9 @@ from hivemind.providers.times import parse_duration, parse_number
 from hivemind.text.humanise import did_you_mean
 
 FOLDER = "journals"
+DEMO_FOLDER = "demo-journals"
+DEMO_DAYS = 1.0
+"""A demo's journal is kept so long; the next demo after that removes it."""
 SUFFIX = ".jsonl"
 LATEST = "latest"
 """For people: the journal that was begun last."""
@@ -33,6 +36,11 @@ _NAME = re.compile(r"(?P<journal>[\w-]+?)(?:\.(?P<part>[1-9]\d{0,5}))?\.jsonl")
 def folder_in(state_dir: Path) -> Path:
     """Where a state directory has its journals."""
     return state_dir / FOLDER
+
+
+def demo_folder_in(state_dir: Path) -> Path:
+    """Where a state directory has the journals of demos, apart from those that are worth keeping."""
+    return state_dir / DEMO_FOLDER
 
 
 def part_path(folder: Path, journal: str, part: int) -> Path:
@@ -75,27 +83,23 @@ def parts_in(folder: Path) -> dict[str, dict[int, Path]]:
 def find(text: str, state_dir: Path) -> Path:
     """The file that is meant by a path, a journal's name, a beginning that only one name has, or `latest`.
 
-    Of a journal it is the first part that is still there. A path is taken as it is, whether or not there is a file.
+    A name may be of a demo's journal if no other journal has it. Of a journal it is the first part that is still there.
+    A path is taken as it is, whether or not there is a file.
     Raises: UsageError: there is no such journal, or several are meant.
     """
     path = Path(os.path.expanduser(text))
     if os.sep in text or (path.suffix == SUFFIX and os.path.exists(path)):
         return path
     folder = folder_in(state_dir)
-    try:
-        journals = parts_in(folder)
-    except FileNotFoundError:
-        journals = {}
-    except OSError as error:
-        raise UsageError(f"{folder}: can't be read ({error.strerror})") from None
+    journals = _parts_in(folder)
     if text == LATEST and not journals:
         raise UsageError(f"{LATEST}: there are no journals in {folder}; a proxy leaves one unless it is told not to")
     named = part_of(text)
     if named is not None and named[1] in journals.get(named[0], {}):
         return journals[named[0]][named[1]]
-    meant = [text] if text in journals else [name for name in journals if text and name.startswith(text)]
-    if text == LATEST:
-        meant = by_beginning(journals)[:1]
+    meant = by_beginning(journals)[:1] if text == LATEST else _beginning(text, journals)
+    if not meant and (demos := _parts_in(demo_folder_in(state_dir))):
+        meant, journals = _beginning(text, demos), journals | demos
     if len(meant) == 1:
         parts = journals[meant[0]]
         return parts[min(parts)]
@@ -105,6 +109,21 @@ def find(text: str, state_dir: Path) -> Path:
         return path
     known = f"there are {_names(list(journals)[::-1])}" if journals else f"there are none in {folder}"
     raise UsageError(f"{_shown(text)}: no such journal{did_you_mean(text, journals) or f'; {known}'}")
+
+
+def _parts_in(folder: Path) -> dict[str, dict[int, Path]]:
+    try:
+        return parts_in(folder)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UsageError(f"{folder}: can't be read ({error.strerror})") from None
+
+
+def _beginning(text: str, names: Iterable[str]) -> list[str]:
+    """Return the name itself, or those that begin so."""
+    names = list(names)
+    return [text] if text in names else [name for name in names if text and name.startswith(text)]
 
 
 def by_beginning(names: Iterable[str]) -> list[str]:

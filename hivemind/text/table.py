@@ -74,8 +74,8 @@ def show(rows: Iterable[str]) -> None:
 
 
 def wrapped(text: str, room: int | None) -> list[str]:
-    """Return a sentence in lines that fit."""
-    return [text] if room is None else textwrap.wrap(text, room, break_on_hyphens=False)
+    """Return a sentence in lines that fit; a word that is longer than a line, as an address may be, stays whole."""
+    return [text] if room is None else textwrap.wrap(text, room, break_on_hyphens=False, break_long_words=False)
 
 
 def lines(columns: Sequence[Column], rows: Sequence[Sequence[Cell | str]], room: int | None) -> list[str]:

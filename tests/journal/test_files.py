@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind.journal.files import find, folder_in, part_of, part_path, parts_from, parts_in
+from hivemind.journal.files import demo_folder_in, find, folder_in, part_of, part_path, parts_from, parts_in
 from hivemind.journal.records import JournalBegan
 
 OLDER, NEWER, IMPORTED = "20261121-182341-8765", "20261122-090000-8766", "monday"
@@ -57,6 +57,19 @@ def test_what_is_not_found_is_told(state: Path, typed: str, told: str) -> None:
     with pytest.raises(UsageError) as caught:
         find(typed, state)
     assert str(caught.value) == told
+
+
+def test_a_demo_is_found_by_its_name(state: Path) -> None:
+    """Where no other journal has it; `latest` is never a demo."""
+    demos = demo_folder_in(state)
+    demos.mkdir()
+    for name in ("20261122-100000-1", "20270101-000000-2"):
+        part_path(demos, name, 1).touch()
+    assert find("20270101", state) == part_path(demos, "20270101-000000-2", 1)
+    assert find("20261122", state) == folder_in(state) / f"{NEWER}.3.jsonl"
+    assert find("latest", state) == folder_in(state) / f"{NEWER}.3.jsonl"
+    with pytest.raises(UsageError, match="2028: no such journal"):
+        find("2028", state)
 
 
 def test_nothing_there(tmp_path: Path) -> None:

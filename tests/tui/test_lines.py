@@ -13,7 +13,7 @@ from tui.worlds import FakeSource, world
 from hivemind.console import Console
 from hivemind.world.snapshot import LaneView, Line, Snapshot
 from hivemind.world.verdict import judged
-from hivemind_tui.program.headless import closing_table, follow, new_lines, text_of
+from hivemind_tui.program.headless import follow, new_lines, text_of
 
 
 def line(n: int, text: str = "x") -> Line:
@@ -58,14 +58,6 @@ def _shut(reopens_in_s: float) -> Snapshot:
     full = world()
     state = replace(full.lanes[0].state, active=0, circuit="open", circuit_reopens_in_s=reopens_in_s)
     return judged(replace(full, slots=(), lanes=(LaneView(state, ()),)))
-
-
-def test_closing_table() -> None:
-    """The table has a row an agent, and says what no agent saw."""
-    table = closing_table(world())
-    assert table.count("\n") == 11 + 5
-    assert "11 agents, 0 with an error; 214 requests, 196 answered, 0 failed" in table
-    assert "27 requests retried OK (9 agents recovered, 182k tokens saved); 0 tokens wasted" in table
 
 
 def test_console_holds_back_while_a_screen_is_up() -> None:

@@ -114,7 +114,7 @@ async def test_demo_without_a_screen(
     assert console.close(5.0)
     out = capsys.readouterr().out
     assert out.startswith("hivemind-tui: ready on http://127.0.0.1:")
-    assert "retried OK" in out
+    assert "hivemind-tui --replay " in out
 
 
 async def test_a_demo_takes_another_port_where_its_own_is_taken(

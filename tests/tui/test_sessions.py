@@ -151,7 +151,9 @@ async def test_the_demo_can_be_started_from_the_first_screen(
     text = await run(["--port", "0", "--monitor", str(report)], tmp_path, screen=True)
     assert pages == ["start", "overview"]
     assert "the screen failed" not in text
-    assert "retried OK" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "hivemind-tui --replay " in out
+    assert len([*(tmp_path / "demo-journals").glob("*.jsonl")]) == 1
     assert msgspec.json.decode(report.read_bytes())["watching"]
 
 
@@ -172,7 +174,9 @@ async def test_attached_without_a_screen_there_are_lines(
     monkeypatch.setattr(headless, "text_of", ending)
     async with controlled(proxy) as url:
         text = await run(["--attach", url], tmp_path, environ, screen=False)
-    assert capsys.readouterr().out == f"hivemind-tui: attached to {url}\n"
+    out = capsys.readouterr().out
+    assert out.startswith(f"hivemind-tui: attached to {url}\n")
+    assert "the proxy goes on: DRAINING" in out
     assert "draining: refuses new requests" in text
 
 

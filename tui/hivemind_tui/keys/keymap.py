@@ -6,10 +6,12 @@ from ast import literal_eval
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePath
 
 from textual.binding import Binding
 from textual.keys import key_to_character
 
+from hivemind.journal.files import DEMO_FOLDER
 from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.render.pen import Span, linked
@@ -27,6 +29,7 @@ START = frozenset({"start"})
 FLEET = frozenset({"fleet"})
 SCROLLED = LISTS | FLEET | {"tuning", "log", "request"} | START | WHAT_IF
 
+_OFFERED_FROM_S, _OFFERED_UNTIL_S = 60.0, 180.0
 _SHOWN = {"escape": "esc", "backslash": "\\", "slash": "/", "plus": "+", "minus": "-"}
 
 
@@ -331,6 +334,14 @@ def _of_agent(view: View, label: str) -> str:
     return f"{label} agent" if view.page in ("requests", "request") else label
 
 
+def _offers_what_if(view: View) -> bool:
+    """Return whether a demo has run for long enough to try other settings on it, and not yet for long."""
+    recording = view.snapshot.recording
+    if recording is None or not view.live or PurePath(recording.path).parent.name != DEMO_FOLDER:
+        return False
+    return _OFFERED_FROM_S <= view.snapshot.uptime_s < _OFFERED_UNTIL_S
+
+
 def _back(view: View) -> str:
     if view.page == "whatif" and view.what_if.trying:
         return "cancel"
@@ -349,6 +360,7 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "everywhere": lambda view: "this machine" if view.everywhere else "all machines",
     "tree": lambda view: "flat list" if view.branches else "tree",
     "fold": lambda view: "unfold" if view.agent is not None and view.agent.name in view.folded else "fold",
+    "what_if": lambda view: "what if the settings were others?" if _offers_what_if(view) else "what if",
     "pin": lambda view: "unpin level" if view.lane is not None and view.lane.state.pinned else "pin level",
     "pause": lambda view: "resume all" if view.snapshot.mode == "paused" else "pause all",
     "drain": lambda view: "accept requests" if view.snapshot.mode == "draining" else "drain",
@@ -383,5 +395,6 @@ _URGENT: Mapping[str, Callable[[View], bool]] = {
     "pause": lambda view: view.snapshot.mode == "paused",
     "drain": lambda view: view.snapshot.mode == "draining",
     "freeze": lambda view: view.frozen,
+    "what_if": _offers_what_if,
 }
-"""Whether a key ends something that holds requests up or hides something, and so comes first."""
+"""Whether a key ends something that holds requests up or hides something, or is offered now, and so comes first."""

@@ -1,4 +1,4 @@
-"""Plain lines: following a source, printing a journal, and the table that closes a run. Needs no Textual."""
+"""Plain lines: following a source, and printing a journal. Needs no Textual."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 from hivemind.console import Console, printable
-from hivemind.text.humanise import short_count, short_duration, short_plural
-from hivemind.world.snapshot import Line, Snapshot
+from hivemind.text.table import show, width
+from hivemind.world.snapshot import Line
+from hivemind_tui.program.summary import summary
 from hivemind_tui.render.format import clean, clock
 from hivemind_tui.sources.base import Source
 
@@ -43,7 +44,7 @@ async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
 
 
 def print_journal(path: Path) -> None:
-    """Print a journal's log and closing table, and its damage on standard error. Raises: UsageError: unreadable."""
+    """Print a journal's log and summary, and its damage on standard error. Raises: UsageError: unreadable."""
     from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
     from hivemind.journal.read.reader import open_journal
 
@@ -57,7 +58,8 @@ def print_journal(path: Path) -> None:
         except MALFORMED:
             journal.damage.bad_lines += 1
         last = max(last, event.at)
-    print(closing_table(world.snapshot(last)), flush=True)
+    show(summary(world.snapshot(last), None, width()))
+    sys.stdout.flush()
     for text in journal.damage.messages():
         print(f"hivemind-tui: {path.name}: {text}", file=sys.stderr)
 
@@ -76,31 +78,3 @@ def text_of(line: Line) -> str:
     """Return one event as one line of text."""
     where = f"{line.machine:<16} " if line.machine else ""
     return clean(f"{clock(line.wall)} {line.level:<4} {line.tag:<8} {where}{line.who:<16} {line.text}")
-
-
-def closing_table(snapshot: Snapshot) -> str:
-    """Return a table of the requests of each agent, and the totals."""
-    names = ("agent", "requests", "answered", "failed", "retried OK", "in", "out", "queued")
-    head = "{:<20} {:>8} {:>8} {:>6} {:>10} {:>6} {:>6} {:>7}".format(*names)
-    rows = [
-        f"{clean(agent.name)[:20]:<20} {agent.requests:>8} {agent.finished:>8} {agent.failed:>6} {agent.rescued:>10}"
-        f" {short_count(agent.usage.total_input):>6} {short_count(agent.usage.output_tokens):>6}"
-        f" {short_duration(agent.waited_s):>7}"
-        for agent in snapshot.agents
-    ]
-    totals = snapshot.totals
-    dead = sum(1 for agent in snapshot.agents if agent.failed)
-    return "\n".join(
-        [
-            "",
-            head,
-            "-" * len(head),
-            *rows,
-            "-" * len(head),
-            f"{short_plural(len(snapshot.agents), 'agent')}, {dead} with an error; "
-            f"{short_plural(totals.requests, 'request')}, {totals.finished} answered, {totals.failed} failed",
-            f"{short_plural(totals.rescued, 'request')} retried OK ({short_plural(totals.agents_saved, 'agent')} "
-            f"recovered, {short_count(totals.tokens_saved)} tokens saved); "
-            f"{short_count(totals.wasted.total)} tokens wasted",
-        ]
-    )

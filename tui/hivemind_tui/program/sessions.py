@@ -7,6 +7,7 @@ meets a loop that is held for it; what the first frame doesn't need is imported 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -16,8 +17,9 @@ from urllib.parse import quote
 
 from hivemind.console import Console
 from hivemind.errors import BindError
+from hivemind.text.table import show, width
 from hivemind_tui.loop.gc_pacing import Collector
-from hivemind_tui.program.headless import closing_table
+from hivemind_tui.program.summary import journal_of, summary
 from hivemind_tui.program.supervisor import Stop, Supervisor, stop_on_signals
 from hivemind_tui.sources.base import Local
 from hivemind_tui.sources.demo import Demo, DemoSource
@@ -25,6 +27,7 @@ from hivemind_tui.sources.demo import Demo, DemoSource
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
     from hivemind.settings import Settings
+    from hivemind.world.snapshot import Snapshot
     from hivemind_tui.program.screens import Screens
     from hivemind_tui.sources.fleet import FleetSource
     from hivemind_tui.sources.remote import AttachedSource
@@ -95,6 +98,11 @@ async def _enter_screens(
     return screens
 
 
+def _print_summary(snapshot: Snapshot, *, goes_on: bool = False) -> None:
+    show(summary(snapshot, journal_of(snapshot), width(), goes_on=goes_on))
+    sys.stdout.flush()
+
+
 async def _attach(remote: RemoteProxy, supervisor: Supervisor, screens: Screens | None) -> None:
     from hivemind_tui.sources.remote import attached  # an HTTP client, which the other sessions don't need at once
 
@@ -110,6 +118,8 @@ async def _attach(remote: RemoteProxy, supervisor: Supervisor, screens: Screens 
         if screens is None:
             print(f"hivemind-tui: attached to {source.link.where}", flush=True)
         await supervisor.watch(source, screens.on(source) if screens is not None else None)
+        if source.snapshot().upstreams and not supervisor.stuck:  # else there never was an answer
+            _print_summary(source.snapshot(), goes_on=source.link.lost_for_s is None)
 
 
 async def _replay(path: Path, console: Console, supervisor: Supervisor, screens: Screens) -> None:
@@ -156,13 +166,16 @@ class _ProxySession:
             world.begin_later(self._begin_after_first_frame(world, proxy))
         source = Local(proxy, options.file)
         await supervisor.watch(source, screens.on(source) if screens is not None else None)
+        ends = []
         for proxy, world in self.running:
             snapshot = proxy.snapshot()
             if world is not None:
                 await world.stop_agents()
             await supervisor.drain(proxy, settings.drain_s)
-        if world is not None and not supervisor.stuck:
-            print(closing_table(snapshot), flush=True)
+            ends.append(proxy.snapshot() if world is None else snapshot)  # agents of a demo are cut off by its end
+        if not supervisor.stuck:
+            for end in [each for each in ends if each.totals.requests] or ends[-1:]:
+                _print_summary(end)
 
     async def _start_demo(self) -> Local:
         world = await self.stack.enter_async_context(DemoSource(Demo()))
@@ -183,15 +196,21 @@ class _ProxySession:
         self.collector.settle()
 
     async def _serve(self, settings: Settings, world: DemoSource | None) -> tuple[Proxy, Settings]:
-        """Start and serve a proxy; one for a demo on a free port where its own is taken, with nothing kept of it."""
+        """Start and serve a proxy; one for a demo on a free port where its own is taken, with nothing kept of it but a
+        journal, for a while."""
         from hivemind.host.proxy import Proxy
         from hivemind.host.server import serve
+        from hivemind.journal.files import demo_folder_in
         from hivemind.prices import Prices
+        from hivemind.store.token_file import state_dir
 
         used = settings if world is None else world.behind(settings)
         try:
             proxy = Proxy(used, prices=Prices())
             proxy.settings_file = self.options.file
+            if world is not None and used.journal.enabled:
+                with suppress(OSError):  # there is no folder for anything that is kept
+                    proxy.record_in = demo_folder_in(state_dir(used.state_dir))
             await self.stack.enter_async_context(serve(proxy, used, durable=world is None))
         except BindError:
             if world is None or not settings.port:

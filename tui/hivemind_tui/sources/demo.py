@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from hivemind.journal.files import DEMO_DAYS
+
 if TYPE_CHECKING:
     from hivemind.scheduler.commands import Command
     from hivemind.settings import Settings
@@ -44,10 +46,11 @@ class DemoSource:
         return self
 
     def behind(self, settings: Settings) -> Settings:
-        """Return the settings for a proxy in front of this provider."""
+        """Return the settings for a proxy in front of this provider, whose journal isn't kept for long."""
         url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         profile = settings.profile or "anthropic"
-        return settings.model_copy(update={"upstream": (f"mock={url}",), "profile": profile})
+        journal = settings.journal.model_copy(update={"keep_days": DEMO_DAYS})
+        return settings.model_copy(update={"upstream": (f"mock={url}",), "profile": profile, "journal": journal})
 
     async def begin(self, proxy_url: str, apply: Callable[[Command, str], object]) -> None:
         """Start the provider, and agents that use the proxy at this address; `apply` carries commands out there."""

@@ -1,0 +1,126 @@
+"""What is printed at a session's end: agents, totals, and commands that work as printed."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from program import called
+from tui.decks import write
+from tui.worlds import empty_world, world
+
+from hivemind.journal.files import demo_folder_in, folder_in
+from hivemind.world.health import Histogram, Vitals
+from hivemind.world.snapshot import RecordingView, Snapshot
+from hivemind.world.verdict import judged
+from hivemind_tui.keys.keymap import footer
+from hivemind_tui.program import main
+from hivemind_tui.program.summary import AGENTS_SHOWN, journal_of, summary
+from hivemind_tui.state.view import View
+
+ROOMS = (60, 80, 200)
+
+
+def ended(*exit_codes: int | None, agents: int = 11) -> Snapshot:
+    """A world whose agents have ended so, the first ones first."""
+    full = world(agents=agents)
+    ends = [*exit_codes, *[None] * (agents - len(exit_codes))]
+    crew = [
+        replace(agent, exit_code=code, state=agent.state if code is None else "died" if code else "ended")
+        for agent, code in zip(full.agents, ends, strict=True)
+    ]
+    bins = [0] * 18
+    bins[9] = 20  # from 2.5 to 5 s
+    return judged(replace(full, agents=tuple(crew), vitals=Vitals(waits=Histogram(tuple(bins), 80.0))))
+
+
+def test_agents_that_died_are_named_with_their_exit_codes() -> None:
+    """A crash isn't an agent without errors."""
+    text = "\n".join(summary(ended(3, -9, 0, 0, 0, 0), None, None))
+    assert "11 agents: 4 finished, 2 died (alice, exit code 3; bob, killed by SIGKILL)" in text
+    assert "died (exit code 3)" in text
+    assert "in the end: DEGRADED" in text
+
+
+def test_the_totals_are_those_of_the_snapshot() -> None:
+    """Requests by how they ended, the p95 wait since the start, tokens and dollars."""
+    text = "\n".join(summary(ended(), None, None))
+    assert "214 requests: 196 answered, 0 failed, 2 left by clients, 27 retried OK; 9 agents recovered" in text
+    assert "p95 wait 4.88 s; 9.94M tokens used, 0 wasted; $18.42" in text
+    assert "none died" in text
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_word_is_broken(room: int) -> None:
+    """Every line fits, and what the narrow one says is what the wide one says."""
+    crashed = ended(*range(1, 9))
+    rows = summary(crashed, None, room, goes_on=True)
+    assert max(map(len, rows)) <= room
+    start = next(n for n, row in enumerate(rows) if row.startswith("11 agents"))
+    whole = summary(crashed, None, None, goes_on=True)
+    assert " ".join(rows[start:]).split() == " ".join(whole[-(len(whole) - whole.index("", 1) - 1) :]).split()
+
+
+def test_many_agents_are_counted() -> None:
+    """The table has a screenful of rows at most, those that died among them."""
+    rows = summary(ended(*[0] * 99, 7, agents=100), None, None)
+    assert any("exit code 7" in row for row in rows[:3])
+    assert f"and {100 - AGENTS_SHOWN + 1} more agents" in rows
+
+
+def test_without_requests_there_is_one_line() -> None:
+    """There is nothing to count."""
+    assert summary(empty_world(), None, 80) == ["no requests came"]
+
+
+def recorded(folder: Path) -> Snapshot:
+    """A world whose journal is in that folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return replace(world(), recording=RecordingView(str(write(folder)), 1, 0, ""))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("place", ["journals", "demo", "elsewhere"])
+def test_the_commands_work_as_printed(
+    place: str, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the journal's name where that suffices, on a line of their own."""
+    monkeypatch.setenv("HIVEMIND_STATE_DIR", str(tmp_path))
+    folder = {"journals": folder_in(tmp_path), "demo": demo_folder_in(tmp_path)}.get(place, tmp_path / "a b")
+    snapshot = recorded(folder)
+    rows = summary(snapshot, journal_of(snapshot), room)
+    assert ("the first demo after" in " ".join(rows)) is (place == "demo")
+    show, report = (shlex.split(row) for row in rows[-2:])
+    assert ("20261121-140000-8765" in show) is (place != "elsewhere")
+    assert show[:2] == ["hivemind-tui", "--replay"]
+    assert main.main(show[1:]) == 0
+    assert "36 requests" in capsys.readouterr().out
+    if room == 80:
+        assert report[:2] == ["hivemind", "report"]
+        assert called(tmp_path, report[1:], {"HIVEMIND_STATE_DIR": str(tmp_path)}).code == 0
+
+
+def test_without_the_reports_libraries_it_is_what_if(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that can't work isn't offered."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    snapshot = recorded(tmp_path / "journals")
+    assert shlex.split(summary(snapshot, journal_of(snapshot), 80)[-1])[:2] == ["hivemind", "what-if"]
+
+
+def test_a_journal_elsewhere_is_not_offered(tmp_path: Path) -> None:
+    """Of a proxy on another machine there is no file here."""
+    assert journal_of(replace(world(), recording=RecordingView(str(tmp_path / "x.jsonl"), 1, 0, ""))) is None
+
+
+def test_a_demo_offers_what_if_after_a_minute(tmp_path: Path) -> None:
+    """For two minutes, in the footer, at 80 columns too; other runs don't."""
+    demo = recorded(demo_folder_in(tmp_path))
+    offered = "what if the settings were others?"
+    for uptime_s, expected in ((59.0, False), (60.0, True), (179.0, True), (180.0, False)):
+        chunks = footer(View(replace(demo, uptime_s=uptime_s)))
+        text = "".join(text for _, spans in chunks[:4] for text, *_ in spans)
+        assert (offered in text) is expected
+    other = footer(View(replace(recorded(folder_in(tmp_path)), uptime_s=100.0)))
+    assert offered not in "".join(text for _, spans in other for text, *_ in spans)

@@ -1,0 +1,172 @@
+"""What is printed when a session ends: what became of the agents, the totals, and how to look at it all again."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hivemind.errors import HiveMindError
+from hivemind.journal.files import DEMO_DAYS, DEMO_FOLDER, find, part_of
+from hivemind.text.humanise import count, dollars, duration, exit_text, plural
+from hivemind.text.shells import command_line, shell_of
+from hivemind.text.table import Cell, Column, lines, wrapped
+from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind.world.vitals import quantile
+
+AGENTS_SHOWN = 30
+"""Rows of the table; those that need a look come first, and the rest is counted."""
+_NAMED = 5
+_COLUMNS = (
+    Column("AGENT", cut=True),
+    Column("STATE", cut=True, least=8),
+    Column("REQUESTS", right=True, spare=5),
+    Column("ANSWERED", right=True),
+    Column("FAILED", right=True),
+    Column("RETRIED OK", right=True, spare=1),
+    Column("IN", right=True, spare=4),
+    Column("OUT", right=True, spare=3),
+    Column("WAITED", right=True, spare=2),
+    Column("COST", right=True, spare=6),
+)
+_WORDS = {"ended": "finished", "died": "died", "spent": "used up their budgets"}
+"""States of agents as they stand in the sentence about all of them, in its order; those after them as they are."""
+_TROUBLE = ("died", "refused", "spent", "stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """A journal that can be looked at again."""
+
+    path: Path
+    """One of its parts."""
+    until: float | None = None
+    """Seconds since the epoch until which it is certainly there; None: as the settings of journals say."""
+
+    @property
+    def name(self) -> str:
+        named = part_of(self.path.name)
+        return self.path.name if named is None else named[0]
+
+
+def journal_of(snapshot: Snapshot) -> Journal | None:
+    """Return the journal that a proxy on this machine writes; None: it writes none, or it isn't here."""
+    if snapshot.recording is None or not os.path.isfile(snapshot.recording.path):
+        return None
+    path = Path(snapshot.recording.path)
+    demo = path.parent.name == DEMO_FOLDER
+    return Journal(path, snapshot.wall + DEMO_DAYS * 86_400 if demo else None)
+
+
+def summary(snapshot: Snapshot, journal: Journal | None, room: int | None, *, goes_on: bool = False) -> list[str]:
+    """Return the lines for a terminal of `room` columns; None: as long as they are. `goes_on`: the proxy does."""
+    if not snapshot.totals.requests and not snapshot.agents:
+        return ["no requests came", *look_again(journal, room)]
+    text = [_of_agents(snapshot.agents), *_totals(snapshot)]
+    if goes_on or snapshot.verdict.state not in ("healthy", "draining"):
+        text.append(f"{'the proxy goes on' if goes_on else 'in the end'}: {snapshot.verdict.text}")
+    rows = ["", *_table(snapshot.agents, room), *(row for each in text for row in wrapped(each, room))]
+    return [*rows, *look_again(journal, room)]
+
+
+def look_again(journal: Journal | None, room: int | None) -> list[str]:
+    """Return the journal's name, until when it is there if it is temporary, and the commands that show it."""
+    if journal is None:
+        return []
+    kept = ""
+    if journal.until is not None:
+        until = time.strftime("%Y-%m-%d %H:%M", time.localtime(journal.until))
+        kept = f", which is temporary: the first demo after {until} removes it"
+    named, shell = _argument(journal), shell_of(os.environ, os.name)
+    if importlib.util.find_spec("plotly") is not None and importlib.util.find_spec("jinja2") is not None:
+        second = command_line("hivemind report", named, shell=shell)
+    else:
+        second = command_line("hivemind what-if", named, shell=shell)
+    commands = [command_line("hivemind-tui --replay", named, shell=shell), second]
+    return [*wrapped(f"journal {journal.name}{kept}; to look again:", room), *(f"  {each}" for each in commands)]
+
+
+def _argument(journal: Journal) -> str:
+    """Return the journal's name, if commands find it by that; else its path."""
+    from hivemind.cli.address import folder_settings
+    from hivemind.store.token_file import state_dir
+
+    first = journal.path.with_name(f"{journal.name}{journal.path.suffix}")
+    first = first if first.is_file() else journal.path
+    try:
+        usual = state_dir(folder_settings(argparse.Namespace(state_dir=None, config=None)).state_dir)
+        if find(journal.name, usual).samefile(first):
+            return journal.name
+    except (HiveMindError, OSError):
+        pass
+    return str(first.absolute())
+
+
+def _table(agents: Sequence[AgentView], room: int | None) -> list[str]:
+    if not agents:
+        return []
+    ranked = sorted(agents, key=lambda agent: _TROUBLE.index(agent.state) if agent.state in _TROUBLE else 9)
+    shown = ranked if len(ranked) <= AGENTS_SHOWN else ranked[: AGENTS_SHOWN - 1]
+    rows = lines(_COLUMNS, [_row(agent) for agent in shown], room)
+    more = len(ranked) - len(shown)
+    return [*rows, *([f"and {plural(more, 'more agent')}"] if more else []), ""]
+
+
+def _row(agent: AgentView) -> list[Cell | str]:
+    state = agent.state
+    if state == "died" and agent.exit_code is not None:
+        state = f"died ({exit_text(agent.exit_code)})"
+    numbers = (agent.requests, agent.finished, agent.failed, agent.rescued)
+    return [
+        agent.name,
+        Cell("finished" if state == "ended" else state, "bad" if agent.state in _TROUBLE else ""),
+        *(f"{number:,}" for number in numbers[:2]),
+        Cell(f"{agent.failed:,}", "bad" if agent.failed else ""),
+        f"{agent.rescued:,}",
+        count(agent.usage.total_input),
+        count(agent.usage.output_tokens),
+        duration(agent.waited_s),
+        dollars(agent.dollars, agent.unpriced),
+    ]
+
+
+def _of_agents(agents: Sequence[AgentView]) -> str:
+    states: dict[str, list[AgentView]] = {state: [] for state in _WORDS}
+    for agent in agents:
+        states.setdefault(agent.state if agent.state in (*_WORDS, "stopped", "refused") else "", []).append(agent)
+    rest = states.pop("", [])
+    parts = [
+        f"{len(those):,} {_WORDS.get(state, state)}{_died(those) if state == 'died' else ''}"
+        for state, those in states.items()
+        if those
+    ]
+    if rest and parts:
+        parts.append(f"{len(rest):,} went on")
+    if not states["died"]:
+        parts.append("none died")
+    return f"{plural(len(agents), 'agent')}: {', '.join(parts)}" if agents else "no agents"
+
+
+def _died(agents: Sequence[AgentView]) -> str:
+    named = [
+        agent.name if agent.exit_code is None else f"{agent.name}, {exit_text(agent.exit_code)}" for agent in agents
+    ]
+    more = [f"and {len(named) - _NAMED} more"] if len(named) > _NAMED else []
+    return f" ({'; '.join([*named[:_NAMED], *more])})"
+
+
+def _totals(snapshot: Snapshot) -> Iterable[str]:
+    totals = snapshot.totals
+    ends = [f"{totals.finished:,} answered", f"{totals.failed:,} failed"]
+    ends += [f"{totals.refused:,} refused"] if totals.refused else []
+    ends += [f"{totals.abandoned:,} left by clients"] if totals.abandoned else []
+    ends.append(f"{totals.rescued:,} retried OK")
+    yield f"{plural(totals.requests, 'request')}: {', '.join(ends)}; {plural(totals.agents_saved, 'agent')} recovered"
+    wait_s = quantile(snapshot.vitals.waits, 0.95)
+    waits = [] if wait_s is None else [f"p95 wait {duration(wait_s)}"]
+    tokens = f"{count(totals.usage.total)} tokens used, {count(totals.wasted.total)} wasted"
+    yield "; ".join([*waits, tokens, dollars(totals.dollars, totals.unpriced)])
