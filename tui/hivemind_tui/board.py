@@ -27,6 +27,7 @@ from hivemind_tui.panels import (
     request_table,
     slots,
     task_page,
+    vitals,
 )
 from hivemind_tui.panels.curve import CurvePanel
 from hivemind_tui.panels.timeline_strip import Scrubber
@@ -46,6 +47,8 @@ WIDE = 190
 """Columns from which agents and events stand side by side."""
 LANES_SHOWN = 2
 """Lanes in sight on the smallest screen of a layout; one more for every six rows."""
+ROOMY = Size(160, 45)
+"""Vitals have three rows."""
 COMPACT = Size(80, 24)
 """One column under rules; smaller than this there is one panel and a hint."""
 
@@ -70,6 +73,7 @@ class Board(Vertical):
         self._timeline = Scrubber(id="timeline")
         self._pages: Mapping[str, Widget] = {
             "overview": Vertical(
+                Panel(vitals.render, id="vitals"),
                 self._lanes,
                 Horizontal(Panel(slots.render, id="slots"), CurvePanel(plots, id="curve"), id="top"),
                 Horizontal(
@@ -153,6 +157,7 @@ class Board(Vertical):
         self.set_class(layout == "full" and size.width >= WIDE, "wide")
         self._size = size
         self._keep_clear()
+        self.set_class(size.width >= ROOMY.width and size.height >= ROOMY.height, "roomy")
         self.pen = Pen.themed(variables, self.pen.glyphs, boxed=layout == "full")
 
     def turn_to(self, page: str) -> None:

@@ -1,0 +1,227 @@
+"""The vitals: how fast, how near the limits, with how many errors, how long it takes, what it costs, and when all is
+done; each with its recent past. A strip below the header, in one row or in three."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from textual.strip import Strip
+
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
+from hivemind.world.health import Vitals
+from hivemind.world.snapshot import Snapshot
+from hivemind_tui.render.format import fit, local
+from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
+from hivemind_tui.state.view import View
+
+_SPARKS = (12, 8, 6, 4)
+"""Cells of a sparkline in one row, where they fit."""
+_ALWAYS = 1
+"""Vitals up to this rank take precedence over longer sparklines."""
+_LEAST_TILE = 15
+_NEAR, _FULL = 0.8, 0.97
+"""Shares of the limit of tokens that are worth a colour."""
+_MANY_ERRORS, _MOST_ERRORS = 0.1, 0.5
+_SOON_S = 90.0
+"""An end that is nearer is told in seconds, not by the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vital:
+    """One of the vitals as it is shown."""
+
+    rank: int
+    """Where there is too little room, those of the highest rank are left out."""
+    label: str
+    """In a tile."""
+    brief: Row
+    """Label and figure in one row."""
+    figure: Row
+    more: Row
+    """In a tile, as far as there is room."""
+    series: tuple[float | None, ...]
+    role: str
+    """Of the sparkline."""
+    written: Callable[[float], str] | None
+    """Writes a value of the series; None: the figure says enough."""
+    top: float = 0.0
+    """The value of a full cell at least."""
+
+
+def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return one row, or from three rows on a tile for each: its name, its figure, and a sparkline."""
+    if height <= 0 or width <= 2:
+        return [pen.row(max(0, width))] * max(0, height)
+    vitals = list(_vitals(view.snapshot))
+    now = int(view.snapshot.at / view.snapshot.vitals.step_s)
+    rows = _tiles(vitals, width, now, pen) if height >= 3 else [_row(vitals, width, now, pen)]
+    return rows + [pen.row(width)] * (height - len(rows))
+
+
+def _row(vitals: Sequence[Vital], width: int, now: int, pen: Pen) -> Strip:
+    room = width - 2
+    important = [vital for vital in vitals if vital.rank <= _ALWAYS]
+    for cells in (*_SPARKS, 0):
+        if sum(cells_of(_chunk(vital, cells, now, pen)) + 2 for vital in important) - 2 <= room:
+            break
+    chunks: list[Chunk] = [(vital.rank, _chunk(vital, cells, now, pen)) for vital in vitals]
+    return pen.row(width, (" ", "text"), *fitting(room, chunks))
+
+
+def _chunk(vital: Vital, cells: int, now: int, pen: Pen) -> list[Span]:
+    spark = sparkline(vital.series, cells, now, vital.role, pen, vital.top)
+    return [*vital.brief, *([(" ", "text"), *spark] if cells else [])]
+
+
+def _tiles(vitals: Sequence[Vital], width: int, now: int, pen: Pen) -> list[Strip]:
+    """Return three rows of as many tiles as fit, side by side over the whole width."""
+    room, shown = width - 2, list(vitals)
+    while len(shown) > 1 and room // len(shown) < _LEAST_TILE:
+        shown.remove(max(shown, key=lambda vital: vital.rank))
+    edges = [round(room * n / len(shown)) for n in range(len(shown) + 1)]
+    widths = [end - start - 3 for start, end in pairwise(edges)]
+    widths[-1] += 3
+    side: Span = (f" {pen.glyphs.frame[5]} ", "rule")
+    rows: tuple[list[Span], ...] = ([], [], [])
+    for number, (vital, cells) in enumerate(zip(shown, widths, strict=True)):
+        for row, spans in zip(rows, _tile(vital, cells, now, pen), strict=True):
+            row += [side] if number else [(" ", "text")]
+            row += [*spans, (" " * (cells - cells_of(spans)), "text")]
+    return [pen.row(width, *row) for row in rows]
+
+
+def _tile(vital: Vital, cells: int, now: int, pen: Pen) -> tuple[list[Span], list[Span], list[Span]]:
+    most = max((value for value in vital.series if value is not None), default=0.0)
+    label = fit(vital.label, min(cells, len(vital.label)))
+    peak = f"max {vital.written(most)}" if most > 0 and vital.written is not None else ""
+    gap = cells - len(label) - len(peak)
+    head: list[Span] = [(label, "title"), *([(" " * gap + peak, "dim")] if peak and gap >= 1 else [])]
+    figure: list[Span] = []
+    for span in (*vital.figure, *vital.more):
+        if cells_of([*figure, span]) > cells:
+            break
+        figure.append(span)
+    return head, figure, sparkline(vital.series, cells, now, vital.role, pen, vital.top)
+
+
+def sparkline(
+    series: Sequence[float | None], cells: int, now: int, role: str, pen: Pen, top: float = 0.0
+) -> list[Span]:
+    """Return the newest points of a series as one row of bars of exactly so many cells, the newest at the right.
+
+    Where there are more points than cells, a cell shows the largest of several; it keeps those points as it moves,
+    since `now`, the number of the present step, tells which belong together.
+    """
+    if cells <= 0:
+        return []
+    each = max(1, math.ceil(len(series) / cells))
+    first, groups = now - len(series), dict[int, float]()
+    for number, value in enumerate(series):
+        if value is not None:
+            group = (first + number) // each
+            groups[group] = max(groups.get(group, 0.0), value)
+    last = (now - 1) // each
+    known = [groups.get(last - cells + 1 + cell) for cell in range(cells)]
+    most = max(top, max((value for value in known if value is not None), default=0.0))
+    steps, spans = pen.glyphs.steps, list[Span]()
+    for value in known:
+        if value is None:
+            spans.append((" ", "text"))
+        elif value <= 0 or most <= 0:
+            spans.append((steps[1], "rule"))
+        else:
+            spans.append((steps[min(len(steps) - 1, max(1, round(value / most * (len(steps) - 1))))], role))
+    return spans
+
+
+# --- What each says ---------------------------------------------------------------------------------------------------
+
+
+def _vitals(snapshot: Snapshot) -> Iterable[Vital]:
+    found, series = snapshot.vitals, snapshot.vitals.series
+
+    def past(name: str) -> tuple[float | None, ...]:
+        return tuple(series.get(name, ()))
+
+    requests = rate(found.requests_per_s), "strong"
+    yield Vital(0, "REQUESTS", [("req ", "dim"), requests], [requests], (), past("requests_per_s"), "ok", rate)
+    tokens, of = _tokens(found)
+    limit = [("/", "dim"), (short_count(found.tokens_limit), "dim")] if found.tokens_limit else [("/min", "dim")]
+    brief: Row = [("tokens ", "dim"), tokens, *limit]
+    yield Vital(1, "TOKENS", brief, [tokens, (of, "dim")], (), past("tokens_per_min"), "info", _per_min)
+    if found.tasks:
+        done, eta, top = f"{found.tasks_done} of {found.tasks}", _eta(snapshot), float(found.tasks)
+        figure, brief = [(done, "strong"), *eta], [("tasks ", "dim"), (done, "strong"), *eta]
+        yield Vital(2, "TASKS DONE", brief, figure, (), past("tasks_done"), "ok", None, top)
+    share, failed = _errors(found)
+    rank, brief = 1 if found.error_share else 5, [("errors ", "dim"), share]
+    yield Vital(rank, "ERRORS", brief, [share], failed, past("error_share"), "bad", _percent, _MANY_ERRORS)
+    p95, p50 = _times(found.wait_p50_s, found.wait_p95_s)
+    yield Vital(1, "WAIT", [("wait ", "dim"), *p95], p95, p50, past("wait_p95_s"), "wait", short_duration)
+    p95, p50 = _times(found.ttft_p50_s, found.ttft_p95_s)
+    brief = [("first token ", "dim"), *p95]
+    yield Vital(4, "FIRST TOKEN", brief, p95, p50, past("ttft_p95_s"), "info", short_duration)
+    spent = _per_hour(found.dollars_per_hour), "strong"
+    yield Vital(3, "SPEND", [spent], [spent], _by_hour(snapshot), past("dollars_per_hour"), "accent", _per_hour)
+
+
+def _tokens(found: Vitals) -> tuple[Span, str]:
+    if not found.tokens_limit:
+        return (short_count(found.tokens_per_min), "strong"), "/min"
+    share = found.tokens_per_min / found.tokens_limit
+    role = "bad" if share >= _FULL else "wait" if share >= _NEAR else "strong"
+    return (short_count(found.tokens_per_min), role), f" of {short_count(found.tokens_limit)}/min"
+
+
+def _errors(found: Vitals) -> tuple[Span, Row]:
+    if found.error_share is None:
+        return (NOTHING, "dim"), ()
+    share, failed = found.error_share, found.failed_share or 0.0
+    role = "bad" if share >= _MOST_ERRORS else "wait" if share >= _MANY_ERRORS else "strong"
+    return (_percent(share), role), [(f", failed {_percent(failed)}", "bad" if failed else "dim")] if share else ()
+
+
+def _times(p50_s: float | None, p95_s: float | None) -> tuple[Row, Row]:
+    if p50_s is None or p95_s is None:
+        return [(NOTHING, "dim")], ()
+    shown = [("p95 ", "dim"), (short_duration(p95_s), "strong")]
+    return shown, [(f"  p50 {short_duration(p50_s)}", "dim")]
+
+
+def _eta(snapshot: Snapshot) -> Row:
+    left_s = snapshot.forecast.tasks_done_in_s
+    if left_s is None:
+        return ()
+    end = local(snapshot.wall + left_s)
+    return [(f", ETA {short_duration(left_s) if left_s < _SOON_S else time.strftime('%H:%M', end)}", "dim")]
+
+
+def _by_hour(snapshot: Snapshot) -> Row:
+    forecast = snapshot.forecast
+    if forecast.dollars_by_hour is None:
+        return ()
+    end = time.strftime("%H:%M", local(snapshot.wall + forecast.hour_ends_in_s))
+    return [(f", {short_dollars(forecast.dollars_by_hour)} by {end}", "dim")]
+
+
+def rate(per_s: float) -> str:
+    """`2.4/s`, or below one a second by the minute: `34/min`."""
+    if per_s >= 0.95:
+        return f"{per_s:.1f}/s" if per_s < 99.5 else f"{short_count(per_s)}/s"
+    return f"{60 * per_s:.0f}/min" if 60 * per_s >= 9.5 or not per_s else f"{60 * per_s:.1f}/min"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 or not share else "<1 %"
+
+
+def _per_min(tokens: float) -> str:
+    return f"{short_count(tokens)}/min"
+
+
+def _per_hour(amount: float) -> str:
+    return f"{short_dollars(amount)}/h" if amount else "$0/h"
