@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from hivemind import __version__
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.tasks import TASK_STATES
 from hivemind.scheduler.types import Usage
-from hivemind.world.health import VERDICTS
+from hivemind.world.health import BOUNDS_S, VERDICTS, Histogram
 from hivemind.world.snapshot import AGENT_STATES, AgentView, Snapshot
 from hivemind.world.verdict import CODES
 
@@ -57,7 +58,7 @@ def rendered(snapshot: Snapshot, tasks: Iterable[str], loop_tasks: int, encode: 
 
 def _metrics(snapshot: Snapshot, tasks: Iterable[str], loop_tasks: int) -> Iterator[Metric]:
     yield _gauge("event_loop_tasks", "Tasks of the proxy's event loop.", (), [((), loop_tasks)])
-    for group in (_proxy, _totals, _agents, _lanes, _budgets, _journal, _fleet):
+    for group in (_proxy, _totals, _vitals, _agents, _lanes, _budgets, _journal, _fleet):
         yield from group(snapshot)
     states = Counter(tasks)
     yield _gauge("tasks", "Tasks by state.", ("state",), [((state,), states[state]) for state in TASK_STATES])
@@ -121,6 +122,39 @@ def _totals(world: Snapshot) -> Iterator[Metric]:
     yield _counter("tokens_wasted", wasted, ("kind",), _by_kind((), totals.wasted))
     # No counter: it falls once prices are loaded.
     yield _gauge("tokens_unpriced", "Tokens of models without a known price.", (), [((), totals.unpriced)])
+
+
+def _vitals(world: Snapshot) -> Iterator[Metric]:
+    """Yield the histograms since the start, and the rates and quantiles of the last minute, NaN where unknown."""
+    vitals, minute = world.vitals, "over the last minute"
+    yield _histogram("wait_seconds", "From a request's arrival to its first attempt.", vitals.waits)
+    yield _histogram("first_token_seconds", "From an attempt's start to its first token.", vitals.ttfts)
+    for name, help_text, value in (
+        ("requests_per_second", f"Requests that ended, {minute}.", vitals.requests_per_s),
+        ("tokens_per_minute", f"Tokens used, {minute}.", vitals.tokens_per_min),
+        ("tokens_per_minute_limit", "Tokens that the rate windows of all lanes allow.", vitals.tokens_limit),
+        ("error_share", f"Of the attempts those that failed, {minute}.", vitals.error_share),
+        ("failed_share", f"Of the requests those whose agent saw an error, {minute}.", vitals.failed_share),
+        ("cost_dollars_per_hour", f"Cost of the usage, {minute}.", vitals.dollars_per_hour),
+        ("tasks_done_in_seconds", "Until the task graph is done, as foreseen.", world.forecast.tasks_done_in_s),
+    ):
+        yield _gauge(name, help_text, (), [((), math.nan if value is None else value)])
+    for name, help_text, p50_s, p95_s in (
+        ("recent_wait_seconds", "Waits for the first attempt", vitals.wait_p50_s, vitals.wait_p95_s),
+        ("recent_first_token_seconds", "Times to first token", vitals.ttft_p50_s, vitals.ttft_p95_s),
+    ):
+        rows = [((q,), math.nan if value is None else value) for q, value in (("0.5", p50_s), ("0.95", p95_s))]
+        yield _gauge(name, f"{help_text} {minute}, by quantile.", ("quantile",), rows)
+
+
+def _histogram(name: str, help_text: str, found: Histogram) -> Metric:
+    from prometheus_client.core import HistogramMetricFamily
+
+    bounds = [*(str(float(bound)) for bound in BOUNDS_S), "+Inf"]
+    buckets = list(zip(bounds, accumulate(found.bins), strict=True))
+    family = HistogramMetricFamily("hivemind_" + name, help_text, buckets=buckets, sum_value=found.sum_s)
+    made: Metric = family
+    return made
 
 
 def _by_kind(labels: tuple[str, ...], usage: Usage) -> list[tuple[tuple[str, ...], float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ from hivemind.control.metrics import AGENTS_SHOWN
 from hivemind.scheduler.commands import PauseAdmissions, SetBudget, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
 from hivemind.store.token_file import ControlKey
+from hivemind.world.health import BOUNDS_S
 
 SCRAPER = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,application/openmetrics-text;version=0.0.1;"
@@ -34,6 +36,28 @@ def values(families: Iterable[Any]) -> dict[tuple[str, tuple[str, ...]], float]:
         for family in families
         for s in family.samples
     }
+
+
+async def test_vitals() -> None:
+    """Histograms since the start, cumulative as Prometheus wants them, and the last minute's rates and quantiles."""
+    async with between([ANSWER]) as (proxy, _), client() as web:
+        empty = values(plain_text((await web.get(f"{proxy.url}/metrics")).text))
+        for _ in range(3):
+            await web.post(f"{proxy.url}/agent/ann/v1/messages", content=PLAIN_BODY)
+        text = (await web.get(f"{proxy.url}/metrics", headers={"accept": SCRAPER})).text
+        vitals = proxy.snapshot().vitals
+    found = values(open_metrics(text))
+    assert math.isnan(empty["hivemind_error_share", ()])
+    assert math.isnan(empty["hivemind_recent_wait_seconds", ("0.95",)])
+    buckets = [found["hivemind_wait_seconds_bucket", (f"{float(bound)}",)] for bound in BOUNDS_S]
+    assert buckets == sorted(buckets)
+    assert found["hivemind_wait_seconds_bucket", ("+Inf",)] == found["hivemind_wait_seconds_count", ()] == 3
+    assert found["hivemind_wait_seconds_sum", ()] == pytest.approx(vitals.waits.sum_s)
+    assert found["hivemind_first_token_seconds_count", ()] == sum(vitals.ttfts.bins) == 3
+    assert found["hivemind_tokens_per_minute", ()] == vitals.tokens_per_min > 0
+    assert found["hivemind_error_share", ()] == found["hivemind_failed_share", ()] == 0
+    assert found["hivemind_requests_per_second", ()] > 0
+    assert found["hivemind_recent_wait_seconds", ("0.95",)] == vitals.wait_p95_s
 
 
 async def test_what_is_there() -> None:
