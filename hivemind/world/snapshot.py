@@ -158,7 +158,7 @@ class AgentState:
     spoiled: bool = False
     """It saw an error that no operator caused."""
     saved_tokens: int = 0
-    """Tokens that it had used at its last fault that a retry hid."""
+    """Tokens that it had used when a request of it was last retried OK, before it saw an error."""
     usage: Usage = field(default_factory=Usage)
     dollars: float = 0.0
     priced: int = 0
@@ -262,9 +262,9 @@ class Totals:
     rescued: int
     """Requests that succeeded after at least one failed attempt, unseen by their agents."""
     agents_saved: int
-    """Agents with at least one request that a retry saved, and no failed one."""
+    """Agents of which a request was retried OK before they saw an error; it never falls."""
     tokens_saved: int
-    """Tokens that those agents had used at their last fault."""
+    """Tokens that those agents had used by their last such request; likewise."""
     usage: Usage
     wasted: Usage
     """Tokens of attempts that failed or whose client left."""

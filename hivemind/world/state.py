@@ -95,6 +95,10 @@ class Counts:
     dollars: float = 0.0
     priced: int = 0
     """Tokens with that cost; the others have no known price, or not yet."""
+    agents_recovered: int = 0
+    """Agents of which a request was retried OK before they saw an error."""
+    recovered_tokens: int = 0
+    """What they had used by their last such request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +139,15 @@ class WorldState:
     """By lane, :attr:`~hivemind.world.snapshot.CurvePoint.cut` of the curve's next point."""
     vitals: VitalsState | None = None
     """None: an older version wrote the journal, or it is several proxies'."""
+
+
+def counted(state: WorldState) -> Counts:
+    """Return a copy of a state's counts; what older versions didn't count is what its agents tell."""
+    counts = replace(state.counts)
+    if not counts.agents_recovered:
+        found = [agent.saved_tokens for agent in state.agents if agent.rescued and not agent.spoiled]
+        counts.agents_recovered, counts.recovered_tokens = len(found), sum(found)
+    return counts
 
 
 class Carried(Event, frozen=True):

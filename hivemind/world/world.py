@@ -39,7 +39,7 @@ from hivemind.world.snapshot import (
     Snapshot,
     Totals,
 )
-from hivemind.world.state import Capture, Carried, Counts, WorldState
+from hivemind.world.state import Capture, Carried, Counts, WorldState, counted
 from hivemind.world.tasks import TaskBook
 from hivemind.world.tickets import STOPPED, Held, TicketFold
 from hivemind.world.verdict import judged
@@ -207,7 +207,7 @@ class World:
         self._budgets.restore(state, self._agents)
         self._lines = deque(state.lines, maxlen=LINES_KEPT)
         self._alarms = {(each.rule, each.lane, each.agent): each for each in state.alarms}
-        self._counts = replace(state.counts)
+        self._counts = counted(state)
         if state.vitals is not None:
             self._vitals.restore(state.vitals)
         self._costs = Costs(self._counts, self._vitals.priced)
@@ -302,7 +302,11 @@ class World:
         self._vitals.finished(event.at)
         if event.attempts > 1:
             agent.rescued += 1
-            agent.saved_tokens = agent.usage.total
+            if not agent.spoiled:
+                tokens = agent.usage.total
+                counts.agents_recovered += agent.rescued == 1
+                counts.recovered_tokens += tokens - agent.saved_tokens
+                agent.saved_tokens = tokens
             counts.rescued += 1
         if usage is not None:
             counts.usage += usage
@@ -580,7 +584,7 @@ class World:
         return self._log.detail(ticket, self._price)
 
     def _totals(self) -> Totals:
-        counts, unspoiled = self._counts, [agent for agent in self._agents.values() if not agent.spoiled]
+        counts = self._counts
         return Totals(
             requests=counts.requests,
             finished=counts.finished,
@@ -589,8 +593,8 @@ class World:
             abandoned=counts.left,
             retries=counts.retries,
             rescued=counts.rescued,
-            agents_saved=sum(agent.rescued > 0 for agent in unspoiled),
-            tokens_saved=sum(agent.saved_tokens for agent in unspoiled),
+            agents_saved=counts.agents_recovered,
+            tokens_saved=counts.recovered_tokens,
             usage=counts.usage,
             wasted=counts.wasted,
             dollars=counts.dollars,

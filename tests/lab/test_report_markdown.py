@@ -77,7 +77,7 @@ def test_summary() -> None:
         "### HiveMind run night",
         "| agents finished | 2 of 3 |",
         "| failed attempts | 4 | 2 of them retried OK, unseen by the agent |",
-        "| agents saved | 1 | that had used 1,000 tokens (\\$1.00) |",
+        "| agents recovered | 1 | that had used 1,000 tokens (\\$1.00) |",
         "| overloaded | 529 | 2 | 2 | 1 | 1 |",
         "| aimd.beta | 0.7 | 0.5 |",
     ):

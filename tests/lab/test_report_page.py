@@ -189,7 +189,7 @@ def test_headline() -> None:
     for told in ("2026-11-21 08:33:20 UTC", "recorded for 18 s", "2 of 3", "3 answered, 1 ended in an error"):
         assert told in text
     assert "that had used 1,000 tokens ($1.00)" in text
-    assert "1 agent had such a request and never saw an error." in text
+    assert "1 agent had such a request before seeing any error." in text
     assert "2 failed attempts belonged to requests that ended in an error." in text
 
 

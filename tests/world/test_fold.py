@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from world.histories import History, randomly
 from world.kit import (
     LANE,
     USED,
@@ -94,7 +95,7 @@ def test_usage_is_added_up_part_by_part() -> None:
 
 
 def test_a_rescued_request_saves_its_agent_and_what_it_had_used() -> None:
-    """Until one of its requests fails after all."""
+    """Also if one of its requests fails after all: neither figure falls, and what is retried OK later adds nothing."""
     world = told(arrived(), granted(), finished())
     world.apply(arrived(1, at=6.0))
     for event in (granted(at=6.0), failed(1.0, at=7.0), granted(at=8.0, attempt=2), finished(at=9.0, attempts=2)):
@@ -104,15 +105,41 @@ def test_a_rescued_request_saves_its_agent_and_what_it_had_used() -> None:
     for last in (arrived(1, at=10.0), granted(at=10.0), failed(None, at=11.0)):
         world.apply(last)
     totals = world.snapshot(12.0).totals
-    assert (totals.rescued, totals.agents_saved, totals.tokens_saved) == (1, 0, 0)
+    assert (totals.rescued, totals.agents_saved, totals.tokens_saved) == (1, 1, USED.total)
+    for last in (arrived(1, at=13.0), granted(at=13.0), failed(1.0, at=14.0), granted(at=15.0, attempt=2)):
+        world.apply(last)
+    world.apply(finished(at=16.0, attempts=2))
+    totals = world.snapshot(17.0).totals
+    assert (totals.rescued, totals.agents_saved, totals.tokens_saved) == (2, 1, USED.total)
+
+
+def test_what_was_saved_never_falls() -> None:
+    """Whatever happens, also to agents that are forgotten; the state in an older journal says as much."""
+    events, most = History().after(randomly(2, 3000)), (0, 0)
+    world = told()
+    for event in events:
+        world.apply(event)
+        if isinstance(event, ev.Finished | ev.AttemptFailed | ev.Refused):
+            totals = world.snapshot(event.at).totals
+            found = totals.agents_saved, totals.tokens_saved
+            assert found >= most
+            assert found[1] >= most[1]
+            most = found
+    assert most[0] >= 2
+    state = world.keep(events[-1].at)
+    state.counts.agents_recovered = state.counts.recovered_tokens = 0
+    older = told()
+    older.restore(state)
+    saved = [agent for agent in state.agents if agent.rescued and not agent.spoiled]
+    assert older.snapshot(events[-1].at).totals.agents_saved == len(saved)
 
 
 @pytest.mark.parametrize(("reason", "saved"), [("draining", 1), ("agent_stopped", 1), ("budget", 1), ("queue_full", 0)])
-def test_what_an_operator_turned_away_still_counts_as_saved(reason: str, saved: int) -> None:
-    """A drain takes nothing back of what was rescued before; an error of the proxy's own does."""
-    world = told(arrived(), granted(), failed(1.0), granted(attempt=2), finished(attempts=2))
-    world.apply(arrived(2, at=6.0))
-    world.apply(ev.Refused(7.0, 2, "ann", LANE, reason, 503))
+def test_what_an_operator_turned_away_is_no_error(reason: str, saved: int) -> None:
+    """After a drain an agent can still be saved; after an error of the proxy's own it can't."""
+    world = told(arrived(2), ev.Refused(0.5, 2, "ann", LANE, reason, 503))
+    for event in (arrived(1, at=1.0), granted(), failed(1.0), granted(attempt=2), finished(attempts=2)):
+        world.apply(event)
     assert world.snapshot(8.0).totals.agents_saved == saved
 
 

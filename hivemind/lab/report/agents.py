@@ -186,16 +186,18 @@ class AgentStats:
     recovered: int = 0
     """Requests answered after a failed attempt."""
     saw_error: bool = False
-    """It got an error that no operator caused, so retries didn't save it."""
+    """It got an error that no operator caused, from which on retries don't count as saving it."""
+    recovered_first: int = 0
+    """Of the requests answered after a failed attempt those before it saw an error."""
     spent: TokenSpending = field(default_factory=TokenSpending)
     spent_at_recovery: TokenSpending = field(default_factory=TokenSpending)
-    """What it had used at its last recovery: without retries, it would have ended by then."""
+    """What it had used at the last of these: without retries, it would have ended by then."""
     models: dict[str, TokenSpending] = field(default_factory=dict)
 
     @property
     def saved(self) -> bool:
-        """A failed attempt was retried OK, and it never saw an error."""
-        return self.recovered > 0 and not self.saw_error
+        """A failed attempt was retried OK before it saw an error."""
+        return self.recovered_first > 0
 
     def use(self, model: str, usage: Usage, dollars: float | None, wasted: bool) -> None:
         """Add the usage of an attempt."""
@@ -205,6 +207,9 @@ class AgentStats:
     def recover(self) -> None:
         """Count a request that was answered after a failed attempt."""
         self.recovered += 1
+        if self.saw_error:
+            return
+        self.recovered_first += 1
         self.spent_at_recovery = copy(self.spent)
 
 

@@ -74,7 +74,7 @@ def _saved(run: RecordedRun) -> Fact:
     if run.foreign:
         return Fact("agents recovered", "none", "this traffic didn't go through HiveMind")
     if not run.saved:
-        return Fact("agents recovered", "0", "no failed attempt was retried OK for an agent without errors")
+        return Fact("agents recovered", "0", "no failed attempt was retried OK before its agent saw an error")
     return Fact("agents recovered", f"{len(run.saved):,}", f"that had used {_saved_tokens(run)}", True)
 
 
@@ -117,7 +117,7 @@ def saving(run: RecordedRun) -> list[str]:
     if saved:
         had = "It" if saved == 1 else "They"
         lines.append(
-            f"{plural(saved, 'agent')} had such a request and never saw an error. Without retries, an agent ends"
+            f"{plural(saved, 'agent')} had such a request before seeing any error. Without retries, an agent ends"
             f" at its first error. {had} had used {_saved_tokens(run)} by the last failed attempt, which would have"
             " been lost."
         )
@@ -127,10 +127,10 @@ def saving(run: RecordedRun) -> list[str]:
         )
     if seen := faults.ended("failed"):
         lines.append(f"{plural(seen, 'failed attempt')} belonged to requests that ended in an error.")
-    saw_error = sum(1 for agent in run.fold.agents.values() if agent.recovered and agent.saw_error)
+    saw_error = sum(1 for agent in run.fold.agents.values() if agent.recovered and not agent.saved)
     if saw_error:
         lines.append(
-            f"{plural(saw_error, 'agent')} had requests retried OK and saw an error in another one, and"
+            f"{plural(saw_error, 'agent')} saw an error before any request was retried OK, and"
             f" {'isn' if saw_error == 1 else 'aren'}'t counted as recovered."
         )
     return lines

@@ -75,7 +75,7 @@ class RecordedRun:
 
     @cached_property
     def saved(self) -> list[AgentStats]:
-        """Agents with a failed attempt that was retried OK, and without an error."""
+        """Agents with a failed attempt that was retried OK before they saw an error."""
         return [agent for agent in self.fold.agents.values() if agent.saved and not self.foreign]
 
     @cached_property
