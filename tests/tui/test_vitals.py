@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from rich.cells import cell_len
-from tui.worlds import empty_world, world
+from tui.worlds import VITALS, empty_world, world
 
-from hivemind.world.health import Forecast, Vitals
+from hivemind.world.health import Forecast
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.panels import vitals
 from hivemind_tui.render.format import local
@@ -20,36 +20,13 @@ from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
 PLAIN = Pen()
-POINTS = range(60)
-BUSY = Vitals(
-    requests_per_s=2.44,
-    tokens_per_min=71_400.0,
-    tokens_limit=80_000.0,
-    error_share=0.134,
-    failed_share=0.02,
-    wait_p50_s=0.8,
-    wait_p95_s=12.6,
-    ttft_p50_s=0.61,
-    ttft_p95_s=2.4,
-    dollars_per_hour=3.41,
-    tasks_done=12,
-    tasks=40,
-    series={
-        "requests_per_s": tuple(1.0 + n % 7 for n in POINTS),
-        "tokens_per_min": tuple(1200.0 * n for n in POINTS),
-        "error_share": tuple(None if n % 5 == 0 else 0.02 * (n % 3) for n in POINTS),
-        "wait_p95_s": tuple(None if n < 20 else 0.3 * n for n in POINTS),
-        "ttft_p95_s": tuple(2.0 + n % 2 for n in POINTS),
-        "dollars_per_hour": tuple(float(n // 10) for n in POINTS),
-        "tasks_done": tuple(n // 5 for n in POINTS),
-    },
-)
 
 
 def busy(**changes: Any) -> Snapshot:
     """A minute in which much happened, and what is foreseen."""
+    changes = {"tasks": 40, "tasks_done": 12, **changes}
     forecast = Forecast(tasks_done_in_s=42.0, hour_ends_in_s=600.0)
-    return replace(world(), vitals=replace(BUSY, **changes), forecast=forecast)
+    return replace(world(), vitals=replace(VITALS, **changes), forecast=forecast)
 
 
 def text(snapshot: Snapshot, width: int, height: int, pen: Pen = PLAIN) -> str:

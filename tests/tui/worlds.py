@@ -15,6 +15,7 @@ from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet
+from hivemind.world.health import Vitals
 from hivemind.world.snapshot import (
     AgentView,
     CurvePoint,
@@ -53,6 +54,30 @@ KNOBS = {
     "retry.budget_ratio": 0.2,
 }
 
+_POINTS = range(60)
+VITALS = Vitals(
+    requests_per_s=2.44,
+    tokens_per_min=71_400.0,
+    tokens_limit=80_000.0,
+    error_share=0.134,
+    failed_share=0.02,
+    wait_p50_s=0.8,
+    wait_p95_s=12.6,
+    ttft_p50_s=0.61,
+    ttft_p95_s=2.4,
+    dollars_per_hour=3.41,
+    series={
+        "requests_per_s": tuple(1.0 + n % 7 for n in _POINTS),
+        "tokens_per_min": tuple(1200.0 * n for n in _POINTS),
+        "error_share": tuple(None if n % 5 == 0 else 0.02 * (n % 3) for n in _POINTS),
+        "wait_p95_s": tuple(None if n < 20 else 0.3 * n for n in _POINTS),
+        "ttft_p95_s": tuple(2.0 + n % 2 for n in _POINTS),
+        "dollars_per_hour": tuple(float(n // 10) for n in _POINTS),
+        "tasks_done": tuple(n // 5 for n in _POINTS),
+    },
+)
+"""A minute in which much happened, and the five before it."""
+
 
 def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int = 1) -> Snapshot:
     """A proxy in the middle of it: some stream, some wait, one is retried, one is paused."""
@@ -90,6 +115,7 @@ def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int
             wasted=Usage(input_tokens=0, output_tokens=0),
             dollars=18.42,
         ),
+        vitals=VITALS,
     )
     return calm(full)
 
@@ -117,6 +143,7 @@ def empty_world() -> Snapshot:
         slots=(),
         queue=(),
         queued=0,
+        vitals=Vitals(),
         agents=(),
         lines=(),
         uptime_s=3.0,
