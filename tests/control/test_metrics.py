@@ -46,7 +46,7 @@ async def test_vitals() -> None:
             await web.post(f"{proxy.url}/agent/ann/v1/messages", content=PLAIN_BODY)
         text = (await web.get(f"{proxy.url}/metrics", headers={"accept": SCRAPER})).text
         vitals = proxy.snapshot().vitals
-    found = values(open_metrics(text))
+    found = values(open_metrics(text))  # type: ignore[no-untyped-call]
     assert math.isnan(empty["hivemind_error_share", ()])
     assert math.isnan(empty["hivemind_recent_wait_seconds", ("0.95",)])
     buckets = [found["hivemind_wait_seconds_bucket", (f"{float(bound)}",)] for bound in BOUNDS_S]
