@@ -160,12 +160,13 @@ def _end_sub_agent(session: _Session, told: str) -> None:
 def _ended(session: _Session) -> str:
     """Return a line for the user where little is left of a budget; else nothing."""
     from hivemind.text import amounts
+    from hivemind.text.humanise import percent
 
     nearly = [state for state in session.budgets() if state.share >= _WARN_FROM]
     if not nearly:
         return ""
     state = max(nearly, key=lambda each: each.share)
-    line = f"HiveMind: {100 * state.share:.0f} % of {amounts.owner(state)} is used ({amounts.how_used(state)})."
+    line = f"HiveMind: {percent(state.share)} of {amounts.owner(state)} is used ({amounts.how_used(state)})."
     return json.dumps({"systemMessage": line})
 
 

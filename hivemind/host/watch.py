@@ -17,7 +17,7 @@ from hivemind.proxy.direct import DirectExchange
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler.events import InvariantBroken
 from hivemind.scheduler.invariants import Violation
-from hivemind.text.humanise import plural
+from hivemind.text.humanise import duration, plural
 
 CHECK_EVERY_S = 1.0
 """Between the end of one check of the invariants and the next."""
@@ -110,7 +110,7 @@ class Watch:
                 _log.exception("the invariants couldn't be checked")
 
     def _loop_held(self, for_s: float, where: str) -> None:
-        text = f"The event loop was held for {for_s:.1f} s by {where}."
+        text = f"The event loop was held for {duration(for_s)} by {where}."
         self._held_until = self._engine.now() + SHOWN_S
         self._broken[_LOOP] = text
         self._emit(_LOOP, text)

@@ -9,7 +9,8 @@ from functools import lru_cache
 from hivemind.journal.records import Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage, WindowReading
-from hivemind.text.humanise import duration
+from hivemind.text.humanise import duration, plural
+from hivemind.text.humanise import level as level_text
 from hivemind.world.lines import line_of, sentence, subject, words
 from hivemind.world.state import Carried
 
@@ -72,7 +73,7 @@ def _fields(event: ev.Event) -> str:
 def _own_words(event: ev.Event) -> Words | None:
     match event:
         case ev.Arrived(ticket=ticket, model=model):
-            guess = f"about {event.estimated_input:,} tokens in, {event.estimated_output:,} out"
+            guess = f"about {plural(event.estimated_input, 'token')} in, {event.estimated_output:,} out"
             client = f" ({event.client})" if event.client else ""
             kind = f"{'a stream of ' if event.stream else ''}{model or 'no model'}"
             text = f"request {ticket}{client} for {kind}, {event.priority.name.lower()}, {guess}"
@@ -84,7 +85,7 @@ def _own_words(event: ev.Event) -> Words | None:
         case ev.FirstContent(ticket=ticket):
             return "info", "first", event.agent, f"request {ticket}: first content after {duration(event.ttft_s)}"
         case ev.Progress(ticket=ticket):
-            return "info", "progress", event.agent, f"request {ticket}: {event.output_tokens:,} tokens so far"
+            return "info", "progress", event.agent, f"request {ticket}: {plural(event.output_tokens, 'token')} so far"
         case ev.Finished(ticket=ticket, attempts=attempts):
             retried = f" at attempt {attempts}, the agent saw no error" if attempts > 1 else ""
             text = f"request {ticket}: answered after {duration(event.duration_s)}{retried}; {_tokens(event.usage)}"
@@ -96,10 +97,10 @@ def _own_words(event: ev.Event) -> Words | None:
             return "info", "body", "", f"request {ticket}, {what}"
         case ev.LevelChanged(cause=cause):
             level = "info" if cause in ("grow", "operator") else "warn"
-            return level, "aimd", event.lane, f"concurrency level {event.level:.1f} ({words(cause)})"
+            return level, "aimd", event.lane, f"concurrency level {level_text(event.level)} ({words(cause)})"
         case ev.Sampled():
             lanes = (
-                f"{lane.lane}: {lane.active} active, {lane.waiting} waiting, level {lane.level:.1f}, "
+                f"{lane.lane}: {lane.active} active, {lane.waiting} waiting, level {level_text(lane.level)}, "
                 f"circuit {lane.circuit}"
                 for lane in event.lanes
             )
@@ -123,7 +124,7 @@ def _own_words(event: ev.Event) -> Words | None:
             return "info", "journal", "", "how everything stood when this part began"
         case Gap():
             span = duration(max(0.0, event.at - event.since))
-            return "bad", "gap", "", f"{event.lost:,} events of the last {span} are missing: {event.why}"
+            return "bad", "gap", "", f"{plural(event.lost, 'event')} of the last {span} missing: {event.why}"
         case JournalEnded():
             return "info", "journal", "", "ended in good order"
     return None

@@ -119,12 +119,14 @@ def how_used(state: BudgetState) -> str:
     share it, with how much of that is this one's."""
     parts = []
     if state.tokens is not None:
-        parts.append(f"{state.used_tokens:,} of {state.tokens:,} tokens")
+        parts.append(f"{state.used_tokens:,} of {plural(state.tokens, 'token')}")
     if state.dollars is not None:
         parts.append(f"{dollars(state.used_dollars)} of {dollars(state.dollars)}")
     if not parts:
-        parts = [f"{state.used_tokens:,} tokens, {dollars(state.used_dollars)}"]
-    blind = f" (and {state.unpriced:,} tokens without a known price)" if state.unpriced and state.dollars else ""
+        parts = [f"{plural(state.used_tokens, 'token')}, {dollars(state.used_dollars)}"]
+    blind = (
+        f" (and {plural(state.unpriced, 'token')} without a known price)" if state.unpriced and state.dollars else ""
+    )
     return f"{' and '.join(parts)} used {PERIODS[state.per]}{_by_whom(state)}{blind}"
 
 

@@ -62,6 +62,16 @@ def plural(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def percent(share: float) -> str:
+    """`23 %`, `0.4 %`, `0 %`: a share of one, in whole percent from one percent on."""
+    return f"{100 * share:.1f} %" if 0.0005 <= abs(share) < 0.0095 else f"{100 * share:,.0f} %"
+
+
+def level(value: float) -> str:
+    """A concurrency level: `5.5`, `no limit`."""
+    return "no limit" if math.isinf(value) else f"{value:.1f}"
+
+
 def dollars(amount: float, unpriced: int = 0) -> str:
     """`$0.0042`, `$1.37`, `$1,204.00`; a `+` after it where some tokens have no known price."""
     shown = f"${amount:.4f}" if 0 < amount < 0.0995 else f"${amount:,.2f}"
@@ -98,6 +108,18 @@ def short_duration(seconds: float | None) -> str:
     if whole < _DAY:
         return f"{whole // _HOUR}h{whole % _HOUR // _MINUTE:02d}m"
     return f"{whole // _DAY}d{whole % _DAY // _HOUR:02d}h"
+
+
+def short_span(seconds: float) -> str:
+    """A length on an axis, in whole units: `0s`, `30s`, `1m30s`, `2m`, `1h`, `2h05m`."""
+    whole = round(abs(seconds))
+    large, small = ((86_400, "d"), (3600, "h")) if whole >= _DAY else ((3600, "h"), (60, "m"))
+    if whole < _HOUR:
+        large, small = (60, "m"), (1, "s")
+    if whole < _MINUTE:
+        return f"{whole}s"
+    rest = whole % large[0] // small[0]
+    return f"{whole // large[0]}{large[1]}" + (f"{rest:02d}{small[1]}" if rest else "")
 
 
 def short_count(number: float | None) -> str:

@@ -12,6 +12,7 @@ from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.amounts import ceiling, how_used
 from hivemind.text.humanise import duration, plural
+from hivemind.text.humanise import level as level_text
 from hivemind.world.snapshot import Line
 from hivemind.world.tickets import STOPPED
 
@@ -62,7 +63,7 @@ def _words(event: ev.Event, before: str) -> Words | None:
         case ev.LevelChanged():
             if event.cause in ("grow", "operator"):
                 return None
-            return "warn", "aimd", event.lane, f"concurrency level {event.level:.1f} ({words(event.cause)})"
+            return "warn", "aimd", event.lane, f"concurrency level {level_text(event.level)} ({words(event.cause)})"
         case ev.AttemptFailed():
             return _failed(event)
         case ev.Abandoned():

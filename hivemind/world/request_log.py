@@ -125,7 +125,7 @@ _REASONS = {
 def decisions(ticket: TicketFold) -> tuple[Decision, ...]:
     """Return the decisions, oldest first; the first and the last of them if there are too many."""
     arrived = ticket.arrived
-    tokens = f"about {arrived.estimated_input:,} tokens in, {arrived.estimated_output:,} out"
+    tokens = f"about {plural(arrived.estimated_input, 'token')} in, {arrived.estimated_output:,} out"
     found = [Decision(arrived.at, f"arrived with priority {arrived.priority.name.lower()}, {tokens}")]
     found += map(_noted, ticket.notes)
     for attempt in ticket.attempts:

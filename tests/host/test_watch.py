@@ -139,7 +139,7 @@ async def test_a_held_loop_is_an_alarm_for_a_while() -> None:
         checks._loop_held(2.34, "somewhere:f:1")
         await checks.check()
         assert [alarm.text for alarm in running.snapshot().alarms] == [
-            "The event loop was held for 2.3 s by somewhere:f:1."
+            "The event loop was held for 2.34 s by somewhere:f:1."
         ]
         checks._held_until = 0.0
         await checks.check()

@@ -33,7 +33,7 @@ def part(recording: RecordingView | None) -> SnapshotPart:
     ("recording", "said"),
     [
         (WELL, "journal    17.4 MiB  /state/journals/a.jsonl"),
-        (LOST, "journal    17.4 MiB  /state/journals/a.jsonl, 1,234 events are missing"),
+        (LOST, "journal    17.4 MiB  /state/journals/a.jsonl, 1,234 events missing"),
         (FAILING, "can't be written now (No space left on device)"),
     ],
 )

@@ -10,13 +10,16 @@ from hivemind.text.humanise import (
     count,
     dollars,
     duration,
+    level,
     parse_duration,
+    percent,
     plural,
     short_count,
     short_dollars,
     short_duration,
     short_plural,
     short_size,
+    short_span,
     size,
     usage,
 )
@@ -160,3 +163,31 @@ def test_parsed_durations() -> None:
     for text in ("", "7", "h", "-1h", "1 year", "1.2.3h", "nand"):
         with pytest.raises(ValueError, match="is no duration"):
             parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (-30.2, "30s"),
+        (60, "1m"),
+        (90, "1m30s"),
+        (121.7, "2m02s"),
+        (600, "10m"),
+        (3600, "1h"),
+        (7500, "2h05m"),
+        (86_400, "1d"),
+        (90_000, "1d01h"),
+    ],
+)
+def test_short_span(seconds: float, text: str) -> None:
+    """No fraction of a unit: `1m30s` rather than `1.5m`; the sign is the axis's matter."""
+    assert short_span(seconds) == text
+
+
+def test_percent_and_level() -> None:
+    """Little isn't nothing, and without a limit there is no number."""
+    assert [percent(share) for share in (0, 0.0004, 0.004, 0.01, 0.234, 1, 12.5)] == [
+        *("0 %", "0 %", "0.4 %", "1 %", "23 %", "100 %", "1,250 %"),
+    ]
+    assert (level(5.54), level(math.inf)) == ("5.5", "no limit")

@@ -138,8 +138,9 @@ def test_figure_shows_the_first_token_under_the_level() -> None:
 
 def test_time_axis_reads_backwards_from_now() -> None:
     """The time axis ends with now."""
-    assert time_ticks(60.0)[1] == ["-60s", "-45s", "-30s", "-15s", "now"]
+    assert time_ticks(60.0)[1] == ["-1m", "-45s", "-30s", "-15s", "now"]
     assert time_ticks(600.0)[1] == ["-10m", "-8m", "-6m", "-4m", "-2m", "now"]
+    assert time_ticks(130.0)[1] == ["-2m", "-1m30s", "-1m", "-30s", "now"]
 
 
 async def test_the_process_draws() -> None:

@@ -22,7 +22,7 @@ from hivemind.journal.read.several import Journals
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 from hivemind.store.atomic import output_file
-from hivemind.text.humanise import did_you_mean, dollars, duration, size
+from hivemind.text.humanise import did_you_mean, dollars, duration, plural, size
 from hivemind.text.table import Cell, Column, lines, show, styled, width
 
 _JOURNALS = (
@@ -186,7 +186,7 @@ def shown(figures: Figures, room: int | None) -> list[str]:
 
 def _facts(figures: Figures) -> Sequence[tuple[str, str]]:
     money = "no price is known" if figures.dollars is None else dollars(figures.dollars)
-    blind = f" (the price of {figures.unpriced_tokens:,} tokens isn't known)" if figures.unpriced_tokens else ""
+    blind = f" (the price of {plural(figures.unpriced_tokens, 'token')} isn't known)" if figures.unpriced_tokens else ""
     return (
         ("agents", f"{figures.agents:,} ({figures.finished:,} ended with an answer)"),
         ("time", f"{duration(figures.wall_s)} from the first request to the last answer"),

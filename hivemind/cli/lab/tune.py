@@ -26,7 +26,7 @@ from hivemind.lab.tune.search import DEFAULT_KNOBS, Dimension, RecordedSettings,
 from hivemind.lab.tune.tuning import Goal, Tuner, TuningPlan, TuningProgress, TuningResult, cost
 from hivemind.lab.tune.workers import workers
 from hivemind.scheduler.commands import Rejected
-from hivemind.text.humanise import dollars, duration
+from hivemind.text.humanise import dollars, duration, percent, plural
 from hivemind.text.table import Cell, Column, lines, show, styled, width, wrapped
 
 _MOST_TRIALS, _MOST_SEEDS, _MOST_SEED = 10_000, 1000, 2**32 - 1
@@ -98,7 +98,7 @@ def _notes(recordings: Sequence[Recording], found: TuningResult) -> list[str]:
     for place, each in enumerate(recordings):
         runs = () if found.check is None else found.check.of(place)[1]
         if found.goal == "dollars" and each.figures.unpriced_tokens:
-            lines.append(f"{each.name}: of {each.figures.unpriced_tokens:,} tokens the price isn't known")
+            lines.append(f"{each.name}: of {plural(each.figures.unpriced_tokens, 'token')} the price isn't known")
         lines += [f"{each.name}: {line}" for line in (*each.warnings, *extrapolation_notes(each.figures, runs))]
     return lines
 
@@ -302,7 +302,7 @@ def _changes(found: TuningResult, began: Sequence[RecordedSettings]) -> list[lis
     for each in found.kept:
         values = sorted(set(values_of(each.change.name, began)))
         was = " to ".join(value_text(value) for value in dict.fromkeys((values[0], values[-1])))
-        worth = "" if each.worth is None else f"{100 * each.worth:.0f} %" if each.worth < 1 else "all of it"
+        worth = "" if each.worth is None else percent(each.worth) if each.worth < 1 else "all of it"
         rows.append([each.change.name, was, Cell(value_text(each.change.value), "bold"), worth])
     return rows
 
@@ -322,7 +322,7 @@ def _journals(found: TuningResult, recordings: Sequence[Recording]) -> list[list
 
 
 def _share(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "0 %"
+    return percent(part / whole) if whole else "0 %"
 
 
 command = Command(_configure, _run)

@@ -20,7 +20,7 @@ from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import Faults, simulate, writable, write_journal
 from hivemind.lab.tune.workers import SimulationJob, workers
 from hivemind.scheduler.types import Price
-from hivemind.text.humanise import did_you_mean, duration
+from hivemind.text.humanise import did_you_mean, duration, plural
 from hivemind.text.table import show, styled, width, wrapped
 
 _MOST_SEEDS = 1000
@@ -139,7 +139,7 @@ def as_text(found: Compared) -> list[str]:
     """Return the result for people."""
     recording, room = found.recording, width()
     figures = recording.figures
-    what = f"{figures.agents:,} agents, {figures.requests:,} requests, {duration(figures.wall_s)}"
+    what = f"{plural(figures.agents, 'agent')}, {plural(figures.requests, 'request')}, {duration(figures.wall_s)}"
     head = [(f"{printable(recording.name)}: {what}", "bold")]
     if found.changes:
         head.append((f"changed: {', '.join(map(str, found.changes))}", "bold"))

@@ -13,7 +13,7 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.events import BudgetState
 from hivemind.text import amounts
 from hivemind.text.amounts import WantedBudget, parse_budget, shell_hint
-from hivemind.text.humanise import count, dollars
+from hivemind.text.humanise import count, dollars, percent
 from hivemind.text.table import Cell, Column, lines, styled, width
 
 _COLUMNS = (
@@ -104,7 +104,7 @@ def budget_share(state: BudgetState | None) -> Cell:
 
 
 def _percent(state: BudgetState) -> str:
-    return f"{100 * state.share:.0f} %"
+    return percent(state.share)
 
 
 def _style(state: BudgetState) -> str:

@@ -12,7 +12,7 @@ from hivemind.cli import client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.scheduler.events import LaneState, WindowState
-from hivemind.text.humanise import count, dollars, duration, size
+from hivemind.text.humanise import count, dollars, duration, level, plural, size
 from hivemind.text.table import Cell, Column, lines, styled, width
 from hivemind.world.snapshot import Alarm, FleetView, RecordingView, Snapshot
 from hivemind.world.verdict import parts, remedy, sentence, word
@@ -70,7 +70,11 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
     usage = totals.usage
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     parts = f"{count(usage.input_tokens)} in, {count(cached)} cached, {count(usage.output_tokens)} out"
-    unpriced = f"and {count(totals.unpriced)} tokens without a known price" if totals.unpriced else ""
+    unpriced = (
+        f"and {count(totals.unpriced)} {'token' if totals.unpriced == 1 else 'tokens'} without a known price"
+        if totals.unpriced
+        else ""
+    )
     number = f"{len(world.tasks)}{'+' if len(world.tasks) >= TASKS_SHOWN else ''}"
     rows = [
         ("requests", f"{totals.requests:,}", _requests(world)),
@@ -111,7 +115,7 @@ def _alarm(alarm: Alarm) -> str:
 def _journal(recording: RecordingView) -> str:
     parts = [printable(recording.path)]
     if recording.lost:
-        parts.append(f"{recording.lost:,} events are missing")
+        parts.append(f"{plural(recording.lost, 'event')} missing")
     if recording.failing:
         parts.append(f"can't be written now ({printable(recording.failing)})")
     level = "bad" if recording.failing else "warn" if recording.lost else ""
@@ -138,12 +142,12 @@ def _by_state(states: Iterable[str], order: Iterable[str] = ()) -> str:
 
 def _lane(lane: LaneState) -> list[Cell | str]:
     ceiling = "" if math.isinf(lane.ceiling) else f" of {lane.ceiling:g}"
-    level = "no limit" if math.isinf(lane.level) else f"{lane.level:.1f}{ceiling}"
+    height = level(lane.level) + ("" if math.isinf(lane.level) else ceiling)
     circuit = lane.circuit.replace("_", " ")
     if lane.parked_for_s > 0:
         circuit += f", rate-limited {duration(lane.parked_for_s)}"
     style = _CIRCUITS.get(lane.circuit, "")
-    return [printable(lane.lane), level, str(lane.active), str(lane.waiting), Cell(circuit, style), left(lane.windows)]
+    return [printable(lane.lane), height, str(lane.active), str(lane.waiting), Cell(circuit, style), left(lane.windows)]
 
 
 def left(windows: Iterable[WindowState]) -> str:

@@ -13,6 +13,7 @@ from hivemind.journal.read.merge import Merge, Numbered
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.scheduler.events import Event
+from hivemind.text.humanise import duration
 
 _SAME_S = 1.0
 """Parts of one journal agree that well on how its clock relates to the time of day."""
@@ -97,7 +98,7 @@ class Journals:
         for one, other, ahead_s in merge.window_ends.disagreements():
             fast, slow = (other, one) if ahead_s > 0 else (one, other)
             yield (
-                f"the clock of {self._names[fast]} is evidently about {abs(ahead_s):.0f} s ahead of that of"
+                f"the clock of {self._names[fast]} is evidently about {duration(round(abs(ahead_s)))} ahead of that of"
                 f" {self._names[slow]}, by when their rate windows ended; what came first isn't sure"
             )
 

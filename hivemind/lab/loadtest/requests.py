@@ -12,7 +12,7 @@ from hivemind.errors import UsageError
 from hivemind.journal.records import RequestBody
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage, record
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import did_you_mean, duration
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
 from hivemind.world.state import Carried
 
@@ -128,7 +128,7 @@ class JournalRequests:
         chosen = [each for each in found if each.agent in agents and begin_s <= each.at_s <= end_s][: selection.most]
         if not chosen:
             length = found[-1].at_s
-            raise UsageError(f"no request is chosen; the journal's come from 0 to {length:.1f} s after it began")
+            raise UsageError(f"no request is chosen; the journal's come from 0 to {duration(length)} after it began")
         there = self._bodies if bodies else frozenset[int]()
         return tuple(replace(request, has_body=True) if request.ticket in there else request for request in chosen)
 

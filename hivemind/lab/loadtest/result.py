@@ -280,7 +280,7 @@ def as_text(result: LoadTestResult, room: int | None) -> list[str]:
     synthetic = sum(not each.real for each in sent)
     text = [f"{printable(plan.journal)} against {what}{url}, {pace}{speed}", ""]
     text += table(recorded_totals([each.request for each in sent]), sent_totals(sent), plan.options.speed, room)
-    text += ["", late_line(lateness(sent)), *([f"{synthetic:,} requests were made up"] if synthetic else [])]
+    text += ["", late_line(lateness(sent)), *([f"made up: {plural(synthetic, 'request')}"] if synthetic else [])]
     if result.interrupted:
         missing = plural(len(plan.requests) - len(sent), "request")
         text.append(f"stopped early: {missing} not sent or not over, and not counted")

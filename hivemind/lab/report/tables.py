@@ -10,7 +10,7 @@ from hivemind.lab.report import headline, output
 from hivemind.lab.report.agents import AgentStats, TokenSpending
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import OUTCOMES, clean, lane_state, shortened
-from hivemind.text.humanise import count, dollars, duration
+from hivemind.text.humanise import count, dollars, duration, plural
 from hivemind.world.lines import words
 
 AGENTS_LISTED = 200
@@ -72,7 +72,7 @@ def limit_changes(run: RecordedRun) -> Table:
             found.append((each.begins, row))
         omitted += lane.cuts.omitted + lane.spans.omitted
     for begins, ends, lost in run.fold.gaps.kept:
-        found.append((begins, ["", f"{lost:,} events missing", "", duration(ends - begins)]))
+        found.append((begins, ["", f"{plural(lost, 'event')} missing", "", duration(ends - begins)]))
     found.sort(key=lambda each: each[0])
     rows = [[run.clock(at), *row] for at, row in found[:CHANGES_LISTED]]
     return Table(("when", "lane", "what", "why", ">for"), rows, _omitted(omitted + len(found) - len(rows)))

@@ -192,7 +192,8 @@ def _other_work(outcome: WhatIfResult) -> str:
         return ""
     if outcome.tried.figures.answered == baseline(outcome).answered:
         return "other agents finish, so time and cost aren't compared"
-    requests = f"{short_count(abs(more))} {'more' if more > 0 else 'fewer'} requests"
+    which = f"{'more' if more > 0 else 'fewer'} request"
+    requests = short_plural(round(abs(more)), which)
     return f"{requests} answered, so time and cost aren't compared"
 
 

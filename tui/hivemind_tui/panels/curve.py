@@ -10,7 +10,7 @@ from collections.abc import Callable
 from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState
-from hivemind.text.humanise import short_duration
+from hivemind.text.humanise import short_duration, short_span
 from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.process import PlotProcess
@@ -221,7 +221,7 @@ def _first_tokens(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
     canvas = Canvas(width, height, braille=pen.glyphs.braille)
     canvas.curve(columns(job.ttft, job.span_s, canvas.columns), top, "recover", "*")
     canvas.line(job.target_s, top, pen.glyphs.frame[4], "wait")
-    begin = f"-{job.span_s:.0f}s" if job.span_s < 120 else f"-{job.span_s / 60:g}m"
+    begin = f"-{short_span(job.span_s)}"
     times = f"{' ' * _SCALE}{begin}{'now':>{max(0, width - len(begin))}}"
     return [*_scaled(canvas.rows(), f"{top:.1f} s", pen), [(times, "dim")]]
 

@@ -230,7 +230,7 @@ def _totals(snapshot: Snapshot) -> list[Chunk]:
     recovered = "agent recovered" if totals.agents_saved == 1 else "agents recovered"
     spent = short_dollars(totals.dollars) + ("+" if totals.unpriced else "")
     chunks: list[Chunk] = [
-        (6, counted(short_count(totals.requests), "requests", "strong")),
+        (6, counted(short_count(totals.requests), "request" if totals.requests == 1 else "requests", "strong")),
         (5, counted(short_count(totals.finished), "answered", "ok")),
         (0, counted(short_count(totals.failed), "failed", "bad" if totals.failed else "dim")),
         (2, counted(short_count(totals.refused), "refused", "wait") if totals.refused else []),

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import plotext
 
+from hivemind.text.humanise import short_span
 from hivemind_tui.loop.child import messages, send
 from hivemind_tui.plots.sample import ROLE_CODES, UNIT, Figure, Job, Points
 
@@ -91,7 +92,7 @@ def time_ticks(span_s: float) -> tuple[list[float], list[str]]:
     """Return the ticks of the time axis and their labels."""
     step = next(step for step in (5, 10, 15, 30, 60, 120, 300, 600) if span_s / step <= 5 or step == 600)
     ticks = [-float(at) for at in range(0, int(span_s) + 1, step)][::-1]
-    return ticks, ["now" if at == 0 else f"{at:.0f}s" if span_s < 120 else f"{at / 60:g}m" for at in ticks]
+    return ticks, ["now" if at == 0 else f"-{short_span(at)}" for at in ticks]
 
 
 def _runs(line: str) -> list[tuple[str, int]]:
