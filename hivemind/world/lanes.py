@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from hivemind.scheduler.events import GATES, Commanded, Hold, LaneState, LevelChanged, Sampled
 from hivemind.world.lines import knob_value
-from hivemind.world.snapshot import CurvePoint
+from hivemind.world.snapshot import CurvePoint, TicketView
 from hivemind.world.state import WorldState
 from hivemind.world.tickets import Held, TicketFold
 
@@ -104,6 +104,11 @@ class Curves:
 _IN_NO_LINE = ("held", "backoff")
 
 
+def order_of(position: int | None, hold: Hold | TicketView) -> tuple[float, float]:
+    """Return the sort key of a waiting ticket with that place in its lane: the ETA, which rises with the place."""
+    return math.inf if hold.estimate_s is None else hold.estimate_s, math.inf if position is None else position
+
+
 class Queue:
     """The next tickets of all lanes."""
 
@@ -111,24 +116,27 @@ class Queue:
         self.at = 0.0
         """When the last sample was taken."""
         self._holds: dict[int, tuple[int, Hold]] = {}
-        """By ticket, its place in the lane, from 1, and what holds it."""
+        """By ticket, its place among those in the lane's line, from 1, and what holds it."""
 
     def sampled(self, at: float, lanes: Iterable[LaneState], tickets: Mapping[int, TicketFold]) -> None:
         """Take over what holds each ticket, and note with these tickets if that changed."""
         self.at = at
         self._holds = holds = {}
         for lane in lanes:
-            for ahead, hold in enumerate(lane.upcoming):
-                holds[hold.ticket] = (ahead + 1, hold)
+            place = 0
+            # Where the rate window of one family is used up, tickets of the others overtake.
+            for ahead, hold in enumerate(sorted(lane.upcoming, key=lambda hold: order_of(None, hold))):
+                place += hold.gate not in _IN_NO_LINE
+                holds[hold.ticket] = (place, hold)
                 ticket = tickets.get(hold.ticket)
                 if ticket is not None:
                     ticket.held(at, hold, ahead, lane)
 
     def in_order(self, waiting: Collection[TicketFold], most: int) -> list[TicketFold]:
-        """Return waiting tickets in the order of the last sample, lanes in turn; then newcomers and retries, by class
-        and age."""
+        """Return waiting tickets by when they will be sent according to the last sample, those of which nothing is
+        known after the others and lanes in turn; then newcomers and retries, by class and age."""
         by_number = {ticket.arrived.ticket: ticket for ticket in waiting}
-        upcoming = sorted(self._holds, key=lambda number: self._holds[number][0])
+        upcoming = sorted(self._holds, key=lambda number: order_of(*self._holds[number]))
         queued = [number for number in upcoming if number in by_number and by_number[number].state == "queued"]
         first = [by_number.pop(number) for number in queued]
         if len(first) >= most:

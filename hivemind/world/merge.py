@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from operator import add
 from typing import TypeVar
 
@@ -20,7 +20,7 @@ from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage
 from hivemind.world.fleet import Member, MemberLane, lane_windows
 from hivemind.world.forecast import foreseen
-from hivemind.world.lanes import CURVE_KEPT
+from hivemind.world.lanes import CURVE_KEPT, order_of
 from hivemind.world.snapshot import (
     AGENT_STATES,
     QUEUE_SHOWN,
@@ -88,7 +88,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
     counts: Counter[str] = Counter()
     for each in snapshots:
         counts.update(each.task_counts)
-    waiting = heapq.merge(*(each.queue for each in shared), key=_order)
+    waiting = sorted(chain(*(each.queue for each in shared)), key=_order)
     lanes = _lanes(shared)
     whole = Snapshot(
         at=first.snapshot.at,
@@ -168,8 +168,8 @@ def ticket_of(number: int) -> tuple[int, int]:
     return divmod(number, TICKETS_APART)
 
 
-def _order(ticket: TicketView) -> tuple[float, float]:
-    return (math.inf if ticket.position is None else ticket.position, ticket.priority)
+def _order(ticket: TicketView) -> tuple[float, ...]:
+    return (ticket.position is None, *order_of(ticket.position, ticket), ticket.priority)
 
 
 def _common(values: Sequence[T], otherwise: T) -> T:

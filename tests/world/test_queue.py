@@ -29,6 +29,23 @@ def test_lanes_take_turns_in_the_queue_that_is_shown() -> None:
     assert [(ticket.ticket, ticket.position) for ticket in queue] == [(1, 1), (4, 1), (2, 2), (5, 2), (3, 3)]
 
 
+def test_numbers_and_etas_rise_in_the_order_shown() -> None:
+    """Where one family's rate window is used up, the others' tickets overtake those that wait for it."""
+    etas = {1: 2.0, 2: 40.0, 3: 4.0, 4: None, 5: 6.0, 6: 8.0}
+    gates = {2: "tokens", 4: "budget", 6: "backoff"}
+    world = told(*(arrived(n, agent=f"a{n}", lane="a:1") for n in etas), arrived(7, lane="b:1"), arrived(8, lane="b:1"))
+    holds = [hold(n, gates.get(n, "slot"), estimate_s=eta) for n, eta in etas.items()]
+    other = state(lane="b:1", upcoming=(hold(8, estimate_s=9.0), hold(7, estimate_s=3.0)))
+    world.apply(sampled(1.0, state(lane="a:1", upcoming=tuple(holds)), other))
+    queue = world.snapshot(2.0).queue
+    shown = [ticket.estimate_s for ticket in queue if ticket.estimate_s is not None]
+    assert shown == sorted(shown)
+    assert [(ticket.ticket, ticket.position) for ticket in queue if ticket.lane == "a:1"] == [
+        *((1, 1), (3, 2), (5, 3), (6, None), (2, 4), (4, 5))
+    ]
+    assert [(ticket.ticket, ticket.position) for ticket in queue if ticket.lane == "b:1"] == [(7, 1), (8, 2)]
+
+
 def test_no_more_are_shown_than_fit() -> None:
     """All are counted."""
     world = told(*(arrived(n, agent=f"a{n}") for n in range(150)))
@@ -39,7 +56,7 @@ def test_no_more_are_shown_than_fit() -> None:
 @pytest.mark.parametrize("gate", GATES)
 def test_a_waiting_ticket_shows_the_gate_that_holds_it(gate: str) -> None:
     """With its place, the time until the gate opens and until it flies, which run down between samples."""
-    holds = (hold(9), hold(1, gate, opens_in_s=4.0, estimate_s=6.0))
+    holds = (hold(9, estimate_s=1.0), hold(1, gate, opens_in_s=4.0, estimate_s=6.0))
     world = told(arrived(), sampled(1.0, state(upcoming=holds)))
     ticket = only_ticket(world.snapshot(3.0))
     position = None if gate in ("held", "backoff") else 2
