@@ -50,6 +50,15 @@ def first_changed(**changes: Any) -> Snapshot:
 # --- The table ---------------------------------------------------------------------------------------------------
 
 
+def test_the_trend_of_an_agent_ends_now() -> None:
+    """As high as its own peak, blank where it used nothing; a dot where it used nothing at all."""
+    own = replace(ALICE, activity=(100, 0, 1, 50, 100))
+    assert agent_table.activity(own, PLAIN, 6) == (" █ ▁▄█", "info")
+    assert agent_table.activity(own, PLAIN, 3) == ("▁▄█", "info")
+    assert agent_table.activity(replace(ALICE, activity=(0, 0)), PLAIN, 3) == ("  .", "rule")
+    assert agent_table.activity(replace(ALICE, activity=()), PLAIN, 3) == ("  .", "rule")
+
+
 def test_selected_agent_is_always_in_sight() -> None:
     """However far down it is, the selected agent is among the rows, and marked by more than a colour."""
     snapshot = world(agents=60)
@@ -69,16 +78,16 @@ def test_who_waits_is_told_why_and_who_does_not_its_last_error() -> None:
 @pytest.mark.parametrize(
     ("width", "heads"),
     [
-        (80, "AGENT PRIO STATE FAIL RETRIED OUT COST"),
-        (100, "AGENT PRIO STATE FAIL RETRIED IN OUT COST BUDGET"),
-        (160, "AGENT PRIO STATE FLIGHT QUEUE FAIL RETRIED IN OUT COST BUDGET OF WAITED TTFT"),
-        (250, "AGENT PRIO STATE FLIGHT QUEUE REQS OK FAIL RETRIED IN OUT COST BUDGET OF WAITED TTFT SEEN CLIENT"),
+        (80, "FAIL OUT COST"),
+        (100, "FAIL RETRIED OUT COST BUDGET"),
+        (160, "FLIGHT FAIL RETRIED IN OUT COST BUDGET TOKENS 1 min TTFT"),
+        (250, "FLIGHT QUEUE REQS OK FAIL RETRIED IN OUT COST BUDGET OF TOKENS 2 min TTFT SEEN CLIENT"),
     ],
 )
 def test_the_columns_that_matter_most_stay(width: int, heads: str) -> None:
     """Narrower, and the less needed columns go; why somebody waits always stays."""
     rows = table(View(world(agents=11)), width, 16, boxed=width >= 140)
-    assert " ".join(rows.splitlines()[1].strip("│ ").split()) == f"{heads} WAIT / ERROR"
+    assert " ".join(rows.splitlines()[1].strip("│ ").split()) == f"AGENT PRIO STATE WAITS {heads} WAIT / ERROR"
 
 
 def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
@@ -109,7 +118,7 @@ def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
         ({"state": "idle", "running": False, "exit_code": None}, "✕ lost"),
         ({"state": "idle", "running": True}, "· idle"),
         ({"budget": budget(ALICE, 10**6)}, "━━━──  63%"),
-        ({"budget": budget(ALICE, 1_000)}, "━━━━━ ×631      1.0k"),
+        ({"budget": budget(ALICE, 1_000)}, "━━━━━ ×631"),
         ({"budget": budget(ALICE, dollars=0.001, per="day")}, "━━━━━"),
         ({"dollars": 0.0042, "unpriced": 9}, "$0.004+"),
         ({"dollars": 0.0, "unpriced": 0}, " . "),

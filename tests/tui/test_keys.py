@@ -55,9 +55,9 @@ COMMANDS: dict[str, list[Command]] = {
     ": p i n space 4 enter": [PinLevel(4.0, LANE)],
     ": a i m d . b e t a enter 0 . 6 enter": [Tune("aimd.beta", 0.6, UPSTREAM)],
     "j +": [SetPriority("bob", Priority.CRITICAL)],
-    "G h": [PauseAgent("mallory-refactors", True)],
+    "G h": [PauseAgent("judy", False)],
     "g down down up h": [PauseAgent("bob", True)],
-    "ctrl+d h": [PauseAgent("mallory-refactors", True)],
+    "ctrl+d h": [PauseAgent("judy", False)],
     "ctrl+d ctrl+u h": [PauseAgent("alice", True)],
     "space space h": [PauseAgent("alice", True), PauseAgent("bob", True)],
     "/ a l i enter * x y": [StopAgent("alice", True)],
@@ -118,6 +118,9 @@ async def test_keys_pressed_on_a_screen_send_the_same() -> None:
 
 PLACES: dict[str, Callable[[View], bool]] = {
     "2": lambda view: view.page == "agents",
+    "2 P": lambda view: view.pinned == {"alice"},
+    "2 space j space P": lambda view: view.pinned == {"alice", "carol"},
+    "2 P P": lambda view: not view.pinned,
     "3": lambda view: view.page == "requests",
     "4": lambda view: view.page == "tuning",
     "5": lambda view: view.page == "log",

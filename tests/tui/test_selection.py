@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from tui.kit import press, room, screen, seen
+from tui.kit import frame, press, room, screen, seen
 from tui.worlds import FakeSource, busy_source, world
 
 from hivemind.scheduler.commands import PauseAgent
@@ -133,7 +134,7 @@ async def test_an_agent_is_told_of_only_where_a_request_is_chosen() -> None:
         assert request is not None
         assert source.applied == [PauseAgent(request.agent, True)]
         (note,) = pilot.app._notifications
-        assert note.message == f"{request.agent}: paused"
+        assert note.message == f"{request.agent}: held"
         await press(pilot, "x")
         assert f"Stop {request.agent}?" in seen(pilot, "overlay")
 
@@ -150,3 +151,50 @@ def test_what_is_read_in_the_log_stays_where_it_is() -> None:
     source.become(full)
     assert gatherer.look(view, source).log_back == 0
     assert gatherer.look(replace(view, log_back=5), source).log_back == 5 + new
+
+
+TROUBLE: dict[str, dict[str, object]] = {
+    "crashed": {"state": "died", "running": False, "exit_code": 3},
+    "crashed before": {"state": "idle", "running": False, "exit_code": 3},
+    "lost": {"state": "ended", "running": False, "exit_code": None},
+    "refused": {"state": "refused"},
+    "unlucky": {"state": "idle", "failed": 1},
+}
+FINE: dict[str, dict[str, object]] = {
+    "quiet": {"state": "idle", "last_error": "529 overloaded_error"},
+    "asked": {"state": "ended", "running": False, "exit_code": -15},
+    "over": {"state": "ended", "running": False, "exit_code": 0},
+}
+
+
+async def test_the_next_in_trouble_is_found_wherever_it_stands() -> None:
+    """By what became of its process too; who ended well or because somebody asked for it is passed by."""
+    usual = replace(world().agents[7], running=None, failed=0, last_error="")
+    crew = [replace(usual, name=name, **changes) for name, changes in (TROUBLE | FINE).items()]  # type: ignore[arg-type]
+    async with screen(FakeSource(replace(world(), agents=tuple(crew))), size=(120, 30)) as pilot:
+        await press(pilot, "2 s G")
+        found = set()
+        for _ in range(2 * len(crew)):
+            await press(pilot, "!")
+            found.add(room(pilot).view.selected)
+    assert found == set(TROUBLE)
+
+
+async def test_the_card_shows_the_row_under_the_cursor_in_each_frame() -> None:
+    """Whatever order the list has taken since the last one, and whatever key was pressed between."""
+    names = [agent.name for agent in world().agents]
+    source = FakeSource(world())
+    async with screen(source, size=(160, 45)) as pilot:
+        await press(pilot, "2")
+        for step, key in enumerate(
+            ["j", "j", "j", "k", "G", "k", "k", "s", "S", "s", "j", "!", "g", "j", "T", "j"] * 2
+        ):
+            dead, late = names[step % len(names)], names[(3 * step + 1) % len(names)]
+            changed = with_agent(world(), dead, state="died", exit_code=3, flying=0, queued=0)
+            source.become(with_agent(changed, late, waiting_s=20.0 * step, dollars=9.0 * step))
+            for look in (frame, partial(press, keys=key)):
+                await look(pilot)
+                (row,) = [row for row in seen(pilot, "agents-all").splitlines() if "▌" in row]
+                name = row.split("▌")[1].split()[0].rstrip("…")
+                assert seen(pilot, "agent-card").startswith(f"╭─ Agent {name}"), (step, key)
+                assert name_of(room(pilot).view.agent).startswith(name)

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import pytest
 from tui.graph import processes
-from tui.worlds import world
+from tui.worlds import FakeSource, world
 
+from hivemind.world.order import gravest_first, parents
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.panels import agent_table
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.lists import Order
-from hivemind_tui.state.tree import Branch, branched, ended_last, parents
-from hivemind_tui.state.view import View
+from hivemind_tui.state.tree import Branch, branched
+from hivemind_tui.state.view import View, ViewBuilder
 
 ANY = world().agents[0]
 
@@ -46,15 +47,69 @@ def test_children_stand_under_their_parents(agents: tuple[AgentView, ...], shown
 
 
 def test_those_that_ended_are_last() -> None:
-    """Below all others, unless one that they started, however deep, goes on; what needs somebody stays where it is."""
+    """Below all others, unless one that they started, however deep, goes on; what needs a look is first."""
     agents = family(a="", b="", c="b", d="c", e="", f="", g="h", h="g")
-    ended = {name: replace(agent, running=False, state="idle") for agent in agents for name in [agent.name]}
+    ended = {name: replace(agent, running=False, state="idle", flying=0) for agent in agents for name in [agent.name]}
     known = [ended[name] if name in "abcfgh" else agent for name, agent in zip("abcdefgh", agents, strict=True)]
     known[5] = replace(known[5], state="spent")
-    quiet = replace(ANY, name="i", running=None, state="idle", requests=0)
+    quiet = replace(ANY, name="i", running=None, state="idle", flying=0, requests=0)
     known = [quiet, replace(quiet, name="j", requests=1), replace(quiet, name="k", requests=1, state="ended"), *known]
-    assert names(tuple(ended_last(known))) == "j b c d e f i k a g h"
-    assert ended_last(agents) is agents
+    assert names(tuple(gravest_first(known))) == "f j d e b c i k a g h"
+    assert gravest_first(agents) is agents
+
+
+GRAVITY = {
+    "fine": {"state": "streaming", "flying": 1},
+    "gone": {"state": "ended", "flying": 0},
+    "idle": {"state": "idle", "flying": 0, "last_seen_s": 900.0},
+    "between": {"state": "idle", "flying": 0, "last_seen_s": 3.0},
+    "patient": {"state": "queued", "flying": 0, "queued": 1, "waiting_s": 14.0},
+    "late": {"state": "queued", "flying": 0, "queued": 1, "waiting_s": 44.0},
+    "later": {"state": "retry", "flying": 0, "queued": 1, "waiting_s": 130.0},
+    "half": {"state": "streaming", "flying": 1, "queued": 1, "waiting_s": 59.0},
+    "refused": {"state": "refused", "flying": 0},
+    "spent": {"state": "spent", "flying": 0},
+    "dead": {"state": "died", "flying": 0, "exit_code": 3},
+}
+CREW = tuple(replace(ANY, **{"name": name, "queued": 0, **changes}) for name, changes in GRAVITY.items())  # type: ignore[arg-type]
+
+
+def test_what_needs_a_look_is_first() -> None:
+    """Died, refused or without budget, those that wait for long by how long, the rest, and at last what ended."""
+    assert names(tuple(gravest_first(CREW))) == "dead refused spent later late half fine between patient idle gone"
+
+
+def test_rows_stay_where_they_are_while_little_changes() -> None:
+    """Waits count by coarse steps, and an agent between two of its turns isn't idle yet."""
+    before = names(tuple(gravest_first(CREW)))
+    for wait in range(31, 59):
+        moved = [replace(agent, waiting_s=float(wait)) if agent.name == "late" else agent for agent in CREW]
+        assert names(tuple(gravest_first(moved))) == before
+    turn = [
+        replace(agent, state="idle", flying=0, last_seen_s=20.0) if agent.name == "fine" else agent for agent in CREW
+    ]
+    assert names(tuple(gravest_first(turn))) == before
+
+
+def test_trees_stay_together_and_stand_where_their_gravest_would() -> None:
+    """However deep that is; in a flat list each stands for itself."""
+    dead = CREW[-1]
+    agents = [*family(quiet="", a="", b="a", c="b", d="a"), replace(dead, name="e", parent="c"), *family(f="")]
+    agents = [agent if agent.name == "e" else replace(agent, state="idle", flying=0, queued=0) for agent in agents]
+    assert names(branched(gravest_first(agents, tree=True), Order())[0]) == "a b c e d quiet f"
+    assert names(tuple(gravest_first(agents))).split()[0] == "e"
+    ring = [replace(agent, parent={"late": "fine", "fine": "late"}.get(agent.name)) for agent in CREW]
+    assert names(tuple(gravest_first(ring, tree=True))[:5]) == "dead refused spent later fine"
+
+
+def test_what_is_pinned_is_first_in_any_order() -> None:
+    """With its tree, and by whatever column the others are sorted."""
+    agents = family(m="", z="m", b="m", a="", y="a", k="")
+    assert names(branched(agents, Order(sort="name"), pinned=frozenset({"z"}))[0]) == "m z b a y k"
+    source = FakeSource(replace(world(), agents=agents))
+    for tree, shown in ((False, "y k m z b a"), (None, "a y k m z b")):
+        view = View(source.snapshot(), pinned=frozenset({"k", "y"}), tree=tree)
+        assert names(ViewBuilder().look(view, source).agents) == shown
 
 
 def test_siblings_are_sorted_among_themselves() -> None:

@@ -84,6 +84,11 @@ def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int
     dice = random.Random(seed)
     crew = tuple(_agent(dice, index) for index in range(agents))
     tickets = [_ticket(dice, number, agent) for number, agent in enumerate(crew, 1) if agent.state in TICKETS]
+    waits = {ticket.agent: ticket.age_s % 12 for ticket in tickets if ticket.state in ("queued", "retry")}
+    crew = tuple(
+        replace(agent, waiting_s=waits.get(agent.name, 0.0), activity=_activity(number))
+        for number, agent in enumerate(crew)
+    )
     slots = tuple(ticket for ticket in tickets if ticket.state in ("streaming", "waiting"))
     queue = tuple(ticket for ticket in tickets if ticket.state in ("queued", "retry"))
     curve = _curve(dice, int(minutes * 60))
@@ -286,6 +291,12 @@ def _ticket(dice: random.Random, number: int, agent: AgentView) -> TicketView:
         position=number if agent.state == "queued" else None,
         estimate_s=round(dice.uniform(4, 30), 1) if agent.state in ("queued", "retry") else None,
     )
+
+
+def _activity(number: int) -> tuple[int, ...]:
+    """Bursts and silence, a few of them in the last minute only; every fourth agent has none."""
+    steps = (0 if (step // 3 + number) % 3 == 0 else 900 * ((step * 7 + number * 3) % 11) for step in range(24))
+    return tuple(steps)[number % 3 * 6 :] if number % 4 else ()
 
 
 def _curve(dice: random.Random, points: int) -> tuple[CurvePoint, ...]:

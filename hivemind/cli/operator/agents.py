@@ -14,8 +14,9 @@ from hivemind.cli.plugin import Command
 from hivemind.console import print_note, printable
 from hivemind.errors import UsageError
 from hivemind.scheduler.commands import NO_AGENT
-from hivemind.text.humanise import count, did_you_mean, dollars, exit_text
+from hivemind.text.humanise import count, did_you_mean, dollars, exit_text, short_duration
 from hivemind.text.table import Cell, Column, lines, width
+from hivemind.world.order import gravest_first
 from hivemind.world.snapshot import AGENT_STATES, AgentView
 
 _PATTERN = re.compile(r"[*?\[]")
@@ -24,6 +25,7 @@ _COLUMNS = (
     Column("AGENT", cut=True, least=24),
     Column("STATE"),
     Column("PRIORITY", spare=2),
+    Column("WAIT", right=True, spare=2),
     Column("REQUESTS", right=True, spare=4),
     Column("TOKENS", right=True),
     Column("COST", right=True),
@@ -31,6 +33,7 @@ _COLUMNS = (
     Column("TASK", cut=True, spare=3),
     Column("EXIT", right=True, spare=1),
 )
+_WAIT = next(index for index, column in enumerate(_COLUMNS) if column.title == "WAIT")
 _STATES = {
     "streaming": "good",
     "waiting": "good",
@@ -77,7 +80,7 @@ def _run(namespace: argparse.Namespace) -> int:
         kept = {agent.name for agent, _ in rows}
         agents = [agent for agent in agents if agent.name in kept]
     none = "no agent matches" if seen else "no agent was seen yet"
-    text = lines(_COLUMNS, [_row(agent, before) for agent, before in rows], width()) if rows else [none]
+    text = _table(rows) if rows else [none]
     code = client.print_answer(namespace, agents, text)
     if more:
         print_note(f"{more:,} more, which --limit leaves out")
@@ -119,8 +122,19 @@ def _named(agents: Sequence[AgentView], wanted: Sequence[str]) -> list[AgentView
 
 
 def _in_order(agents: list[AgentView], *, tree: bool) -> Iterable[tuple[AgentView, str]]:
-    """By first appearance and those that have ended last, or as a tree, with the lines of it before each."""
-    return family(agents) if tree else ((agent, "") for agent in sorted(agents, key=_is_over))
+    """Those that need a look first, or as a tree, with the lines of it before each."""
+    agents = list(gravest_first(agents, tree=tree))
+    return family(agents) if tree else ((agent, "") for agent in agents)
+
+
+def _table(rows: Sequence[tuple[AgentView, str]]) -> list[str]:
+    """The table's lines; without a column of waits where nothing waits."""
+    columns, cells = list(_COLUMNS), [_row(agent, before) for agent, before in rows]
+    if not any(agent.waiting_s for agent, _ in rows):
+        del columns[_WAIT]
+        for row in cells:
+            del row[_WAIT]
+    return lines(columns, cells, width())
 
 
 def _row(agent: AgentView, before: str) -> list[Cell | str]:
@@ -129,6 +143,7 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
         before + printable(agent.name),
         Cell(_WORDS.get(_state(agent), _state(agent)), _STATES.get(agent.state, "")),
         agent.priority.name.lower(),
+        short_duration(agent.waiting_s) if agent.waiting_s else "",
         f"{agent.requests:,}",
         count(agent.usage.total),
         dollars(agent.dollars, agent.unpriced),
@@ -136,12 +151,6 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
         printable(agent.task or ""),
         Cell(ended.removeprefix("exit code ").removeprefix("killed by "), "bad" if agent.exit_code else ""),
     ]
-
-
-def _is_over(agent: AgentView) -> bool:
-    """It has ended, or was known from an earlier run and made no request since."""
-    earlier = agent.running is None and not agent.requests
-    return agent.state == "ended" or (agent.state == "idle" and (agent.running is False or earlier))
 
 
 def _state(agent: AgentView) -> str:

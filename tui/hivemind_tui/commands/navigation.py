@@ -9,11 +9,11 @@ from typing import Concatenate, ParamSpec
 
 from hivemind.setup.clients import quick_lines
 from hivemind.world.fleet import Member
+from hivemind.world.order import parents
 from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, TaskView
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
-from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, Order
-from hivemind_tui.state.tree import parents
+from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, Order, is_lost
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
 Work = AgentView | RequestView | TaskView
@@ -151,6 +151,12 @@ def mark(view: View) -> View:
     return view if view.page == "agent" else move(view, 1)
 
 
+def pin(view: View) -> View:
+    """Keep the agents that commands apply to on top of the list; no longer if all of them are."""
+    names = frozenset(agent.name for agent in view.targets)
+    return replace(view, pinned=view.pinned - names if names <= view.pinned else view.pinned | names)
+
+
 def mark_all(view: View) -> View:
     """Mark all agents listed, or unmark them where all are marked."""
     shown = frozenset(agent.name for agent in view.agents)
@@ -228,7 +234,11 @@ def jump(view: View, kind: str) -> View:
 def _in_trouble(item: Work) -> bool:
     if isinstance(item, TaskView):
         return item.state in ("failed", "blocked")
-    return item.state in _TROUBLED or (isinstance(item, AgentView) and item.failed > 0)
+    if isinstance(item, AgentView):
+        # What an operator ended or stopped has the exit code of a signal.
+        died = item.exit_code not in (None, 0) and item.state not in ("ended", "stopped")
+        return item.state in _TROUBLED or item.failed > 0 or died or is_lost(item)
+    return item.state in _TROUBLED
 
 
 def _slowness(item: Work, at: float) -> float:
@@ -265,6 +275,7 @@ class NavigationActions(Room):
     action_edge = _going(edge)
     action_mark = _going(mark)
     action_mark_all = _going(mark_all)
+    action_pin_agent = _going(pin)
     action_tree = _going(tree)
     action_fold = _going(fold)
     action_sort = _going(sort)

@@ -156,6 +156,7 @@ KEYS = (
     _agent("stop", "x", "stop", "stop", "stop it, or allow it again; says first what is lost"),
     _agent("mark", "space", "mark", "mark", "mark it: commands go to all marked agents", pages=TREES),
     _agent("mark_all", "asterisk", "mark_all", "", "mark all that are shown, or none", pages=TREES),
+    _tree("pin_agent", "P", "pin_agent", "pin", "pin it: it stays on top of the list; again: no longer"),
     _tree("tree", "T", "tree", "tree", "show agents under those that started them, or as a flat list"),
     _tree("fold", "z", "fold", "fold", "hide the agents below it and show their sums, or unfold"),
     _tree("everywhere", "M", "everywhere", "all machines", "show all machines' agents, or this one's", live=True),
@@ -243,7 +244,7 @@ FOOTERS = {
         *("pin", "budget", "mark", "release", "lane", "everywhere", "drain", "what_if", "sort", "palette", "freeze"),
     ),
     "agents": (
-        *("help", "quit", "open", *_STEER_AGENT, "mark", "fold", "everywhere", *_FIND, "tree", "undo"),
+        *("help", "quit", "open", *_STEER_AGENT, "mark", "pin_agent", "fold", "everywhere", *_FIND, "tree", "undo"),
         *("pause", "palette"),
     ),
     "requests": (
@@ -361,6 +362,7 @@ _LABELS: Mapping[str, Callable[[View], str]] = {
     "tree": lambda view: "flat list" if view.branches else "tree",
     "fold": lambda view: "unfold" if view.agent is not None and view.agent.name in view.folded else "fold",
     "what_if": lambda view: "what if the settings were others?" if _offers_what_if(view) else "what if",
+    "pin_agent": lambda view: _turned(view, "pin", "unpin", lambda agent: agent.name in view.pinned),
     "pin": lambda view: "unpin level" if view.lane is not None and view.lane.state.pinned else "pin level",
     "pause": lambda view: "resume all" if view.snapshot.mode == "paused" else "pause all",
     "drain": lambda view: "accept requests" if view.snapshot.mode == "draining" else "drain",

@@ -139,6 +139,7 @@ def _time(agent: AgentView) -> Fact:
     each = short_duration(agent.served_s / agent.finished) if agent.finished else NOTHING
     chunks: list[Chunk] = [
         (0, counted(each, "a request")),
+        *([(0, counted(short_duration(agent.waiting_s), "current wait", "wait"))] if agent.waiting_s else []),
         (1, counted(short_duration(agent.waited_s), "queued in total")),
         (2, named("last first token", short_duration(agent.ttft_s))),
     ]
@@ -371,6 +372,7 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
         ("answered", short_count(agent.finished), "ok", ""),
         ("failed", short_count(agent.failed), "bad" if agent.failed else "dim", ""),
         ("retried OK", short_count(agent.rescued), "recover" if agent.rescued else "dim", " after failed attempts"),
+        ("waits", *_longest(agent)),
         ("waited", short_duration(agent.waited_s), "text", " in the queue in total"),
         ("first token", short_duration(agent.ttft_s), "text", " of the last answer"),
     )
@@ -378,6 +380,12 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
     errors = wrapped(agent.last_error or "none", cells - _LABEL - 1)[:2]
     role = "bad" if agent.failed else "text" if agent.last_error else "dim"
     return rows + [labelled("last error" if n == 0 else "", (f" {line}", role)) for n, line in enumerate(errors)]
+
+
+def _longest(agent: AgentView) -> tuple[str, str, str]:
+    if not agent.waiting_s:
+        return NOTHING, "dim", " nothing of it waits"
+    return short_duration(agent.waiting_s), "wait", " the longest of its current waits"
 
 
 def _short(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:

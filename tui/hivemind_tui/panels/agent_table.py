@@ -10,7 +10,10 @@ from dataclasses import replace
 from textual.strip import Strip
 
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
+from hivemind.world.agents import ACTIVITY_STEPS
+from hivemind.world.health import STEP_S
 from hivemind.world.snapshot import AgentView, TicketView
+from hivemind.world.verdict import LONG_WAIT_S
 from hivemind_tui.render import wait_reason
 from hivemind_tui.render.budgets import ceilings, figures, role_of, share_of
 from hivemind_tui.render.format import about
@@ -18,12 +21,16 @@ from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
 from hivemind_tui.render.table import render as render_table
-from hivemind_tui.state.lists import AGENT_KEYS
+from hivemind_tui.state.lists import AGENT_KEYS, is_lost
 from hivemind_tui.state.tree import DEEPEST, Branch
 from hivemind_tui.state.view import View, join
 
 _BAR = 5
-_ROOMY = 120
+_STEPS = 12
+"""Steps of activity in a table, and in a wide one."""
+_STEPS_WIDE = ACTIVITY_STEPS
+_ROOMS = (100, 120, 190)
+"""Cells from which activity comes before counts, names and reasons are wider, and twice the activity is shown."""
 _NAME, _REASON = 18, 26
 """Least widths of names and reasons in a table of that many cells."""
 _NO_AGENT = "No agent yet. Each appears here with its first request."
@@ -38,9 +45,10 @@ def _name(agent: AgentView, pen: Pen) -> Span:
 
 def state(agent: AgentView, pen: Pen) -> Span:
     """Return the state as a glyph and a word; `lost` if its runner is gone, so that nobody knows how it ended."""
-    if agent.state in ("idle", "ended") and agent.running is False:
-        lost = agent.exit_code is None
-        return (f"{pen.glyphs.cross} lost", "bad") if lost else (f"{pen.glyphs.good} ended", "dim")
+    if is_lost(agent):
+        return f"{pen.glyphs.cross} lost", "bad"
+    if agent.state == "idle" and agent.running is False:
+        return pen.worded(sign("ended"))
     return pen.worded(sign(agent.state))
 
 
@@ -59,6 +67,20 @@ def nudged(agent: AgentView, pen: Pen) -> str:
 def number(value: float, role: str = "text", shown: Callable[[float], str] = short_count) -> Span:
     """Return a figure, or a dot for zero."""
     return (shown(value), role) if value else (".", "rule")
+
+
+def waits(agent: AgentView, _pen: Pen) -> Span:
+    """Return how long the agent's longest current wait is."""
+    return number(agent.waiting_s, "bad" if agent.waiting_s >= LONG_WAIT_S else "wait", short_duration)
+
+
+def activity(agent: AgentView, pen: Pen, steps: int = _STEPS) -> Span:
+    """Return the tokens of the agent's last steps as a trend up to now, which is at the right."""
+    used = agent.activity[-steps:]
+    if not any(used):
+        return f"{'.':>{steps}}", "rule"
+    peak, fine = max(used), len(pen.glyphs.steps) - 1
+    return "".join(pen.glyphs.steps[-(-tokens * fine // peak)] for tokens in used).rjust(steps), "info"
 
 
 def _budget(agent: AgentView, pen: Pen) -> Span:
@@ -112,18 +134,19 @@ AGENTS: Table[AgentView] = Table(
     (
         Column("prio", "PRIO", 5, 2, _priority, "<"),
         Column("state", "STATE", 9, 0, state, "<"),
+        Column("waits", "WAITS", 6, 2, waits),
         Column("fly", "FLIGHT", 6, 9, lambda a, _: number(a.flying)),
-        Column("queue", "QUEUE", 5, 9, lambda a, _: number(a.queued, "wait")),
+        Column("queue", "QUEUE", 5, 10, lambda a, _: number(a.queued, "wait")),
         Column("asked", "REQS", 5, 10, lambda a, _: number(a.requests)),
         Column("ok", "OK", 5, 11, lambda a, _: number(a.finished, "ok")),
         Column("fail", "FAIL", 4, 1, lambda a, _: number(a.failed, "bad")),
-        Column("saved", "RETRIED", 7, 3, lambda a, _: number(a.rescued, "recover")),
+        Column("saved", "RETRIED", 7, 5, lambda a, _: number(a.rescued, "recover")),
         Column("in", "IN", 5, 6, lambda a, _: number(a.usage.total_input)),
         Column("out", "OUT", 5, 4, lambda a, _: number(a.usage.output_tokens)),
-        Column("cost", "COST", 7, 5, _dollars),
+        Column("cost", "COST", 7, 3, _dollars),
         Column("budget", "BUDGET", 10, 6, _budget, "<"),
         Column("of", "OF", 8, 10, _of),
-        Column("waited", "WAITED", 6, 7, lambda a, _: number(a.waited_s, shown=short_duration)),
+        Column("activity", "", _STEPS, 9, activity, "<"),
         Column("ttft", "TTFT", 5, 8, lambda a, _: (short_duration(a.ttft_s), "text")),
         Column("seen", "SEEN", 6, 12, lambda a, _: (short_duration(a.last_seen_s), "dim")),
         Column("client", "CLIENT", 14, 13, lambda a, _: (a.client or NOTHING, "dim"), "<"),
@@ -151,10 +174,11 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         order.sort,
         order.reverse,
         marked=lambda agent: agent.name in view.marked,
+        pinned=lambda agent: agent.name in view.pinned,
         link=lambda agent: call("app.pick_agent", agent.name),
     )
     limited = any(agent.budget is not None for agent in view.snapshot.agents)
-    table = _TABLES[limited, any(agent.machines for agent in agents), cells >= _ROOMY]
+    table = _TABLES[limited, any(agent.machines for agent in agents), sum(cells >= least for least in _ROOMS)]
     placed = table.placed(cells - 1)  # the list may have a scrollbar
     reasons = next((each.width for each in placed if each.column is table.rest), 0)
     table = _with_reasons(table, view.snapshot.queue, reasons)
@@ -165,17 +189,26 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame(title, join(hidden_order(AGENTS, order.sort, placed), _note(view)), body, width, height)
 
 
-def _variant(limited: bool, spread: bool, roomy: bool) -> Table[AgentView]:
+def _variant(limited: bool, spread: bool, room: int) -> Table[AgentView]:
     out = {*(() if limited else ("budget", "of")), *(() if spread else ("machine",))}
-    columns = tuple(column for column in AGENTS.columns if column.id not in out)
+    columns = tuple(_trend(column, room) for column in AGENTS.columns if column.id not in out)
     assert AGENTS.rest is not None
-    if not roomy:
+    if room < 2:
         return replace(AGENTS, columns=columns)
     name, rest = replace(AGENTS.name, width=_NAME), replace(AGENTS.rest, width=_REASON)
     return replace(AGENTS, name=name, columns=columns, rest=rest)
 
 
-_TABLES = {which: _variant(*which) for which in itertools.product((False, True), repeat=3)}
+def _trend(column: Column[AgentView], room: int) -> Column[AgentView]:
+    """The column with as many steps as there is room for, and how much time they are, if it is that of activity."""
+    if column.id != "activity":
+        return column
+    steps, rank = _STEPS_WIDE if room > 2 else _STEPS, 4 if room else column.rank
+    head = f"TOKENS {steps * STEP_S / 60:.0f} min"
+    return replace(column, head=head, width=steps, rank=rank, cell=lambda agent, pen: activity(agent, pen, steps))
+
+
+_TABLES = {which: _variant(*which) for which in itertools.product((False, True), (False, True), range(len(_ROOMS) + 1))}
 
 
 def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> Table[AgentView]:

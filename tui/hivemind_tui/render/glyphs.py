@@ -43,6 +43,7 @@ class Glyphs:
     part: str = "╍"
     empty: str = "─"
     marked: str = "◆"
+    pinned: str = "↑"
     boost: str = "»"
     ascending: str = "▴"
     descending: str = "▾"
@@ -93,6 +94,7 @@ ASCII = Glyphs(
     part="=",
     empty=".",
     marked="@",
+    pinned="'",
     boost="^",
     ascending="^",
     descending="v",
@@ -156,6 +158,7 @@ LEGEND: Mapping[str, Sign] = {
     "left": Sign("arrow", "left", "dim", "the client disconnected before the end"),
     "boosted": Sign("boost", "boosted", "accent", "has priority CRITICAL for a while"),
     "marked": Sign("marked", "marked", "accent", "the next command applies to all marked"),
+    "pinned": Sign("pinned", "pinned", "accent", "stays on top of the list"),
     "closed": Sign("dot", "closed", "ok", "requests flow"),
     "half_open": Sign("half", "half-open", "recover", "one probe decides"),
     "open": Sign("cross", "open", "bad", "nothing is sent upstream"),

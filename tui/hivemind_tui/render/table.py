@@ -88,6 +88,7 @@ class Rows(Generic[T]):
     sort: str = ""
     reverse: bool = False
     marked: Callable[[T], bool] = lambda _: False
+    pinned: Callable[[T], bool] = lambda _: False
     link: Callable[[T], str] = lambda _: ""
     """Return the action of a click on an item's row; empty: none."""
 
@@ -138,9 +139,10 @@ def row(item: T, placed: Sequence[Placed[T]], rows: Rows[T], width: int, pen: Pe
     """Return the row of one item, with a cursor where it is selected and a sign where it is marked."""
     selected = item is rows.selected
     cursor = pen.glyphs.cursor if selected else " "
+    sign = pen.glyphs.marked if rows.marked(item) else pen.glyphs.pinned if rows.pinned(item) else " "
     first, *others = placed
     spans: list[Span] = [
-        (cursor + (pen.glyphs.marked if rows.marked(item) else " "), "accent"),
+        (cursor + sign, "accent"),
         first.span(item, pen, "strong" if selected else ""),
         *(each.span(item, pen) for each in others),
     ]

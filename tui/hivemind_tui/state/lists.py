@@ -165,7 +165,8 @@ AGENT_KEYS: Mapping[str, Callable[[AgentView], Any]] = {
     "out": lambda agent: agent.usage.output_tokens,
     "cost": lambda agent: agent.dollars,
     "budget": lambda agent: share_of(agent.budget),
-    "waited": lambda agent: agent.waited_s,
+    "waits": lambda agent: agent.waiting_s,
+    "activity": lambda agent: sum(agent.activity),
     "ttft": lambda agent: agent.ttft_s,
     "seen": lambda agent: agent.last_seen_s,
     "client": lambda agent: agent.client,
@@ -201,6 +202,11 @@ TASK_KEYS: Mapping[str, Callable[[TaskView], Any]] = {
     "cost": lambda task: task.dollars,
     "agent": lambda task: task.agent,
 }
+
+
+def is_lost(agent: AgentView) -> bool:
+    """Return whether the agent's runner is gone, so that nobody knows how its process ended."""
+    return agent.running is False and agent.exit_code is None and agent.state in ("idle", "ended")
 
 
 def in_order(tasks: Sequence[TaskView]) -> list[TaskView]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hivemind.scheduler.types import Usage
+from hivemind.world.order import parents, pinned_first
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.state.lists import AGENT_KEYS, Order, agent_fields, arranged, matching
 
@@ -26,43 +27,22 @@ class Branch:
     """The agent with the sums over itself and those hidden; None where none is."""
 
 
-def parents(agents: Iterable[AgentView]) -> Mapping[str, str]:
-    """Return by name the agent that started it, where that one is known too."""
-    names = {agent.name for agent in agents}
-    return {agent.name: agent.parent for agent in agents if agent.parent in names and agent.parent != agent.name}
-
-
-def ended_last(agents: Sequence[AgentView]) -> Sequence[AgentView]:
-    """Return the agents with those last that have ended, unless an agent that they started still runs.
-
-    Agents of an earlier run of the proxy that have made no request since count as ended.
-    """
-    idle = (agent for agent in agents if agent.state == "idle")
-    ended = {agent.name for agent in idle if not (agent.requests if agent.running is None else agent.running)}
-    ended.update(agent.name for agent in agents if agent.state == "ended")
-    if not ended:
-        return agents
-    above = parents(agents)
-    for agent in agents:
-        name = None if agent.name in ended else above.get(agent.name)
-        while name in ended:
-            ended.discard(name)
-            name = above.get(name)
-    return sorted(agents, key=lambda agent: agent.name in ended)
-
-
 def branched(
-    agents: Sequence[AgentView], order: Order, folded: frozenset[str] = frozenset()
+    agents: Sequence[AgentView],
+    order: Order,
+    folded: frozenset[str] = frozenset(),
+    pinned: frozenset[str] = frozenset(),
 ) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
     """Return the agents to show, children below their parents, and the position of each agent, shown or hidden.
 
-    Agents that match a filter are shown with their ancestors, folded or not.
+    Trees with a pinned agent come first. Agents that match a filter are shown with their ancestors, folded or not.
     """
     above = parents(agents)
     if order.filter:
         agents, folded = _with_ancestors(agents, order, above), frozenset()
     children: dict[str | None, list[AgentView]] = {}
-    for agent in arranged(agents, replace(order, filter=""), agent_fields, AGENT_KEYS):
+    listed = arranged(agents, replace(order, filter=""), agent_fields, AGENT_KEYS)
+    for agent in pinned_first(listed, pinned, tree=True):
         children.setdefault(above.get(agent.name), []).append(agent)
     shown: list[AgentView] = []
     placed: dict[str, Branch] = {}

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from hivemind.text.shells import Shell
 from hivemind.world.fleet import Fleet, FleetLane, Member
+from hivemind.world.order import gravest_first, parents, pinned_first
 from hivemind.world.snapshot import (
     AgentView,
     LaneView,
@@ -24,7 +25,7 @@ from hivemind_tui.sources.base import Link, Source
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state import lists
 from hivemind_tui.state.lists import Order
-from hivemind_tui.state.tree import Branch, branched, ended_last, parents
+from hivemind_tui.state.tree import Branch, branched
 from hivemind_tui.whatif.state import WhatIf
 
 PAGES = ("overview", "agents", "requests", "tuning", "log", "tasks", "fleet")
@@ -51,6 +52,8 @@ class View:
     """The selected request; 0: the first."""
     marked: frozenset[str] = frozenset()
     """Agents that commands apply to together."""
+    pinned: frozenset[str] = frozenset()
+    """Agents that stay on top of the list."""
     frozen: bool = False
     """Whether the view ignores what happens."""
     agents_order: Order = field(default_factory=Order)
@@ -258,10 +261,12 @@ def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
     order, every = view.agents_order, view.snapshot.agents
     if view.machine:
         every = tuple(agent for agent in every if view.machine in agent.machines)
-    agents = every if order.sort else ended_last(every)
-    if view.tree is not False and view.page in OF_AGENTS and any(agent.parent for agent in agents) and parents(agents):
-        return branched(agents, order, view.folded)
-    return lists.arranged(agents, order, lists.agent_fields, lists.AGENT_KEYS), {}
+    tree = view.tree is not False and view.page in OF_AGENTS and bool(parents(every))
+    agents = every if order.sort else gravest_first(every, tree=tree)
+    if tree:
+        return branched(agents, order, view.folded, view.pinned)
+    listed = lists.arranged(agents, order, lists.agent_fields, lists.AGENT_KEYS)
+    return tuple(pinned_first(listed, view.pinned)), {}
 
 
 class ViewBuilder:
