@@ -78,6 +78,10 @@ def _read(proxy: ProxyClient, name: str, given: dict[str, Any]) -> object:
             paused = given["paused"]
             mode = _settled(lambda: proxy.world().snapshot.mode, lambda mode: (mode == "paused") is paused)
             return {"mode": mode}
+        case "Acknowledge":
+            return proxy.world().snapshot.alerts
+        case "AddNote":
+            return given["text"]
         case "PauseAgent" | "StopAgent" | "SetPriority":
             key = {"PauseAgent": "paused", "StopAgent": "stopped", "SetPriority": "priority"}[name]
             return _settled(

@@ -73,8 +73,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "report": ("lab.report", "a page about a recorded run, or a summary of it for a pull request"),
     },
     "steer": {
+        "ack": ("operator.steer:ack", "acknowledge alerts: those of an agent or lane, or all"),
         "budget": ("operator.budget", "what agents may use, and what they have used"),
         "hold": ("operator.steer:hold", "let an agent's requests wait"),
+        "note": ("operator.steer:note", "write a note on the curve, into log and journal"),
         "pause": ("operator.steer:pause", "pause everything: all requests wait"),
         "release": ("operator.steer:release", "let a held agent's requests go on"),
         "resume": ("agents.resume", "end a pause, or let an agent go on where it was stopped"),

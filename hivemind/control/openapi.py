@@ -48,6 +48,7 @@ _SEGMENTS = {
 """The paths' parameters."""
 _NULL = {"type": "null"}
 _LIMITS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "AddNote": {"text": {"minLength": 1}},
     "BeginAgent": {"agent": _NAME},
     "BoostAgent": {"for_s": {"minimum": 0, "maximum": LONGEST_BOOST_S}},
     "ClaimRequest": {"who": _WHO},

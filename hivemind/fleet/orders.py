@@ -19,6 +19,8 @@ from hivemind.control.codec import to_plain
 from hivemind.control.parsing import checked_who, command_from
 from hivemind.fleet.presence import Argument, Store, whole
 from hivemind.scheduler.commands import (
+    Acknowledge,
+    AddNote,
     BoostAgent,
     CancelTask,
     Command,
@@ -57,7 +59,7 @@ _LONGEST = 256 << 10
 _OF_AGENTS = (SetPriority, PauseAgent, BoostAgent, StopAgent, SetBudget)
 _OF_TASKS = (CancelTask, RetryTask, SetTaskPriority)
 _OF_LANES = (PinLevel, SetCircuit, ReleaseLane)
-_OF_ALL = (PauseAdmissions, Drain, Tune)
+_OF_ALL = (PauseAdmissions, Drain, Tune, Acknowledge, AddNote)
 REMOTE = frozenset((*_OF_AGENTS, *_OF_TASKS, *_OF_LANES, *_OF_ALL))
 """Commands that go to other proxies; those of runners are for the proxy that they know."""
 

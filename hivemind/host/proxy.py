@@ -37,7 +37,7 @@ from hivemind.proxy.engine import Engine
 from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
-from hivemind.scheduler.commands import NO_AGENT, Command, Conflict
+from hivemind.scheduler.commands import NO_AGENT, Acknowledge, Command, Conflict
 from hivemind.scheduler.events import RunDenied, RunSilent
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
@@ -49,6 +49,7 @@ from hivemind.tools.http import ToolsEndpoint, is_tools_path
 from hivemind.wire.fleet_lanes import machine
 from hivemind.wire.identity import Claims
 from hivemind.wire.request_head import RequestPath, RequestRefused
+from hivemind.world.alerts import check_acknowledge
 from hivemind.world.fleet import Fleet
 from hivemind.world.health import Verdict
 from hivemind.world.snapshot import AgentView, Alarm, Line, RecordingView, RequestDetail, Requests, Snapshot
@@ -184,7 +185,7 @@ class Proxy:
         if fleet is not None:
             await fleet.start(self)
             self.watcher = fleet.watcher
-        self.watch = Watch(engine, lambda: self.app.direct)
+        self.watch = Watch(engine, lambda: self.app.direct, settings.alerts.limits())
         if self._prices is not None:
             self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
             if engine.counts_dollars:
@@ -364,6 +365,8 @@ class Proxy:
 
     def apply(self, command: Command, who: str = "you") -> None:
         """Carry out an operator's command. Raises: Rejected: it can't be carried out; the text says why."""
+        if isinstance(command, Acknowledge):
+            check_acknowledge(command, self.engine.world.alerts)
         self.engine.apply(command, who)
 
     async def fleet(self) -> Fleet:

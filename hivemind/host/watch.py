@@ -1,6 +1,8 @@
-"""Checks the running proxy: every second its invariants, and all the time whether its event loop goes on.
+"""Checks the running proxy: every second its invariants and the rules of alerts, and all the time whether its event
+loop goes on.
 
-What is found is an event, and with that a line of the log, an alarm on every screen, and a mark in the journal.
+What is found is an event, and with that a line of the log, an alarm or an alert on every screen, and a mark in the
+journal.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from hivemind.proxy.engine import Engine
 from hivemind.scheduler.events import InvariantBroken
 from hivemind.scheduler.invariants import Violation
 from hivemind.text.humanise import duration, plural
+from hivemind.world.alerts import AlertBook
+from hivemind.world.health import AlertLimits
 
 CHECK_EVERY_S = 1.0
 """Between the end of one check of the invariants and the next."""
@@ -26,6 +30,9 @@ LATE_S = 1.0
 """An event loop that made no step for so long was held."""
 SHOWN_S = 60.0
 """How long a held loop stays an alarm after it went on."""
+_ALERTS_SHARE = 0.01
+"""Share of the time that may be spent on the rules of alerts."""
+_NO_ALERTS = AlertLimits(died=False, wait_s=0.0, budget_share=0.0, circuit_s=0.0)
 _About = tuple[str, str, str]
 _OURS = ("hivemind", "hivemind_tui", "hivemind_mock")
 
@@ -38,9 +45,12 @@ class Watch:
     `direct` returns how many requests the data plane counts as served without a task.
     """
 
-    def __init__(self, engine: Engine, direct: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, direct: Callable[[], int], alerts: AlertLimits = _NO_ALERTS) -> None:
         self._engine = engine
         self._direct = direct
+        self._alerts = AlertBook(alerts)
+        self._look_again_at = 0.0
+        """When the rules of alerts are looked at again."""
         self._unserved: set[tuple[int, int]] = set()
         """Tickets that nothing served at the last check, and the number of their attempts."""
         self._broken: dict[_About, str] = {}
@@ -101,13 +111,25 @@ class Watch:
             are, have = plural(counted, "request is", "requests are"), plural(direct, "has", "have")
             yield Violation("exchange", "", "", f"{are} counted as served without a task, but {have} a ticket.")
 
+    def check_alerts(self) -> None:
+        """Publish the alerts that begin and that are over."""
+        if not self._alerts.limits.any:
+            return
+        began = self._engine.now()
+        for event in self._alerts.check(self._engine.snapshot()):
+            self._engine.publish(event)
+        # Where there are so many agents that looking takes long, it is done less often.
+        self._look_again_at = began + (self._engine.now() - began) / _ALERTS_SHARE
+
     async def _check_again(self) -> None:
         while True:
             await asyncio.sleep(CHECK_EVERY_S)
             try:
                 await self.check()
+                if self._engine.now() >= self._look_again_at:
+                    self.check_alerts()
             except Exception:  # a check that fails mustn't end the checks, nor go unseen
-                _log.exception("the invariants couldn't be checked")
+                _log.exception("the invariants and alerts couldn't be checked")
 
     def _loop_held(self, for_s: float, where: str) -> None:
         text = f"The event loop was held for {duration(for_s)} by {where}."

@@ -205,6 +205,29 @@ class ReleaseLane:
     lane: str
 
 
+AlertRule = Literal["died", "wait", "budget", "circuit", "spend"]
+"""What an alert may be about; see :mod:`hivemind.world.alerts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Acknowledge alerts: those about an agent or lane, those of a rule, or (neither) all. Nothing else changes."""
+
+    about: str | None = None
+    rule: AlertRule | None = None
+
+
+NOTE_MOST = 200
+"""Most characters of a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddNote:
+    """Write a note, which stands at this moment on the curve, in the log, the journal and the report."""
+
+    text: str
+
+
 EXIT_CODES = range(-(2**31), 2**32)
 """What a process can end with; negative: the number of a signal."""
 
@@ -224,4 +247,7 @@ SteerCommand = SetPriority | PauseAgent | BoostAgent | StopAgent | EndAgent
 LaneCommand = Tune | PinLevel | SetCircuit | ReleaseLane
 """Commands about one lane, or several."""
 
-Command = SteerCommand | SetBudget | BeginAgent | TaskCommand | LaneCommand | PauseAdmissions | Drain
+RemarkCommand = Acknowledge | AddNote
+"""Commands that change nothing but what people are told."""
+
+Command = SteerCommand | SetBudget | BeginAgent | TaskCommand | LaneCommand | PauseAdmissions | Drain | RemarkCommand

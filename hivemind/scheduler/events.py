@@ -318,6 +318,24 @@ class InvariantBroken(Event, frozen=True):
     over: bool = False
 
 
+class AlertRaised(Event, frozen=True):
+    """Something began that the operator wants to be told of by itself; emitted once while it holds."""
+
+    number: int  # from 1
+    rule: str  # one of :data:`~hivemind.scheduler.commands.AlertRule`
+    about: str  # agent or lane; empty: the whole proxy
+    text: str  # one sentence with the numbers
+
+
+class AlertOver(Event, frozen=True):
+    """What an alert was about holds no longer."""
+
+    number: int
+    rule: str
+    about: str
+    text: str  # as it was raised
+
+
 class LimitsRead(Event, frozen=True):
     """What a reply stated of the rate windows; emitted once a second and family at most."""
 

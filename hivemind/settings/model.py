@@ -118,6 +118,7 @@ class Settings(BaseSettings):
     journal: sections.JournalSettings = sections.JournalSettings()
     mcp: sections.McpSettings = sections.McpSettings()
     agents: sections.AgentSettings = sections.AgentSettings()
+    alerts: sections.AlertSettings = sections.AlertSettings()
     features: sections.FeatureSettings = sections.FeatureSettings()
 
     @classmethod

@@ -20,10 +20,12 @@ from pydantic import (
 from hivemind.agent_names import BadName, normalised, spelled_in
 from hivemind.scheduler import config
 from hivemind.scheduler.places import PlaceLimits
+from hivemind.world.health import AlertLimits
 
 _CIRCUIT, _RETRY, _QUEUE = config.CircuitConfig(), config.RetryConfig(), config.QueueConfig()
 _BUDGET, _FEEDBACK, _SCHEDULER = config.BudgetConfig(), config.FeedbackConfig(), config.SchedulerConfig()
 _PLACES = PlaceLimits()
+_ALERTS = AlertLimits()
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 SecondsOrZero = Annotated[float, Field(ge=0, le=86_400)]
@@ -226,6 +228,25 @@ class AgentSettings(Section):
                 raise ValueError(f"the token of {name} must be printable ASCII without spaces, at least one character")
             found[name] = token
         return found
+
+
+class AlertSettings(Section):
+    """Alerts: what the operator is told of by itself, and how."""
+
+    died: bool = True
+    """When an agent's process ended with an error, or by a signal that no operator sent."""
+    wait_s: SecondsOrZero = _ALERTS.wait_s
+    """When a request has waited this long; 0: never."""
+    budget_share: Annotated[float, Field(ge=0, le=1)] = _ALERTS.budget_share
+    """When this share of a budget is used; 0: never."""
+    circuit_s: SecondsOrZero = _ALERTS.circuit_s
+    """When a circuit has been open this long; 0: never."""
+    dollars_per_hour: Annotated[float, Field(ge=0, le=1e9)] = _ALERTS.dollars_per_hour
+    """When more is spent than this, by public prices; 0: never."""
+
+    def limits(self) -> AlertLimits:
+        """Return the limits of the rules."""
+        return AlertLimits(self.died, self.wait_s, self.budget_share, self.circuit_s, self.dollars_per_hour)
 
 
 class FeatureSettings(Section):

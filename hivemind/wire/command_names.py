@@ -8,6 +8,8 @@ from dataclasses import replace
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.redaction.text import redact
 from hivemind.scheduler.commands import (
+    NOTE_MOST,
+    AddNote,
     BeginAgent,
     BoostAgent,
     Command,
@@ -22,17 +24,23 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.types import TaskSpec
 
-NOTE_LENGTH = 200
-"""Most characters of a note about a task's end."""
+NOTE_LENGTH = NOTE_MOST
+"""Most characters of a note, about a task's end too."""
 
 
 def fit_to_show(command: Command) -> Command:
-    """Return the command with its note as one bounded line without secrets, because a program wrote it."""
+    """Return the command with its note as one bounded line without secrets, whoever wrote it."""
+    if isinstance(command, AddNote):
+        return replace(command, text=_line(command.text))
     if not isinstance(command, FinishTask) or not command.note:
         return command
-    note = " ".join(redact(command.note[: 10 * NOTE_LENGTH]).split())
-    note = "".join(letter if letter.isprintable() else "?" for letter in note)
-    return replace(command, note=note if len(note) <= NOTE_LENGTH else note[: NOTE_LENGTH - 1] + "…")
+    return replace(command, note=_line(command.note))
+
+
+def _line(text: str) -> str:
+    line = " ".join(redact(text[: 10 * NOTE_LENGTH]).split())
+    line = "".join(letter if letter.isprintable() else "?" for letter in line)
+    return line if len(line) <= NOTE_LENGTH else line[: NOTE_LENGTH - 1] + "…"
 
 
 def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -> Command:

@@ -152,3 +152,19 @@ class Alert:
     """It holds no longer."""
     acknowledged: str = ""
     """Who acknowledged it; empty: nobody."""
+
+
+@record
+class AlertLimits:
+    """From when on something is an alert; 0: never."""
+
+    died: bool = True
+    wait_s: float = 60.0
+    budget_share: float = 0.85
+    circuit_s: float = 30.0
+    dollars_per_hour: float = 0.0
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a rule that isn't off."""
+        return self.died or any((self.wait_s, self.budget_share, self.circuit_s, self.dollars_per_hour))

@@ -20,7 +20,7 @@ SHOWN_BY_EVENTS = frozenset({"BeginAgent", "EndAgent", "ClaimTask", "FinishTask"
 """Commands of runners, which the events that they cause describe."""
 ALL = "all"
 """The subject of a command that names none."""
-_SUBJECTS = ("agent", "task", "lane", "upstream")
+_SUBJECTS = ("agent", "task", "lane", "upstream", "about")
 _NAMED = 4
 """Tasks that a line names; the others are counted."""
 _WORDS = {"connect": "no connection", "timeout": "timed out", "truncated": "cut off"}
@@ -88,6 +88,10 @@ def _words(event: ev.Event, before: str) -> Words | None:
         case ev.InvariantBroken():
             level, text = ("good", f"over: {event.text}") if event.over else ("bad", event.text)
             return level, "alarm", event.agent or event.lane or "proxy", f"{event.rule}: {text}"
+        case ev.AlertRaised():
+            return "bad", "alert", event.about or "proxy", event.text
+        case ev.AlertOver():
+            return "good", "alert", event.about or "proxy", f"over: {event.text}"
         case ev.RunDenied():
             return "warn", "denied", event.agent or "a run", f"{event.asked}: {event.why}"
         case ev.StartRefused():
@@ -241,6 +245,10 @@ def sentence(event: ev.Commanded, before: str = "") -> str:
             return "to be tried again"
         case "ForgetTasks":
             return f"tasks of batch {about['batch']} forgotten" if about["batch"] else "tasks of no batch forgotten"
+        case "Acknowledge":
+            return f"alerts ({about['rule']}) acknowledged" if about.get("rule") else "alerts acknowledged"
+        case "AddNote":
+            return f"note: {about['text']}"
     values = ", ".join(f"{name} {value}" for name, value in about.items() if value is not None)
     return f"{event.name} {values}".strip()
 

@@ -20,6 +20,7 @@ from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage
 from hivemind.world.fleet import Member, MemberLane, lane_windows
 from hivemind.world.forecast import foreseen
+from hivemind.world.health import Alert
 from hivemind.world.lanes import CURVE_KEPT, order_of
 from hivemind.world.snapshot import (
     AGENT_STATES,
@@ -109,6 +110,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
         task_counts=dict(counts),
         recording=_recording(parts),
         alarms=tuple(alarm for each in shared for alarm in each.alarms),
+        alerts=_alerts(shared),
         vitals=merged_vitals([each.vitals for each in snapshots], tokens_limit(view.state for view in lanes)),
     )
     return judged(foreseen(whole))
@@ -130,6 +132,7 @@ class _Shared:
         self.queue = [self._ticket(ticket) for ticket in snapshot.queue]
         self.lines = [self._line(line) for line in snapshot.lines]
         self.alarms = [self._alarm(alarm) for alarm in snapshot.alarms]
+        self.alerts = [self._alert(alert) for alert in snapshot.alerts]
 
     def at(self, at: float) -> float:
         """Return a moment of the part's clock on the first one's."""
@@ -157,10 +160,31 @@ class _Shared:
         text = f"{self.part.member.label}: {alarm.text}"
         return replace(alarm, lane=self._lanes.get(alarm.lane, alarm.lane), text=text, since=self.at(alarm.since))
 
+    def _alert(self, alert: Alert) -> Alert:
+        about = self._lanes.get(alert.about, alert.about)
+        return replace(alert, number=self.number(alert.number), about=about, since=self.at(alert.since))
+
     def lane(self, state: LaneState) -> LaneState:
         """Return a lane with its tickets' numbers, under the name that it is shown by."""
         upcoming = tuple(replace(hold, ticket=self.number(hold.ticket)) for hold in state.upcoming)
         return replace(state, lane=self._lanes.get(state.lane, state.lane), upcoming=upcoming)
+
+
+def _alerts(parts: Iterable[_Shared]) -> tuple[Alert, ...]:
+    """Return the alerts of all, that raised last first; those about the same are one, which is acknowledged once all
+    are."""
+    found: dict[tuple[str, str], Alert] = {}
+    for part in parts:
+        for alert in part.alerts:
+            key = alert.rule, alert.about
+            known = found.setdefault(key, alert)
+            if (known.over, bool(known.acknowledged), -known.since) > (
+                alert.over,
+                bool(alert.acknowledged),
+                -alert.since,
+            ):
+                found[key] = alert
+    return tuple(sorted(found.values(), key=lambda alert: -alert.since))
 
 
 def ticket_of(number: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
 from hivemind.scheduler.types import Priority, Usage
+from hivemind.world.health import Alert
 from hivemind.world.snapshot import AgentState, Alarm, CurvePoint, Line
 from hivemind.world.vitals import VitalsState
 
@@ -139,6 +140,8 @@ class WorldState:
     """By lane, :attr:`~hivemind.world.snapshot.CurvePoint.cut` of the curve's next point."""
     vitals: VitalsState | None = None
     """None: an older version wrote the journal, or it is several proxies'."""
+    alerts: tuple[Alert, ...] = ()
+    """That raised last first."""
 
 
 def counted(state: WorldState) -> Counts:

@@ -21,8 +21,10 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import LaneState
 from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.world.agents import AgentFold, Budgets, Costs, agent_values, ceiling_before, over
+from hivemind.world.alerts import AlertFold
 from hivemind.world.forecast import foreseen
 from hivemind.world.gauges import aged
+from hivemind.world.health import Alert
 from hivemind.world.lanes import Curves, Queue
 from hivemind.world.lifecycle import OpenRequests
 from hivemind.world.lines import SHOWN_BY_EVENTS, knob_value, line_of
@@ -95,6 +97,7 @@ class World:
         self._tasks = TaskBook(self._agent, lambda: self._costs.settle(self._price))
         self._budgets = Budgets()
         self._alarms: dict[tuple[str, str, str], Alarm] = {}
+        self._alerts = AlertFold()
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._pending: list[ev.Event] = []
         """Events that are still to be applied."""
@@ -123,6 +126,8 @@ class World:
             ev.AgentBegan: self._agent_changed,
             ev.AgentEnded: self._agent_changed,
             ev.InvariantBroken: self._alarm,
+            ev.AlertRaised: lambda event: self._alerts.raised(event),
+            ev.AlertOver: lambda event: self._alerts.over(event),
         }
 
     def apply(self, event: ev.Event) -> None:
@@ -207,6 +212,7 @@ class World:
         self._budgets.restore(state, self._agents)
         self._lines = deque(state.lines, maxlen=LINES_KEPT)
         self._alarms = {(each.rule, each.lane, each.agent): each for each in state.alarms}
+        self._alerts = AlertFold(state.alerts)
         self._counts = counted(state)
         if state.vitals is not None:
             self._vitals.restore(state.vitals)
@@ -412,6 +418,11 @@ class World:
         """What is broken now, that found first first."""
         return tuple(self._alarms.values())
 
+    @property
+    def alerts(self) -> tuple[Alert, ...]:
+        """Those that hold or aren't acknowledged, that raised last first."""
+        return self._alerts.alerts
+
     def _catch_up(self, at: float) -> None:
         self._apply_pending()
         for ticket in self._open.requeue_due(at):
@@ -432,6 +443,8 @@ class World:
             return before
         if event.name == "PauseAdmissions":
             self._paused = about["paused"]
+        elif event.name == "Acknowledge":
+            self._alerts.acknowledged(event.who, about.get("about"), about.get("rule"))
         elif event.name == "Drain":
             self._drained = about["draining"]
         elif event.name == "Tune":
@@ -509,6 +522,7 @@ class World:
             counts=replace(self._counts),
             alarms=tuple(self._alarms.values()),
             vitals=copied(self._vitals),
+            alerts=self.alerts,
         )
         return Capture(
             rest, list(chain.from_iterable(map(agent_values, self._agents.values()))), self._tasks.take(self._agents)
@@ -546,6 +560,7 @@ class World:
             task_counts=counts,
             alarms=self.alarms,
             vitals=self._vitals.view(at, self._started_at, counts, limit),
+            alerts=self.alerts,
         )
         return judged(foreseen(snapshot))
 

@@ -12,6 +12,7 @@ from commands.kit import Desk, desk, run
 from control.processes import program
 
 from hivemind.api_types import NOBODY
+from hivemind.scheduler.commands import BeginAgent, EndAgent
 from hivemind.scheduler.types import Priority
 
 Golden = Callable[[str, str], None]
@@ -211,3 +212,18 @@ async def test_settings_that_lead_nowhere(tmp_path: Path, text: str, environ: di
     (tmp_path / "hivemind.toml").write_text(text)
     ended = await run(tmp_path, "status", **{"HIVEMIND_STATE_DIR": "", **environ})
     assert (ended.code, line in ended.err, ended.err.count("\n")) == (2, True, 1), ended.err
+
+
+async def test_alerts_are_acknowledged_and_notes_written(tmp_path: Path) -> None:
+    """By agent, rule or all; without such an alert it is an error that says which there are."""
+    async with desk(tmp_path) as at:
+        at.proxy.proxy.apply(BeginAgent("dmitri"))
+        at.proxy.proxy.apply(EndAgent("dmitri", 3))
+        at.proxy.proxy.watch.check_alerts()
+        wrong = await at.run("ack ann")
+        assert wrong.code != 0
+        assert "no alert about 'ann' waits to be acknowledged; of: dmitri" in wrong.err
+        assert await at.does("ack dmitri --rule died") == "the alerts about dmitri (died) are acknowledged\n"
+        assert at.proxy.snapshot().alerts[0].acknowledged.startswith("ops@")
+        assert await at.does("note new", "prompt") == "noted\n"
+        assert "note: new prompt, by ops@" in at.proxy.snapshot().lines[-1].text

@@ -36,6 +36,8 @@ ONE_OF_EACH: tuple[cmd.Command, ...] = (
     cmd.ForgetTasks("nightly"),
     cmd.Drain(False),
     cmd.ReleaseLane("up:1"),
+    cmd.Acknowledge("alice", "died"),
+    cmd.AddNote("new prompt"),
 )
 
 

@@ -43,6 +43,8 @@ CASES: list[tuple[cmd.Command, list[cmd.Command]]] = [
     (cmd.ClaimTask("nightly.docs"), []),
     (cmd.FinishTask("nightly.docs", True), []),
     (cmd.ForgetTasks("nightly"), []),
+    (cmd.Acknowledge("alice"), []),
+    (cmd.AddNote("new prompt"), []),
     (cmd.SetPriority("nobody", Priority.LOW), []),
 ]
 

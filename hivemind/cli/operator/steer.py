@@ -1,4 +1,5 @@
-"""`hivemind pause`, `hold`, `release`, `stop`, `set`: let requests wait, refuse them, change a knob or a priority."""
+"""`hivemind pause`, `hold`, `release`, `stop`, `set`, `ack`, `note`: let requests wait, refuse them, change a knob or a
+priority, acknowledge alerts, write notes."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.scheduler.types import Priority
 from hivemind.text.humanise import did_you_mean
 from hivemind.text.table import Column, lines, width
+from hivemind.world.alerts import RULES
 
 _NO_LIMIT = ("none", "off")
 _COLUMNS = (
@@ -137,8 +139,32 @@ def _show(namespace: argparse.Namespace) -> int:
     return client.print_answer(namespace, found, text)
 
 
+def _configure_ack(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("about", metavar="AGENT|LANE", nargs="?", help="acknowledge the alerts about it [all]")
+    parser.add_argument("--rule", choices=RULES, metavar="RULE", help=f"only those of a rule: {', '.join(RULES)}")
+    client.add_flags(parser)
+
+
+def _ack(namespace: argparse.Namespace) -> int:
+    which = "all alerts" if namespace.about is None else f"the alerts about {namespace.about}"
+    rule = f" ({namespace.rule})" if namespace.rule else ""
+    done = f"{which}{rule} are acknowledged"
+    return changes.send_command(namespace, done, "Acknowledge", about=namespace.about, rule=namespace.rule)
+
+
+def _configure_note(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", metavar="TEXT", nargs="+", help="it stands at this moment on the curve and in the log")
+    client.add_flags(parser)
+
+
+def _note(namespace: argparse.Namespace) -> int:
+    return changes.send_command(namespace, "noted", "AddNote", text=" ".join(namespace.text))
+
+
 pause = Command(_configure_pause, _pause)
 hold = Command(_configure_hold, _pause)
 release = Command(_configure_release, _pause)
 stop = Command(_configure_stop, _stop)
+ack = Command(_configure_ack, _ack)
+note = Command(_configure_note, _note)
 set_command = Command(_configure_set, _set)

@@ -30,11 +30,12 @@ from hivemind.host.workers.answers import Answers
 from hivemind.host.workers.request_log import MergedRequests, WorkerRequests
 from hivemind.proxy.asgi import Receive, Scope, Send
 from hivemind.scheduler.accounts import Spent
-from hivemind.scheduler.commands import BeginAgent, Command, Rejected, Tune
+from hivemind.scheduler.commands import Acknowledge, BeginAgent, Command, Rejected, Tune
 from hivemind.scheduler.events import BudgetState
 from hivemind.store.token_file import ControlKey
 from hivemind.tools.http import ToolsEndpoint
 from hivemind.wire.request_head import RequestPath
+from hivemind.world.alerts import unacknowledged
 from hivemind.world.fleet import TROUBLED, Fleet, Member
 from hivemind.world.health import Verdict
 from hivemind.world.merge import Part, merged
@@ -49,7 +50,7 @@ CONNECT_EVERY_S = 0.1
 _FRESH_S = 0.02
 """What was read so lately isn't read again."""
 _PAGES_MOST = 20
-_DECIDED = ("you", "other", "agent", "task")
+_DECIDED = ("you", "other", "agent", "task", "alert")
 """Tags of log lines about what all workers carry out."""
 _SAME_S = 1.0
 """Two such lines within this time are of one command."""
@@ -464,6 +465,8 @@ def _without_copies(snapshot: Snapshot, first: Snapshot) -> Snapshot:
 
 def _knows(snapshot: Snapshot, command: Command, agent: str | None) -> bool:
     """Return whether a worker knows the agent or the upstream that a command names."""
+    if isinstance(command, Acknowledge):
+        return bool(unacknowledged(snapshot.alerts, command.about, command.rule))
     if isinstance(command, Tune):
         return any(lane.state.upstream == command.upstream for lane in snapshot.lanes)
     return agent is not None and any(each.name == agent for each in snapshot.agents)

@@ -145,6 +145,7 @@ def _joined(one: Row, other: Row) -> Row:
 MARKED: Mapping[type[ev.Event], str] = {
     Gap: "gap",
     ev.InvariantBroken: "alarm",
+    ev.AlertRaised: "alert",
     ev.RunDenied: "denied",
     ev.StartRefused: "denied",
     ev.AttemptFailed: "death",
@@ -156,9 +157,10 @@ MARKED: Mapping[type[ev.Event], str] = {
     ev.AgentEnded: "ended",
     ev.LevelChanged: "cut",
 }
-"""Events that may be worth a jump, and the kind of their mark: events are missing; an invariant is broken; a run was
-denied something, or its start; an agent saw a request fail; the circuit moved; a budget runs low or is used up; an
-operator gave a command; the provider asked for a pause; an agent's process ended; the concurrency level was cut."""
+"""Events that may be worth a jump, and the kind of their mark: events are missing; an invariant is broken; an alert was
+raised; a run was denied something, or its start; an agent saw a request fail; the circuit moved; a budget runs low or
+is used up; an operator gave a command; the provider asked for a pause; an agent's process ended; the concurrency level
+was cut."""
 TOGETHER_S = 1.0
 """What happens of one kind within that time is one mark, but for commands."""
 

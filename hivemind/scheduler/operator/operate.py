@@ -78,6 +78,11 @@ class Operator:
             case cmd.SetPriority() | cmd.PauseAgent() | cmd.BoostAgent() | cmd.StopAgent() | cmd.EndAgent():
                 self._steer(self._known(command.agent), command, now)
                 dispatcher.ledger.unsaved.add(command.agent)
+            case cmd.Acknowledge():
+                pass  # alerts are the world's, which folds the event
+            case cmd.AddNote(text):
+                if not text.strip() or len(text) > cmd.NOTE_MOST:
+                    raise Conflict(f"text: must be 1 to {cmd.NOTE_MOST} characters, not all of them spaces")
             case _:
                 dispatcher.tasks_moved(dispatcher.tasks.apply(command, now), now)
         return Commanded(now, who, type(command).__name__, _arguments(command))

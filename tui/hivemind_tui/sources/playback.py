@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 KINDS: dict[str, Sign] = {
     "gap": Sign("lost", "gaps", "bad", "lines of the recording are missing"),
     "alarm": Sign("boost", "alarms", "bad", "an invariant was broken, or the event loop held"),
+    "alert": Sign("ring", "alerts", "bad", "an alert was raised, by the settings [alerts]"),
     "death": Sign("cross", "failed", "bad", "a failed request: its agent got an error"),
     "circuit": Sign("half", "circuit", "recover", "it opened, probed, or closed again"),
     "budget": Sign("warn", "budgets", "bad", "one runs low or is used up"),
