@@ -32,7 +32,8 @@ class Figures:
     agents: int
     """That sent a request."""
     finished: int
-    """Of these the ones whose last request was answered."""
+    """Of these the ones whose last request was answered and that have none open, so that a run that is looked at while
+    it goes on says what it says once it has ended and cut these off."""
     wall_s: float
     """From the first arrival to the last end."""
     requests: int
@@ -99,9 +100,10 @@ class FiguresFold:
     def figures(self) -> Figures:
         """The run so far."""
         counts = self._counts
+        busy = {request.arrived.agent for request in self._open.by_ticket.values()}
         return Figures(
             agents=len(self._last_good),
-            finished=sum(self._last_good.values()),
+            finished=sum(good and name not in busy for name, good in self._last_good.items()),
             wall_s=0.0 if self._began is None else max(0.0, self._ended - self._began),
             **counts,
             open=counts["requests"] - sum(counts[end] for end in _ENDS),

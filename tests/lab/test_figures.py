@@ -68,6 +68,15 @@ def test_every_way_to_end_is_counted() -> None:
     )
 
 
+def test_an_agent_with_an_open_request_has_not_finished() -> None:
+    """So the figures of a run that goes on are those of the same run once its end has cut off what was open."""
+    events = [arrived(1.0, 1, "a"), finished(2.0, 1, "a"), arrived(1.0, 2, "b"), finished(2.0, 2, "b")]
+    events += [arrived(3.0, 3, "b")]
+    live = run(*sorted(events, key=lambda event: event.at)).figures()
+    ended = run(*sorted([*events, ev.Abandoned(4.0, 3, "b", "lane", False)], key=lambda event: event.at)).figures()
+    assert live.finished == ended.finished == 1
+
+
 def test_what_began_before_is_left_out() -> None:
     """Ends of requests whose arrival isn't in the journal count for nothing."""
     figures = run(finished(3.0, 9, "z"), failed(3.0, 8, "z", None), ev.Granted(3.0, 7, "z", "lane", 1, 5.0)).figures()
