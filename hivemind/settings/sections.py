@@ -51,7 +51,7 @@ class AimdSettings(Section):
     update_interval_s: SecondsOrZero | None = None
     """Shortest time between two steps."""
     floor: Annotated[float, Field(ge=1, le=10_000)] | None = None
-    """The level never goes below this."""
+    """Min concurrency: the level never goes below this."""
     latency_target_s: Seconds | None = None
     """A mean time to first token above this counts as congestion."""
 
@@ -62,7 +62,7 @@ class CircuitSettings(Section):
     window: Annotated[int, Field(ge=1, le=10_000)] = _CIRCUIT.window
     """Results looked at."""
     threshold: Annotated[float, Field(gt=0, le=1)] = _CIRCUIT.threshold
-    """Share of errors among them that opens it."""
+    """Error threshold: the share of failed ones among them that opens it."""
     cooldown_s: Seconds = _CIRCUIT.cooldown_s
     """From opening to the probe."""
     when_open: Literal["hold", "refuse"] = _CIRCUIT.when_open
@@ -87,7 +87,7 @@ class RetrySettings(Section):
     budget_rate_per_s: Annotated[float, Field(ge=0, le=10_000)] = _RETRY.budget_rate_per_s
     """Retries earned a second, whatever the traffic."""
     stagger_s: Annotated[float, Field(ge=0, le=60)] = _RETRY.stagger_s
-    """Between requests when an upstream that asked for a pause starts again."""
+    """Between requests when an upstream is no longer rate-limited."""
 
     @field_validator("max_s")
     @classmethod

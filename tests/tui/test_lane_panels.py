@@ -63,7 +63,7 @@ def test_slots_are_numbered_and_free_ones_keep_their_places() -> None:
         *("1 alice", "2 carol", "3 dave", "4 frank", "5 ivan"),
         *("6 mallory", "7 · free", "8 · free"),
     ]
-    assert "── limit 8.5 of 12 ──" in rows[10]
+    assert "── level 8.5 of 12 ──" in rows[10]
 
 
 def test_a_slot_tells_how_long_how_far_and_which_try() -> None:
@@ -81,7 +81,7 @@ def test_after_a_cut_the_limit_stands_among_the_slots() -> None:
     snapshot = with_lane(replace(world(), slots=flying(6)), level=4.0, active=6)
     rows = slots_of(snapshot).splitlines()
     assert "6 of 4 in flight, 2 over" in rows[0]
-    assert "limit 4.0 of 12 2 over it" in rows[6]
+    assert "level 4.0 of 12 2 over it" in rows[6]
     assert "agent-5" in rows[7]
 
 
@@ -110,7 +110,7 @@ def test_both_fit_on_a_small_terminal() -> None:
     assert "alice" in rows[1]
     assert "◷ bob" in rows[1]
     assert "more in flight" in rows[3]
-    assert "limit 8.5 of 12 5 over it" in rows[4]
+    assert "level 8.5 of 12 5 over it" in rows[4]
     assert rows[5].startswith(" level 8.5 of 12")
     assert "◁" in rows[6]
 

@@ -115,7 +115,7 @@ def test_many_tries_are_added_up() -> None:
         "░ queue 24s",
         "▒ 19 failed tries 38s",
         "529 x19",
-        "· pauses 40s",
+        "· retry delays 40s",
         "▓ first token 1.1s",
         "█ stream 3.3s",
         "✓ done 200",

@@ -21,7 +21,7 @@ from hivemind_tui.state.view import View
 
 MASK = "***"
 """Stands where a credential stood."""
-_LENGTHS = (("QUEUE", "queue"), ("SENT", "first"), ("STREAM", "stream"), ("PAUSE", "pause"))
+_LENGTHS = (("QUEUE", "queue"), ("SENT", "first"), ("STREAM", "stream"), ("DELAY", "pause"))
 """Columns of durations, and the phases that they show."""
 _NUMBER = 6
 _BAR = 12

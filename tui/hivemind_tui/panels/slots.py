@@ -180,7 +180,7 @@ def _words(spans: Sequence[Span], pen: Pen, width: int, _placed: Sequence[Placed
 def _limit(lane: LaneView, pen: Pen, width: int, _placed: Sequence[Placed[TicketView]]) -> Strip:
     state, line = lane.state, pen.glyphs.frame[4]
     over = 0 if math.isinf(state.level) else state.active - int(state.level)
-    notes: list[Span] = [(f" limit {level(state.level)} " if not math.isinf(state.level) else " no limit ", "strong")]
+    notes: list[Span] = [(f" level {level(state.level)} " if not math.isinf(state.level) else " no limit ", "strong")]
     if not math.isinf(state.ceiling):
         notes.append((f"of {whole(state.ceiling)} ", "dim"))
     if state.pinned:

@@ -227,7 +227,7 @@ LEASE_SIGNS: Mapping[str, Sign] = {
 PHASES: Mapping[str, Sign] = {
     "queue": Sign("queue", "queue", "wait", "waits for a slot or a rate limit"),
     "failed": Sign("lost", "failed", "bad", "a failed attempt"),
-    "pause": Sign("idle", "pause", "dim", "between two attempts"),
+    "pause": Sign("idle", "delay", "dim", "between two attempts"),
     "first": Sign("sent", "sent", "info", "sent upstream, no content yet"),
     "stream": Sign("stream", "stream", "ok", "the answer arrives"),
 }

@@ -88,7 +88,7 @@ def described(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[lis
 def summarised(request: RequestView, made: Sequence[Phase], pen: Pen) -> list[list[Span]]:
     """Return the same in short, for a request with many attempts: phases of one kind are added up."""
     chunks: list[list[Span]] = []
-    for kind, words in (("queue", "queue"), ("failed", "failed tries"), ("pause", "pauses")):
+    for kind, words in (("queue", "queue"), ("failed", "failed tries"), ("pause", "retry delays")):
         alike = [phase for phase in made if phase.kind == kind]
         length = short_duration(sum(phase.length_s for phase in alike))
         if len(alike) == 1:
