@@ -16,7 +16,7 @@ from hivemind.scheduler.types import Price, Priority, Usage
 from hivemind.text.amounts import ceiling
 from hivemind.world.gauges import by_owner
 from hivemind.world.health import STEP_S
-from hivemind.world.snapshot import AgentState, AgentView
+from hivemind.world.snapshot import MODELS_KEPT, AgentState, AgentView, ModelView
 from hivemind.world.state import Counts, WorldState
 from hivemind.world.tickets import BY_OPERATOR, TicketFold
 
@@ -277,6 +277,16 @@ class Costs:
         self._counts = counts
         self._spent = spent
         self._pending: deque[tuple[float, AgentFold, str, str, Usage]] = deque(maxlen=PENDING_KEPT)
+        self._models: dict[tuple[str, str], ModelView] = {}
+
+    @property
+    def models(self) -> tuple[ModelView, ...]:
+        """What was used of each model, as far as it was priced, by first use."""
+        return tuple(self._models.values())
+
+    def restore(self, models: Iterable[ModelView]) -> None:
+        """Take over what was used of each model."""
+        self._models = {(each.provider, each.model): each for each in models}
 
     def note(self, at: float, agent: AgentFold, provider: str, model: str, usage: Usage) -> None:
         """Note the usage of a model by an agent."""
@@ -290,12 +300,28 @@ class Costs:
         while pending:
             at, agent, provider, model, usage = pending.popleft()
             dollars = price(provider, model, usage)
+            add_model(
+                self._models, ModelView(provider, model, usage, dollars or 0.0, usage.total if dollars is None else 0)
+            )
             if dollars is not None:
                 tokens = usage.total
                 self._spent(at, dollars)
                 for account in (agent, self._counts):
                     account.dollars += dollars
                     account.priced += tokens
+
+
+def add_model(models: dict[tuple[str, str], ModelView], use: ModelView) -> None:
+    """Add a use to that of its model; to that of all others where there are too many models."""
+    key = use.provider, use.model
+    if key not in models and len(models) >= MODELS_KEPT:
+        key = "", ""
+    so_far = models.get(key)
+    if so_far is None:
+        models[key] = ModelView(*key, use.usage, use.dollars, use.unpriced)
+    else:
+        dollars, unpriced = so_far.dollars + use.dollars, so_far.unpriced + use.unpriced
+        models[key] = ModelView(*key, so_far.usage + use.usage, dollars, unpriced)
 
 
 class Budgets:

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Usage
+from hivemind.world.agents import add_model
 from hivemind.world.fleet import Member, MemberLane, lane_windows
 from hivemind.world.forecast import foreseen
 from hivemind.world.health import Alert
@@ -31,6 +32,7 @@ from hivemind.world.snapshot import (
     CurvePoint,
     LaneView,
     Line,
+    ModelView,
     RecordingView,
     Snapshot,
     TaskView,
@@ -112,6 +114,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
         alarms=tuple(alarm for each in shared for alarm in each.alarms),
         alerts=_alerts(shared),
         vitals=merged_vitals([each.vitals for each in snapshots], tokens_limit(view.state for view in lanes)),
+        models=merged_models(each.models for each in snapshots),
     )
     return judged(foreseen(whole))
 
@@ -294,6 +297,14 @@ def _tasks(parts: Sequence[Part]) -> tuple[TaskView, ...]:
 
 def _renamed(task: TaskView, names: Mapping[str, str]) -> TaskView:
     return replace(task, id=names.get(task.id, task.id), after=tuple(names.get(name, name) for name in task.after))
+
+
+def merged_models(parts: Iterable[Iterable[ModelView]]) -> tuple[ModelView, ...]:
+    """Return what was used of each model at all of them."""
+    models: dict[tuple[str, str], ModelView] = {}
+    for use in chain.from_iterable(parts):
+        add_model(models, use)
+    return tuple(models.values())
 
 
 def _recording(parts: Sequence[Part]) -> RecordingView | None:

@@ -14,6 +14,10 @@ from hivemind.world.health import Alert, Forecast, Verdict, Vitals
 
 QUEUE_SHOWN = 100
 TASKS_SHOWN = 500
+RUNS_KEPT = 8
+"""Attempts of a task whose times are kept."""
+MODELS_KEPT = 40
+"""Models whose cost is kept apart; that of more is kept together."""
 TICKET_STATES = ("queued", "retry", "waiting", "streaming")
 """In the queue; between two attempts; in flight before the first content; in flight after it."""
 AGENT_STATES = (
@@ -205,6 +209,8 @@ class TaskView:
     tokens: int
     """Tokens used by its agent while it was running."""
     dollars: float
+    runs: tuple[tuple[float, float], ...] = ()
+    """How long ago each attempt began and ended (0: it runs), oldest first; the latest :data:`RUNS_KEPT`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +278,19 @@ class Totals:
     """Cost of both, as far as prices are known."""
     unpriced: int = 0
     """Tokens of models whose price isn't known."""
+
+
+@record
+class ModelView:
+    """What was used of a model since the start, in all attempts, as far as it is priced by now."""
+
+    provider: str
+    """Empty, as the name: of all models beyond :data:`MODELS_KEPT`."""
+    model: str
+    usage: Usage
+    dollars: float = 0.0
+    unpriced: int = 0
+    """Tokens of it whose price isn't known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +390,8 @@ class Snapshot:
     forecast: Forecast = field(default_factory=Forecast)
     alerts: tuple[Alert, ...] = ()
     """Those that hold or aren't acknowledged, that raised last first."""
+    models: tuple[ModelView, ...] = ()
+    """By first use."""
 
 
 # --- One request from its arrival to its end --------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState, Event, Granted, LaneState, TaskAdded
 from hivemind.scheduler.types import Priority, Usage
 from hivemind.world.health import Alert
-from hivemind.world.snapshot import AgentState, Alarm, CurvePoint, Line
+from hivemind.world.snapshot import AgentState, Alarm, CurvePoint, Line, ModelView
 from hivemind.world.vitals import VitalsState
 
 
@@ -78,6 +78,9 @@ class TaskRecord:
     dollars: float = 0.0
     used_before: tuple[int, float] | None = None
     """While it runs: the tokens and dollars that its agent had used when it began."""
+    runs: tuple[tuple[float, float], ...] = ()
+    """When each attempt that is over began and ended, oldest first; the latest
+    :data:`~hivemind.world.snapshot.RUNS_KEPT`."""
 
 
 @dataclass(slots=True)
@@ -142,6 +145,8 @@ class WorldState:
     """None: an older version wrote the journal, or it is several proxies'."""
     alerts: tuple[Alert, ...] = ()
     """That raised last first."""
+    models: tuple[ModelView, ...] = ()
+    """By first use."""
 
 
 def counted(state: WorldState) -> Counts:

@@ -12,7 +12,7 @@ from hivemind.scheduler.events import TaskAdded, TaskChanged, TaskForgotten
 from hivemind.scheduler.tasks import OPEN, TASK_STATES
 from hivemind.scheduler.types import Priority
 from hivemind.world.agents import AgentFold
-from hivemind.world.snapshot import TASKS_SHOWN, TaskView
+from hivemind.world.snapshot import RUNS_KEPT, TASKS_SHOWN, TaskView
 from hivemind.world.state import TaskRecord, WorldState
 
 _FIRST = ("running", "ready", "waiting", "blocked")
@@ -42,6 +42,7 @@ class TaskFold(TaskRecord):
     def end(self, at: float) -> None:
         """End the attempt."""
         self.ran_s += at - self.since
+        self.runs = (*self.runs, (self.since, at))[-RUNS_KEPT:]
         self.tokens, self.dollars = self.used()
         self.worker = self.used_before = None
 
@@ -201,4 +202,10 @@ def _view(task: TaskFold, at: float) -> TaskView:
         ran_s=task.ran_s + (at - task.since if task.worker is not None else 0.0),
         tokens=tokens,
         dollars=dollars,
+        runs=_runs(task, at),
     )
+
+
+def _runs(task: TaskFold, at: float) -> tuple[tuple[float, float], ...]:
+    ended = tuple([(at - began, at - ended) for began, ended in task.runs])
+    return ended if task.worker is None else (*ended, (at - task.since, 0.0))[-RUNS_KEPT:]

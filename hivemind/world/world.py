@@ -217,6 +217,7 @@ class World:
         if state.vitals is not None:
             self._vitals.restore(state.vitals)
         self._costs = Costs(self._counts, self._vitals.priced)
+        self._costs.restore(state.models)
 
     # --- The folds -----------------------------------------------------------------------------------------------
 
@@ -523,6 +524,7 @@ class World:
             alarms=tuple(self._alarms.values()),
             vitals=copied(self._vitals),
             alerts=self.alerts,
+            models=self._costs.models,
         )
         return Capture(
             rest, list(chain.from_iterable(map(agent_values, self._agents.values()))), self._tasks.take(self._agents)
@@ -561,6 +563,7 @@ class World:
             alarms=self.alarms,
             vitals=self._vitals.view(at, self._started_at, counts, limit),
             alerts=self.alerts,
+            models=self._costs.models,
         )
         return judged(foreseen(snapshot))
 

@@ -8,6 +8,8 @@ from world.kit import LANE, USED, abandoned, arrived, failed, finished, granted,
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.agents import PENDING_KEPT, AgentFold, Costs
+from hivemind.world.merge import merged_models
+from hivemind.world.snapshot import MODELS_KEPT
 from hivemind.world.state import Counts
 
 OPENED = ev.LaneOpened(0.0, LANE, "up", "anthropic")
@@ -84,3 +86,21 @@ def test_without_prices_the_past_is_bounded() -> None:
     price: Price = dollar_a_token
     costs.settle(price)
     assert (counts.dollars, counts.priced, agent.dollars, agent.priced) == (PENDING_KEPT,) * 4
+
+
+def test_what_was_used_is_known_by_model() -> None:
+    """Failed attempts included; tokens without a price are counted, and too many models are kept together."""
+    world = told(OPENED, arrived(), granted(), failed(1.0, usage=Usage(1, 0, 0, 2)), price=dollar_a_token)
+    for event in (granted(attempt=2), finished(attempts=2)):
+        world.apply(event)
+    (model,) = world.snapshot(9.0).models
+    assert (model.provider, model.model, model.usage) == ("anthropic", "model", Usage(1, 0, 0, 2) + USED)
+    assert (model.dollars, model.unpriced) == (3 + USED.total, 0)
+    costs = Costs(Counts(), lambda *_: None)
+    for number in range(MODELS_KEPT + 5):
+        costs.note(0.0, AgentFold("ann"), "anthropic", f"m{number}", Usage(number))
+    costs.settle(dollar_a_token)
+    others = costs.models[-1]
+    assert (len(costs.models), others.model, others.usage) == (MODELS_KEPT + 1, "", Usage(5 * MODELS_KEPT + 10))
+    assert others.unpriced == others.usage.total
+    assert merged_models([costs.models, costs.models])[-1].usage == others.usage + others.usage

@@ -6,7 +6,7 @@ from world.kit import arrived, commanded, finished, only_agent, task_added, task
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.world.snapshot import TASKS_SHOWN, Snapshot, TaskView
+from hivemind.world.snapshot import RUNS_KEPT, TASKS_SHOWN, Snapshot, TaskView
 from hivemind.world.world import World
 
 
@@ -32,6 +32,22 @@ def test_a_task_waits_runs_and_is_done() -> None:
     world.apply(task_changed("failed", "exit code 1", at=8.0))
     task = only_task(world.snapshot(20.0))
     assert (task.state, task.note, task.since_s, task.ran_s) == ("failed", "exit code 1", 12.0, 4.0)
+
+
+def test_each_attempt_of_a_task_has_its_times() -> None:
+    """One that runs goes on until now; of many the latest are kept."""
+    world = told(task_added(at=1.0), task_changed("ready", at=2.0), task_changed("running", at=4.0))
+    assert only_task(world.snapshot(7.0)).runs == ((3.0, 0.0),)
+    for event in (task_changed("failed", at=8.0), task_changed("ready", at=9.0)):
+        world.apply(event)
+    assert only_task(world.snapshot(10.0)).runs == ((6.0, 2.0),)
+    world.apply(task_changed("running", at=11.0))
+    assert only_task(world.snapshot(12.0)).runs == ((8.0, 4.0), (1.0, 0.0))
+    for start in range(20, 20 + 2 * RUNS_KEPT, 2):
+        world.apply(task_changed("failed", at=float(start)))
+        world.apply(task_changed("running", at=start + 1.0))
+    runs = only_task(world.snapshot(100.0)).runs
+    assert (len(runs), runs[-1], runs[-2]) == (RUNS_KEPT, (65.0, 0.0), (67.0, 66.0))
 
 
 def test_what_its_agent_used_while_it_ran_is_the_tasks() -> None:

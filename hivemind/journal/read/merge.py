@@ -287,6 +287,7 @@ class _Source:
             lines=(),
             alarms=(),
             vitals=None,
+            models=(),
         )
 
     def _ticket(self, ticket: OpenTicket) -> OpenTicket:
