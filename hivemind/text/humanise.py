@@ -86,6 +86,18 @@ def usage(tokens: int, amount: float, unpriced: int, estimated: int = 0) -> str:
     return f"{text} ({'; '.join(notes)})" if notes else text
 
 
+def rate(per_s: float) -> str:
+    """`2.4/s`, or below one a second by the minute: `34/min`."""
+    if per_s >= 0.95:
+        return f"{per_s:.1f}/s" if per_s < 99.5 else f"{short_count(per_s)}/s"
+    return f"{60 * per_s:.0f}/min" if 60 * per_s >= 9.5 or not per_s else f"{60 * per_s:.1f}/min"
+
+
+def share(part: float) -> str:
+    """`13 %`, `<1 %`, `0 %`: a share, 1 being all."""
+    return f"{100 * part:.0f} %" if part >= 0.01 or not part else "<1 %"
+
+
 def size(octets: int) -> str:
     """`950 B`, `1.5 KiB`, `3.2 MiB`."""
     for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):

@@ -21,6 +21,7 @@ from proxy.kit import Close, Play, Running, client, playing, proxying, raw, requ
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 from upstream.scripted import Scripted, serving
 
+from hivemind.journal.index.builder import world_of
 from hivemind.journal.read.reader import Journal, open_journal
 from hivemind.journal.records import JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.journal.write import bodies
@@ -53,6 +54,26 @@ async def recorded(
 
 def of(events: list[Event], kind: type[Event]) -> list[Event]:
     return [event for event in events if type(event) is kind]
+
+
+async def test_a_replay_shows_the_vitals_that_were_shown(tmp_path: Path) -> None:
+    """Rates, times and their distribution, to the last digit."""
+    folder = tmp_path / "journals"
+    async with recorded(folder, [http(502)], [ANSWER], [ANSWER]) as (proxy, _), client() as web:
+        for _ in range(2):
+            await web.post(proxy.url + MESSAGES, content=PLAIN_BODY)
+        live = proxy.snapshot()
+    journal, events = journal_in(folder)
+    world = world_of(journal.began, None)
+    for event in events:
+        if event.at <= live.at:
+            world.apply(event)
+    found = world.snapshot(live.at)
+    assert found.vitals.error_share == 1 / 3
+    assert sum(found.vitals.ttfts.bins) == 2
+    assert found.vitals == live.vitals
+    assert found.forecast.windows == live.forecast.windows
+    assert found.agents == live.agents
 
 
 async def test_what_happened(tmp_path: Path) -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import math
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
 
 from hivemind.api_types import SnapshotPart
 from hivemind.cli import client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.scheduler.events import LaneState, WindowState
-from hivemind.text.humanise import count, dollars, duration, level, plural, size
+from hivemind.text.humanise import count, dollars, duration, level, plural, rate, share, size
 from hivemind.text.table import Cell, Column, lines, styled, width
+from hivemind.world.health import Vitals
 from hivemind.world.snapshot import Alarm, FleetView, RecordingView, Snapshot
 from hivemind.world.verdict import parts, remedy, sentence, word
 
@@ -27,6 +30,8 @@ _COLUMNS = (
 )
 VERDICT_STYLES = {"healthy": "good", "degraded": "warn", "paused": "warn", "draining": "warn", "blocked": "bad"}
 _FINDINGS_SHOWN = 6
+_SHOWN = {each.name for each in fields(Vitals)} - {"recent_waits", "recent_ttfts"}
+"""Vitals that `--json` prints."""
 _CIRCUITS = {"closed": "", "half_open": "warn", "open": "bad"}
 
 
@@ -54,6 +59,8 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
         "alarms": world.alarms,
         "fleet": world.fleet,
         "lanes": [lane.state for lane in world.lanes],
+        "vitals": {each.name: getattr(world.vitals, each.name) for each in fields(world.vitals) if each.name in _SHOWN},
+        "forecast": world.forecast,
     }
 
 
@@ -81,9 +88,10 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
         ("tokens", count(usage.total), parts),
         ("cost", dollars(totals.dollars, totals.unpriced), unpriced),
         ("agents", str(len(world.agents)), _by_state(agent.state for agent in world.agents)),
-        ("tasks", number, _by_state((task.state for task in world.tasks), TASK_STATES)),
+        ("tasks", number, _by_state((task.state for task in world.tasks), TASK_STATES) + _eta(world)),
     ]
     text += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
+    text += [f"{name:10}{value:>9}  {text}" for name, value, text in _vitals(world)]
     if world.pool is not None:
         text.append(f"{'pool':10}{world.pool.share:>8.0%}".replace("%", " %") + f"  {amounts.how_used(world.pool)}")
     if world.recording is not None:
@@ -125,6 +133,37 @@ def _journal(recording: RecordingView) -> str:
 def _fleet(fleet: FleetView) -> str:
     level = {"safe": "warn", "learning": "warn", "alone": "bad", "connecting": "bad"}.get(fleet.state, "")
     return f"{'fleet':10}{fleet.members:>9}  {styled(f'{fleet.state}: {printable(fleet.text)}', level)}"
+
+
+def _vitals(world: Snapshot) -> Iterator[tuple[str, str, str]]:
+    """Yield what the last minute was like, if anything happened in it."""
+    vitals, forecast = world.vitals, world.forecast
+    if vitals.requests_per_s:
+        limit = f" of {count(vitals.tokens_limit)}" if vitals.tokens_limit else ""
+        tokens = f"{count(round(vitals.tokens_per_min))}{limit} tokens a minute"
+        parts = [tokens, f"{dollars(vitals.dollars_per_hour)} an hour"]
+        if forecast.dollars_by_hour is not None:
+            end = time.strftime("%H:%M", time.localtime(world.wall + forecast.hour_ends_in_s))
+            parts.append(f"{dollars(forecast.dollars_by_hour)} by {end}")
+        yield "rate", rate(vitals.requests_per_s), ", ".join(parts)
+    if vitals.error_share is not None:
+        failed = share(vitals.failed_share or 0.0)
+        yield "errors", share(vitals.error_share), f"of attempts in the last minute, {failed} of requests"
+    if vitals.wait_p50_s is not None and vitals.wait_p95_s is not None:
+        text = f"p50, p95 {_rounded(vitals.wait_p95_s)}"
+        if vitals.ttft_p50_s is not None and vitals.ttft_p95_s is not None:
+            text += f"; first token after {_rounded(vitals.ttft_p50_s)}, p95 {_rounded(vitals.ttft_p95_s)}"
+        yield "wait", _rounded(vitals.wait_p50_s), text
+
+
+def _rounded(seconds: float) -> str:
+    """Return a quantile to two figures, which is as exact as it is."""
+    return duration(float(f"{seconds:.2g}"))
+
+
+def _eta(world: Snapshot) -> str:
+    left_s = world.forecast.tasks_done_in_s
+    return "" if left_s is None else f"; ETA {duration(left_s)}"
 
 
 def _requests(world: Snapshot) -> str:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from textual.strip import Strip
 
-from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
+from hivemind.text.humanise import NOTHING, rate, share, short_count, short_dollars, short_duration
 from hivemind.world.health import Vitals
 from hivemind.world.snapshot import Snapshot
 from hivemind_tui.render.format import fit, local
@@ -157,9 +157,9 @@ def _vitals(snapshot: Snapshot) -> Iterable[Vital]:
         done, eta, top = f"{found.tasks_done} of {found.tasks}", _eta(snapshot), float(found.tasks)
         figure, brief = [(done, "strong"), *eta], [("tasks ", "dim"), (done, "strong"), *eta]
         yield Vital(2, "TASKS DONE", brief, figure, (), past("tasks_done"), "ok", None, top)
-    share, failed = _errors(found)
-    rank, brief = 1 if found.error_share else 5, [("errors ", "dim"), share]
-    yield Vital(rank, "ERRORS", brief, [share], failed, past("error_share"), "bad", _percent, _MANY_ERRORS)
+    errors, failed = _errors(found)
+    rank, brief = 1 if found.error_share else 5, [("errors ", "dim"), errors]
+    yield Vital(rank, "ERRORS", brief, [errors], failed, past("error_share"), "bad", share, _MANY_ERRORS)
     p95, p50 = _times(found.wait_p50_s, found.wait_p95_s)
     yield Vital(1, "WAIT", [("wait ", "dim"), *p95], p95, p50, past("wait_p95_s"), "wait", short_duration)
     p95, p50 = _times(found.ttft_p50_s, found.ttft_p95_s)
@@ -172,17 +172,18 @@ def _vitals(snapshot: Snapshot) -> Iterable[Vital]:
 def _tokens(found: Vitals) -> tuple[Span, str]:
     if not found.tokens_limit:
         return (short_count(found.tokens_per_min), "strong"), "/min"
-    share = found.tokens_per_min / found.tokens_limit
-    role = "bad" if share >= _FULL else "wait" if share >= _NEAR else "strong"
+    used = found.tokens_per_min / found.tokens_limit
+    role = "bad" if used >= _FULL else "wait" if used >= _NEAR else "strong"
     return (short_count(found.tokens_per_min), role), f" of {short_count(found.tokens_limit)}/min"
 
 
 def _errors(found: Vitals) -> tuple[Span, Row]:
     if found.error_share is None:
         return (NOTHING, "dim"), ()
-    share, failed = found.error_share, found.failed_share or 0.0
-    role = "bad" if share >= _MOST_ERRORS else "wait" if share >= _MANY_ERRORS else "strong"
-    return (_percent(share), role), [(f", failed {_percent(failed)}", "bad" if failed else "dim")] if share else ()
+    errors, failed = found.error_share, found.failed_share or 0.0
+    role = "bad" if errors >= _MOST_ERRORS else "wait" if errors >= _MANY_ERRORS else "strong"
+    more = [(f", failed {share(failed)}", "bad" if failed else "dim")] if errors else ()
+    return (share(errors), role), more
 
 
 def _times(p50_s: float | None, p95_s: float | None) -> tuple[Row, Row]:
@@ -206,17 +207,6 @@ def _by_hour(snapshot: Snapshot) -> Row:
         return ()
     end = time.strftime("%H:%M", local(snapshot.wall + forecast.hour_ends_in_s))
     return [(f", {short_dollars(forecast.dollars_by_hour)} by {end}", "dim")]
-
-
-def rate(per_s: float) -> str:
-    """`2.4/s`, or below one a second by the minute: `34/min`."""
-    if per_s >= 0.95:
-        return f"{per_s:.1f}/s" if per_s < 99.5 else f"{short_count(per_s)}/s"
-    return f"{60 * per_s:.0f}/min" if 60 * per_s >= 9.5 or not per_s else f"{60 * per_s:.1f}/min"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.01 or not share else "<1 %"
 
 
 def _per_min(tokens: float) -> str:
