@@ -243,6 +243,12 @@ class AlertSettings(Section):
     """When a circuit has been open this long; 0: never."""
     dollars_per_hour: Annotated[float, Field(ge=0, le=1e9)] = _ALERTS.dollars_per_hour
     """When more is spent than this, by public prices; 0: never."""
+    bell: bool = True
+    """The control room's terminal rings at a new alert."""
+    desktop: bool = True
+    """The terminal shows a new alert as a notification of the desktop, if it can (OSC 9, OSC 777)."""
+    title: bool = True
+    """The terminal's title is the verdict while the control room is open."""
 
     def limits(self) -> AlertLimits:
         """Return the limits of the rules."""

@@ -19,7 +19,7 @@ from hivemind.text.humanise import dollars, duration, exit_text, plural
 from hivemind.world.health import Alert, AlertLimits
 from hivemind.world.snapshot import AgentView, Snapshot
 
-RULES: tuple[str, ...] = get_args(AlertRule)
+RULES: tuple[AlertRule, ...] = get_args(AlertRule)
 """An agent died; a request waited for long; a budget is nearly used up; a circuit is open for long; dollars are spent
 faster than wanted."""
 ALERTS_KEPT = 200

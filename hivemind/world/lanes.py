@@ -67,6 +67,8 @@ class Curves:
         elif event.name == "PinLevel":
             mark = "level=auto" if about["level"] is None else f"level={about['level']:g}"
             touched = [key for key in lanes if about.get("lane") is None or key == about["lane"]]
+        elif event.name == "AddNote":
+            mark, touched = f"note={about['text']}", [*lanes]
         else:
             return
         self.marks.update(dict.fromkeys(touched, mark))

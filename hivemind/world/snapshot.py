@@ -223,7 +223,7 @@ class CurvePoint:
     waiting: int
     ttft_s: float | None
     mark: str
-    """Cause of a cut at this moment, or the knob that was set (as `aimd.beta=0.7`), else empty."""
+    """Cause of a cut at this moment, the knob that was set (as `aimd.beta=0.7`) or a note (`note=TEXT`), else empty."""
     cut: tuple[float, float] | None = None
     """The level right before that cut and right after it, which the points around may not show; None: it is no cut, or
     that isn't known."""

@@ -11,6 +11,7 @@ from tui.kit import frame, press, room, screen, seen, settle, wait_until
 from tui.worlds import LANE, FakeSource, busy_source, empty_world, world
 
 from hivemind.scheduler.commands import (
+    AddNote,
     BoostAgent,
     Command,
     Drain,
@@ -64,6 +65,8 @@ COMMANDS: dict[str, list[Command]] = {
     "[": [Tune("max_concurrency", 11, UPSTREAM)],
     "]": [Tune("max_concurrency", 13, UPSTREAM)],
     "a": [PinLevel(8.0, LANE)],
+    "N n e w space p l a n enter": [AddNote("new plan")],
+    "N escape": [],
     "p": [PauseAdmissions(True)],
     "r": [ReleaseLane(LANE)],
     "c a": [SetCircuit("auto", LANE)],
@@ -199,7 +202,7 @@ async def test_keys_pressed_on_a_screen_lead_there_too() -> None:
 def test_every_key_is_pressed_here() -> None:
     """No key of the table is left out of these tests, but for those of a replay and of what-if, which have others."""
     elsewhere = {"quit", "help", "theme", "repaint", "demo", "write", "inside"}
-    elsewhere |= {"tasks", "cancel", "retry", "tree", "fold"}
+    elsewhere |= {"tasks", "cancel", "retry", "tree", "fold", "acknowledge"}
     typing = {"/", ":", "B", "ctrl+p"}
     pressed = set(typing)
     for keys in (*COMMANDS, *PLACES):

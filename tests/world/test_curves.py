@@ -88,3 +88,10 @@ def test_a_cut_from_an_unknown_level_has_none() -> None:
     world = told(ev.LevelChanged(0.2, LANE, 4.0, "rate_limited"), sampled(1.0, state(4.0)))
     (lane,) = world.snapshot(1.0).lanes
     assert (lane.curve[-1].mark, lane.curve[-1].cut) == ("rate_limited", None)
+
+
+def test_a_note_is_a_mark_on_every_lane() -> None:
+    """Whatever the lanes are."""
+    noted = commanded("AddNote", at=2.0, text="new plan")
+    world = told(sampled(1.0, state(), state(lane="other:1")), noted, sampled(2.5, state(), state(lane="other:1")))
+    assert [lane.curve[-1].mark for lane in world.snapshot(3.0).lanes] == ["note=new plan"] * 2

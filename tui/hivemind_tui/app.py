@@ -29,11 +29,12 @@ from hivemind_tui.commands.queue import CommandQueue, confirmation
 from hivemind_tui.keys import keymap
 from hivemind_tui.loop.base_app import GuestApp
 from hivemind_tui.loop.loop_lag import Diagnostics, Pace, memory_mb, wanted_fps
-from hivemind_tui.loop.lossy_driver import TerminalBack
+from hivemind_tui.loop.lossy_driver import LossyDriver, TerminalBack
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
 from hivemind_tui.render.format import clean
 from hivemind_tui.render.glyphs import glyphs_for
+from hivemind_tui.render.notices import Notices, NoticesWanted
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.whatif.process import SimulationProcess
@@ -132,8 +133,10 @@ class ControlRoom(ModalApp, Actions):
         driver_class: type[Driver] | None = None,
         start_demo: Callable[[], Awaitable[Source]] | None = None,
         token: bool = False,
+        notices: NoticesWanted | None = None,
     ) -> None:
-        """`start_demo` starts the demo on request; `token`: agents need one."""
+        """`start_demo` starts the demo on request; `token`: agents need one; `notices`: what the terminal is told of
+        beside the screen."""
         # Textual's filter for NO_COLOR makes the terminal's own colours black on black, unless it knows of them now.
         super().__init__(driver_class=driver_class, ansi_color=None if coloured(environment) else True)
         for theme in THEMES:
@@ -152,6 +155,7 @@ class ControlRoom(ModalApp, Actions):
         demo, shell = start_demo is not None, shell_of(environment, os.name)
         self.view = View(snapshot, trail=trail, drain_s=drain_s, demo=demo, token=token, shell=shell)
         self._builder = ViewBuilder()
+        self._notices = None if notices is None else Notices(notices, environment)
         self.simulation = SimulationProcess()
         self.queue = CommandQueue(self._fresh, self.complain, self._draw_all, self._confirm)
         self._last_tick_s: float | None = None
@@ -201,10 +205,20 @@ class ControlRoom(ModalApp, Actions):
             pace = self._pace
             measured = Diagnostics(self.monitor.report(), pace.fps, pace.wanted, pace.cost_s, memory_mb())
             self.view = replace(self.view, inside=measured)
+        self._tell_terminal()
         if self.view.page == "start" and self._greeting and self.view.snapshot.totals.requests:
             self.go(navigation.page(self.view, "overview"))
         if self.view.page == "request" and time.monotonic() >= self._detail_due_s:
             self._request_detail()
+
+    def _tell_terminal(self) -> None:
+        driver = self._driver
+        if self._notices is None or driver is None:
+            return
+        if told := self._notices.look(self.source.snapshot() if self.view.frozen else self.view.snapshot):
+            driver.write(told)
+            if isinstance(driver, LossyDriver):
+                driver.at_end = self._notices.at_end
 
     def _fresh(self) -> View:
         self._look()
@@ -369,5 +383,7 @@ class ControlRoom(ModalApp, Actions):
         self._start_demo = None
         self.source = await start()
         self._builder = ViewBuilder()
+        if self._notices is not None:
+            self._notices.forget()
         fresh = View(self.source.snapshot(), drain_s=self.view.drain_s, shell=self.view.shell)
         self.go(fresh)

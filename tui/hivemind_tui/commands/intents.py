@@ -12,6 +12,7 @@ from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
+from hivemind.world.alerts import RULES, unacknowledged
 from hivemind.world.snapshot import AgentView, TaskView
 from hivemind_tui.render.dials import stepped, typed, typed_number
 from hivemind_tui.state.view import View
@@ -184,6 +185,25 @@ def pause(view: View) -> list[Command]:
     return [cmd.PauseAdmissions(view.snapshot.mode != "paused")]
 
 
+_ONE_BY_ONE = 5
+"""Alerts that are acknowledged each by itself, so that none is that wasn't shown yet."""
+
+
+def acknowledge(view: View) -> list[Command]:
+    """Acknowledge the alerts that are shown. Raises: Rejected."""
+    alerts = unacknowledged(view.snapshot.alerts)
+    if not alerts:
+        raise Rejected("no alert waits to be acknowledged")
+    if len(alerts) > _ONE_BY_ONE:
+        return [cmd.Acknowledge()]
+    return [cmd.Acknowledge(alert.about, rule) for alert in alerts for rule in RULES if rule == alert.rule]
+
+
+def note(text: str) -> list[Command]:
+    """Write a note."""
+    return [cmd.AddNote(text)]
+
+
 def agents_of(view: View, meant: frozenset[str] = frozenset()) -> Sequence[AgentView]:
     """Return the agents named by an earlier question, else those selected. Raises: Rejected."""
     if meant:
@@ -204,6 +224,7 @@ def _lane(view: View) -> LaneState:
 
 
 INTENTS: Mapping[str, Callable[..., list[Command]]] = {
-    intent.__name__: intent for intent in (priority, hold, retry, boost, ceiling, pin, release, pause, turn)
+    intent.__name__: intent
+    for intent in (priority, hold, retry, boost, ceiling, pin, release, pause, turn, acknowledge)
 }
 """By the name that the key table uses. `stop`, `cancel`, `budget` and a typed knob need a question or a line first."""

@@ -24,6 +24,11 @@ class SteeringActions(Room):
     def action_send(self, intent: str, *arguments: int) -> None:
         self.steer(lambda view: intents.INTENTS[intent](view, *arguments))
 
+    def action_note(self) -> None:
+        """Ask for a note, and write it."""
+        hint = "stands on the curve, in log, journal and report"
+        self.ask_value("note", lambda _, text: intents.note(text), hint=hint)
+
     def action_undo(self) -> None:
         self.queue.undo(self.source)
 

@@ -13,6 +13,7 @@ from textual.keys import key_to_character
 
 from hivemind.journal.files import DEMO_FOLDER
 from hivemind.scheduler.tasks import OPEN, SPOILED
+from hivemind.world.alerts import unacknowledged
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.render.pen import Span, linked
 from hivemind_tui.state.view import OF_AGENTS, View
@@ -30,6 +31,8 @@ FLEET = frozenset({"fleet"})
 SCROLLED = LISTS | FLEET | {"tuning", "log", "request"} | START | WHAT_IF
 
 _OFFERED_FROM_S, _OFFERED_UNTIL_S = 60.0, 180.0
+_NO_WHAT_IF = SCROLLED - WHAT_IF
+
 _SHOWN = {"escape": "esc", "backslash": "\\", "slash": "/", "plus": "+", "minus": "-"}
 
 
@@ -178,6 +181,8 @@ KEYS = (
     _knob("leap_down", "shift+left", "send('turn', -10)", "", "turn it down by a large step"),
     _knob("write", "W", "write", "write", "write tuned knobs to hivemind.toml; shows the change first", pages=ANYWHERE),
     # All traffic
+    _traffic("acknowledge", "A", "send('acknowledge')", "ack alerts", "acknowledge all alerts", pages=_NO_WHAT_IF),
+    _traffic("note", "N", "note", "note", "write a note on the curve, into log, journal and report"),
     _traffic("undo", "u", "undo", "undo", "undo your last change"),
     _traffic("pause", "p", "send('pause')", "pause all", "pause everything, or resume; streams go on"),
     _traffic("drain", "D", "drain", "drain", "refuse requests and finish those in flight, or accept again"),
@@ -256,7 +261,7 @@ FOOTERS = {
         *("help", "quit", "open", "raise", "cancel", "retry", "failing", "filter", "sort", "slowest", "dearest"),
         *("copy", "pause", "undo", "palette", "what_if", "freeze"),
     ),
-    "log": ("help", "quit", "filter", "down", "copy", "pause", "undo", "palette", "freeze"),
+    "log": ("help", "quit", "filter", "down", "copy", "note", "acknowledge", "pause", "undo", "palette", "freeze"),
     "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
     "fleet": ("help", "quit", "open", "down", "lane", "copy", *_STEER, "undo", "palette", "freeze", "theme"),
     "whatif": (
@@ -387,6 +392,7 @@ _AVAILABLE: Mapping[str, Callable[[View], bool]] = {
     "lane": lambda view: len(view.fleet.lanes if view.page == "fleet" else view.snapshot.lanes) > 1,
     "everywhere": lambda view: bool(view.fleet.me) and not view.machine,
     "write": lambda view: bool(view.what_if.knobs if view.page == "whatif" else view.untuned),
+    "acknowledge": lambda view: bool(unacknowledged(view.snapshot.alerts)),
     "undo": lambda view: view.undoable,
     "demo": lambda view: view.demo,
 }
@@ -396,6 +402,7 @@ _URGENT: Mapping[str, Callable[[View], bool]] = {
     "release": _paused_by_provider,
     "pause": lambda view: view.snapshot.mode == "paused",
     "drain": lambda view: view.snapshot.mode == "draining",
+    "acknowledge": lambda view: bool(unacknowledged(view.snapshot.alerts)),
     "freeze": lambda view: view.frozen,
     "what_if": _offers_what_if,
 }

@@ -93,6 +93,8 @@ class LossyDriver(LinuxDriver):
         self.keys: threading.Thread | None = None
         """Reads the keyboard, and may still run for a moment after input was disabled."""
         self.dropped = 0
+        self.at_end = ""
+        """Written before the terminal is restored."""
         self._behind_since: float | None = None
         self._closing = False
         self._host_loop = asyncio.get_running_loop()
@@ -136,6 +138,8 @@ class LossyDriver(LinuxDriver):
             with contextlib.suppress(queue.Empty):
                 while True:
                     self._writer_thread._queue.get_nowait()
+        if self.at_end:
+            self.write(self.at_end)
         super().stop_application_mode()
 
     def close(self) -> None:

@@ -14,8 +14,8 @@ from hivemind.text.humanise import short_duration, short_span
 from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import ROLE_CODES, UNIT, Figure, Job, PlotMark, job_for, mark, span_of, turned
-from hivemind_tui.render.format import clock, level, whole
+from hivemind_tui.plots.sample import NOTED, ROLE_CODES, UNIT, Figure, Job, PlotMark, job_for, mark, span_of, turned
+from hivemind_tui.render.format import clean, clock, level, whole
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
 from hivemind_tui.render.rows import named
 from hivemind_tui.state.view import View, join
@@ -29,6 +29,8 @@ _SCALE = 8
 """Cells of the sketch's scale."""
 _BETWEEN_S = 1.0
 """Between two figures."""
+_NOTE = 40
+"""Most characters of a note in the panel; the log has all of it."""
 _TREND = 24
 """Narrowest trend beside which the last change is described."""
 
@@ -134,7 +136,12 @@ def last_change(view: View, lane: LaneView, pen: Pen) -> list[Span]:
     sign = mark(point.mark)
     shown = (f"{sign.shown(pen.glyphs.braille)} ", sign.role)
     if turned(point.mark):
-        return [shown, (point.mark, sign.role), (when, "dim")]
+        said = clean(point.mark.removeprefix(NOTED))
+        return [
+            shown,
+            (said if len(said) <= _NOTE else f"{said[: _NOTE - 1]}{pen.glyphs.ellipsis}", sign.role),
+            (when, "dim"),
+        ]
     cut = "cut"
     if point.cut is not None and point.cut[0] > 0:
         cut = f"×{point.cut[1] / point.cut[0]:.2g}"

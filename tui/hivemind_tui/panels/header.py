@@ -9,7 +9,8 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.scheduler.events import LaneState
-from hivemind.text.humanise import short_count, short_dollars, short_duration, short_size
+from hivemind.text.humanise import short_count, short_dollars, short_duration, short_plural, short_size
+from hivemind.world.alerts import unacknowledged
 from hivemind.world.fleet import GOOD
 from hivemind.world.health import Verdict
 from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
@@ -69,6 +70,9 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
         chunks.append((2, [("attached", "info")]))
     if snapshot.alarms and "alarm" not in codes:
         chunks += _alarms(snapshot.alarms, pen)
+    if waiting := unacknowledged(snapshot.alerts):
+        text = f"{pen.glyphs.warn} {short_plural(len(waiting), 'alert')}"
+        chunks.append((1, [linked(text, "bad", "app.page('log')")]))
     if view.playback is None and not codes & {"journal", "journal_gaps"}:
         chunks += _recorded(snapshot.recording, pen)
     if frozen:

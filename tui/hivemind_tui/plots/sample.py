@@ -96,6 +96,9 @@ class PlotMark:
 
 TURN = PlotMark("▲", "^", "yours", "accent")
 """A change by the operator: a knob tuned, the level pinned."""
+NOTE = PlotMark("◉", "*", "note", "info")
+"""A note that somebody wrote."""
+NOTED = "note="
 _UNANSWERED = PlotMark("◇", "n", "no answer", "bad")
 
 _MARKS: Mapping[str, PlotMark] = {
@@ -113,12 +116,14 @@ _OTHER = PlotMark("○", "?", "other", "bad")
 
 
 def turned(cause: str) -> bool:
-    """Return whether a mark is of a change by the operator, as `aimd.beta=0.7`, rather than of a cut."""
+    """Return whether a mark is of a change by the operator, as `aimd.beta=0.7`, or a note, rather than of a cut."""
     return "=" in cause
 
 
 def mark(cause: str) -> PlotMark:
     """Return the sign for a :attr:`~hivemind.world.snapshot.CurvePoint.mark`."""
+    if cause.startswith(NOTED):
+        return NOTE
     return TURN if turned(cause) else _MARKS.get(cause, _OTHER)
 
 

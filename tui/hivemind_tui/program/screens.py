@@ -15,14 +15,18 @@ from hivemind_tui.loop.loop_lag import Monitor
 from hivemind_tui.loop.lossy_driver import LossyDriver
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.program.supervisor import MakeScreen
+from hivemind_tui.render.notices import NoticesWanted
 from hivemind_tui.sources.base import Source
 
 
 class Screens:
     """What outlives the single screen: the plotting process, the monitor, and the choice of a driver."""
 
-    def __init__(self, *, drain_s: float, token: bool, collector: Collector, first_frame: asyncio.Event) -> None:
+    def __init__(
+        self, *, drain_s: float, token: bool, collector: Collector, first_frame: asyncio.Event, notices: NoticesWanted
+    ) -> None:
         """`token`: agents must show one; `first_frame` is set when there is one."""
+        self._notices = notices
         self.monitor = Monitor()
         self.start_demo: Callable[[], Awaitable[Source]] | None = None
         """Starts the demo where the operator asks for it; None where it isn't offered."""
@@ -52,6 +56,7 @@ class Screens:
             self._source,
             drain_s=self._drain_s,
             token=self._token,
+            notices=None if self._source.link.kind == "replay" else self._notices,
             plots=self.plots,
             driver_class=LossyDriver,
             start_demo=self._begin_demo if self.start_demo is not None else None,

@@ -88,10 +88,18 @@ async def _enter_screens(
     options: Options, collector: Collector, first_frame: asyncio.Event, stack: AsyncExitStack
 ) -> Screens:
     from hivemind_tui.program.screens import Screens  # Textual, which lines don't need
+    from hivemind_tui.render.notices import NoticesWanted
 
     settings = options.settings
     token = settings.token is not None and options.remote is None
-    screens = Screens(drain_s=settings.drain_s, token=token, collector=collector, first_frame=first_frame)
+    alerts = settings.alerts
+    screens = Screens(
+        drain_s=settings.drain_s,
+        token=token,
+        collector=collector,
+        first_frame=first_frame,
+        notices=NoticesWanted(alerts.bell, alerts.desktop, alerts.title),
+    )
     stack.push_async_callback(screens.plots.aclose)
     if options.monitor is not None:
         stack.callback(screens.write_report, options.monitor)
