@@ -133,7 +133,7 @@ async def test_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
         agents = shown(pilot, "agents")
         assert all(style.reverse for style in with_text(agents, "bob"))
         assert not any(style.reverse for style in with_text(agents, "alice"))
-        assert any(style.bold for style in with_text(agents, "paused"))
+        assert any(style.bold for style in with_text(agents, "held"))
         gauges = "".join(part for row in shown(pilot, "windows") for part, _ in row)
         assert all(glyph in gauges for glyph in "━╍─")
 

@@ -322,7 +322,7 @@ def _journals(found: TuningResult, recordings: Sequence[Recording]) -> list[list
 
 
 def _share(part: float, whole: float) -> str:
-    return percent(part / whole) if whole else "0 %"
+    return f"{100 * part / whole:.1f} %" if whole else "0 %"
 
 
 command = Command(_configure, _run)
