@@ -85,13 +85,12 @@ class AgentFold(AgentState):
             case ev.Nudged():
                 self.nudge = event.classes
 
-    def used(self, usage: Usage, at: float) -> None:
-        """Add usage that became known at this moment."""
+    def used(self, usage: Usage, tokens: int, step: int) -> None:
+        """Add usage of so many tokens that became known in this step."""
         self.usage += usage
-        step = int(at / STEP_S)
         if step > self.step:
             self.earlier_tokens, self.step_tokens, self.step = self._tokens_before(step), 0, step
-        self.step_tokens += usage.total
+        self.step_tokens += tokens
 
     def _tokens_before(self, step: int) -> tuple[int, ...]:
         """Return the tokens of the steps before this one, as many as are kept."""

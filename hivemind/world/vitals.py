@@ -118,13 +118,14 @@ class VitalsFold(VitalsState):
         ttfts[number] = ttfts.get(number, 0) + 1
         self.ttfts.sum_s += ttft_s
 
-    def finished(self, at: float) -> None:
-        """Count a request that was answered, and its attempt."""
+    def finished(self, at: float, tokens: int) -> None:
+        """Count a request that was answered, its attempt, and its tokens."""
         if at >= self._until:
             self._advance(at)
         step = self._step
         step.requests += 1
         step.attempts += 1
+        step.tokens += tokens
 
     def attempt_failed(self, at: float, *, retried: bool) -> None:
         """Count an attempt that failed, and its request unless that is retried."""

@@ -306,7 +306,6 @@ class World:
         agent.finished += 1
         agent.served_s += event.duration_s
         counts.finished += 1
-        self._vitals.finished(event.at)
         if event.attempts > 1:
             agent.rescued += 1
             if not agent.spoiled:
@@ -315,9 +314,15 @@ class World:
                 counts.recovered_tokens += tokens - agent.saved_tokens
                 agent.saved_tokens = tokens
             counts.rescued += 1
-        if usage is not None:
+        vitals = self._vitals
+        if usage is None:
+            vitals.finished(event.at, 0)
+        else:  # as `_used` does, without its calls, as this is the frequent case
+            tokens = usage.total
+            vitals.finished(event.at, tokens)
             counts.usage += usage
-            self._used(event, agent, event.model, usage)
+            agent.used(usage, tokens, vitals.number)
+            self._costs.note(event.at, agent, self._open.providers.get(event.lane, ""), event.model, usage)
         self._over(self._open.ended(event))
         if event.attempts > 1:
             self._log_line(event)
@@ -348,8 +353,9 @@ class World:
         self._over(ticket)
 
     def _used(self, event: ev.TicketEvent, agent: AgentFold, model: str, usage: Usage) -> None:
-        agent.used(usage, event.at)
-        self._vitals.used(event.at, usage.total)
+        tokens = usage.total
+        self._vitals.used(event.at, tokens)
+        agent.used(usage, tokens, self._vitals.number)
         self._costs.note(event.at, agent, self._open.providers.get(event.lane, ""), model, usage)
 
     def _over(self, ticket: TicketFold | None) -> None:
