@@ -36,12 +36,17 @@ _ANSWER_WITHIN_S = 10.0
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of every command that asks a proxy. They may stand before or after a word such as `submit`."""
+    add_place_flags(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON", default=argparse.SUPPRESS)
+
+
+def add_place_flags(parser: argparse.ArgumentParser) -> None:
+    """Add those that say where it is and where its token is."""
     group = parser.add_argument_group("which proxy")
     unset, token = argparse.SUPPRESS, "its note, or its token alone [HIVEMIND_CONTROL_TOKEN, else its note]"
     place = "where it is [HIVEMIND_URL, else as hivemind.toml says]"
     group.add_argument("--attach", metavar="URL", help=place, default=unset)
     group.add_argument("--token-file", metavar="FILE", help=token, default=unset)
-    parser.add_argument("--json", action="store_true", help="print JSON", default=unset)
 
 
 def wants_json(namespace: argparse.Namespace) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
+from textual.driver import Driver
 
 from hivemind_tui.app import ControlRoom
 from hivemind_tui.loop.gc_pacing import Collector
@@ -30,6 +31,8 @@ class Screens:
         self.monitor = Monitor()
         self.start_demo: Callable[[], Awaitable[Source]] | None = None
         """Starts the demo where the operator asks for it; None where it isn't offered."""
+        self.driver: type[Driver] | None = None
+        """In place of a terminal's."""
         self._drain_s = drain_s
         self._token = token
         self._collector = collector
@@ -58,7 +61,7 @@ class Screens:
             token=self._token,
             notices=None if self._source.link.kind == "replay" else self._notices,
             plots=self.plots,
-            driver_class=LossyDriver,
+            driver_class=self.driver or LossyDriver,
             start_demo=self._begin_demo if self.start_demo is not None else None,
         )
         room.monitor, room.on_first_frame = self.monitor, self._on_first_frame

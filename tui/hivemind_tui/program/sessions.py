@@ -60,6 +60,8 @@ class Options(NamedTuple):
     """A proxy to attach to, in place of one of our own."""
     replay: Path | None = None
     """A journal to play back, in place of a proxy."""
+    in_browser: bool = False
+    """The screen is a browser's, behind a web server that has started this process."""
     first_run: bool = False
     """No upstream is set, so the screen explains how to connect, and offers the demo."""
 
@@ -100,6 +102,10 @@ async def _enter_screens(
         first_frame=first_frame,
         notices=NoticesWanted(alerts.bell, alerts.desktop, alerts.title),
     )
+    if options.in_browser:
+        from hivemind_tui.loop.web_driver import BrowserDriver
+
+        screens.driver = BrowserDriver
     stack.push_async_callback(screens.plots.aclose)
     if options.monitor is not None:
         stack.callback(screens.write_report, options.monitor)

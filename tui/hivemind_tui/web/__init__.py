@@ -1,0 +1,1 @@
+"""The control room in a browser: `hivemind web`, through textual-serve."""
