@@ -38,7 +38,7 @@ from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import NO_AGENT, Acknowledge, Command, Conflict
-from hivemind.scheduler.events import RunDenied, RunSilent
+from hivemind.scheduler.events import AlertOver, AlertRaised, RunDenied, RunSilent
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     import httpx
 
     from hivemind.fleet.watcher import Watcher
+    from hivemind.host.alerts import Webhook
     from hivemind.host.fleet import FleetPart
 
 _log = logging.getLogger(__name__)
@@ -139,6 +140,8 @@ class Proxy:
         self._pricing: asyncio.Task[None] | None = None
         self._prices_needed = asyncio.Event()
         self._checkpointer: Checkpointer | None = None
+        self.webhook: Webhook | None = None
+        """Where alerts are sent; None: nowhere."""
         self.asked = 0
         """Requests so far to the control API and the tools."""
         self._token = settings.token.get_secret_value().encode() if settings.token else None
@@ -186,6 +189,17 @@ class Proxy:
             await fleet.start(self)
             self.watcher = fleet.watcher
         self.watch = Watch(engine, lambda: self.app.direct, settings.alerts.limits())
+        if settings.alerts.webhook is not None:
+            from hivemind.host.alerts import Webhook  # and with it httpx, which is slow to import
+
+            secret = settings.alerts.webhook_secret
+            self.webhook = Webhook(
+                settings.alerts.webhook.get_secret_value(),
+                "" if secret is None else secret.get_secret_value(),
+                ca_file=settings.ca_file,
+                wall=self._wall,
+            )
+            self.watch.on_alert = self._send_alert
         if self._prices is not None:
             self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
             if engine.counts_dollars:
@@ -203,6 +217,8 @@ class Proxy:
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
         await self.watch.aclose()
+        if self.webhook is not None:
+            await self.webhook.aclose()
         if self.fleet_part is not None:
             await self.fleet_part.aclose()
         await self._tools.aclose()
@@ -217,6 +233,10 @@ class Proxy:
             self.engine.record = None
             await self.journal.aclose(self.engine.now())
         await self._routes.aclose()
+
+    def _send_alert(self, event: AlertRaised | AlertOver, snapshot: Snapshot) -> None:
+        if self.webhook is not None:
+            self.webhook.tell(event, self.address, snapshot.verdict.text)
 
     def _world(self, at: float) -> World:
         world = World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)

@@ -13,15 +13,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import FrameType
 
 from hivemind.proxy.direct import DirectExchange
 from hivemind.proxy.engine import Engine
-from hivemind.scheduler.events import InvariantBroken
+from hivemind.scheduler.events import AlertOver, AlertRaised, InvariantBroken
 from hivemind.scheduler.invariants import Violation
 from hivemind.text.humanise import duration, plural
 from hivemind.world.alerts import AlertBook
 from hivemind.world.health import AlertLimits
+from hivemind.world.snapshot import Snapshot
 
 CHECK_EVERY_S = 1.0
 """Between the end of one check of the invariants and the next."""
@@ -49,6 +51,8 @@ class Watch:
         self._engine = engine
         self._direct = direct
         self._alerts = AlertBook(alerts)
+        self.on_alert: Callable[[AlertRaised | AlertOver, Snapshot], object] | None = None
+        """Called with each alert that begins or is over, and what it was found in."""
         self._look_again_at = 0.0
         """When the rules of alerts are looked at again."""
         self._unserved: set[tuple[int, int]] = set()
@@ -111,13 +115,23 @@ class Watch:
             are, have = plural(counted, "request is", "requests are"), plural(direct, "has", "have")
             yield Violation("exchange", "", "", f"{are} counted as served without a task, but {have} a ticket.")
 
+    def leave_shared_alerts(self) -> None:
+        """Look no longer for what another worker of the same port finds too: what became of processes and budgets."""
+        self._alerts.limits = replace(self._alerts.limits, died=False, budget_share=0.0)
+
     def check_alerts(self) -> None:
         """Publish the alerts that begin and that are over."""
         if not self._alerts.limits.any:
             return
         began = self._engine.now()
-        for event in self._alerts.check(self._engine.snapshot()):
+        snapshot = self._engine.snapshot()
+        events = self._alerts.check(snapshot)
+        for event in events:
             self._engine.publish(event)
+        if events and self.on_alert is not None:
+            after = self._engine.snapshot()
+            for event in events:
+                self.on_alert(event, after)
         # Where there are so many agents that looking takes long, it is done less often.
         self._look_again_at = began + (self._engine.now() - began) / _ALERTS_SHARE
 

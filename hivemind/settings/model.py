@@ -277,7 +277,8 @@ class Settings(BaseSettings):
     def own_credentials(self) -> tuple[str, ...]:
         """Return the proxy's own tokens, its credentials for the outbound proxy and its password for the fleet's store,
         the longest first; no output may show them."""
-        tokens = (self.token, self.control_token, *self.agents.credentials.values())
+        webhook = self.alerts.webhook, self.alerts.webhook_secret
+        tokens = (self.token, self.control_token, *self.agents.credentials.values(), *webhook)
         via = credentials_of_url(self.via.get_secret_value()) if self.via else ()
         store = _passwords(self.fleet.get_secret_value()) if self.fleet else ()
         return longest_first((*(each.get_secret_value() for each in tokens if each is not None), *via, *store))

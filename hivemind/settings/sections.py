@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -230,6 +231,9 @@ class AgentSettings(Section):
         return found
 
 
+SHORTEST_SECRET = 16
+
+
 class AlertSettings(Section):
     """Alerts: what the operator is told of by itself, and how."""
 
@@ -249,6 +253,24 @@ class AlertSettings(Section):
     """The terminal shows a new alert as a notification of the desktop, if it can (OSC 9, OSC 777)."""
     title: bool = True
     """The terminal's title is the verdict while the control room is open."""
+    webhook: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
+    """Where alerts are sent, http:// or https://. Better as HIVEMIND_ALERTS__WEBHOOK if it holds a secret."""
+    webhook_secret: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "TEXT"})] = None
+    """Signs what is sent there (HMAC-SHA256). Better as HIVEMIND_ALERTS__WEBHOOK_SECRET."""
+
+    @field_validator("webhook")
+    @classmethod
+    def _check_webhook(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _is_http_url(value.get_secret_value()):
+            raise ValueError("must be a URL with a host: http:// or https://, in printable ASCII without spaces")
+        return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _check_secret(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < SHORTEST_SECRET:
+            raise ValueError(f"must be at least {SHORTEST_SECRET} characters; make one with openssl rand -hex 16")
+        return value
 
     def limits(self) -> AlertLimits:
         """Return the limits of the rules."""
@@ -264,3 +286,12 @@ class FeatureSettings(Section):
     """Keep to the provider's rate limits."""
     backpressure: bool = _SCHEDULER.backpressure
     """Adapt concurrency (AIMD) and break the circuit."""
+
+
+def _is_http_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return valid and text.isascii() and text.isprintable() and " " not in text

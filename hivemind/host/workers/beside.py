@@ -35,6 +35,7 @@ async def attended(worker: Worker, proxy: Proxy) -> AsyncIterator[None]:
         front = group = Group(proxy, worker, answers)
         proxy.engine.on_command = group.mirror
     else:
+        proxy.watch.leave_shared_alerts()
         front = Hop(worker.socket(1))
         Reports(proxy, worker, answers)
 
