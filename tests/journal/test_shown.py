@@ -53,7 +53,7 @@ def metrics(recording: RecordingView | None) -> bytes:
 def test_no_journal() -> None:
     """Nothing is said of it."""
     assert [line for line in shown(part(None), None) if "journal" in line] == []
-    assert b"journal" not in metrics(None)
+    assert b"hivemind_journal" not in metrics(None)
 
 
 def test_metrics() -> None:

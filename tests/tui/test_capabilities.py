@@ -110,9 +110,9 @@ def shown(pilot: Pilot[Any], panel: str) -> list[list[tuple[str, Style]]]:
 
 
 def with_text(rows: list[list[tuple[str, Style]]], text: str) -> list[Style]:
-    """Styles of the row in which that text stands, its frame apart."""
+    """Styles of the row in which that text stands, its frame and scroll bar apart."""
     row = next(row for row in rows if text in "".join(part for part, _ in row))
-    return [style for part, style in row if part.strip("│ ")]
+    return [style for part, style in row if part.strip("│┃┊ ")]
 
 
 def is_colour(segment: Segment) -> bool:
@@ -124,7 +124,7 @@ async def test_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     """With NO_COLOR nothing that is drawn has a colour; the selected row is reversed, troubles are bold, and nothing
     stands on another ground than it is written in."""
     monkeypatch.setenv("NO_COLOR", "1")
-    async with screen(FakeSource(world()), (160, 45), environment={"NO_COLOR": "1", "TERM": "xterm-256color"}) as pilot:
+    async with screen(FakeSource(world()), (160, 50), environment={"NO_COLOR": "1", "TERM": "xterm-256color"}) as pilot:
         await pilot.press("j", "t")
         app = pilot.app
         assert app.theme == "hivemind-mono"
