@@ -18,7 +18,7 @@ from hivemind_tui.state.view import View
 SIZES = ((80, 24), (160, 45), (200, 60), (250, 70))
 
 
-def rows_of(count: int, width: int = 158, height: int = 8, index: int = 0) -> list[str]:
+def rows_of(count: int, width: int = 158, height: int = 6, index: int = 0) -> list[str]:
     view = View(several(count), lane_index=index)
     return [row.text for row in lanes.render(view, width, height, Pen())]
 
@@ -73,6 +73,15 @@ def test_ascii_has_rows_too() -> None:
     assert all(row.text.isascii() for row in rows)
 
 
+def test_on_a_large_screen_a_lane_has_its_curve_and_its_windows() -> None:
+    """In the rows below its first one: when each window runs out and when it resets."""
+    rows = rows_of(2, height=13)
+    assert "runs out in 9.0s, resets in 23s" in rows[3]
+    assert "anthropic, level 8.5 of 1-12" in rows[3]
+    assert sum("⢕" in row for row in rows) >= 4
+    assert "openai:77de40b11" in rows[7]
+
+
 @pytest.mark.parametrize("size", SIZES)
 async def test_all_lanes_are_on_the_first_screen(size: tuple[int, int]) -> None:
     """With the details of one below, which tab changes; titles say which."""
@@ -85,6 +94,15 @@ async def test_all_lanes_are_on_the_first_screen(size: tuple[int, int]) -> None:
         assert "openai:77de40b11" in seen(pilot, "slots").splitlines()[0]
         assert "openai:77de40b11" in next(row for row in seen(pilot, "lanes").splitlines() if "▌" in row)
         assert "anthropic:3f9c21aa" in whole_screen(pilot)
+
+
+async def test_the_header_is_about_the_whole_proxy() -> None:
+    """Whichever lane is in focus, it has the slots of all, and how many lanes are held up."""
+    async with screen(several_source(), size=(160, 45)) as pilot:
+        for _ in range(2):
+            assert "slots 6/14" in seen(pilot, "header")
+            assert "1 of 2 lanes held up" in seen(pilot, "header")
+            await press(pilot, "tab")
 
 
 async def test_a_click_focuses_a_lane() -> None:

@@ -45,6 +45,10 @@ FULL = Size(140, 36)
 """Boxes, and all panels side by side."""
 WIDE = 190
 """Columns from which agents and events stand side by side."""
+_BOTTOM = 15
+"""Rows that agents and events have at least where they stand side by side."""
+_AROUND = 3
+"""Rows of a list beside its items: head and box."""
 LANES_SHOWN = 2
 """Lanes in sight on the smallest screen of a layout; one more for every six rows."""
 ROOMY = Size(160, 45)
@@ -69,6 +73,12 @@ class Board(Vertical):
         self.bottom = BottomRow(id="footer")
         self._header = Panel(header.render, id="header")
         self._lanes = Panel(lanes.render, id="lanes")
+        self._every_agent = Panel(agent_table.render, id="agents-all")
+        self._every_task = Panel(task_page.render, id="tasks-all")
+        self._bottom = Container(
+            Panel(agent_table.render, id="agents"), Panel(log.render_newest, id="events"), id="bottom"
+        )
+        self._waterfall = Panel(request_table.render_waterfall, id="waterfall")
         self._inside = Panel(diagnostics.render, id="inside")
         self._timeline = Scrubber(id="timeline")
         self._pages: Mapping[str, Widget] = {
@@ -79,27 +89,46 @@ class Board(Vertical):
                 Horizontal(
                     Panel(limits.render_windows, id="windows"), Panel(limits.render_circuit, id="circuit"), id="middle"
                 ),
-                Container(Panel(agent_table.render, id="agents"), Panel(log.render_newest, id="events"), id="bottom"),
+                self._bottom,
             ),
             "start": Vertical(Panel(connect.render, id="start")),
             "agents": Horizontal(
-                Panel(agent_table.render, id="agents-all"), Panel(agent_page.render_card, id="agent-card")
+                Vertical(self._every_agent, Panel(log.render_newest, id="agents-events"), id="agents-left"),
+                Vertical(
+                    Panel(agent_page.render_card, id="agent-card"),
+                    CurvePanel(plots, id="agents-curve"),
+                    id="agents-right",
+                ),
             ),
             "requests": Vertical(
                 Panel(request_table.render, id="requests"), Panel(request_page.render_card, id="request-card")
             ),
             "tuning": Horizontal(
-                Panel(knobs.render, id="knobs"),
+                Vertical(
+                    Panel(knobs.render, id="knobs"), Panel(log.render_newest, id="tuning-events"), id="tuning-left"
+                ),
                 Vertical(
                     CurvePanel(plots, id="tuning-curve"),
                     Panel(limits.render_windows, id="tuning-windows"),
                     Panel(limits.render_circuit, id="tuning-circuit"),
-                    Panel(log.render_newest, id="tuning-events"),
                     id="tuning-right",
                 ),
             ),
-            "log": Vertical(Panel(log.render, id="log")),
-            "tasks": Horizontal(Panel(task_page.render, id="tasks-all"), Panel(task_page.render_card, id="task-card")),
+            "log": Horizontal(
+                Panel(log.render, id="log"),
+                Vertical(
+                    CurvePanel(plots, id="log-curve"),
+                    Panel(limits.render_windows, id="log-windows"),
+                    Panel(limits.render_circuit, id="log-circuit"),
+                    id="log-right",
+                ),
+            ),
+            "tasks": Horizontal(
+                Vertical(self._every_task, Panel(log.render_newest, id="tasks-events"), id="tasks-left"),
+                Vertical(
+                    Panel(task_page.render_card, id="task-card"), CurvePanel(plots, id="tasks-curve"), id="tasks-right"
+                ),
+            ),
             "fleet": Vertical(Panel(fleet_page.render, id="fleet")),
             "whatif": Horizontal(
                 Panel(knobs.render_what_if, id="whatif-settings"),
@@ -115,7 +144,8 @@ class Board(Vertical):
                     Panel(agent_page.render_tokens, id="agent-tokens"),
                     id="agent-top",
                 ),
-                Panel(request_table.render_waterfall, id="waterfall"),
+                self._waterfall,
+                Panel(log.render_newest, id="agent-events"),
             ),
             "request": Vertical(
                 Panel(request_page.render_timeline, id="request-course"),
@@ -133,6 +163,8 @@ class Board(Vertical):
         """The panels of the page shown."""
         self._recorded = False
         self._size = Size(0, 0)
+        self._rows: dict[Widget, int | None] = {}
+        """The rows that panels were last given, of which more would stay empty; None: any number."""
         self._turn = 0
         self._waiting: list[Panel] = []
         """The panels of the frame that is being drawn."""
@@ -222,8 +254,27 @@ class Board(Vertical):
         most = LANES_SHOWN + max(0, self._size.height - (FULL if full else COMPACT).height) // 6
         self.set_class(count > 1, "several")
         rows = min(count, most) + (3 if full else 2)
-        if self._lanes.styles.height is None or self._lanes.styles.height.value != rows:
-            self._lanes.styles.height = rows
+        if full:
+            rows += min(count, most) * lanes.more_rows(count, self._size.height)
+        lists: tuple[tuple[Widget, int], ...] = (
+            (self._bottom, len(view.agents)),
+            (self._every_agent, len(view.agents)),
+            (self._every_task, len(view.tasks)),
+            (self._waterfall, len(view.listed) + 1),
+        )
+        for panel, items in (*lists, (self._lanes, rows - _AROUND)):
+            if panel is not self._lanes and not panel.is_on_screen:
+                continue  # each change is a layout of all
+            # Lists longer than the screen get all that there is, however long.
+            wanted = min(items, self._size.height) + _AROUND if full or panel is self._lanes else None
+            if panel is self._bottom:
+                wanted = max(_BOTTOM, wanted or 0) if self.has_class("wide") else None
+            if wanted != self._rows.get(panel):
+                self._rows[panel] = wanted
+                if panel is self._lanes:
+                    panel.styles.height = wanted
+                else:
+                    panel.styles.max_height = wanted
 
     async def paint(self) -> None:
         """Draw the panels that are due, for ever, one in each turn of the loop, with turns for the traffic between."""

@@ -14,7 +14,19 @@ from hivemind.text.humanise import short_duration, short_span
 from hivemind.world.snapshot import LaneView
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import NOTED, ROLE_CODES, UNIT, Figure, Job, PlotMark, job_for, mark, span_of, turned
+from hivemind_tui.plots.sample import (
+    NOTED,
+    ROLE_CODES,
+    SHADE,
+    UNIT,
+    Figure,
+    Job,
+    PlotMark,
+    job_for,
+    mark,
+    span_of,
+    turned,
+)
 from hivemind_tui.render.format import clean, clock, level, whole
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
 from hivemind_tui.render.rows import named
@@ -76,8 +88,6 @@ class CurvePanel(Panel):
         self._now = now
         self._submitted: Job | None = None
         self._submitted_at = -_BETWEEN_S
-        if plots is not None:
-            plots.on_figure = self._arrived
 
     def _drawing(self, view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         if self._plots is None:
@@ -87,6 +97,7 @@ class CurvePanel(Panel):
             job = wanted(view, width, height, pen)
             if job is not None and job != self._submitted:
                 self._submitted, self._submitted_at = job, now
+                self._plots.on_figure = self._arrived
                 self._plots.submit(job)
         return render(view, width, height, pen, self._plots.figure)
 
@@ -214,12 +225,14 @@ def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
 
 def _levels(job: Job, width: int, height: int, pen: Pen) -> list[Runs]:
     canvas = Canvas(width, height, braille=pen.glyphs.braille)
-    canvas.curve(columns(job.active, job.span_s, canvas.columns), job.top, "info", ".")
+    active = columns(job.active, job.span_s, canvas.columns)
+    canvas.curve(active, job.top, "info", ".")
     canvas.curve(columns(job.level, job.span_s, canvas.columns), job.top, "ok", "*")
     if job.ceiling is not None:
         canvas.line(job.ceiling, job.top, pen.glyphs.frame[4], "rule")
     for x, y, sign, code in job.marks:
         canvas.put((x + job.span_s) / job.span_s, y, job.top, sign, ROLE_CODES[code])
+    canvas.area(active, job.top, SHADE if pen.glyphs.braille else ":", "info")
     return _scaled(canvas.rows(), f"{job.top:g} {UNIT}", pen)
 
 

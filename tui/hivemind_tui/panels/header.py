@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 from textual.strip import Strip
@@ -90,9 +91,11 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
     there: list[Span] = [(f"{pen.glyphs.arrow} ", "dim"), (upstreams, "text")] if upstreams else []
     chunks += [(6, [*here, *there])] if here or there else []
     if lane is not None:
-        chunks += _lane(lane.state, pen)
+        states = [each.state for each in snapshot.lanes]
+        chunks += _lane(lane.state, pen) if len(states) == 1 else _lanes(states, pen)
     chunks.append((2, named("queue", str(snapshot.queued), "wait" if snapshot.queued else "strong")))
-    if lane is not None and lane.state.parked_for_s > 0 and "rate_limited" not in codes:
+    one = lane is not None and len(snapshot.lanes) == 1
+    if one and lane is not None and lane.state.parked_for_s > 0 and "rate_limited" not in codes:
         chunks.append((3, [(f"{pen.glyphs.clock} rate-limited {short_duration(lane.state.parked_for_s)}", "wait")]))
     chunks.append((7, named("up", uptime(snapshot.uptime_s))))
     return chunks
@@ -190,6 +193,17 @@ def _fleet(view: View, pen: Pen) -> list[Chunk]:
     if troubled and state in GOOD:
         spans.append(linked(f", {troubled} in trouble", "wait", action))
     return [(3 if state in GOOD and not troubled else 0, spans)]
+
+
+def _lanes(states: Sequence[LaneState], pen: Pen) -> list[Chunk]:
+    """Return what the whole proxy has in flight, and how many of its lanes are held up."""
+    active, limit = sum(state.active for state in states), sum(state.level for state in states)
+    of = "∞" if math.isinf(limit) else str(sum(int(state.level) for state in states))
+    held = sum(state.circuit != "closed" or state.parked_for_s > 0 or state.paused for state in states)
+    chunks: list[Chunk] = [(1, named("slots", f"{active}/{of}", "strong"))]
+    if held:
+        chunks.insert(0, (3, [(f"{pen.glyphs.warn} {held} of {len(states)} lanes held up", "wait")]))
+    return chunks
 
 
 def _lane(state: LaneState, pen: Pen) -> list[Chunk]:

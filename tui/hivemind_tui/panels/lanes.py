@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -12,18 +13,20 @@ from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.snapshot import LaneView, Snapshot
 from hivemind_tui.panels.limits import SCARCE, SHORT, gone
-from hivemind_tui.plots.canvas import columns, steps
-from hivemind_tui.plots.sample import span_of
-from hivemind_tui.render.format import fit
+from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
+from hivemind_tui.plots.sample import SHADE, span_of
+from hivemind_tui.render.format import fit, level, whole
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.pen import Pen, Span, call
-from hivemind_tui.render.table import Column, Rows, Table
+from hivemind_tui.render.pen import Pen, Span, call, fitting
+from hivemind_tui.render.table import Column, Placed, Rows, Table, heads, row
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.view import View, join
 
 _TAIL = 5
 """Cells that a lane's key keeps where its name is too long: a colon, and the last letters."""
 _NAMES = 18
+_TALL_FROM = 54
+"""Rows of a terminal from which a lane has several."""
 _CURVE = 10
 _GAUGE = 6
 _ROOMY = 120
@@ -58,7 +61,87 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     table = replace(table, rest=replace(table.rest, cell=lambda lane, pen: _windows(lane, room, pen)))
     busy = sum(_in_trouble(lane) for lane in lanes)
     note = join(short_plural(len(lanes), "lane"), f"{busy} held up" if busy else "", "tab shows the next one below")
+    each = (rows - 1) // len(lanes) if lanes else 1
+    if pen.boxed and each > 1:
+        return pen.frame("Upstreams", note, _tall(table, shown, each, cells, pen), width, height)
     return pen.frame("Upstreams", note, render_table(table, shown, cells, rows, pen), width, height)
+
+
+def more_rows(lanes: int, height: int) -> int:
+    """Return how many rows a lane has besides the first, in a terminal so high: for its curve, and a window in each."""
+    return max(0, min(5, (height - _TALL_FROM) // (2 * lanes))) if lanes else 0
+
+
+def _tall(table: Table[_Lane], lanes: Rows[_Lane], each: int, cells: int, pen: Pen) -> list[Strip]:
+    """Return heads, and of each lane its row with as many others: a curve over all of them, and a window in each."""
+    placed = table.placed(cells)
+    strips = [heads(table, placed, lanes, cells, pen)]
+    left = table.lead + sum(each.width + each.gap for each in itertools.takewhile(_before_curve, placed))
+    curve = next((each for each in placed if each.column.id == "curve"), None)
+    for lane in lanes.items:
+        strips.append(row(lane, placed, lanes, cells, pen))
+        if each < 2 or curve is None:
+            continue
+        plot = _plot(lane, curve.width, each - 1, pen)
+        windows = _ends(lane, cells - left - curve.gap - curve.width - 2)
+        for index in range(each - 1):
+            words = windows[index] if index < len(windows) else []
+            lead: list[Span] = [(" " * (left + curve.gap), "text")]
+            name = lane.view.state
+            if index == 0:
+                facts = f"    {name.upstream}, level {level(name.level)} of {whole(name.floor)}-{whole(name.ceiling)}"
+                lead = [(fit(facts, left + curve.gap), "dim")]
+            strips.append(pen.row(cells, *lead, *plot[index], ("  ", "text"), *words, link=lanes.link(lane)))
+    return strips
+
+
+def _before_curve(placed: Placed[_Lane]) -> bool:
+    return placed.column.id != "curve"
+
+
+def _plot(lane: _Lane, width: int, height: int, pen: Pen) -> list[Runs]:
+    """Return the level and what is in flight as curves."""
+    curve = lane.view.curve
+    canvas = Canvas(width, height, braille=pen.glyphs.braille)
+    if curve:
+        now, span_s = curve[-1].at, span_of(curve)
+        levels = [(point.at - now, point.level) for point in curve if not math.isinf(point.level)]
+        active = [(point.at - now, float(point.active)) for point in curve]
+        top = max((y for _, y in (*levels, *active)), default=1.0)
+        flying = columns(active, span_s, canvas.columns)
+        canvas.curve(flying, top, "info", ".")
+        canvas.curve(columns(levels, span_s, canvas.columns), top, "ok")
+        canvas.area(flying, top, SHADE if pen.glyphs.braille else ":", "info")
+    return canvas.rows()
+
+
+def _ends(lane: _Lane, room: int) -> list[list[Span]]:
+    """Return a line for each window: what is left of it, when it runs out and when it resets."""
+    state = lane.view.state
+    ends = [*lane.runs_out, *[None] * len(state.windows)]
+    several = len({window.family for window in state.windows}) > 1
+    found = []
+    for window, end in sorted(zip(state.windows, ends, strict=False), key=lambda each: _rank(*each)):
+        used = gone(window) / (window.limit or 1.0)
+        left = f"{short_count(max(0.0, window.limit - gone(window)))}/{short_count(window.limit)} left"
+        name = f"{window.family} {window.kind.value}" if several else window.kind.value
+        resets = f"resets in {short_duration(window.resets_in_s)}" if window.resets_in_s is not None else ""
+        runs = f"runs out in {short_duration(end)}" if end is not None else ""
+        role = "bad" if end is not None or used >= 0.97 else "wait" if used >= 1 - SCARCE else "text"
+        found.append(
+            fitting(
+                room,
+                [
+                    (0, [(fit(name, 14) + fit(left, 17, ">"), role)]),
+                    (1, [(", ".join(filter(None, (runs, resets))), "bad" if runs else "dim")]),
+                ],
+            )
+        )
+    return found
+
+
+def _rank(window: WindowState, end: float | None) -> tuple[float, float]:
+    return math.inf if end is None else end, -gone(window) / (window.limit or 1.0)
 
 
 def _lanes(snapshot: Snapshot) -> list[_Lane]:

@@ -49,6 +49,15 @@ class Canvas:
         column = min(self.width - 1, max(0, int(share * self.width)))
         self._cells[self._row(self._height_of(value, top))][column] = (sign, role)
 
+    def area(self, values: Sequence[float | None], top: float, sign: str, role: str) -> None:
+        """Draw signs in the cells below a curve that are still empty."""
+        for column in range(self.width):
+            value = values[min(len(values) - 1, column * self.columns // self.width)] if values else None
+            if value is None:
+                continue
+            for row in range(self._row(self._height_of(value, top)), self.height):
+                self.behind(column, row, sign, role)
+
     def behind(self, column: int, row: int, sign: str, role: str) -> None:
         """Draw one sign in a cell if that is still empty; rows count from the top."""
         if self._cells[row][column] is _EMPTY:

@@ -7,6 +7,8 @@ proxy's own process that would be milliseconds of latency for every agent. It en
 from __future__ import annotations
 
 import re
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -14,10 +16,13 @@ import plotext
 
 from hivemind.text.humanise import short_span
 from hivemind_tui.loop.child import messages, send
-from hivemind_tui.plots.sample import ROLE_CODES, UNIT, Figure, Job, Points
+from hivemind_tui.plots.canvas import columns
+from hivemind_tui.plots.sample import ROLE_CODES, SHADE, UNIT, Figure, Job, Points
 
 _FIRST_CODE = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""
+_TIMES = 2
+"""Rows of the time axis."""
 _SCALE = 7
 """Cells of a value with its unit at the left."""
 _SGR = re.compile(r"\x1b\[([0-9;]*)m")
@@ -40,7 +45,24 @@ def draw(job: Job) -> Figure:
         _level(upper, job, job.height - under, with_time=False)
         _ttft(lower, job, under)
     rows = [_runs(line) for line in figure.build().string().rstrip("\n").split("\n")]
-    return Figure(job.width, job.height, rows)
+    upper = job.height - under if under else job.height - _TIMES
+    return Figure(job.width, job.height, [_shaded(row, job, at, upper) for at, row in enumerate(rows)])
+
+
+def _shaded(runs: list[tuple[str, int]], job: Job, row: int, height: int) -> list[tuple[str, int]]:
+    """Return a row of the level's plot with what is empty below the requests in flight shaded."""
+    cells = [(letter, code) for text, code in runs for letter in text]
+    begin = next((at for at, (letter, _) in enumerate(cells) if letter in "┤│"), len(cells)) + 1
+    if row >= height or begin >= len(cells):
+        return runs
+    values = columns(job.active, job.span_s, job.width - begin)
+    cells += [(" ", 0)] * (job.width - len(cells))
+    lowest = (height - 1 - row) / max(1, height - 1) * job.top
+    shade = SHADE, ROLE_CODES.index("info")
+    for at, value in enumerate(values, begin):
+        if cells[at][0] in " ⠀" and value is not None and value >= lowest:
+            cells[at] = shade
+    return [("".join(letter for letter, _ in run), code) for code, run in groupby(cells, key=itemgetter(1))]
 
 
 def _pixel(code: str) -> Any:

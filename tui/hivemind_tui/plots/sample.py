@@ -16,6 +16,8 @@ SPAN_S = 600.0
 """Longest stretch shown."""
 UNIT = "req"
 """What a concurrency level counts: requests in flight."""
+SHADE = "⢕"
+"""Fills what is in flight, below its curve."""
 _SHORTER_SPANS_S = (20.0, 40.0, 60.0, 120.0, 300.0)
 """For a curve that began not long ago, so that it doesn't huddle at the edge."""
 
