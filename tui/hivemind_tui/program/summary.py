@@ -164,6 +164,8 @@ def _totals(snapshot: Snapshot) -> Iterable[str]:
     ends = [f"{totals.finished:,} answered", f"{totals.failed:,} failed"]
     ends += [f"{totals.refused:,} refused"] if totals.refused else []
     ends += [f"{totals.abandoned:,} left by clients"] if totals.abandoned else []
+    still_open = totals.requests - totals.finished - totals.failed - totals.refused - totals.abandoned
+    ends += [f"{still_open:,} open at the end"] if still_open > 0 else []
     ends.append(f"{totals.rescued:,} retried OK")
     yield f"{plural(totals.requests, 'request')}: {', '.join(ends)}; {plural(totals.agents_saved, 'agent')} recovered"
     wait_s = quantile(snapshot.vitals.waits, 0.95)
