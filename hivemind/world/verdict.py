@@ -59,7 +59,8 @@ _LATELY_S = 300.0
 """A refusal so long ago is no news."""
 _OPERATORS = frozenset({"held", "dependency", "budget", "paused"})
 """Gates that keep a request by the operator's decision, or by its task's."""
-_WINDOWS = {"requests": "requests a minute", "tokens": "tokens a minute", "credits": "the fleet's share"}
+WINDOW_GATES = {"requests": "requests a minute", "tokens": "tokens a minute", "credits": "the fleet's share"}
+"""Gates that are rate windows, and what is used up where they are shut."""
 _GATES = {
     "parked": "rate-limited (Retry-After)",
     "circuit": "the open circuit",
@@ -307,13 +308,13 @@ def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
         return Finding(
             "degraded", "no_lease", f"{name}no lease from the fleet yet", lane.lane, "once its store answers"
         )
-    if gates and gates <= _WINDOWS.keys():
-        opens = [hold.opens_in_s for hold in lane.upcoming if hold.gate in _WINDOWS]
+    if gates and gates <= WINDOW_GATES.keys():
+        opens = [hold.opens_in_s for hold in lane.upcoming if hold.gate in WINDOW_GATES]
         known = [each for each in opens if each is not None]
         opens_in_s = min(known) if known else None
         if _lasts(view, snapshot.at, opens_in_s):
-            which = " and ".join(_WINDOWS[gate] for gate in _WINDOWS if gate in gates)
-            ends = "" if opens_in_s is None else f"resets in {_seconds(opens_in_s)}"
+            which = " and ".join(WINDOW_GATES[gate] for gate in WINDOW_GATES if gate in gates)
+            ends = "" if opens_in_s is None else f"opens in {_seconds(opens_in_s)}"
             return Finding("degraded", "window_used", f"{name}{which} used up", lane.lane, ends, opens_in_s)
     return None
 

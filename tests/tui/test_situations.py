@@ -89,7 +89,7 @@ SITUATIONS: dict[str, tuple[Callable[[], Snapshot], tuple[str, ...]]] = {
     "half-open": (lambda: _probing(), ("▲ DEGRADED circuit half-open, its probe decides",)),
     "a window is used up": (
         lambda: _waiting("requests", 41.0),
-        ("✕ BLOCKED requests a minute used up, resets in 41 s", WAITING),
+        ("✕ BLOCKED requests a minute used up, opens in 41 s", WAITING),
     ),
     "rate-limited": (
         lambda: _waiting("parked", 8.5, parked_for_s=8.5),

@@ -118,7 +118,7 @@ def test_a_pause_of_the_providers_while_requests_flow_is_a_note() -> None:
 
 def test_a_used_up_window_blocks_until_it_resets() -> None:
     snapshot = asked(shut(gate="requests", opens_in_s=41.0), waiting=2)
-    wanted = "BLOCKED requests a minute used up, resets in 41 s; 2 of 2 wait; last gets through in about 1 min"
+    wanted = "BLOCKED requests a minute used up, opens in 41 s; 2 of 2 wait; last gets through in about 1 min"
     assert snapshot.verdict.text == wanted
 
 

@@ -12,7 +12,8 @@ from textual.strip import Strip
 from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.snapshot import LaneView, Snapshot
-from hivemind_tui.panels.limits import SCARCE, SHORT, gone
+from hivemind.world.verdict import WINDOW_GATES
+from hivemind_tui.panels.limits import SCARCE, SHORT, gone, is_used_up
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.sample import SHADE, span_of
 from hivemind_tui.render.format import fit, level, whole
@@ -126,7 +127,7 @@ def _ends(lane: _Lane, room: int) -> list[list[Span]]:
         left = f"{short_count(max(0.0, window.limit - gone(window)))}/{short_count(window.limit)} left"
         name = f"{window.family} {window.kind.value}" if several else window.kind.value
         resets = f"resets in {short_duration(window.resets_in_s)}" if window.resets_in_s is not None else ""
-        runs = f"runs out in {short_duration(end)}" if end is not None else ""
+        runs = "" if end is None else "used up" if is_used_up(end) else f"runs out in {short_duration(end)}"
         role = "bad" if end is not None or used >= 0.97 else "wait" if used >= 1 - SCARCE else "text"
         found.append(
             fitting(
@@ -189,6 +190,9 @@ def state_of(state: LaneState, pen: Pen) -> Span:
         return f"{pen.glyphs.pause} paused", "wait"
     if state.parked_for_s > 0:
         return f"{pen.glyphs.clock} limited {short_duration(state.parked_for_s)}", "wait"
+    if state.upcoming and all(hold.gate in WINDOW_GATES for hold in state.upcoming):
+        opens = min((hold.opens_in_s for hold in state.upcoming if hold.opens_in_s is not None), default=None)
+        return f"{pen.glyphs.clock} used up{'' if opens is None else f' {short_duration(opens)}'}", "wait"
     return f"{pen.glyphs.dot} pinned" if state.pinned else f"{pen.glyphs.dot} ok", "ok"
 
 
@@ -245,7 +249,7 @@ def _windows(lane: _Lane, room: int, _pen: Pen) -> Span:
     if not scarcest:
         return "none known yet", "dim"
     soon = min((end for end in lane.runs_out if end is not None), default=None)
-    text = "" if soon is None else f"out in {short_duration(soon)}"
+    text = "" if soon is None else "used up" if is_used_up(soon) else f"out in {short_duration(soon)}"
     for kind, (_, window) in sorted(scarcest.items(), key=lambda item: -item[1][0]):
         left = max(0.0, window.limit - gone(window))
         part = f"{SHORT.get(kind, kind)} {short_count(left)}/{short_count(window.limit)}"

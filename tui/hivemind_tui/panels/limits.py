@@ -118,7 +118,14 @@ def _heads(name: str, width: int, *others: tuple[str, int]) -> Row:
     return [(fit(name, width) + "".join(fit(head, cells, ">") for head, cells in others), "dim")]
 
 
+def is_used_up(runs_out_in_s: float | None) -> bool:
+    """Return whether a window that runs out then has run out already, as far as anybody can tell the difference."""
+    return runs_out_in_s is not None and runs_out_in_s < 0.05
+
+
 def _end(runs_out_in_s: float | None) -> str:
+    if is_used_up(runs_out_in_s):
+        return "used up"
     return "" if runs_out_in_s is None else f"in {short_duration(runs_out_in_s)}"
 
 
