@@ -53,7 +53,18 @@ def test_footer_keeps_the_most_needed_keys() -> None:
 
 def test_every_action_stands_in_a_footer_where_it_applies() -> None:
     """On a wide terminal no command has to be remembered."""
-    paired = {"lower", "more", "up", "step_down", "vary_down", "earlier", "event_before", "slower", "loop_to"}
+    paired = {
+        "lower",
+        "more",
+        "up",
+        "step_down",
+        "vary_down",
+        "earlier",
+        "event_before",
+        "slower",
+        "loop_to",
+        "find_newer",
+    }
     moving = {"page_up", "page_down", "first", "last", "leap_up", "leap_down", "lane_back", "reverse", "mark_all"}
     moving |= {"vary_far_up", "vary_far_down", "far_later", "far_earlier", "notable_before", "begin", "finish"}
     moving |= {"first_row", "last_row"}

@@ -119,6 +119,11 @@ async def test_keys_pressed_on_a_screen_send_the_same() -> None:
             assert source.applied == COMMANDS[keys], keys
 
 
+def bottom(view: View) -> str:
+    """The tag of the log's row that the cursor is on."""
+    return view.log_rows[-1 - view.log_back].line.tag
+
+
 PLACES: dict[str, Callable[[View], bool]] = {
     "2": lambda view: view.page == "agents",
     "2 P": lambda view: view.pinned == {"alice"},
@@ -151,7 +156,13 @@ PLACES: dict[str, Callable[[View], bool]] = {
     "3 $": lambda view: view.request is not None and (view.request.dollars or 0) > 0.2,
     "3 >": lambda view: view.request is not None,
     "3 / f a i l e d enter": lambda view: {request.state for request in view.listed} == {"failed"},
-    "5 / 4 2 9 enter": lambda view: view.log_filter == "429",
+    "5 F 4 2 9 enter": lambda view: view.log_filter == "429",
+    "5 / 4 2 9 enter": lambda view: view.log_search == "429" and "429" in bottom(view),
+    "5 / 4 2 9 enter n": lambda view: "429" in bottom(view) and view.log_back > 0,
+    "5 / 4 2 9 enter n n N": lambda view: "429" in bottom(view),
+    "5 / 4 2 9 enter escape": lambda view: not view.log_search,
+    "5 s": lambda view: view.log_severity == 1,
+    "5 s s s": lambda view: view.log_severity == 0,
     "5 k k": lambda view: view.log_back == 2,
     "5 k k j": lambda view: view.log_back == 1,
     "5 g": lambda view: view.log_back == 29,

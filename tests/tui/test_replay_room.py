@@ -159,7 +159,7 @@ async def test_it_plays_stops_and_repeats() -> None:
         assert not transport.playing
 
 
-STEERING = "p D r a c plus minus b h B x X R asterisk u 0 7 M v d W"
+STEERING = "p D r a c plus minus b h B x X R asterisk u 0 7 M v d W A"
 
 
 async def test_what_steers_is_out_of_use() -> None:
@@ -176,7 +176,8 @@ async def test_what_steers_is_out_of_use() -> None:
         assert not app.view.marked
         steered = {key.id for key in KEYS if keymap.steers(*keymap.parsed(key.action))}
         pressed = {key.id for key in KEYS if {*key.keys.split(",")} & {*STEERING.split()}}
-        here_of_time = {"step_up", "step_down", "leap_up", "leap_down", "less", "more", "mark"}
+        here_of_time = {"step_up", "step_down", "leap_up", "leap_down", "less", "more", "mark", "note"}
+        here_of_time |= {"find", "find_newer"}
         assert steered - pressed == here_of_time
 
 

@@ -115,6 +115,9 @@ class ReplayRoom(ControlRoom):
         self._moved()
 
     def action_notable(self, step: int) -> None:
+        if self.view.page == "log" and self.view.log_search:
+            self.action_find(step)
+            return
         recording = self.recording
         found = recording.mark(step)
         if found is None:

@@ -16,7 +16,7 @@ from hivemind_tui.commands.whatif import WhatIfActions, what_if_line
 from hivemind_tui.keys.keymap import Key, here, parsed
 from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value
 from hivemind_tui.render.format import clean
-from hivemind_tui.state.lists import line_fields, matching
+from hivemind_tui.state.log_rows import rows_of
 from hivemind_tui.state.view import View
 from hivemind_tui.widgets.overlay import Choice
 
@@ -181,9 +181,9 @@ def text_to_copy(view: View) -> str:
     if view.page in ("requests", "agent", "request") and view.request is not None:
         return clean(f"#{view.request.ticket} {view.request.agent} {view.request.model}".rstrip())
     if view.page == "log" and view.snapshot.lines:
-        shown = matching(view.snapshot.lines, view.log_filter, line_fields) or view.snapshot.lines
-        line = shown[max(0, len(shown) - 1 - view.log_back)]
-        return clean(f"{line.tag} {line.who} {line.text}")
+        shown = view.log_rows or rows_of(view.snapshot.lines)
+        row = shown[max(0, len(shown) - 1 - view.log_back)]
+        return clean(f"{row.line.tag} {row.name} {row.text}")
     if view.page == "fleet" and view.proxy is not None:
         return word(view.shell, clean(view.proxy.address))
     name = view.agent.name if view.agent is not None else "alice"

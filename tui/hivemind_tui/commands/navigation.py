@@ -14,6 +14,7 @@ from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, TaskV
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, Order, is_lost
+from hivemind_tui.state.log_rows import SEVERITIES, next_found
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
 Work = AgentView | RequestView | TaskView
@@ -37,6 +38,8 @@ def back(view: View) -> View:
         return filtered(view, "")
     if view.marked and view.page in OF_AGENTS:
         return replace(view, marked=frozenset())
+    if view.page == "log" and view.log_search:
+        return replace(view, log_search="")
     if view.page == "log" and view.log_back:
         return replace(view, log_back=0)
     if len(view.trail) == 1:
@@ -91,7 +94,7 @@ def move(view: View, step: int) -> View:
     if view.page == "whatif":
         return replace(view, what_if=view.what_if.move(step))
     if view.page == "log":
-        return replace(view, log_back=_within(view.log_back - step, len(view.snapshot.lines)))
+        return replace(view, log_back=_within(view.log_back - step, len(view.log_rows)))
     entries = len(quick_lines(view.address)) if view.page == "start" else _entries(view.detail)
     return replace(view, scroll=_within(view.scroll + step, entries))
 
@@ -135,7 +138,7 @@ def edge(view: View, index: int) -> View:
     """Move to the first row (0) or the last one (-1). The first of the requests stays the newest one."""
     far = 1_000_000
     if view.page == "log":
-        return replace(view, log_back=0 if index else max(0, len(view.snapshot.lines) - 1))
+        return replace(view, log_back=0 if index else max(0, len(view.log_rows) - 1))
     if view.page in OF_REQUESTS and not index:
         return replace(view, ticket=0)
     return move(view, far if index else -far)
@@ -210,6 +213,23 @@ def filtered(view: View, text: str) -> View:
     return _ordered(view, replace(view.order, filter=text))
 
 
+def severity(view: View) -> View:
+    """Cut the log down to warnings and worse, to failures, or show all of it again."""
+    return replace(view, log_severity=(view.log_severity + 1) % len(SEVERITIES), log_back=0)
+
+
+def searched(view: View, text: str) -> View:
+    """Search the log, upwards from the newest row."""
+    view = replace(view, log_search=text, log_back=0)
+    return find(view, 1, first=True) or view
+
+
+def find(view: View, step: int, *, first: bool = False) -> View | None:
+    """Go to the next row that is searched for, upwards (1) or downwards (-1); None: there is none."""
+    back = next_found(view.log_rows, view.log_search, -1 if first else view.log_back, step)
+    return None if back is None else replace(view, log_back=back)
+
+
 def _ordered(view: View, order: Order) -> View:
     if view.page == "tasks":
         return replace(view, tasks_order=order)
@@ -282,10 +302,40 @@ class NavigationActions(Room):
     action_sort_by = _going(sort_by)
     action_reverse = _going(reverse)
     action_jump = _going(jump)
+    action_severity = _going(severity)
 
     def action_filter(self) -> None:
         """Ask for the words to filter the page's list by; the list follows as they are typed."""
         now = self.view
+        if now.page == "log":
+            self._ask_search(now)
+            return
+        self._ask_filter(now)
+
+    def action_filter_log(self) -> None:
+        """Ask for the words to filter the log by."""
+        self._ask_filter(self.view)
+
+    def _ask_search(self, now: View) -> None:
+        def typed(text: str) -> None:
+            self.go(searched(self.view, text))
+
+        hint = "words; enter keeps it, n next further back, N newer"
+        self.ask_line("search", now.log_search, hint=hint, typed=typed)
+
+    def action_find(self, step: int) -> None:
+        """Go to the next row of the log that is searched for."""
+        if not self.view.log_search:
+            self.complain("nothing is searched for; / asks for the words")
+            return
+        view = find(self.view, step)
+        if view is None:
+            where = "further back" if step > 0 else "below"
+            self.complain(f"nothing {where} has {self.view.log_search}")
+        else:
+            self.go(view)
+
+    def _ask_filter(self, now: View) -> None:
         if now.page not in FILTERED:
             self.complain("nothing to filter on this page")
             return

@@ -26,12 +26,14 @@ TASKS = frozenset({"tasks"})
 TREES = frozenset({"overview", "agents"})
 TUNING = frozenset({"tuning"})
 WHAT_IF = frozenset({"whatif"})
+LOG = frozenset({"log"})
 START = frozenset({"start"})
 FLEET = frozenset({"fleet"})
 SCROLLED = LISTS | FLEET | {"tuning", "log", "request"} | START | WHAT_IF
 
 _OFFERED_FROM_S, _OFFERED_UNTIL_S = 60.0, 180.0
 _NO_WHAT_IF = SCROLLED - WHAT_IF
+_NO_LOG = SCROLLED - LOG
 
 _SHOWN = {"escape": "esc", "backslash": "\\", "slash": "/", "plus": "+", "minus": "-"}
 
@@ -78,6 +80,7 @@ _recorded = partial(Key, group="lists", live=False)
 _what_if = partial(Key, group="what if", pages=WHAT_IF)
 _page = partial(Key, group="pages")
 _list = partial(Key, group="lists")
+_log = partial(Key, group="lists", pages=LOG)
 _cursor = partial(Key, group="lists", pages=SCROLLED, listed=False)
 _agent = partial(Key, group="agents", pages=AGENTS, live=True)
 _tree = partial(Key, group="agents", pages=TREES)
@@ -142,6 +145,10 @@ KEYS = (
     _cursor("last", "G,end", "edge(-1)", "", "last row", live=True),
     _list("open", "enter", "open", "open", "open it; tuning: type a value; what if: simulate"),
     _list("filter", "slash", "filter", "filter", "filter the list as you type: words, !not, state:retry"),
+    _log("filter_log", "F", "filter_log", "filter", "filter the log as you type: words, !not, who:ann, level:bad"),
+    _log("severity", "s", "severity", "severity", "show all lines, warnings and worse, or failures alone"),
+    _log("find", "n", "find(1)", "next match", "to the next match of the search, further back", live=True, pair="n N"),
+    _log("find_newer", "N", "find(-1)", "", "to the match below", live=True),
     _list("sort", "s", "sort(1)", "sort", "sort by the next column", pages=LISTS),
     _list("reverse", "S", "reverse", "", "reverse the order", pages=LISTS),
     _list("failing", "exclamation_mark", "jump('failing')", "failing", "jump to the next failure", pages=LISTS),
@@ -182,7 +189,7 @@ KEYS = (
     _knob("write", "W", "write", "write", "write tuned knobs to hivemind.toml; shows the change first", pages=ANYWHERE),
     # All traffic
     _traffic("acknowledge", "A", "send('acknowledge')", "ack alerts", "acknowledge all alerts", pages=_NO_WHAT_IF),
-    _traffic("note", "N", "note", "note", "write a note on the curve, into log, journal and report"),
+    _traffic("note", "N", "note", "note", "write a note on the curve, into log, journal and report", pages=_NO_LOG),
     _traffic("undo", "u", "undo", "undo", "undo your last change"),
     _traffic("pause", "p", "send('pause')", "pause all", "pause everything, or resume; streams go on"),
     _traffic("drain", "D", "drain", "drain", "refuse requests and finish those in flight, or accept again"),
@@ -246,7 +253,20 @@ FOOTERS = {
     "start": ("help", "quit", "demo", "down", "copy", "overview", "theme"),
     "overview": (
         *("help", "quit", "open", "raise", "hold", "pause", "circuit", "less", "filter", "boost", "stop", "undo"),
-        *("pin", "budget", "mark", "release", "lane", "everywhere", "drain", "what_if", "sort", "palette", "freeze"),
+        *(
+            "note",
+            "pin",
+            "budget",
+            "mark",
+            "release",
+            "lane",
+            "everywhere",
+            "drain",
+            "what_if",
+            "sort",
+            "palette",
+            "freeze",
+        ),
     ),
     "agents": (
         *("help", "quit", "open", *_STEER_AGENT, "mark", "pin_agent", "fold", "everywhere", *_FIND, "tree", "undo"),
@@ -261,7 +281,10 @@ FOOTERS = {
         *("help", "quit", "open", "raise", "cancel", "retry", "failing", "filter", "sort", "slowest", "dearest"),
         *("copy", "pause", "undo", "palette", "what_if", "freeze"),
     ),
-    "log": ("help", "quit", "filter", "down", "copy", "note", "acknowledge", "pause", "undo", "palette", "freeze"),
+    "log": (
+        *("help", "quit", "filter", "find", "severity", "filter_log", "down", "copy", "acknowledge", "pause", "undo"),
+        *("palette", "freeze"),
+    ),
     "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
     "fleet": ("help", "quit", "open", "down", "lane", "copy", *_STEER, "undo", "palette", "freeze", "theme"),
     "whatif": (
@@ -285,7 +308,7 @@ REPLAY_FOOTERS = {
     "requests": (*_TIME, "open", "filter", "sort", *_MORE, *_JUMPS, "copy"),
     "tuning": (*_TIME, "down", *_MORE, "lane"),
     "tasks": (*_TIME, "open", "filter", "failing", *_MORE, "sort", "longest", "dearest", "copy"),
-    "log": (*_TIME, "filter", "down", *_MORE, "copy"),
+    "log": (*_TIME, "filter", "severity", "filter_log", "down", *_MORE, "copy"),
     "agent": (*_TIME_BACK, "open", "filter", "sort", *_MORE, *_JUMPS),
     "request": (*_TIME_BACK, "down", *_MORE, "copy"),
     "whatif": tuple(name for name in FOOTERS["whatif"] if BY_ID[name].live is None),
@@ -353,12 +376,15 @@ def _back(view: View) -> str:
         return "cancel"
     if view.order.filter:
         return "clear filter"
+    if view.page == "log" and view.log_search:
+        return "end search"
     return "unmark" if view.marked and view.page in OF_AGENTS else "back"
 
 
 _LABELS: Mapping[str, Callable[[View], str]] = {
     "play": _play,
     "back": _back,
+    "filter": lambda view: "search" if view.page == "log" else "filter",
     "open": lambda view: {"tuning": "type", "whatif": "simulate"}.get(view.page, "open"),
     "boost": lambda view: _turned(view, "boost", "unboost", lambda agent: agent.boosted_for_s > 0),
     "hold": lambda view: _of_agent(view, _turned(view, "hold", "release", lambda agent: agent.paused)),
@@ -393,6 +419,7 @@ _AVAILABLE: Mapping[str, Callable[[View], bool]] = {
     "everywhere": lambda view: bool(view.fleet.me) and not view.machine,
     "write": lambda view: bool(view.what_if.knobs if view.page == "whatif" else view.untuned),
     "acknowledge": lambda view: bool(unacknowledged(view.snapshot.alerts)),
+    "find": lambda view: bool(view.log_search),
     "undo": lambda view: view.undoable,
     "demo": lambda view: view.demo,
 }

@@ -5,29 +5,40 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.text.humanise import short_plural
-from hivemind.world.snapshot import Line
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Pen, Row
-from hivemind_tui.state.lists import line_fields, matching
+from hivemind_tui.state.log_rows import SEVERITIES, LogRow, found, rows_of
 from hivemind_tui.state.view import View, join
 
 _TAG = 8
+_RECENT = 200
+"""Lines that the events panel folds."""
 _WHO = (10, 20)
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: as many lines as fit, the newest last unless scrolled back."""
     cells, rows = pen.body_size(width, height)
-    lines = matching(view.snapshot.lines, view.log_filter, line_fields)
+    lines = view.log_rows
+    hits = set(found(lines, view.log_search))
     end = max(min(rows, len(lines)), len(lines) - view.log_back)
-    body = [_line(line, cells, pen) for line in lines[max(0, end - rows) : end]]
+    at = len(lines) - 1 - view.log_back
+    roles = {number: "accent" if number == at else "info" for number in hits}
+    body = [_row(lines[number], cells, pen, roles.get(number, "")) for number in range(max(0, end - rows), end)]
+    cut = SEVERITIES[view.log_severity][0]
     if not body:
-        note = "No line matches the filter (esc clears it)." if view.log_filter else "Nothing has happened yet."
-        body = [[(note, "dim")]]
-    back = f"{short_plural(len(lines) - end, 'newer line')} below, G follows" if end < len(lines) else "following"
-    found = f"/{view.log_filter}  {len(lines)} of {len(view.snapshot.lines)}" if view.log_filter else ""
-    return pen.frame("Log", join(found, back), body, width, height)
+        body = [[(_empty(view, cut), "dim")]]
+    back = f"{short_plural(len(lines) - end, 'newer row')} below, G follows" if end < len(lines) else "following"
+    kept = f"filter {view.log_filter}: {len(lines)} of {len(rows_of(view.snapshot.lines))}" if view.log_filter else ""
+    search = f"/{view.log_search}: {len(hits):,} found" if view.log_search else ""
+    return pen.frame("Log", join(cut, kept, search, back), body, width, height)
+
+
+def _empty(view: View, cut: str) -> str:
+    if view.log_filter:
+        return "No line matches the filter (esc clears it)."
+    return "Nothing of that severity; s shows more." if cut and view.snapshot.lines else "Nothing has happened yet."
 
 
 def render_newest(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -36,12 +47,14 @@ def render_newest(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     lines = view.snapshot.lines
     if not lines:
         return pen.message("Events", "Nothing has happened yet.", width, height)
+    folded = rows_of(lines[-_RECENT:])
     troubles = sum(1 for line in lines if line.level in ("warn", "bad"))
     note = f"{short_plural(troubles, 'warning')} in the last {short_plural(len(lines), 'line')}" if troubles else ""
-    return pen.frame("Events", note, [_line(line, cells, pen) for line in lines[-max(1, rows) :]], width, height)
+    return pen.frame("Events", note, [_row(row, cells, pen) for row in folded[-max(1, rows) :]], width, height)
 
 
-def _line(line: Line, cells: int, pen: Pen) -> Row:
+def _row(row: LogRow, cells: int, pen: Pen, marked: str = "") -> Row:
+    line = row.line
     glyph, role = pen.sign(sign(line.level))
     who = max(_WHO[0], min(_WHO[1], cells // 7))
     machine = fit(line.machine, who) + " " if line.machine else ""
@@ -49,6 +62,6 @@ def _line(line: Line, cells: int, pen: Pen) -> Row:
         (clock(line.wall) + " ", "dim"),
         (f"{glyph} {fit(line.tag, _TAG)} ", role),
         (machine, "dim"),
-        (fit(line.who, who) + " ", "text"),
-        (line.text, "text" if line.level != "info" else "dim"),
+        (fit(row.name, who) + " ", "text"),
+        (pen.glyphs.plain(row.text), marked or ("text" if line.level != "info" else "dim")),
     ]

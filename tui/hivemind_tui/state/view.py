@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -25,6 +24,7 @@ from hivemind_tui.sources.base import Link, Source
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state import lists
 from hivemind_tui.state.lists import Order
+from hivemind_tui.state.log_rows import SEVERITIES, LogRow, rows_of
 from hivemind_tui.state.tree import Branch, branched
 from hivemind_tui.whatif.state import WhatIf
 
@@ -64,7 +64,11 @@ class View:
     tasks_shown: tuple[TaskView, ...] | None = None
     log_filter: str = ""
     log_back: int = 0
-    """Lines scrolled back from the newest."""
+    """Rows scrolled back from the newest."""
+    log_severity: int = 0
+    """What the log is cut down to, of :data:`~hivemind_tui.state.log_rows.SEVERITIES`."""
+    log_search: str = ""
+    """Words that are searched for in the log."""
     scroll: int = 0
     """On the request page the entries scrolled past; on the first screen the selected line."""
     tree: bool | None = None
@@ -174,6 +178,15 @@ class View:
         return lanes[self.lane_index % len(lanes)] if lanes else None
 
     @property
+    def log_rows(self) -> list[LogRow]:
+        """The rows of the log, oldest first."""
+        return self.log_rows_of(self.snapshot.lines)
+
+    def log_rows_of(self, lines: Sequence[Line]) -> list[LogRow]:
+        """Return the rows of these lines, by the log's filter and severity."""
+        return rows_of(lines, self.log_filter, SEVERITIES[self.log_severity][1])
+
+    @property
     def order(self) -> Order:
         """The filter and sort order of the page's list."""
         if self.page == "tasks":
@@ -253,8 +266,13 @@ def _read_on(view: View, lines: Sequence[Line]) -> int:
     if not view.log_back or not view.snapshot.lines:
         return view.log_back
     last = view.snapshot.lines[-1]
-    new = list(itertools.takewhile(lambda line: line != last, reversed(lines)))
-    return min(len(lines) - 1, view.log_back + len(lists.matching(new, view.log_filter, lists.line_fields)))
+    if lines and lines[-1] == last:
+        return view.log_back
+    before, now = view.log_rows, view.log_rows_of(lines)
+    at = max(0, len(before) - 1 - view.log_back)
+    read = next((number for number, row in enumerate(now) if before and row.line == before[at].line), 0)
+    newer = (len(now) - read) - (len(before) - at)
+    return max(0, min(len(lines) - 1, view.log_back + newer))
 
 
 def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:

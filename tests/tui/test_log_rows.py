@@ -1,0 +1,99 @@
+"""The log's rows: what is folded into one, what a severity hides, and what a search finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tui.kit import frame, press, screen, seen
+from tui.worlds import FakeSource, world
+
+from hivemind.world.snapshot import Line, Snapshot
+from hivemind_tui.panels import log
+from hivemind_tui.render.pen import Pen
+from hivemind_tui.state.log_rows import WITHIN_S, found, next_found, rows_of
+from hivemind_tui.state.view import View
+
+
+def line(at: float, text: str = "overloaded; attempt 2 in 1.5 s", **about: str) -> Line:
+    """An attempt that failed with a 529."""
+    return replace(Line(at, 1000.0 + at, "warn", "529", "ann", text), **about)  # type: ignore[arg-type]
+
+
+OPEN = line(4.2, "open (too many errors), a probe in 5 s", tag="circuit", who="up", level="bad")
+
+
+def shown(*lines: Line) -> list[str]:
+    return [f"{row.name}: {row.text}" for row in rows_of(lines)]
+
+
+def test_a_burst_is_one_row_with_what_it_led_to() -> None:
+    """Although the attempts, the pauses after them and the agents differ."""
+    burst = [line(n / 2, f"overloaded; attempt {n} in {n}.5 s", who=f"a{n % 3}") for n in range(9)]
+    assert shown(*burst, OPEN) == ["3 agents: overloaded ×9 in 4 s -> circuit open (too many errors), a probe in 5 s"]
+    assert shown(*burst) == ["3 agents: overloaded ×9 in 4 s"]
+
+
+def test_lines_of_one_burst_may_alternate() -> None:
+    cut = [line(n + 0.1, f"concurrency level {8 - n}.0 (overloaded)", tag="aimd", who="up") for n in range(3)]
+    mixed = [each for pair in zip([line(float(n)) for n in range(3)], cut, strict=True) for each in pair]
+    assert shown(*mixed) == ["ann: overloaded ×3 in 2 s", "up: concurrency level 8.0 (overloaded) ×3 in 2 s"]
+
+
+def test_what_differs_comes_later_or_was_done_on_purpose_stays_apart() -> None:
+    assert len(rows_of([line(0.0), line(WITHIN_S)])) == 2
+    assert len(rows_of([line(0.0), line(0.1, tag="503")])) == 2
+    assert len(rows_of([line(0.0), line(0.1, level="bad")])) == 2
+    assert len(rows_of([line(0.0), line(0.1, machine="ci")])) == 2
+    held = [line(n / 10, "held", level="info", tag="you") for n in range(3)]
+    assert len(rows_of(held)) == 3
+    assert len(rows_of([line(0.0), OPEN])) == 2, "one failure alone is no burst"
+
+
+def test_a_single_line_says_all_of_it() -> None:
+    assert shown(line(0.0)) == ["ann: overloaded; attempt 2 in 1.5 s"]
+
+
+def test_filters_and_severities_hide_lines_before_they_are_folded() -> None:
+    lines = [line(0.0), line(0.5, who="bob"), line(1.0)]
+    assert [row.count for row in rows_of(lines, "who:ann")] == [2]
+    assert rows_of(lines, hidden=frozenset({"warn"})) == []
+
+
+def test_a_search_goes_up_and_down() -> None:
+    rows = rows_of([line(10.0 * n, who="ann" if n % 2 else "bob") for n in range(6)])
+    assert found(rows, "ann 529") == [1, 3, 5]
+    assert found(rows, " ") == []
+    assert (next_found(rows, "ann", -1, 1), next_found(rows, "ann", 0, 1), next_found(rows, "ann", 4, 1)) == (
+        0,
+        2,
+        None,
+    )
+    assert (next_found(rows, "ann", 4, -1), next_found(rows, "ann", 0, -1)) == (2, None)
+
+
+def logged(*lines: Line) -> Snapshot:
+    return replace(world(), lines=lines)
+
+
+def test_the_page_says_what_is_cut_and_found() -> None:
+    """And what to press where nothing is left."""
+    view = View(logged(line(0.0), line(20.0)), trail=("log",), log_search="ann")
+    assert "/ann: 2 found" in log.render(view, 100, 6, Pen())[0].text
+    cut = replace(view, log_search="", log_severity=2)
+    text = "\n".join(strip.text for strip in log.render(cut, 100, 6, Pen()))
+    assert "failures" in text
+    assert "Nothing of that severity; s shows more." in text
+
+
+async def test_a_search_is_typed_on_the_page() -> None:
+    """The log follows each letter; without a match it says so."""
+    source = FakeSource(logged(line(0.0, who="dmitri"), line(20.0), line(40.0, who="erin")))
+    async with screen(source, size=(120, 20)) as pilot:
+        await press(pilot, "5 / d m i enter")
+        await frame(pilot)
+        assert "/dmi: 1 found" in seen(pilot, "log")
+        await press(pilot, "n")
+        (note,) = pilot.app._notifications
+        assert note.message == "nothing further back has dmi"
+        await press(pilot, "escape n")
+        assert "nothing is searched for" in str([each.message for each in pilot.app._notifications])

@@ -1,0 +1,106 @@
+"""The log as rows: lines by severity and filter, repetitions folded into one, and what a search finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hivemind.text.humanise import duration, plural
+from hivemind.world.snapshot import Line
+from hivemind_tui.state.lists import line_fields, matching
+
+SEVERITIES: tuple[tuple[str, frozenset[str]], ...] = (
+    ("", frozenset()),
+    ("warnings and worse", frozenset({"info", "good"})),
+    ("failures", frozenset({"info", "good", "warn"})),
+)
+"""What the log can be cut down to, and the levels that are hidden then."""
+WITHIN_S = 5.0
+"""A line so soon after one of the same kind is a repetition."""
+_BACK = 4
+"""Rows above the last one that a line may still repeat, as those of one burst alternate."""
+_FOLDED = frozenset({"warn", "bad"})
+"""Levels whose repetitions are folded; what an operator or an agent did stands line by line."""
+_NUMBERS = re.compile(r"\d[\d.,]*")
+
+
+@dataclass(slots=True)
+class LogRow:
+    """One row: a line, or several of one kind."""
+
+    line: Line
+    """The first of them."""
+    kind: tuple[str, str, str, str]
+    count: int = 1
+    last_at: float = 0.0
+    who: set[str] = field(default_factory=set)
+    ends: str = ""
+    """What they led to: `circuit open`."""
+
+    @property
+    def name(self) -> str:
+        """Whom it is about: a name, or how many agents."""
+        return self.line.who if len(self.who) == 1 else plural(len(self.who), "agent")
+
+    @property
+    def text(self) -> str:
+        """What happened: `overloaded ×9 in 4 s -> circuit open`."""
+        if self.count == 1:
+            return self.line.text + self.ends
+        over_s = self.last_at - self.line.at
+        span = f" in {duration(max(1.0, round(over_s)))}"
+        return f"{_head(self.line.text)} ×{self.count}{span}{self.ends}"
+
+
+def rows_of(lines: Iterable[Line], words: str = "", hidden: frozenset[str] = frozenset()) -> list[LogRow]:
+    """Return the rows of the lines that match a filter and whose level isn't hidden, oldest first."""
+    rows: list[LogRow] = []
+    for line in matching([line for line in lines if line.level not in hidden], words, line_fields):
+        if line.level in _FOLDED and _joined(rows, line):
+            continue
+        rows.append(LogRow(line, _kind(line), 1, line.at, {line.who}))
+    return rows
+
+
+def _joined(rows: list[LogRow], line: Line) -> bool:
+    """Add a line to the row that it repeats, or whose consequence it is; return whether there is one."""
+    kind = _kind(line)
+    for row in reversed(rows[-_BACK:]):
+        if line.at - row.last_at >= WITHIN_S or row.line.level not in _FOLDED:
+            continue
+        if row.kind == kind and not row.ends:
+            row.count, row.last_at = row.count + 1, line.at
+            row.who.add(line.who)
+            return True
+        if line.tag == "circuit" and line.text.startswith("open") and row.count > 1 and not row.ends:
+            row.ends = f" -> circuit {line.text}"
+            return True
+    return False
+
+
+def _kind(line: Line) -> tuple[str, str, str, str]:
+    return line.level, line.tag, line.machine, _NUMBERS.sub("", _head(line.text))
+
+
+def _head(text: str) -> str:
+    """Return what happened without what is done about it, which differs from one line to the next."""
+    return text.partition("; ")[0]
+
+
+def found(rows: Sequence[LogRow], words: str) -> list[int]:
+    """Return the rows that a search finds, by their number."""
+    if not words.strip():
+        return []
+    wanted = words.lower().split()
+    texts = (f"{row.line.tag} {' '.join(sorted(row.who))} {row.text} {row.line.text}".lower() for row in rows)
+    return [number for number, text in enumerate(texts) if all(word in text for word in wanted)]
+
+
+def next_found(rows: Sequence[LogRow], words: str, back: int, step: int) -> int | None:
+    """Return how far back the next row is that a search finds, upwards (1) or downwards (-1) from the one so far back;
+    None: there is none."""
+    backs = [len(rows) - 1 - number for number in found(rows, words)]
+    if step > 0:
+        return min((each for each in backs if each > back), default=None)
+    return max((each for each in backs if each < back), default=None)
