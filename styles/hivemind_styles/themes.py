@@ -11,7 +11,7 @@ one has its attributes, where colour alone can't; `ink-selected` replaces every 
 
 from __future__ import annotations
 
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 _COLOURS = {
     # variable          dark       light      contrast   c.-light   colorblind
@@ -50,6 +50,49 @@ def _theme(name: str, index: int, *, dark: bool = True) -> Theme:
         surface=colours["surface"],
         panel=colours["panel"],
         dark=dark,
+        variables={role: colour for role, colour in colours.items() if "-" in role},
+    )
+
+
+_KNOWN = {
+    # variable         catppuccin-mocha  -latte     gruvbox    nord       tokyo-night
+    "background": ("", "", "", "#2f343f", ""),
+    "panel": ("#242534", "#eaedf2", "#32302f", "#353b46", "#1f2130"),
+    "ink-text": ("", "#353749", "", "", ""),
+    "ink-dim": ("#9195ac", "#484b63", "#aaa48a", "#a5abb6", "#8d94b3"),
+    "ink-rule": ("#45475a", "#bcc0cc", "#504945", "#4c566a", "#414868"),
+    "ink-selection": ("#312b42", "#ded3f4", "#0f0f0f", "#191c22", "#272d43"),
+    "state-ok": ("#98d37e", "#056c40", "#b8bb1e", "#a1bd94", "#b6ed67"),
+    "state-wait": ("#f9e2af", "#725a00", "#ffcd68", "#eaca8b", "#e0af68"),
+    "state-bad": ("#f38ba8", "#bc0042", "#f47356", "#ec8d71", "#f7768e"),
+    "state-recover": ("#cea9fb", "#721cf8", "#d3869b", "#be9cb3", "#c09dfe"),
+    "state-info": ("#83a7cd", "#225ab9", "#87a37c", "#81a9d2", "#7c9fcc"),
+}
+"""Themes that many terminals and editors have, as Textual has them, where no colour is given. Their own reds and greens
+are too close for some eyes and too faint on some grounds; those here are the nearest that aren't."""
+
+
+def _known_theme(name: str, index: int) -> Theme:
+    own = BUILTIN_THEMES[name]
+    colours = {role: row[index] for role, row in _KNOWN.items() if row[index]}
+    assert own.background is not None
+    assert own.foreground is not None
+    text = colours.setdefault("ink-text", own.foreground.lower())
+    colours |= {"ink-title": colours["state-info"], "ink-accent": colours["state-wait"]}
+    background = colours.get("background", own.background.lower())
+    return Theme(
+        name=f"hivemind-{name}",
+        primary=colours["state-info"],
+        secondary=colours["state-ok"],
+        accent=colours["ink-accent"],
+        warning=colours["state-wait"],
+        error=colours["state-bad"],
+        success=colours["state-ok"],
+        foreground=text,
+        background=background,
+        surface=background,
+        panel=colours["panel"],
+        dark=own.dark,
         variables={role: colour for role, colour in colours.items() if "-" in role},
     )
 
@@ -105,4 +148,9 @@ MONO = _ansi_theme(
 )
 """No colour at all: bold, faint and reversed."""
 
-THEMES = (DARK, LIGHT, CONTRAST, CONTRAST_LIGHT, COLORBLIND, SIXTEEN, MONO)
+KNOWN = tuple(
+    _known_theme(name, index)
+    for index, name in enumerate(("catppuccin-mocha", "catppuccin-latte", "gruvbox", "nord", "tokyo-night"))
+)
+
+THEMES = (DARK, LIGHT, CONTRAST, CONTRAST_LIGHT, COLORBLIND, *KNOWN, SIXTEEN, MONO)
