@@ -135,8 +135,11 @@ def _keys() -> Iterator[str]:
         yield f"## {group.capitalize()}"
         yield ""
         yield from _table(
-            ("key", "command", "what it does", "pages"),
-            [(f"`` {key.shown} ``", key.label, key.help, ", ".join(sorted(key.pages)) or "all") for key in rows],
+            ("key", "command", "what it does", "pages", "name in screen.toml"),
+            [
+                (f"`` {key.shown} ``", key.label, key.help, ", ".join(sorted(key.pages)) or "all", f"`{key.id}`")
+                for key in rows
+            ],
         )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ast import literal_eval
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import PurePath
 
 from textual.binding import Binding
-from textual.keys import key_to_character
+from textual.keys import Keys, key_to_character
 
 from hivemind.journal.files import DEMO_FOLDER
 from hivemind.scheduler.tasks import OPEN, SPOILED
@@ -91,7 +92,7 @@ _knob = partial(Key, group="tuning", pages=TUNING, live=True)
 _traffic = partial(Key, group="traffic", live=True)
 _screen = partial(Key, group="screen")
 
-KEYS = (
+KEYS: tuple[Key, ...] = (
     # Keys of a recording come first: Textual takes the first binding of a key that applies. The last of them have
     # another key on a live screen, which on a recording moves in time.
     _time("play", "space", "play", "play", "play, or stop"),
@@ -206,6 +207,9 @@ KEYS = (
     _screen("demo", "d", "demo", "start the demo", "mock agents on a provider's bad day", pages=START, live=True),
 )
 BY_ID = {key.id: key for key in KEYS}
+_USUAL = KEYS
+_HELD = frozenset({"ctrl", "shift", "alt"})
+_NAMED = frozenset(key.value for key in Keys)
 _TEXTUALS = frozenset({"quit", "lane", "lane_back", "repaint", "palette"})
 """Keys to which Textual would give a meaning of its own."""
 
@@ -216,6 +220,53 @@ def bindings() -> list[Binding]:
         Binding(key.keys, key.action, key.help, id=f"hivemind.{key.id}", show=False, priority=key.id in _TEXTUALS)
         for key in KEYS
     ]
+
+
+def remap(keys: Mapping[str, str]) -> None:
+    """Give commands, by their ids, other keys in this process's screens, and those that aren't named their usual ones.
+
+    Raises: ValueError: a key isn't one, or has two meanings on one page.
+    """
+    changed = {name: _checked(name, typed) for name, typed in keys.items()}
+    free = {partner.id for partner in _USUAL if partner.pair and partner.id in changed}
+    fresh = tuple(
+        replace(
+            key, keys=changed.get(key.id, key.keys), pair="" if key.id in free or _parted(key, changed) else key.pair
+        )
+        for key in _USUAL
+    )
+    for page, live in product(FOOTERS, (True, False)):
+        taken: dict[str, str] = {}
+        for key in fresh:
+            for each in key.keys.split(",") if key.applies(page, live) else ():
+                other = taken.setdefault(each, key.id)
+                if other != key.id:
+                    name, other = (key.id, other) if key.id in changed else (other, key.id)
+                    raise ValueError(
+                        f"{name}: {each} is the key of {other} on the page {page}{'' if live else ' of a replay'}"
+                    )
+    global KEYS
+    KEYS = fresh
+    BY_ID.update((key.id, key) for key in fresh)
+
+
+def _parted(key: Key, changed: Mapping[str, str]) -> bool:
+    """Return whether one of the keys that the footer shows together has another place now."""
+    shown = key.pair.split()
+    return bool(shown) and any(each.id in changed and each.shown in shown for each in _USUAL)
+
+
+def _checked(name: str, typed: str) -> str:
+    """Return keys by Textual's names. Raises: ValueError."""
+    found = []
+    for each in typed.split(",") if typed != "," else [typed]:
+        key = each.strip()
+        *held, base = key.split("+") if len(key) > 1 else [key]
+        known = len(base) == 1 or key_to_character(base) is not None or base in _NAMED
+        if not known or not _HELD.issuperset(held):
+            raise ValueError(f"{name}: there is no key {key[:20]!r}; write p, P, ctrl+p, f2, space or pagedown")
+        found += [binding.key for binding in Binding.make_bindings([Binding(key, "")])]
+    return ",".join(found)
 
 
 def here(view: View) -> list[Key]:

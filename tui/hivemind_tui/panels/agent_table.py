@@ -157,6 +157,10 @@ AGENTS: Table[AgentView] = Table(
 )
 
 
+COLUMNS = tuple(column.id for column in AGENTS.columns)
+"""Those that can be chosen."""
+
+
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: a head and as many agents as fit, scrolled so that the selected one is among them."""
     cells, rows = pen.body_size(width, height)
@@ -189,9 +193,12 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame(title, join(hidden_order(AGENTS, order.sort, placed), _note(view)), body, width, height)
 
 
-def _variant(limited: bool, spread: bool, room: int) -> Table[AgentView]:
+def _variant(limited: bool, spread: bool, room: int, chosen: Sequence[str] = ()) -> Table[AgentView]:
     out = {*(() if limited else ("budget", "of")), *(() if spread else ("machine",))}
     columns = tuple(_trend(column, room) for column in AGENTS.columns if column.id not in out)
+    if chosen:
+        by_id = {column.id: _trend(column, room) for column in AGENTS.columns}
+        columns = tuple(replace(by_id[name], rank=rank) for rank, name in enumerate(chosen, 1))
     assert AGENTS.rest is not None
     if room < 2:
         return replace(AGENTS, columns=columns)
@@ -209,6 +216,12 @@ def _trend(column: Column[AgentView], room: int) -> Column[AgentView]:
 
 
 _TABLES = {which: _variant(*which) for which in itertools.product((False, True), (False, True), range(len(_ROOMS) + 1))}
+
+
+def choose(columns: Sequence[str]) -> None:
+    """Show these columns after the name in this process's screens, the last ones only where there is room; none: the
+    usual ones."""
+    _TABLES.update((which, _variant(*which, columns)) for which in _TABLES)
 
 
 def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> Table[AgentView]:

@@ -13,6 +13,7 @@ from hivemind import __version__
 from hivemind.console import Console, printable
 from hivemind.errors import HiveMindError, UsageError
 from hivemind_tui.loop.gc_pacing import Collector, quiet
+from hivemind_tui.program import preferences
 from hivemind_tui.program.headless import print_journal
 from hivemind_tui.program.sessions import Options, RemoteProxy, run_session
 from hivemind_tui.render import capabilities as terminal
@@ -162,7 +163,7 @@ def _run(options: Options, collector: Collector) -> int:
         print_journal(options.replay)
         return 0
     if with_screen:
-        terminal.prepare(os.environ)
+        options = with_preferences(options)
     from hivemind import logs
     from hivemind.host.loop import run_loop
 
@@ -177,6 +178,18 @@ def _run(options: Options, collector: Collector) -> int:
         # The terminal takes nothing more, and Python would wait for it while it flushes.
         os._exit(0)
     return 0
+
+
+def with_preferences(options: Options) -> Options:
+    """Return the options with what the screen's own file says; its theme holds unless the environment names one.
+
+    Raises: UsageError: the file or the environment is wrong.
+    """
+    found = preferences.read(os.environ)
+    if found.theme and not os.environ.get(terminal.VARIABLE):
+        os.environ[terminal.VARIABLE] = found.theme
+    terminal.prepare(os.environ)
+    return options._replace(preferences=found)
 
 
 def _check_monitor(file: Path, with_screen: bool) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
+from types import new_class
+from typing import cast
 
 import msgspec
 from textual.driver import Driver
 
 from hivemind_tui.app import ControlRoom
+from hivemind_tui.keys import keymap
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.loop.loop_lag import Monitor
 from hivemind_tui.loop.lossy_driver import LossyDriver
@@ -18,6 +22,7 @@ from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.program.supervisor import MakeScreen
 from hivemind_tui.render.notices import NoticesWanted
 from hivemind_tui.sources.base import Source
+from hivemind_tui.state.lists import Order
 
 
 class Screens:
@@ -33,6 +38,10 @@ class Screens:
         """Starts the demo where the operator asks for it; None where it isn't offered."""
         self.driver: type[Driver] | None = None
         """In place of a terminal's."""
+        self.rebound = False
+        """Keys have been changed since the classes of screens were made."""
+        self.order = Order()
+        """Of the agents at first."""
         self._drain_s = drain_s
         self._token = token
         self._collector = collector
@@ -50,11 +59,16 @@ class Screens:
 
     def _make(self) -> ControlRoom:
         gc.unfreeze()  # what an ended screen leaves behind is full of cycles
-        make: Callable[..., ControlRoom] = ControlRoom
+        make: type[ControlRoom] = ControlRoom
         if self._source.link.kind == "replay":
             from hivemind_tui.replay_app import ReplayRoom
 
             make = ReplayRoom
+        if self.rebound:
+            # Textual reads the keys of a class when that is made, and its keymaps know nothing of pages.
+            own = {"BINDINGS": keymap.bindings()}
+            made = new_class(make.__name__, (make,), {"inherit_bindings": False}, lambda body: body.update(own))
+            make = cast(type[ControlRoom], made)
         room = make(
             self._source,
             drain_s=self._drain_s,
@@ -64,6 +78,7 @@ class Screens:
             driver_class=self.driver or LossyDriver,
             start_demo=self._begin_demo if self.start_demo is not None else None,
         )
+        room.view = replace(room.view, agents_order=self.order)
         room.monitor, room.on_first_frame = self.monitor, self._on_first_frame
         return room
 

@@ -19,6 +19,7 @@ from hivemind.console import Console
 from hivemind.errors import BindError
 from hivemind.text.table import show, width
 from hivemind_tui.loop.gc_pacing import Collector
+from hivemind_tui.program.preferences import Preferences
 from hivemind_tui.program.summary import journal_of, summary
 from hivemind_tui.program.supervisor import Stop, Supervisor, stop_on_signals
 from hivemind_tui.sources.base import Local
@@ -60,6 +61,8 @@ class Options(NamedTuple):
     """A proxy to attach to, in place of one of our own."""
     replay: Path | None = None
     """A journal to play back, in place of a proxy."""
+    preferences: Preferences | None = None
+    """What the screen's own file says."""
     in_browser: bool = False
     """The screen is a browser's, behind a web server that has started this process."""
     first_run: bool = False
@@ -89,6 +92,7 @@ async def run_session(options: Options, console: Console, collector: Collector, 
 async def _enter_screens(
     options: Options, collector: Collector, first_frame: asyncio.Event, stack: AsyncExitStack
 ) -> Screens:
+    from hivemind_tui.program import preferences
     from hivemind_tui.program.screens import Screens  # Textual, which lines don't need
     from hivemind_tui.render.notices import NoticesWanted
 
@@ -102,6 +106,8 @@ async def _enter_screens(
         first_frame=first_frame,
         notices=NoticesWanted(alerts.bell, alerts.desktop, alerts.title),
     )
+    if options.preferences is not None:
+        preferences.apply(options.preferences, screens)
     if options.in_browser:
         from hivemind_tui.loop.web_driver import BrowserDriver
 

@@ -1,0 +1,119 @@
+"""The screen's own file, `screen.toml` in the user's configuration folder: theme, keys, columns and order.
+
+It belongs to a person, not to a proxy: rooms that are attached, or replay a journal, have no `hivemind.toml`, and that
+of a project may be shared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hivemind.console import printable
+from hivemind.errors import UsageError
+from hivemind.text.humanise import did_you_mean
+from hivemind_styles import THEME_NAMES
+
+if TYPE_CHECKING:
+    from hivemind_tui.program.screens import Screens
+
+VARIABLE = "HIVEMIND_SCREEN"
+"""Names another file."""
+_NAME = "screen.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What the file says; empty: as usual."""
+
+    origin: str = ""
+    """The file, for messages."""
+    theme: str = ""
+    columns: tuple[str, ...] = ()
+    """Of the table of agents, after the name."""
+    sort: str = ""
+    """Column that agents are sorted by; with a `-` before it the other way round."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys by the id of what they do, as in the key reference; several separated by commas."""
+
+
+def read(environ: Mapping[str, str]) -> Preferences:
+    """Return what the file says, without Textual, so before the screen. Raises: UsageError: it can't be read, or what
+    it says isn't of the right kind."""
+    path = _path(environ)
+    try:
+        text = path.read_text("utf-8")
+    except FileNotFoundError:
+        if environ.get(VARIABLE):
+            raise UsageError(f"{printable(str(path))}: no such file ({VARIABLE})") from None
+        return Preferences()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{printable(str(path))}: can't be read ({getattr(error, 'strerror', None) or error})"
+        ) from None
+    import tomllib  # on demand: mostly there is no such file
+
+    origin = printable(str(path))
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{origin}: can't be read ({printable(str(error))})") from None
+    _check_names(origin, "", found, ("theme", "columns", "sort", "keys"))
+    theme, columns, sort, keys = (found.get(name, kind()) for name, kind in _KINDS.items())
+    for name, kind in _KINDS.items():
+        if not isinstance(found.get(name, kind()), kind):
+            raise UsageError(f"{origin}: {name}: must be {_WORDS[kind]}")
+    for name, value in (*((f"keys.{name}", value) for name, value in keys.items()), *(("columns", c) for c in columns)):
+        if not isinstance(value, str) or not value:
+            raise UsageError(f"{origin}: {printable(name)}: must be text")
+    if theme and theme not in THEME_NAMES:
+        raise UsageError(f"{origin}: theme: must be one of {', '.join(THEME_NAMES)}, not {printable(theme[:40])!r}")
+    return Preferences(origin, theme, tuple(columns), sort, keys)
+
+
+_KINDS: Mapping[str, type[Any]] = {"theme": str, "columns": list, "sort": str, "keys": dict}
+_WORDS: Mapping[type[Any], str] = {str: "text", list: "a list", dict: "a table"}
+
+
+def apply(preferences: Preferences, screens: Screens) -> None:
+    """Have this process's screens use those keys and columns, and that order.
+
+    Raises: UsageError: there is no such key or column, or a key has two meanings on one page.
+    """
+    from hivemind_tui.keys import keymap
+    from hivemind_tui.panels import agent_table
+    from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, Order
+
+    origin = preferences.origin
+    _check_names(origin, "keys: ", preferences.keys, keymap.BY_ID)
+    _check_names(origin, "columns: ", preferences.columns, agent_table.COLUMNS)
+    if preferences.sort:
+        _check_names(origin, "sort: ", [preferences.sort.removeprefix("-")], AGENT_KEYS)
+    try:
+        keymap.remap(preferences.keys)
+    except ValueError as error:
+        raise UsageError(f"{origin}: keys.{error}") from None
+    screens.rebound = bool(preferences.keys)
+    agent_table.choose(preferences.columns)
+    column = preferences.sort.removeprefix("-")
+    upwards = (column in ASCENDING) is not preferences.sort.startswith("-")
+    screens.order = Order(sort=column, reverse=bool(column) and not upwards)
+
+
+def _path(environ: Mapping[str, str]) -> Path:
+    if given := environ.get(VARIABLE):
+        return Path(os.path.expanduser(given))
+    import platformdirs
+
+    return platformdirs.user_config_path("hivemind") / _NAME
+
+
+def _check_names(origin: str, where: str, given: Iterable[str], known: Iterable[str]) -> None:
+    known = list(known)
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known) or f"; there are {', '.join(known)}"
+            raise UsageError(f"{origin}: {where}there is no {printable(name[:40])}{hint}")
