@@ -256,15 +256,15 @@ class Board(Vertical):
         rows = min(count, most) + (3 if full else 2)
         if full:
             rows += min(count, most) * lanes.more_rows(count, self._size.height)
-        lists: tuple[tuple[Widget, int], ...] = (
-            (self._bottom, len(view.agents)),
-            (self._every_agent, len(view.agents)),
-            (self._every_task, len(view.tasks)),
-            (self._waterfall, len(view.listed) + 1),
-        )
-        for panel, items in (*lists, (self._lanes, rows - _AROUND)):
-            if panel is not self._lanes and not panel.is_on_screen:
-                continue  # each change is a layout of all
+        lists: Mapping[str, tuple[Widget, int]] = {
+            "overview": (self._bottom, len(view.agents)),
+            "agents": (self._every_agent, len(view.agents)),
+            "tasks": (self._every_task, len(view.tasks)),
+            "agent": (self._waterfall, len(view.listed) + 1),
+        }
+        # Only of the page shown: each change is a layout of all.
+        shown = (lists[view.page],) if view.page in lists else ()
+        for panel, items in (*shown, (self._lanes, rows - _AROUND)):
             # Lists longer than the screen get all that there is, however long.
             wanted = min(items, self._size.height) + _AROUND if full or panel is self._lanes else None
             if panel is self._bottom:
