@@ -185,14 +185,23 @@ class VitalsFold(VitalsState):
 
     # --- The views ---------------------------------------------------------------------------------------------------
 
-    def view(self, at: float, started_at: float, tasks: Mapping[str, int], limit: float | None) -> Vitals:
-        """Return the vitals at this moment; `tasks` is the number of tasks by state, `limit` the tokens a minute."""
+    def view(
+        self,
+        at: float,
+        started_at: float,
+        tasks: Mapping[str, int],
+        limit: float | None,
+        waiting_s: Iterable[float] = (),
+    ) -> Vitals:
+        """Return the vitals at this moment; `tasks` is the number of tasks by state, `limit` the tokens a minute, and
+        `waiting_s` are the waits of requests that are still to be sent for the first time."""
         if at >= self._until:
             self._advance(at)
         recent = self.steps[-RECENT_STEPS - 1 :]
         span_s = max(1.0, at - max(started_at, (self.number - len(recent) + 1) * STEP_S))
         requests, attempts = sum(each.requests for each in recent), sum(each.attempts for each in recent)
         waits, ttfts = (_summed(found) for found in zip(*((each.waits, each.ttfts) for each in recent), strict=True))
+        waits = _with_longer(waits, waiting_s)
         long_s = max(span_s, LEAST_SPAN_S)
         return Vitals(
             span_s=span_s,
@@ -292,6 +301,17 @@ def _quantile(bins: Iterable[tuple[int, int]], bounds: Sequence[float], number: 
             return bounds[each - 1] + (bounds[each] - bounds[each - 1]) * (wanted - before) / count
         before += count
     return bounds[-1]
+
+
+def _with_longer(waits: Histogram, waiting_s: Iterable[float]) -> Histogram:
+    """Return the waits with those that aren't over but are longer already than nearly all that are: without them no
+    wait would be seen while nothing gets through. Shorter ones tell nothing yet of how long they will be."""
+    least_s = quantile(waits, 0.95) or 0.0
+    bins = list(waits.bins)
+    for each in waiting_s:
+        if each > least_s:
+            bins[bisect_left(FINE_BOUNDS_S, each)] += 1
+    return Histogram(tuple(bins), waits.sum_s)
 
 
 def _summed(found: Iterable[Mapping[int, int]]) -> Histogram:

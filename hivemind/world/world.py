@@ -549,6 +549,7 @@ class World:
         lanes = tuple(self._lane_views(at))
         counts = self._tasks.counts()
         limit = tokens_limit(lane.state for lane in lanes)
+        first_waits_s = [at - ticket.arrived.at for ticket in waiting if not ticket.attempts]
         snapshot = Snapshot(
             at=at,
             wall=at + self._wall_offset,
@@ -567,7 +568,7 @@ class World:
             tasks=self._tasks.views(at),
             task_counts=counts,
             alarms=self.alarms,
-            vitals=self._vitals.view(at, self._started_at, counts, limit),
+            vitals=self._vitals.view(at, self._started_at, counts, limit, first_waits_s),
             alerts=self.alerts,
             models=self._costs.models,
         )

@@ -208,3 +208,15 @@ def test_gone_on_from_a_journal_s_part_they_are_the_same(cut: float) -> None:
     found = original.snapshot(end).vitals
     assert found == other.snapshot(end).vitals
     assert sum(found.waits.bins) > 100
+
+
+def test_who_waits_longest_counts_before_it_is_sent() -> None:
+    """While nothing gets through, waits grow; one that has only begun says nothing yet."""
+    fold = VitalsFold()
+    for _ in range(100):
+        fold.waited(1.0, 0.2)
+    assert fold.view(2.0, 0.0, {}, None, [0.1] * 50).wait_p95_s == pytest.approx(0.2, rel=0.15)
+    stuck = fold.view(40.0, 0.0, {}, None, [38.0] * 10)
+    assert stuck.wait_p95_s == pytest.approx(38.0, rel=0.1)
+    assert sum(stuck.waits.bins) == 100, "since the start only those that are over count"
+    assert VitalsFold().view(40.0, 0.0, {}, None, [38.0]).wait_p50_s == pytest.approx(38.0, rel=0.1)
