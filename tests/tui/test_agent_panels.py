@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +12,10 @@ from tui.trouble import bad_afternoon, with_lane
 from tui.worlds import budget, calm_world, world
 
 from hivemind.scheduler.types import Priority, Usage
-from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind.world.snapshot import AgentView, ModelView, Snapshot
 from hivemind.world.verdict import judged
 from hivemind_tui.keys.keymap import BY_ID
-from hivemind_tui.panels import agent_page, agent_table, header, log
+from hivemind_tui.panels import agent_page, agent_table, header, log, models
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link
 from hivemind_tui.state.lists import Order
@@ -335,3 +336,23 @@ def test_an_agent_that_used_nothing_is_drawn() -> None:
     fresh: AgentView = replace(world().agents[0], usage=Usage(), budget=None, dollars=0.0, unpriced=0)
     rows = card(View(replace(world(), agents=(fresh,))))
     assert "input             0" in rows
+
+
+# --- Cost by model ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("height", [10, 7])
+def test_the_cost_by_model(height: int, golden: Callable[[str, str], None]) -> None:
+    """The dearest first, with their shares; what has no price says so, and what isn't listed is counted."""
+    rows = models.render(View(world()), 50, height, PLAIN)
+    assert [row.cell_length for row in rows] == [50] * height
+    golden(f"models_{height}", text(rows))
+
+
+def test_models_without_a_price_are_listed_by_their_tokens() -> None:
+    """As of a provider of one's own."""
+    cheap = [ModelView("own", f"m{n}", Usage(10**n), 0.0, 10**n) for n in range(3)]
+    rows = text(models.render(View(replace(world(), models=tuple(cheap))), 50, 8, PLAIN)).splitlines()
+    assert [row.split()[1] for row in rows[1:7:2]] == ["m2", "m1", "m0"]
+    assert all("no price" in row for row in rows[1:7:2])
+    assert models.rows_wanted(View(replace(world(), models=()))) == 4

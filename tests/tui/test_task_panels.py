@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from textual.geometry import Size
 from textual.strip import Strip
 from tui.graph import POOL, processes
@@ -16,9 +18,9 @@ from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Alarm, Snapshot, TaskView
 from hivemind.world.verdict import judged
 from hivemind_tui.commands import dialogs
-from hivemind_tui.panels import header, task_page
+from hivemind_tui.panels import gantt, header, task_page
 from hivemind_tui.render.glyphs import ASCII
-from hivemind_tui.render.pen import Pen
+from hivemind_tui.render.pen import Pen, cells_of
 from hivemind_tui.state.lists import in_order
 from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.widgets.line_table import Render
@@ -50,6 +52,63 @@ def test_the_card_looks_as_agreed(chosen: str, golden: Callable[[str, str], None
     view = looked(processes(), f"nightly.{chosen}")
     tall, short = task_page.render_card(view, 50, 42, Pen()), task_page.render_card(view, 80, 8, Pen(boxed=False))
     golden(f"task_card_{chosen}", text(tall) + text(short))
+
+
+def ran() -> Snapshot:
+    """The tasks with the times of their attempts: each began when those before it were done."""
+    full = processes()
+    runs = {
+        "lint": ((300.0, 239.0),),
+        "build": ((300.0, 222.0),),
+        "unit": ((222.0, 127.0),),
+        "types": ((222.0, 170.0), (168.0, 110.0)),
+        "docs": ((239.0, 110.0), (109.0, 0.0)),
+        "review": ((127.0, 60.0), (50.0, 0.0)),
+    }
+    return replace(full, tasks=tuple(replace(task, runs=runs.get(gantt.short_name(task), ())) for task in full.tasks))
+
+
+@pytest.mark.parametrize("size", [(160, 32), (160, 14), (110, 20)])
+def test_what_ran_when_looks_as_agreed(size: tuple[int, int], golden: Callable[[str, str], None]) -> None:
+    """The tree of tasks and their attempts: with what they used where there is room, scrolled where there isn't."""
+    golden(f"gantt_{size[0]}x{size[1]}", text(gantt.render(looked(ran(), "nightly.review"), *size, Pen())))
+
+
+def test_what_ran_when_in_ascii(golden: Callable[[str, str], None]) -> None:
+    """Attempts that run, ran and failed differ by more than colour."""
+    rows = text(gantt.render(looked(ran()), 120, 20, Pen(glyphs=ASCII)))
+    assert rows.isascii()
+    golden("gantt_ascii", rows)
+
+
+def test_a_task_stands_below_the_deepest_that_it_waits_for() -> None:
+    """Each once, whatever a graph says; what isn't known any more is done, and no branch."""
+    usual = processes().tasks[0]
+    after = {"d": ("b", "a", "c"), "a": (), "b": ("a",), "c": ("b", "gone"), "x": ("y",), "y": ("x",), "z": ("z",)}
+    tasks = [replace(usual, id=name, batch="", after=names) for name, names in after.items()]
+    assert [before + task.id for task, before in gantt.branches(tasks, Pen())] == [
+        *("a", "└ b", "  └ c", "    └ d", "z", "x", "└ y")
+    ]
+
+
+def test_attempts_that_a_proxy_tells_nothing_of_are_drawn_as_one() -> None:
+    """An older one tells the running time alone."""
+    task = replace(processes().tasks[0], runs=(), state="done", since_s=5.0, ran_s=20.0)
+    assert gantt.runs_of(task) == ((25.0, 5.0),)
+    assert gantt.runs_of(replace(task, state="running")) == ((20.0, 0.0),)
+    assert gantt.runs_of(replace(task, ran_s=0.0)) == ()
+
+
+@given(st.lists(st.floats(0.0, 5e5), max_size=16), st.integers(20, 90))
+def test_a_bar_is_as_wide_as_its_axis(moments: list[float], width: int) -> None:
+    """However short its attempts are, and however many stand in one cell."""
+    ago = sorted(moments, reverse=True)
+    runs = tuple(zip(ago[::2], ago[1::2], strict=False))
+    task = replace(processes().tasks[0], runs=runs, ran_s=0.0)
+    axis = gantt.axis_of(max(ago, default=0.0), 1e6, width)
+    assert axis.cell(1e6) == width - 1
+    assert axis.span_s >= max(ago, default=0.0)
+    assert cells_of(gantt.bar(task, axis, 1e6, {}, Pen())) == axis.width
 
 
 def test_in_ascii(golden: Callable[[str, str], None]) -> None:

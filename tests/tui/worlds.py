@@ -21,6 +21,7 @@ from hivemind.world.snapshot import (
     CurvePoint,
     LaneView,
     Line,
+    ModelView,
     RequestDetail,
     Requests,
     RequestView,
@@ -34,6 +35,12 @@ from hivemind_tui.sources.base import Link, RequestList
 NAMES = ("alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "mallory-refactors")
 STATES = ("streaming", "queued", "streaming", "waiting", "retry", "streaming", "queued", "idle", "streaming", "paused")
 MODELS = ("claude-opus-4", "claude-sonnet-4", "claude-haiku-4")
+SPENT = (
+    ModelView("anthropic", "claude-haiku-4", Usage(90_000, 0, 0, 40_512), 0.29),
+    ModelView("anthropic", "claude-opus-4", Usage(414_000, 5_200_000, 0, 180_000), 14.81),
+    ModelView("anthropic", "claude-sonnet-4", Usage(700_000, 3_200_000, 0, 110_000), 3.32, 40_000),
+    ModelView("openai", "gpt-of-a-name-that-is-too-long", Usage(0, 0, 0, 10_000), 0.0, 10_000),
+)
 LANE = "anthropic"
 WALL = 1_700_000_000.0
 KNOBS = {
@@ -120,6 +127,7 @@ def world(seed: int = 11, *, agents: int = 11, minutes: float = 10.0, lanes: int
             wasted=Usage(input_tokens=0, output_tokens=0),
             dollars=18.42,
         ),
+        models=SPENT,
         vitals=VITALS,
     )
     return calm(full)

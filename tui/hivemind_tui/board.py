@@ -18,11 +18,13 @@ from hivemind_tui.panels import (
     connect,
     diagnostics,
     fleet_page,
+    gantt,
     header,
     knobs,
     lanes,
     limits,
     log,
+    models,
     request_page,
     request_table,
     slots,
@@ -74,6 +76,8 @@ class Board(Vertical):
         self._header = Panel(header.render, id="header")
         self._lanes = Panel(lanes.render, id="lanes")
         self._every_agent = Panel(agent_table.render, id="agents-all")
+        self._models = Panel(models.render, id="models")
+        self._gantt = Panel(gantt.render, id="gantt")
         self._every_task = Panel(task_page.render, id="tasks-all")
         self._bottom = Container(
             Panel(agent_table.render, id="agents"), Panel(log.render_newest, id="events"), id="bottom"
@@ -93,9 +97,15 @@ class Board(Vertical):
             ),
             "start": Vertical(Panel(connect.render, id="start")),
             "agents": Horizontal(
-                Vertical(self._every_agent, Panel(log.render_newest, id="agents-events"), id="agents-left"),
+                Vertical(
+                    self._every_agent,
+                    Panel(request_table.render_of_agent, id="agents-requests"),
+                    Panel(log.render_newest, id="agents-events"),
+                    id="agents-left",
+                ),
                 Vertical(
                     Panel(agent_page.render_card, id="agent-card"),
+                    self._models,
                     CurvePanel(plots, id="agents-curve"),
                     id="agents-right",
                 ),
@@ -124,7 +134,7 @@ class Board(Vertical):
                 ),
             ),
             "tasks": Horizontal(
-                Vertical(self._every_task, Panel(log.render_newest, id="tasks-events"), id="tasks-left"),
+                Vertical(self._every_task, self._gantt, Panel(log.render_newest, id="tasks-events"), id="tasks-left"),
                 Vertical(
                     Panel(task_page.render_card, id="task-card"), CurvePanel(plots, id="tasks-curve"), id="tasks-right"
                 ),
@@ -256,15 +266,17 @@ class Board(Vertical):
         rows = min(count, most) + (3 if full else 2)
         if full:
             rows += min(count, most) * lanes.more_rows(count, self._size.height)
-        lists: Mapping[str, tuple[Widget, int]] = {
-            "overview": (self._bottom, len(view.agents)),
-            "agents": (self._every_agent, len(view.agents)),
-            "tasks": (self._every_task, len(view.tasks)),
-            "agent": (self._waterfall, len(view.listed) + 1),
+        lists: Mapping[str, tuple[tuple[Widget, int], ...]] = {
+            "overview": ((self._bottom, len(view.agents)),),
+            "agents": (
+                (self._every_agent, len(view.agents)),
+                (self._models, models.rows_wanted(view) - _AROUND),
+            ),
+            "tasks": ((self._every_task, len(view.tasks)), (self._gantt, len(view.tasks))),
+            "agent": ((self._waterfall, len(view.listed) + 1),),
         }
         # Only of the page shown: each change is a layout of all.
-        shown = (lists[view.page],) if view.page in lists else ()
-        for panel, items in (*shown, (self._lanes, rows - _AROUND)):
+        for panel, items in (*lists.get(view.page, ()), (self._lanes, rows - _AROUND)):
             # Lists longer than the screen get all that there is, however long.
             wanted = min(items, self._size.height) + _AROUND if full or panel is self._lanes else None
             if panel is self._bottom:

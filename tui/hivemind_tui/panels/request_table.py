@@ -12,7 +12,7 @@ from hivemind.world.snapshot import RequestView, TicketView
 from hivemind_tui.render.bars import bar, ending, times_of_day
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign
-from hivemind_tui.render.pen import Pen, Span
+from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.phases import phases_of
 from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, hidden_order, scrolling
 from hivemind_tui.render.table import render as render_table
@@ -168,6 +168,22 @@ def render_waterfall(view: View, width: int, height: int, pen: Pen) -> list[Stri
     legend = "  ".join(pen.worded(phase)[0] for phase in PHASES.values())
     note = join(hidden_order(columns, shown.sort, beside), f"/{typed}" if typed else "", legend)
     return pen.frame("Requests", note, body, width, height)
+
+
+def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the panel's rows: the requests of the selected agent in a list of agents, newest first."""
+    cells, rows = pen.body_size(width, height)
+    agent = view.agent
+    name = "" if agent is None else agent.name
+    title = f"Requests of {name}" if name else "Requests"
+    own = tuple([request for request in view.requests if request.agent == name])
+    if not own:
+        return pen.message(title, _elsewhere(view) if name else "", width, height)
+    columns = _table(view.snapshot.at, view.snapshot.wall - view.snapshot.at)
+    shown = Rows(own[: max(1, rows - 1)], link=lambda _: call("app.pick_agent", name))
+    body = _waterfall(view, columns, shown, shown.items, cells, pen)
+    legend = "  ".join(pen.worded(phase)[0] for phase in PHASES.values())
+    return pen.frame(title, legend, body, width, height)
 
 
 def _waterfall(

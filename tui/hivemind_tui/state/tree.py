@@ -27,6 +27,9 @@ class Branch:
     """The agent with the sums over itself and those hidden; None where none is."""
 
 
+_ALONE = Branch()
+
+
 def branched(
     agents: Sequence[AgentView],
     order: Order,
@@ -40,15 +43,23 @@ def branched(
     above = parents(agents)
     if order.filter:
         agents, folded = _with_ancestors(agents, order, above), frozenset()
-    children: dict[str | None, list[AgentView]] = {}
+    children: dict[str, list[AgentView]] = {}
+    roots: list[AgentView] = []
     listed = arranged(agents, replace(order, filter=""), agent_fields, AGENT_KEYS)
     for agent in pinned_first(listed, pinned, tree=True):
-        children.setdefault(above.get(agent.name), []).append(agent)
+        parent = above.get(agent.name)
+        (roots if parent is None else children.setdefault(parent, [])).append(agent)
     shown: list[AgentView] = []
     placed: dict[str, Branch] = {}
     # Agents that name each other as parents are below no root, so any agent left over becomes one.
-    for root in (*children.get(None, ()), *agents):
-        stack: list[tuple[AgentView, tuple[bool, ...]]] = [] if root.name in placed else [(root, ())]
+    for root in (*roots, *agents):
+        if root.name in placed:
+            continue
+        if root.name not in children:
+            shown.append(root)
+            placed[root.name] = _ALONE
+            continue
+        stack: list[tuple[AgentView, tuple[bool, ...]]] = [(root, ())]
         while stack:
             agent, lasts = stack.pop()
             if agent.name in placed:
@@ -75,7 +86,7 @@ def _with_ancestors(agents: Sequence[AgentView], order: Order, above: Mapping[st
 
 
 def _place_hidden(
-    agent: AgentView, children: Mapping[str | None, list[AgentView]], placed: dict[str, Branch]
+    agent: AgentView, children: Mapping[str, list[AgentView]], placed: dict[str, Branch]
 ) -> list[AgentView]:
     found, queue = [], [agent]
     while queue:
