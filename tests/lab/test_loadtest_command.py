@@ -253,7 +253,7 @@ async def test_people_get_a_table(tmp_path: Path) -> None:
     ]
     assert [line for line in lines if line.startswith("sent late: p50 ")]
     assert lines[-2:] == [
-        "4 requests were made up",
+        "made up: 4 requests",
         "left out, because they can't be made up: /v1/messages/batches 1",
     ]
 
@@ -371,7 +371,7 @@ async def test_a_journal_of_a_real_proxy_is_found_by_name(tmp_path: Path) -> Non
         (("--agents", "carl"), "--agents: 'carl' sent nothing in this journal; there are ann, bob"),
         (("--from", "soon"), "soon: no moment; a time is 18:05"),
         (("--from", "9s", "--to", "8s"), "--to: must not be before --from"),
-        (("--from", "1h"), "no request is chosen; the journal's come from 0 to 0.0 s after it began"),
+        (("--from", "1h"), "no request is chosen; the journal's come from 0 to 40 ms after it began"),
         (("--max-tokens", "few"), "--max-tokens: invalid choice: 'few'"),
         (("--agent-header", "a b"), "--agent-header: must be the name of a header"),
         (("--against", "nowhere"), "--against: must be URL or NAME=URL"),

@@ -91,7 +91,7 @@ def test_some_are_chosen() -> None:
     [
         (Selection(("anne",)), "--agents: 'anne' sent nothing in this journal; did you mean ann?"),
         (Selection(("zzz",)), "--agents: 'zzz' sent nothing in this journal; there are ann"),
-        (Selection(from_s=5.0), "no request is chosen; the journal's come from 0 to 1.0 s after it began"),
+        (Selection(from_s=5.0), "no request is chosen; the journal's come from 0 to 1 s after it began"),
     ],
 )
 def test_who_chooses_nothing_is_told(selection: Selection, text: str) -> None:

@@ -28,7 +28,7 @@ from hivemind.scheduler.types import WindowKind
 from hivemind.world.lines import SHOWN_BY_EVENTS, line_of
 
 ARGUMENTS = {"agent": "ann", "priority": "low", "knob": "rpm", "value": 5, "level": 2.0, "mode": "auto", "paused": True}
-ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tasks": ["t"], "batch": "b"}
+ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tasks": ["t"], "batch": "b", "text": "x"}
 """What any command may say."""
 
 
