@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import socket
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from hivemind.errors import BindError
 from hivemind.text.shells import word
+from hivemind.text.table import width, wrapped
 
 if TYPE_CHECKING:
     from hivemind.settings import Origin
@@ -102,6 +104,11 @@ def ready_line(address: str, origins: Iterable[Origin]) -> str:
     """Return the line by which `hivemind proxy` says that it serves."""
     targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
     return f"hivemind: ready on {address} -> {targets}"
+
+
+def print_ready(line: str) -> None:
+    """Print that line; on a terminal in several, broken between words, else in one for the program that reads it."""
+    print("\n".join(wrapped(line, width())) if sys.stdout.isatty() else line, flush=True)
 
 
 def shown(host: str) -> str:

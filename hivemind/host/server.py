@@ -19,7 +19,7 @@ import uvicorn
 from hivemind import logs
 from hivemind.console import Console
 from hivemind.host.idle import ending_when_idle
-from hivemind.host.listening import BACKLOG, bind, ready_line, url_of
+from hivemind.host.listening import BACKLOG, bind, print_ready, ready_line, url_of
 from hivemind.proxy import file_limit
 from hivemind.store.token_file import ControlKey, announced, state_dir
 
@@ -200,7 +200,7 @@ async def run(
             if worker is not None:
                 worker.tell_ready()
             elif on_ready is None:
-                print(ready_line(proxy.address, origins), flush=True)
+                print_ready(ready_line(proxy.address, origins))
             else:
                 proxy.load_prices()  # a command may end within a second, and its cost is reported then
                 if proxy.control_key is None:

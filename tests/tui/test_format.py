@@ -10,6 +10,16 @@ from rich.cells import cell_len
 from hivemind_tui.render import format
 
 
+def test_commands_are_broken_between_words() -> None:
+    """Else after a slash; all of it is there, and only a word without either is cut."""
+    line = "export ANTHROPIC_BASE_URL=http://127.0.0.1:8765/agent/claude"
+    assert format.broken(line, 80) == [line]
+    assert format.broken(line, 55) == ["export ", "ANTHROPIC_BASE_URL=http://127.0.0.1:8765/agent/claude"]
+    assert format.broken(line, 50) == ["export ", "ANTHROPIC_BASE_URL=http://127.0.0.1:8765/agent/", "claude"]
+    assert format.broken("x" * 25, 10) == ["x" * 10, "x" * 10, "x" * 5]
+    assert format.broken("", 10) == [""]
+
+
 def test_uptime_changes_by_the_minute_after_an_hour() -> None:
     """A clock that ticks each second would repaint the header each second, over ssh too."""
     assert format.uptime(252) == "04:12"

@@ -11,6 +11,7 @@ from program import called
 from tui.decks import write
 from tui.worlds import empty_world, world
 
+from hivemind.host.listening import print_ready
 from hivemind.journal.files import demo_folder_in, folder_in
 from hivemind.world.health import Histogram, Vitals
 from hivemind.world.snapshot import RecordingView, Snapshot
@@ -64,6 +65,22 @@ def test_no_word_is_broken(room: int) -> None:
     start = next(n for n, row in enumerate(rows) if row.startswith("11 agents"))
     whole = summary(crashed, None, None, goes_on=True)
     assert " ".join(rows[start:]).split() == " ".join(whole[-(len(whole) - whole.index("", 1) - 1) :]).split()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_ready_line_is_broken_between_words(
+    room: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal alone: a program reads one line."""
+    line = f"hivemind: ready on http://127.0.0.1:8765 -> {', '.join(['anthropic https://api.anthropic.com/v1'] * 4)}"
+    monkeypatch.setenv("COLUMNS", str(room))
+    print_ready(line)
+    assert capsys.readouterr().out == f"{line}\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_ready(line)
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= room
+    assert out.split() == line.split()
 
 
 def test_many_agents_are_counted() -> None:

@@ -26,7 +26,7 @@ from pydantic import SecretStr
 from hivemind import logs
 from hivemind.console import Console
 from hivemind.errors import UsageError
-from hivemind.host.listening import bind, ready_line, share, url_of
+from hivemind.host.listening import bind, print_ready, ready_line, share, url_of
 from hivemind.host.worker import READY, Worker
 from hivemind.host.workers.embedded_store import EmbeddedStore, find_server
 from hivemind.host.workers.folder import private_folder
@@ -88,9 +88,7 @@ def supervise(
         supervisor = Supervisor(Order(worker, settings, settings_file), console, store, sockets)
         ready = ready_line(address, settings.origins())
         with supervisor.catching_signals():
-            return supervisor.run(
-                (lambda: print(ready, flush=True)) if on_ready is None else lambda: on_ready(address, key)
-            )
+            return supervisor.run((lambda: print_ready(ready)) if on_ready is None else lambda: on_ready(address, key))
 
 
 def check(settings: Settings) -> None:

@@ -8,7 +8,7 @@ from textual.strip import Strip
 
 from hivemind.setup.clients import quick_lines
 from hivemind.text.humanise import short_plural
-from hivemind_tui.render.format import clean, fit
+from hivemind_tui.render.format import broken, clean, fit
 from hivemind_tui.render.pen import Pen, Row, call, linked
 from hivemind_tui.state.view import View
 
@@ -67,11 +67,11 @@ def _where(view: View, room: int, pen: Pen) -> list[Row]:
         here = index == view.scroll
         mark = pen.glyphs.cursor if here else " "
         first = fit(f"{mark} {title}", title_cells) if roomy else fit(title, title_cells - 1) + mark
-        for start in range(0, len(line), width):
-            head = first if start == 0 else " " * title_cells
+        for number, piece in enumerate(broken(line, width)):
+            head = first if number == 0 else " " * title_cells
             action = call("app.pick_line", index)
             role = "accent" if here else "dim"
-            rows.append([linked(head, role, action), linked(line[start : start + width], "info", action)])
+            rows.append([linked(head, role, action), linked(piece, "info", action)])
     return rows
 
 

@@ -174,8 +174,10 @@ class _ProxySession:
             world = await self.stack.enter_async_context(DemoSource(options.demo))
         proxy, settings = await self._serve(options.settings, world)
         if screens is None:
+            from hivemind.host.listening import print_ready
+
             targets = ", ".join(f"{origin.name} {origin.url}" for origin in settings.origins())
-            print(f"hivemind-tui: ready on {proxy.address} -> {targets}", flush=True)
+            print_ready(f"hivemind-tui: ready on {proxy.address} -> {targets}")
             self.collector.settle()
             self.first_frame.set()
             if world is not None:

@@ -33,6 +33,18 @@ def fit(text: str, width: int, align: str = "<", ellipsis: str = "…") -> str:
     return padding + text if align == ">" else text + padding
 
 
+def broken(text: str, width: int) -> list[str]:
+    """Return a command or an address in pieces of at most `width` characters, which together are all of it, broken
+    after a blank where that is possible, else after a slash."""
+    pieces: list[str] = []
+    while len(text) > width > 0:
+        at = 1 + max(text.rfind(" ", 0, width), -1)
+        at = at or 1 + max(text.rfind("/", 0, width), -1) or width
+        pieces.append(text[:at])
+        text = text[at:]
+    return [*pieces, text]
+
+
 def about(value: float | None) -> str:
     """Return an estimated duration in whole seconds, at least one: `1s`, `42s`, `3m05s`."""
     if value is None:
