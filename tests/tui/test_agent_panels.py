@@ -338,6 +338,16 @@ def test_an_agent_that_used_nothing_is_drawn() -> None:
     assert "input             0" in rows
 
 
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_header_counts_the_agents_that_died(width: int) -> None:
+    """Beside the failed requests, at every width; nothing is said where none died."""
+    assert " died" not in head(View(world()), width).splitlines()[1]
+    one = first_changed(state="died", exit_code=3)
+    assert "1 agent died" in head(View(one), width).splitlines()[1]
+    two = replace(one, agents=(*one.agents, replace(one.agents[0], name="zoe")))
+    assert "2 agents died" in head(View(two), width).splitlines()[1]
+
+
 # --- Cost by model ---------------------------------------------------------------------------------------------------
 
 

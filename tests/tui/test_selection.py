@@ -180,6 +180,18 @@ async def test_the_next_in_trouble_is_found_wherever_it_stands() -> None:
     assert found == set(TROUBLE)
 
 
+def test_trouble_in_a_folded_tree_is_found_at_its_top() -> None:
+    """Of an agent that is hidden, the one above it that is shown; unfolded, itself."""
+    usual = replace(world().agents[7], running=None, failed=0, last_error="", state="idle")
+    above = {"top": None, "mid": "top", "leaf": "mid", "fine": None, "under": "fine"}
+    crew = [replace(usual, name=name, parent=parent) for name, parent in above.items()]
+    crew[2] = replace(crew[2], state="died", exit_code=1)
+    source = FakeSource(replace(world(), agents=tuple(crew)))
+    view = View(source.snapshot(), trail=("agents",), folded=frozenset({"top", "fine"}), selected="fine")
+    assert navigation.jump(ViewBuilder().look(view, source), "failing").selected == "top"
+    assert navigation.jump(ViewBuilder().look(replace(view, folded=frozenset()), source), "failing").selected == "leaf"
+
+
 async def test_the_card_shows_the_row_under_the_cursor_in_each_frame() -> None:
     """Whatever order the list has taken since the last one, and whatever key was pressed between."""
     names = [agent.name for agent in world().agents]

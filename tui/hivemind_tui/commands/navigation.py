@@ -244,7 +244,11 @@ def jump(view: View, kind: str) -> View:
     items = [item for item in listed if not isinstance(item, Member)]
     if kind == "failing":
         start = _position(items, selected) + 1
-        found: Work | None = next((item for item in (*items[start:], *items[:start]) if _in_trouble(item)), None)
+        ahead = (*items[start:], *items[:start])
+        hidden = _with_trouble_below(view)
+        found: Work | None = next(
+            (item for item in ahead if _in_trouble(item) or (isinstance(item, AgentView) and item.name in hidden)), None
+        )
     else:
         measure = partial(_slowness, at=view.snapshot.at) if kind == "slowest" else _cost
         found = max((item for item in items if measure(item) > 0), key=measure, default=None)
@@ -259,6 +263,21 @@ def _in_trouble(item: Work) -> bool:
         died = item.exit_code not in (None, 0) and item.state not in ("ended", "stopped")
         return item.state in _TROUBLED or item.failed > 0 or died or is_lost(item)
     return item.state in _TROUBLED
+
+
+def _with_trouble_below(view: View) -> set[str]:
+    """Return the folded agents that hide one in trouble."""
+    folded = {name for name, branch in view.branches.items() if branch.hidden}
+    if not folded:
+        return set()
+    above, found = parents(view.snapshot.agents), set[str]()
+    for agent in view.snapshot.agents:
+        name, seen = above.get(agent.name), set[str]()
+        while _in_trouble(agent) and name is not None and name not in seen:
+            found |= {name} & folded
+            seen.add(name)
+            name = above.get(name)
+    return found
 
 
 def _slowness(item: Work, at: float) -> float:

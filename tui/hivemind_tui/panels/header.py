@@ -245,12 +245,14 @@ def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
 def _totals(snapshot: Snapshot) -> list[Chunk]:
     """Return the totals since start; failures and what retries avoided are always shown."""
     totals = snapshot.totals
+    died = sum(agent.state == "died" for agent in snapshot.agents)
     recovered = "agent recovered" if totals.agents_saved == 1 else "agents recovered"
     spent = short_dollars(totals.dollars) + ("+" if totals.unpriced else "")
     chunks: list[Chunk] = [
         (6, counted(short_count(totals.requests), "request" if totals.requests == 1 else "requests", "strong")),
         (5, counted(short_count(totals.finished), "answered", "ok")),
         (0, counted(short_count(totals.failed), "failed", "bad" if totals.failed else "dim")),
+        (0, counted(f"{died}", "agent died" if died == 1 else "agents died", "bad") if died else []),
         (2, counted(short_count(totals.refused), "refused", "wait") if totals.refused else []),
         (0, counted(short_count(totals.rescued), "retried OK", "recover")),
         (0, counted(short_count(totals.agents_saved), recovered, "recover")),
