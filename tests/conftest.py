@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     gc.disable()
     config.stash[_STATE] = tempfile.TemporaryDirectory(prefix="hivemind-tests-")
-    os.environ["XDG_STATE_HOME"] = config.stash[_STATE].name
+    os.environ["XDG_STATE_HOME"] = os.environ["XDG_CONFIG_HOME"] = config.stash[_STATE].name
     # pytest-xdist's workers say that a terminal of 80 columns is there, which the programs would believe.
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)

@@ -16,7 +16,7 @@ from hivemind_tui.keys import keymap
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.panels import agent_table
 from hivemind_tui.program import main
-from hivemind_tui.program.preferences import Preferences, apply, read
+from hivemind_tui.program.preferences import Preferences, apply, read, remember
 from hivemind_tui.program.screens import Screens
 from hivemind_tui.render.notices import NoticesWanted
 
@@ -99,9 +99,10 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, text: str, told: str) -> None
     assert caught.value.exit_code == 2
 
 
-def test_without_a_file_all_is_as_usual(tmp_path: Path) -> None:
+def test_without_a_file_all_is_as_usual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is named must be there."""
-    assert read({"XDG_CONFIG_HOME": str(tmp_path)}) == Preferences()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert read({"TERM": "vt100"}) == Preferences()
     with pytest.raises(UsageError, match="no such file"):
         read({"HIVEMIND_SCREEN": str(tmp_path / "none.toml")})
 
@@ -114,3 +115,34 @@ def test_its_theme_gives_way_to_the_environments(tmp_path: Path, monkeypatch: py
         monkeypatch.setenv("HIVEMIND_THEME", given)
         assert main.with_preferences(options).preferences is not None
         assert os.environ["HIVEMIND_THEME"] == expected
+
+
+def test_a_theme_is_remembered(tmp_path: Path) -> None:
+    """In the file, whose other lines stay; not where it was given for one run, nor of a terminal with few colours."""
+    environ = {
+        **said(tmp_path, "# mine\nsort = 'cost'  # dear first\n[keys]\npause = 'f4'\n"),
+        "TERM": "xterm-256color",
+    }
+    file = read(environ).remember_in
+    assert file is not None
+    remember(file, "nord")
+    assert file.read_text("utf-8").startswith("# mine\nsort = 'cost'  # dear first\n")
+    found = read(environ)
+    assert (found.theme, found.sort, found.keys) == ("nord", "cost", {"pause": "f4"})
+    remember(tmp_path / "new" / "screen.toml", "light")
+    assert read({"HIVEMIND_SCREEN": str(tmp_path / "new" / "screen.toml")}).theme == "light"
+    assert read({**environ, "HIVEMIND_THEME": "dark"}).remember_in is None
+    assert read({**environ, "TERM": "xterm"}).remember_in is None
+
+
+async def test_the_theme_that_was_turned_to_is_the_one(tmp_path: Path) -> None:
+    """None before the operator has turned to another."""
+    own = screens()
+    assert own.chosen_theme == ""
+    app = own.on(busy_source())()
+    async with piloted(app, (100, 30)) as pilot:
+        await settle(pilot)
+        assert own.chosen_theme == ""
+        await press(pilot, "t")
+        assert own.chosen_theme == room(pilot).theme.removeprefix("hivemind-") != ""
+    await own.plots.aclose()

@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from hivemind.console import printable
 from hivemind.errors import UsageError
+from hivemind.store.atomic import written_whole
 from hivemind.text.humanise import did_you_mean
 from hivemind_styles import THEME_NAMES
+from hivemind_tui.render.capabilities import VARIABLE as THEME
+from hivemind_tui.render.capabilities import colours
 
 if TYPE_CHECKING:
     from hivemind_tui.program.screens import Screens
@@ -31,6 +34,8 @@ class Preferences:
 
     origin: str = ""
     """The file, for messages."""
+    remember_in: Path | None = None
+    """Where a theme that is chosen is written; None: nowhere."""
     theme: str = ""
     columns: tuple[str, ...] = ()
     """Of the table of agents, after the name."""
@@ -49,7 +54,7 @@ def read(environ: Mapping[str, str]) -> Preferences:
     except FileNotFoundError:
         if environ.get(VARIABLE):
             raise UsageError(f"{printable(str(path))}: no such file ({VARIABLE})") from None
-        return Preferences()
+        return Preferences(remember_in=_for_themes(path, environ))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{printable(str(path))}: can't be read ({getattr(error, 'strerror', None) or error})"
@@ -71,7 +76,28 @@ def read(environ: Mapping[str, str]) -> Preferences:
             raise UsageError(f"{origin}: {printable(name)}: must be text")
     if theme and theme not in THEME_NAMES:
         raise UsageError(f"{origin}: theme: must be one of {', '.join(THEME_NAMES)}, not {printable(theme[:40])!r}")
-    return Preferences(origin, theme, tuple(columns), sort, keys)
+    return Preferences(origin, _for_themes(path, environ), theme, tuple(columns), sort, keys)
+
+
+def remember(path: Path, theme: str) -> None:
+    """Write a theme's name into the file, which is made if there is none; all else in it stays. Raises: OSError."""
+    import tomlkit  # on demand: hardly ever needed
+
+    try:
+        document = tomlkit.parse(path.read_text("utf-8"))
+    except FileNotFoundError:
+        document = tomlkit.document()
+    except (UnicodeDecodeError, tomlkit.exceptions.ParseError):
+        return  # somebody is editing it
+    document["theme"] = theme
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as draft:
+        draft.write(tomlkit.dumps(document).encode())
+
+
+def _for_themes(path: Path, environ: Mapping[str, str]) -> Path | None:
+    """Return the file, unless the theme is given for this run alone, or the terminal has few colours to choose from."""
+    return None if environ.get(THEME) or colours(environ) <= 16 else path
 
 
 _KINDS: Mapping[str, type[Any]] = {"theme": str, "columns": list, "sort": str, "keys": dict}

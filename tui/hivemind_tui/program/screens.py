@@ -38,6 +38,8 @@ class Screens:
         """Starts the demo where the operator asks for it; None where it isn't offered."""
         self.driver: type[Driver] | None = None
         """In place of a terminal's."""
+        self._room: ControlRoom | None = None
+        """The last one made."""
         self.rebound = False
         """Keys have been changed since the classes of screens were made."""
         self.order = Order()
@@ -56,6 +58,12 @@ class Screens:
     def write_report(self, file: Path) -> None:
         """Write the monitor's report as JSON. Raises: OSError."""
         file.write_bytes(msgspec.json.format(msgspec.json.encode(self.monitor.report()), indent=2) + b"\n")
+
+    @property
+    def chosen_theme(self) -> str:
+        """The theme that the operator has turned to; empty: none."""
+        room = self._room
+        return "" if room is None or room.theme == room.themes[0] else room.theme.removeprefix("hivemind-")
 
     def _make(self) -> ControlRoom:
         gc.unfreeze()  # what an ended screen leaves behind is full of cycles
@@ -80,6 +88,7 @@ class Screens:
         )
         room.view = replace(room.view, agents_order=self.order)
         room.monitor, room.on_first_frame = self.monitor, self._on_first_frame
+        self._room = room
         return room
 
     async def _begin_demo(self) -> Source:

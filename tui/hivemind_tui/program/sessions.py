@@ -19,7 +19,7 @@ from hivemind.console import Console
 from hivemind.errors import BindError
 from hivemind.text.table import show, width
 from hivemind_tui.loop.gc_pacing import Collector
-from hivemind_tui.program.preferences import Preferences
+from hivemind_tui.program.preferences import Preferences, remember
 from hivemind_tui.program.summary import journal_of, summary
 from hivemind_tui.program.supervisor import Stop, Supervisor, stop_on_signals
 from hivemind_tui.sources.base import Local
@@ -86,7 +86,15 @@ async def run_session(options: Options, console: Console, collector: Collector, 
                 await _attach(options.remote, supervisor, screens)
             else:
                 await _ProxySession(options, collector, stack, first_frame).run(supervisor, screens, stop)
+            if screens is not None and options.preferences is not None:
+                _remember_theme(options.preferences, screens)
             return supervisor.stuck
+
+
+def _remember_theme(preferences: Preferences, screens: Screens) -> None:
+    if screens.chosen_theme and preferences.remember_in is not None:
+        with suppress(OSError):  # a folder that can't be written is no reason to end with an error
+            remember(preferences.remember_in, screens.chosen_theme)
 
 
 async def _enter_screens(
