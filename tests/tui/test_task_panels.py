@@ -15,6 +15,7 @@ from tui.graph import POOL, processes
 from tui.worlds import world
 
 from hivemind.scheduler.types import Priority
+from hivemind.world.health import Forecast
 from hivemind.world.snapshot import Alarm, Snapshot, TaskView
 from hivemind.world.verdict import judged
 from hivemind_tui.commands import dialogs
@@ -89,6 +90,14 @@ def test_a_task_stands_below_the_deepest_that_it_waits_for() -> None:
     assert [before + task.id for task, before in gantt.branches(tasks, Pen())] == [
         *("a", "└ b", "  └ c", "    └ d", "z", "x", "└ y")
     ]
+
+
+def test_it_says_when_all_will_be_done() -> None:
+    """As far as that can be told, and by the clock on the wall."""
+    view = looked(ran())
+    assert gantt.progress(view) == "3 of 13 done"
+    later = replace(view, snapshot=replace(view.snapshot, forecast=Forecast(tasks_done_in_s=90.0)))
+    assert gantt.progress(later) == "3 of 13 done, the rest in about 1m30s, at 22:14"
 
 
 def test_attempts_that_a_proxy_tells_nothing_of_are_drawn_as_one() -> None:

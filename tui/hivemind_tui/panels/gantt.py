@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 
 from rich.cells import cell_len
@@ -11,7 +12,7 @@ from textual.strip import Strip
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
 from hivemind.world.snapshot import TaskView
 from hivemind_tui.render.bars import Axis, times_of_day
-from hivemind_tui.render.format import fit
+from hivemind_tui.render.format import fit, local
 from hivemind_tui.render.glyphs import task_sign
 from hivemind_tui.render.pen import Pen, Span, call
 from hivemind_tui.render.table import GAP, Rows, scrolling
@@ -25,8 +26,6 @@ _TIME = 6
 _LEAD = 2
 _BARS = 20
 """Least cells for the bars."""
-_BESIDE = 12
-"""Least cells for what a task used, beside its bar."""
 _NONE = "When tasks run, it is shown here."
 
 
@@ -83,16 +82,21 @@ def progress(view: View) -> str:
     """Return how many tasks are done and, as far as that can be told, in what time all are."""
     counts, left_s = view.snapshot.task_counts, view.snapshot.forecast.tasks_done_in_s
     done = f"{counts.get('done', 0):,} of {sum(counts.values()):,} done"
-    return done if left_s is None else f"{done}, the rest in about {short_duration(left_s)}"
+    if left_s is None:
+        return done
+    at = time.strftime("%H:%M", local(view.snapshot.wall + left_s))
+    return f"{done}, the rest in about {short_duration(left_s)}, at {at}"
 
 
-def _used(task: TaskView) -> str:
-    """Return what a task has used, by whom, and why it ended, if that is known."""
+def _used(task: TaskView) -> list[str]:
+    """Return what a task has used, by whom, and why it ended if that is known: in full, and ever shorter."""
     of = f" of {short_count(task.estimated_tokens)}" if task.estimated_tokens else ""
+    tokens = f"{short_count(task.tokens)}{of} tokens"
     cost = f", {short_dollars(task.dollars)}" if task.dollars else ""
     tries = f", attempt {task.attempt}" if task.attempt > 1 else ""
     note = f": {task.note}" if task.note else ""
-    return f"{short_count(task.tokens)}{of} tokens{cost}, {task.agent}{tries}{note}"
+    parts = f"{tokens}{cost}", f", {task.agent}{tries}", note
+    return ["".join(parts), parts[0] + parts[1], parts[0], tokens]
 
 
 def _legend(pen: Pen) -> str:
@@ -132,11 +136,10 @@ def bar(task: TaskView, axis: Axis, at: float, known: Mapping[str, object], pen:
         spans += [(" " * (first - end), "text"), (glyph * (last - first + 1), role)]
         end = last + 1
     before, after = len(spans[0][0]) - 1, width - end - 1
-    if max(before, after) < _BESIDE:
-        return [*spans, (" " * (width - end), "text")]
-    if before > after:
-        return [(f"{fit(_used(task), before, '>')} ", "dim"), *spans[1:], (" " * (width - end), "text")]
-    return [*spans, (f" {fit(_used(task), after)}", "dim")]
+    text = next((text for text in _used(task) if cell_len(text) <= max(before, after)), "")
+    if text and before > after:
+        return [(f"{fit(text, before, '>')} ", "dim"), *spans[1:], (" " * (width - end), "text")]
+    return [*spans, (fit(f" {text}", width - end), "dim")]
 
 
 def _piece(task: TaskView, *, last: bool, pen: Pen) -> Span:
