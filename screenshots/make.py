@@ -84,7 +84,7 @@ class Picture:
 
 OVERVIEW = (r"Slots and queue", r"Rate windows", r"\d+ retried OK", r"\d+ agents? recovered")
 PICTURES = (
-    Picture("overview", "1", shows=(*OVERVIEW, r"limit \d", r"ETA")),
+    Picture("overview", "1", shows=(*OVERVIEW, r"level \d", r"ETA")),
     Picture("overview_light", "1", theme="hivemind-light", shows=OVERVIEW),
     Picture("overview_small", "1", size=SMALL, shows=OVERVIEW),
     Picture("overview_small_light", "1", theme="hivemind-light", size=SMALL, shows=OVERVIEW),
