@@ -40,6 +40,17 @@ def test_the_head_counts_lanes_and_those_held_up() -> None:
     assert "2 lanes · 1 held up · tab" in rows_of(2)[0]
 
 
+@pytest.mark.parametrize("lanes", [1, 2])
+async def test_the_smallest_screen_has_room_for_five_agents(lanes: int) -> None:
+    """Also below two lanes, whose windows then share a row of words."""
+    async with screen(several_source(lanes), size=(80, 24)) as pilot:
+        agents = seen(pilot, "agents").splitlines()
+        assert len([row for row in agents[2:] if row.strip()]) >= 5
+        assert len(seen(pilot, "events").splitlines()) == 3
+        assert ("req 19 of 50 left, runs out in 9.0s" in seen(pilot, "windows")) is (lanes > 1)
+        assert " ? help" in whole_screen(pilot).splitlines()[-1]
+
+
 @pytest.mark.parametrize("index", [0, 5, 11])
 def test_of_many_lanes_the_one_in_focus_is_in_sight(index: int) -> None:
     """They scroll with a scrollbar, and the head says how many there are."""

@@ -71,6 +71,8 @@ def render_windows(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     lines: Sequence[Strip | Row]
     if not items:
         lines = [[_UNKNOWN]]
+    elif rows == 1:
+        lines = [fitting(cells, _in_a_row(items))]
     elif len(items) < rows and cells >= _FIGURES:
         lines = _listed(items, cells, pen)
     elif len(families) > 1 and cells >= _TWO_COLUMNS:
@@ -164,6 +166,21 @@ def _row(item: _Item, width: int, pen: Pen, name: int) -> Row:
 def _urgency(item: _Item) -> tuple[float, float]:
     """Return a key that sorts those first that run out first, and then the scarcest."""
     return math.inf if item.runs_out_in_s is None else item.runs_out_in_s, -item.used
+
+
+def _in_a_row(items: Sequence[_Item]) -> list[Chunk]:
+    """Return them in words, for a single row: those first that run out first."""
+    chunks: list[Chunk] = []
+    for rank, item in enumerate(sorted(items, key=_urgency)):
+        _, _, left, of = item.figures
+        ends = "used up" if is_used_up(item.runs_out_in_s) else f"runs out {_end(item.runs_out_in_s)}"
+        spans: list[Span] = [(f" {item.short} ", "text"), (left, item.scarcity), (f" of {of} left", "dim")]
+        if item.runs_out_in_s is not None:
+            spans.append((f", {ends}", "bad"))
+        elif rank == 0 and item.resets_in_s is not None:
+            spans.append((f", resets {_reset(item.resets_in_s)}", "dim"))
+        chunks.append((rank, spans))
+    return chunks
 
 
 def _tiled(items: Sequence[_Item], cells: int, rows: int, pen: Pen) -> Sequence[Strip | Row]:
