@@ -16,6 +16,7 @@ from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.text.amounts import owner, raise_command
 from hivemind.text.humanise import duration, exit_text, plural
 from hivemind.text.shells import command_line
+from hivemind.world.alerts import unacknowledged
 from hivemind.world.forecast import day_left_s
 from hivemind.world.health import SEVERITIES, Finding, Verdict
 from hivemind.world.snapshot import AgentView, FleetView, LaneView, RecordingView, Snapshot, TicketView
@@ -26,13 +27,13 @@ CODES = {
     "budget_used": "the budget of all agents is used up",
     "circuit_forced": "the operator forces a lane's circuit open, so that its requests are refused",
     "circuit_open": "a lane's circuit is open: too many of its requests failed",
+    "agent_died": "an agent's process ended with an error, or by a signal that no operator sent",
     "rate_limited": "the provider asked a lane to wait (Retry-After)",
     "window_used": "a lane's rate windows are used up",
     "no_lease": "a lane has no lease of its fleet, so that it may send nothing",
     "alarm": "an invariant is broken, or the event loop was held",
     "journal": "the journal can't be written",
     "store_away": "the fleet's store can't be reached",
-    "agent_died": "an agent's process ended with an error, or by a signal that no operator sent",
     "agent_refused": "an agent's last request was refused",
     "agent_budget": "an agent's budget is used up",
     "circuit_half_open": "a lane's circuit lets one probe through",
@@ -157,7 +158,8 @@ def remedy(finding: Finding, snapshot: Snapshot) -> str:
             if state is not None and (state.owner or "") == finding.about:
                 return raise_command(state)
     if finding.code == "agent_died":
-        return command_line("hivemind resume", finding.about)
+        open_ = unacknowledged(snapshot.alerts, finding.about, "died")
+        return command_line("hivemind ack", finding.about) if open_ else ""
     if finding.code == "agent_held":
         return command_line("hivemind release", finding.about)
     return ""
@@ -431,7 +433,7 @@ def _of_agents(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _died(agent: AgentView, seen: bool) -> Finding:
     how = "" if agent.exit_code is None else f" ({exit_text(agent.exit_code)})"
-    ends = "until you resume or acknowledge it"
+    ends = "until restarted" if seen else "until restarted or acknowledged"
     return Finding("note" if seen else "degraded", "agent_died", f"{agent.name} died{how}", agent.name, ends)
 
 

@@ -77,7 +77,7 @@ WAITING = "9 of 9 wait"
 SITUATIONS: dict[str, tuple[Callable[[], Snapshot], tuple[str, ...]]] = {
     "healthy": (_calm, ("● HEALTHY",)),
     "idle": (empty_world, ("● HEALTHY",)),
-    "one agent died": (_died, ("▲ DEGRADED alice died (exit code 3), until you resume or acknowledge it",)),
+    "one agent died": (_died, ("▲ DEGRADED alice died (exit code 3), until restarted or acknowledged",)),
     "the circuit is open": (
         lambda: _waiting("circuit", 0.6, circuit="open", circuit_reopens_in_s=0.6),
         ("✕ BLOCKED circuit open, probe in 1 s", WAITING),

@@ -228,8 +228,10 @@ def test_an_agents_used_up_budget_degrades_until_it_is_done() -> None:
 def test_an_agent_that_died_degrades_until_it_was_seen_or_goes_on() -> None:
     snapshot = asked(state(active=1), flying=1)
     died = with_agent(snapshot, state="died", exit_code=3, running=False)
-    assert died.verdict.text == "DEGRADED ann died (exit code 3), until you resume or acknowledge it"
-    assert remedy(found(died), died) == "hivemind resume ann"
+    assert died.verdict.text == "DEGRADED ann died (exit code 3), until restarted or acknowledged"
+    assert remedy(found(died), died) == "", "a process is started again by those who started it"
+    unseen = judged(replace(died, alerts=(Alert(1, "died", "ann", "ann died", 1.0),)))
+    assert remedy(found(unseen), unseen) == "hivemind ack ann"
     alert = Alert(1, "died", "ann", "ann died", 1.0, acknowledged="you")
     seen = judged(replace(died, alerts=(alert,)))
     assert (seen.verdict.state, found(seen).code) == ("healthy", "agent_died")
@@ -246,8 +248,7 @@ def test_many_dead_agents_are_counted_and_bounded() -> None:
     dead = tuple(agent(f"a{n}", state="died", exit_code=-9) for n in range(FOUND_MOST + 5))
     verdict = judged(replace(asked(), agents=dead)).verdict
     assert (
-        verdict.text
-        == f"DEGRADED a0 died (killed by SIGKILL), until you resume or acknowledge it; {FOUND_MOST - 1} more"
+        verdict.text == f"DEGRADED a0 died (killed by SIGKILL), until restarted or acknowledged; {FOUND_MOST - 1} more"
     )
 
 
@@ -314,7 +315,7 @@ def test_the_gravest_is_the_cause_and_the_others_are_counted() -> None:
     snapshot = asked(shut(circuit="open", circuit_reopens_in_s=5.0), waiting=2)
     snapshot = replace(snapshot, agents=(*snapshot.agents, agent("bob", state="died", exit_code=1)))
     snapshot = judged(replace(snapshot, alarms=(Alarm("gate", "", "", "", 1.0),)))
-    assert [each.code for each in snapshot.verdict.findings] == ["circuit_open", "alarm", "agent_died"]
+    assert [each.code for each in snapshot.verdict.findings] == ["circuit_open", "agent_died", "alarm"]
     assert snapshot.verdict.text.startswith(
         "BLOCKED circuit open, probe in 5 s; 2 of 2 wait; last gets through in about 1 min; 2 more"
     )
