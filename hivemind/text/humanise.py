@@ -157,7 +157,7 @@ def short_dollars(amount: float | None) -> str:
     if amount is None:
         return NOTHING
     if amount < 0.995:
-        return f"${amount:.4f}" if amount < 0.0995 else f"${amount:.2f}"
+        return "$0" if amount == 0 else f"${amount:.4f}" if amount < 0.0995 else f"${amount:.2f}"
     return (
         f"${amount:.2f}" if amount < 99.995 else f"${amount:,.0f}" if amount < 99_999.5 else f"${short_count(amount)}"
     )

@@ -149,7 +149,7 @@ def test_short_count(number: float | None, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("amount", "text"),
-    [(None, "—"), (0, "$0.0000"), (0.0423, "$0.0423"), (0.42, "$0.42"), (1204, "$1,204"), (124_300, "$124k")],
+    [(None, "—"), (0, "$0"), (0.0423, "$0.0423"), (0.42, "$0.42"), (1204, "$1,204"), (124_300, "$124k")],
 )
 def test_short_dollars(amount: float | None, text: str) -> None:
     """At most seven cells."""

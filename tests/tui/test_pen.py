@@ -219,3 +219,10 @@ async def test_the_mouse_repaints_nothing(monkeypatch: pytest.MonkeyPatch) -> No
         await pilot.hover(LineTable, offset=(2, 0))
         await pilot.pause()
         assert painted
+
+
+def test_a_message_that_is_wider_than_its_panel_goes_on_in_the_next_row() -> None:
+    rows = [
+        row.text.strip(" │") for row in Pen().message("Tasks", "No task yet. `hivemind batch` submits some.", 30, 5)
+    ]
+    assert " ".join(rows[1:3]) == "No task yet. `hivemind batch` submits some."

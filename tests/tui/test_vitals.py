@@ -130,3 +130,10 @@ def test_a_sparkline_is_scaled_by_its_largest_value() -> None:
     """Or by a given one, if that is larger."""
     spans = vitals.sparkline((0.05,), 1, 1, "bad", PLAIN, 0.1)
     assert spans == [("▄", "bad")]
+
+
+def test_the_longest_wait_is_no_shorter_than_the_one_that_is_told() -> None:
+    """The series doesn't count waits that aren't over, but the figure does."""
+    tile = text(busy(wait_p95_s=34.0, series={"wait_p95_s": (2.7, 15.0)}), 160, 3)
+    assert "p95 34s" in tile
+    assert "max 34s" in tile

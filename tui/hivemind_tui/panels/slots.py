@@ -44,7 +44,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if trends:
         body += [pen.row(cells)] * (rows - trends - len(body))
         body += trend(view, lane, cells, trends, pen)
-    note = join(view.lane_note(), _in_flight(lane), _queued(lane))
+    note = join(view.lane_note(), _in_flight(lane), *_queued(lane))
     return pen.frame("Slots and queue", note, body, width, height)
 
 
@@ -68,10 +68,10 @@ def _in_flight(lane: LaneView) -> str:
     return f"{state.active} of {int(state.level)} in flight, {f'{-free} over' if free < 0 else f'{free} free'}"
 
 
-def _queued(lane: LaneView) -> str:
+def _queued(lane: LaneView) -> tuple[str, str]:
+    """Return how many wait, apart: where there is room for one of them only, it is the queue."""
     waiting, retrying = lane.state.waiting, lane.state.retrying
-    between = f"{retrying} waiting to retry" if retrying else ""
-    return ", ".join(filter(None, (f"{waiting} queued" if waiting or not retrying else "", between)))
+    return f"{waiting} queued" if waiting or not retrying else "", f"{retrying} to retry" if retrying else ""
 
 
 def _tickets(view: View, lane: LaneView, cells: int, rows: int, pen: Pen) -> list[Strip]:

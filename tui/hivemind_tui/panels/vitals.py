@@ -50,6 +50,8 @@ class Vital:
     """Writes a value of the series; None: the figure says enough."""
     top: float = 0.0
     """The value of a full cell at least."""
+    now: float | None = None
+    """The figure, where it counts what the series doesn't yet: the largest value is no less."""
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -95,7 +97,8 @@ def _tiles(vitals: Sequence[Vital], width: int, now: int, pen: Pen) -> list[Stri
 
 
 def _tile(vital: Vital, cells: int, now: int, pen: Pen) -> tuple[list[Span], list[Span], list[Span]]:
-    most = max((value for value in vital.series if value is not None), default=0.0)
+    known = [value for value in (*vital.series, vital.now) if value is not None]
+    most = max(known, default=0.0)
     label = fit(vital.label, min(cells, len(vital.label)))
     peak = f"max {vital.written(most)}" if most > 0 and vital.written is not None else ""
     gap = cells - len(label) - len(peak)
@@ -161,7 +164,8 @@ def _vitals(snapshot: Snapshot) -> Iterable[Vital]:
     rank, brief = 1 if found.error_share else 5, [("errors ", "dim"), errors]
     yield Vital(rank, "ERRORS", brief, [errors], failed, past("error_share"), "bad", share, _MANY_ERRORS)
     p95, p50 = _times(found.wait_p50_s, found.wait_p95_s)
-    yield Vital(1, "WAIT", [("wait ", "dim"), *p95], p95, p50, past("wait_p95_s"), "wait", short_duration)
+    brief, longest = [("wait ", "dim"), *p95], found.wait_p95_s
+    yield Vital(1, "WAIT", brief, p95, p50, past("wait_p95_s"), "wait", short_duration, now=longest)
     p95, p50 = _times(found.ttft_p50_s, found.ttft_p95_s)
     brief = [("first token ", "dim"), *p95]
     yield Vital(4, "FIRST TOKEN", brief, p95, p50, past("ttft_p95_s"), "info", short_duration)

@@ -13,7 +13,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.strip import Strip
 
-from hivemind_tui.render.format import clean
+from hivemind_tui.render.format import clean, wrapped
 from hivemind_tui.render.glyphs import ASCII, UNICODE, Glyphs, Sign, sign
 
 Span = tuple[str, str]
@@ -204,8 +204,9 @@ class Pen:
         return (width - 4, height - 2) if self._boxes(width, height) else (max(0, width - 2), max(0, height - 1))
 
     def message(self, title: str, text: str, width: int, height: int, note: str = "") -> list[Strip]:
-        """Return the rows of a panel that has one line to show, mostly why it is empty."""
-        return self.frame(title, note, [[(text, "dim")]], width, height)
+        """Return the rows of a panel that has one sentence to show, mostly why it is empty."""
+        cells, _ = self.body_size(width, height)
+        return self.frame(title, note, [[(line, "dim")] for line in wrapped(text, cells)], width, height)
 
     def _boxes(self, width: int, height: int) -> bool:
         return self.boxed and height >= 3 and width >= 16
