@@ -348,6 +348,13 @@ def test_the_header_counts_the_agents_that_died(width: int) -> None:
     assert "2 agents died" in head(View(two), width).splitlines()[1]
 
 
+@pytest.mark.parametrize("width", [80, 160])
+def test_the_header_counts_refused_requests(width: int) -> None:
+    """At every width: agents got an error then, which is more than what they were kept from."""
+    refused = replace(world(), totals=replace(world().totals, refused=16))
+    assert "16 refused · " in head(View(refused), width).splitlines()[1]
+
+
 # --- Cost by model ---------------------------------------------------------------------------------------------------
 
 
