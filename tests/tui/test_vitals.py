@@ -73,7 +73,7 @@ def test_it_fills_its_space_exactly(height: int) -> None:
         ({"requests_per_s": 0.5}, "30/min"),
         ({"requests_per_s": 250.0}, "250/s"),
         ({"tokens_limit": None}, "71k/min"),
-        ({"error_share": 0.003, "failed_share": 0.0}, "<1 %, failed 0 %"),
+        ({"error_share": 0.003, "failed_share": 0.0}, "<1 %, requests 0 %"),
         ({"error_share": 0.0}, "0 %"),
         ({"error_share": None}, "—"),
         ({"wait_p95_s": None}, "—"),

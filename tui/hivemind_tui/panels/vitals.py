@@ -186,7 +186,7 @@ def _errors(found: Vitals) -> tuple[Span, Row]:
         return (NOTHING, "dim"), ()
     errors, failed = found.error_share, found.failed_share or 0.0
     role = "bad" if errors >= _MOST_ERRORS else "wait" if errors >= _MANY_ERRORS else "strong"
-    more = [(f", failed {share(failed)}", "bad" if failed else "dim")] if errors else ()
+    more = [(f", requests {share(failed)}", "bad" if failed else "dim")] if errors else ()
     return (share(errors), role), more
 
 
