@@ -210,6 +210,11 @@ class AgentFold(AgentState):
     def _open(self, at: float) -> tuple[str, int, int, float, float]:
         """Return of its open requests the most active state, how many are in flight and wait, the sum of the current
         waits in the queue, and the longest current wait."""
+        if len(self.tickets) == 1:  # as most of thousands
+            (ticket,) = self.tickets.values()
+            if ticket.in_flight:
+                return ticket.state, 1, 0, 0.0, 0.0
+            return ticket.state, 0, 1, ticket.waiting_s(at), max(0.0, at - ticket.waits_since)
         counts: dict[str, int] = {}
         queued_s = longest_s = 0.0
         for ticket in self.tickets.values():
