@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from textual.app import ComposeResult
-from textual.containers import Container, Horizontal, Vertical
 from textual.geometry import Size
 from textual.widget import Widget
 
@@ -37,6 +36,7 @@ from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.glyphs import Glyphs
 from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View
+from hivemind_tui.widgets.box import Container, Horizontal, Vertical
 from hivemind_tui.widgets.line_table import Panel
 from hivemind_tui.widgets.prompt import BottomRow
 
