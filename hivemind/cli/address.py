@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hivemind.console import print_note
+from hivemind.console import print_note, printable
 from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, local_url
 from hivemind.errors import UsageError
 from hivemind.settings_file import find_settings_file, from_its_folder
@@ -38,6 +38,32 @@ def locate_proxy(attach: str | None) -> tuple[str, dict[str, str]]:
             if name in settings:
                 environ.setdefault(variable, str(settings[name]))
     return url, environ
+
+
+def only_proxy(attach: str | None) -> str | None:
+    """Return the URL of the one proxy of this user that runs here, where nothing names one and none is at the usual
+    port; None: one is named, or is there, or none runs. Raises: UsageError: several run.
+    """
+    environ = {name: value for name, value in os.environ.items() if value}
+    if attach or environ.get(URL_VARIABLE):
+        return None
+    settings = given_settings(environ, Path.cwd())
+    from hivemind.store.token_file import running, state_dir
+
+    given = environ.get(STATE_VARIABLE) or settings.get("state_dir")
+    try:
+        notes = running(state_dir(Path(given) if given else None))
+    except OSError:
+        return None
+    usual = str(settings.get("port", 8765))
+    if not notes or any(note.url.endswith(f":{usual}") for note in notes):
+        return None
+    if "port" in settings and usual != "0":
+        return None
+    if len(notes) > 1:
+        urls = ", ".join(printable(note.url) for note in notes)
+        raise UsageError(f"{len(notes)} proxies of yours run ({urls}); name one with --attach")
+    return notes[0].url
 
 
 def given_settings(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:

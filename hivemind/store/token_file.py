@@ -127,6 +127,18 @@ def read_note(path: Path) -> Note:
         raise ValueError(f"{path} isn't a note of a running proxy") from None
 
 
+def running(directory: Path) -> list[Note]:
+    """Return the notes of this folder whose proxies run, by port; those that can't be read are left out."""
+    found: list[tuple[int, Note]] = []
+    for path in directory.glob("control-*.json"):
+        port = path.stem.removeprefix("control-")
+        with contextlib.suppress(OSError, ValueError):
+            note = read_note(path)
+            if port.isdecimal() and _runs(note.pid):
+                found.append((int(port), note))
+    return [note for _, note in sorted(found, key=lambda each: each[0])]
+
+
 def remove_note(path: Path, run: str) -> None:
     """Remove the file if it is still that run's."""
     with contextlib.suppress(OSError, ValueError):  # another proxy's by now, or gone

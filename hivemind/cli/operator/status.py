@@ -11,6 +11,7 @@ from dataclasses import fields
 
 from hivemind.api_types import SnapshotPart
 from hivemind.cli import client
+from hivemind.cli.address import only_proxy
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.scheduler.events import LaneState, WindowState
@@ -18,7 +19,7 @@ from hivemind.text.humanise import count, dollars, duration, level, plural, rate
 from hivemind.text.table import Cell, Column, lines, styled, width
 from hivemind.world.health import Vitals
 from hivemind.world.snapshot import Alarm, FleetView, RecordingView, Snapshot
-from hivemind.world.verdict import parts, remedy, sentence, word
+from hivemind.world.verdict import about, parts, remedy, sentence, short_sentence, word
 
 _COLUMNS = (
     Column("LANE", cut=True),
@@ -35,9 +36,33 @@ _SHOWN = {each.name for each in fields(Vitals)} - {"recent_waits", "recent_ttfts
 _CIRCUITS = {"closed": "", "half_open": "warn", "open": "bad"}
 
 
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    client.add_flags(parser)
+    parser.add_argument("--line", action="store_true", help="print one line, for tmux, starship or waybar")
+
+
 def _run(namespace: argparse.Namespace) -> int:
+    attach = getattr(namespace, "attach", None)
+    namespace.attach = only_proxy(attach) or attach
     part = client.find_proxy(namespace).world()
-    return client.print_answer(namespace, as_facts(part), shown(part, width()))
+    text = [one_line(part.snapshot)] if namespace.line else shown(part, width())
+    return client.print_answer(namespace, as_facts(part), text)
+
+
+def one_line(world: Snapshot) -> str:
+    """Return the verdict, in trouble its cause, and what flows: `HEALTHY 5/5 in flight, 3 waiting, $1.20/h`."""
+    found, vitals = world.verdict, world.vitals
+    levels = [lane.state.level for lane in world.lanes]
+    limit = "" if not levels or math.inf in levels else f"/{sum(map(int, levels))}"
+    parts = [f"{len(world.slots)}{limit} in flight", f"{world.queued:,} waiting"]
+    parts += [f"{dollars(vitals.dollars_per_hour)}/h"] if vitals.dollars_per_hour else []
+    if vitals.tasks:
+        left_s = world.forecast.tasks_done_in_s
+        eta = "" if left_s is None else f" (ETA {about(left_s)})"
+        parts.append(f"{vitals.tasks_done}/{vitals.tasks} tasks{eta}")
+    state = styled(word(found), VERDICT_STYLES.get(found.state, ""))
+    cause = "" if found.cause is None or found.state == "healthy" else f" {printable(short_sentence(found.cause))};"
+    return f"{state}{cause} {', '.join(parts)}"
 
 
 def as_facts(part: SnapshotPart) -> dict[str, object]:
@@ -201,4 +226,4 @@ def left(windows: Iterable[WindowState]) -> str:
     return "; ".join(f"{printable(name)}: {', '.join(parts)}" for name, parts in families.items())
 
 
-command = Command(client.add_flags, _run)
+command = Command(_add_flags, _run)
