@@ -107,11 +107,11 @@ def size(octets: int) -> str:
 
 
 def short_duration(seconds: float | None) -> str:
-    """A duration in at most six cells: `0.8s`, `42s`, `3m05s`, `2h14m`, `5d03h`."""
+    """A duration in at most six cells: `0s`, `0.8s`, `42s`, `3m05s`, `2h14m`, `5d03h`."""
     if seconds is None:
         return NOTHING
     if seconds < 9.95:
-        return f"{max(0.0, seconds):.1f}s"
+        return f"{seconds:.1f}s" if seconds >= 0.05 else "0s"
     whole = round(seconds)
     if whole < _MINUTE:
         return f"{whole}s"

@@ -47,8 +47,8 @@ async def test_started_again_until_it_ends_well(tmp_path: Path) -> None:
     assert (ran.code, starts(tmp_path)) == (0, 3), ran.err
     first, second, end, without_requests = ran.err.splitlines()
     assert "no request" in without_requests
-    assert first == "hivemind: alice: exit code 3; it starts again in 0.0s (1 of 5)"
-    assert second == "hivemind: alice: exit code 3; it starts again in 0.0s (2 of 5)"
+    assert first == "hivemind: alice: exit code 3; it starts again in 0s (1 of 5)"
+    assert second == "hivemind: alice: exit code 3; it starts again in 0s (2 of 5)"
     assert end.startswith("hivemind: alice: exit code 0 after ")
     assert " and 2 restarts, 0 tokens" in end
     report = json.loads((tmp_path / "report.json").read_text())
