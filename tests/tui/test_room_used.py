@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from tui.kit import frame, press, screen, whole_screen
+from tui.kit import frame, press, room, screen, whole_screen
 from tui.lanes import several_source
 
+_BELOW = {"agent": "2 enter", "request": "3 enter", "fleet": "7"}
 PAGES = {"overview": "1", "agents": "2", "requests": "3", "tuning": "4", "log": "5", "tasks": "6"}
 _BLOCK = 8, 2
 """Cells and rows of what counts as one place: less than that is the space between words and lines."""
@@ -34,6 +37,25 @@ async def test_no_more_than_a_third_of_a_page_is_empty(size: tuple[int, int]) ->
             await frame(pilot)
             found[name] = empty(whole_screen(pilot), *size)
         assert {name: share for name, share in found.items() if share > most} == {}
+
+
+async def test_pages_below_and_beside_are_used_too() -> None:
+    """One agent, one request, a fleet that there isn't, and the first screen; of two of them a little more."""
+    size = (160, 45)
+    async with screen(several_source(), size=size) as pilot:
+        found = {}
+        for name, keys in _BELOW.items():
+            await press(pilot, f"escape escape {keys}")
+            await frame(pilot)
+            await frame(pilot)
+            found[name] = empty(whole_screen(pilot), *size)
+        app = room(pilot)
+        app.go(replace(app.view, trail=("start",)))
+        await frame(pilot)
+        found["start"] = empty(whole_screen(pilot), *size)
+        assert "panel error" not in whole_screen(pilot)
+    assert max(found.pop("request"), found.pop("fleet")) < 0.4
+    assert {name: share for name, share in found.items() if share > 1 / 3} == {}
 
 
 def test_what_counts_as_empty() -> None:

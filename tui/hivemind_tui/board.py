@@ -155,12 +155,33 @@ class Board(Vertical):
                     id="agent-top",
                 ),
                 self._waterfall,
-                Panel(log.render_newest, id="agent-events"),
+                Horizontal(
+                    Vertical(
+                        Panel(log.render_of_agent, id="agent-own-events"),
+                        Panel(log.render_newest, id="agent-events"),
+                        id="agent-log",
+                    ),
+                    CurvePanel(plots, id="agent-curve"),
+                    id="agent-bottom",
+                ),
             ),
             "request": Vertical(
-                Panel(request_page.render_timeline, id="request-course"),
                 Horizontal(
-                    Panel(request_page.render_decisions, id="decisions"),
+                    Panel(request_page.render_timeline, id="request-course"),
+                    Panel(agent_page.render_card, id="request-agent"),
+                    id="request-top",
+                ),
+                Horizontal(
+                    Panel(request_table.render_around, id="request-around"),
+                    CurvePanel(plots, id="request-curve"),
+                    id="request-middle",
+                ),
+                Horizontal(
+                    Vertical(
+                        Panel(request_page.render_decisions, id="decisions"),
+                        Panel(log.render_newest, id="request-events"),
+                        id="request-left",
+                    ),
                     Panel(request_page.render_headers, id="headers"),
                     id="request-bottom",
                 ),

@@ -6,10 +6,11 @@ from textwrap import wrap
 
 from textual.strip import Strip
 
-from hivemind.setup.clients import quick_lines
+from hivemind.setup.clients import CLIENTS, Target, quick_lines
 from hivemind.text.humanise import short_plural
 from hivemind_tui.render.format import broken, clean, fit
 from hivemind_tui.render.pen import Pen, Row, call, linked
+from hivemind_tui.render.rows import broken as shortened
 from hivemind_tui.state.view import View
 
 _TITLE = 17
@@ -18,6 +19,18 @@ _BLOCK = 88
 """Cells that the whole takes where there is room; wider than that, it stands in the middle."""
 _ROOMY = 24
 """Rows from which there is air between the parts."""
+_BESIDE = 150, 36
+"""Cells and rows from which every client is listed at the right, and the pages below the lines to paste."""
+_PAGES = (
+    ("1", "what runs, what waits and why, and how the provider's limits stand"),
+    ("2", "agents: what each does, costs and waits for; hold, boost, stop or budget one"),
+    ("3", "requests: attempts, errors and waits of each"),
+    ("4", "the knobs of concurrency, retries and the circuit, and what a change does"),
+    ("5", "the log: filter, search and scroll back"),
+    ("6", "tasks of the agents and what they depend on"),
+    ("7", "proxies that share the key"),
+    (":", "every command by name, and ? the keys of a page"),
+)
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -25,6 +38,10 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     if view.link.lost_for_s is not None and not view.snapshot.upstreams:
         return pen.frame("Not connected", "", _lost(view, cells), width, height)
+    if cells >= _BESIDE[0] and rows >= _BESIDE[1]:
+        own = max(_BLOCK + 6, width * 11 // 20)
+        sides = _steps(view, own, height, pen), _clients(view, width - own, height, pen)
+        return [Strip.join(side) for side in zip(*sides, strict=True)]
     left = max(0, (cells - _BLOCK) // 2)
     room = cells - left
     body: list[Row] = []
@@ -33,9 +50,47 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
             body.append([])
         body += [[(" " * left, "text"), *spans] for spans in part]
     top = max(0, (rows - len(body)) // 3)
+    return pen.frame("Connect an agent", _so_far(view), [*[()] * top, *body], width, height)
+
+
+def _so_far(view: View) -> str:
     requests = view.snapshot.totals.requests
-    note = f"{short_plural(requests, 'request')} so far" if requests else "waiting for the first request"
-    return pen.frame("Connect an agent", note, [*[()] * top, *body], width, height)
+    return f"{short_plural(requests, 'request')} so far" if requests else "waiting for the first request"
+
+
+def _steps(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the rows of the large screen's left half: what this is, the lines to paste, and the pages."""
+    cells, _ = pen.body_size(width, height)
+    first: list[Row] = [
+        [("First steps", "title")],
+        [("1  ", "accent"), ("paste a line into the shell in which you start the agent", "text")],
+        [("2  ", "accent"), ("start it: it is listed here with its first request", "text")],
+        [("3  ", "accent"), ("give each terminal a name of its own, and a budget if it may cost only so much", "text")],
+    ]
+    pages: list[Row] = [[("Pages and keys", "title")]]
+    pages += [[(f"{key}  ", "accent"), (text, "dim")] for key, text in _PAGES]
+    body: list[Row] = []
+    for part in (_what(view), _where(view, cells, pen), _targets(view, cells), first, _next(view, pen), pages):
+        body += [*([[]] if body else []), *part]
+    return pen.frame("Connect an agent", _so_far(view), body, width, height)
+
+
+def _clients(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the rows of the large screen's right half: each client, what it is and the command that tells more."""
+    cells, rows = pen.body_size(width, height)
+    body: list[Row] = []
+    for client in CLIENTS.values():
+        steps = client.steps(Target(view.address, client.agent, view.token, view.shell))
+        said = shortened(f"{client.summary}. {steps.needs}", cells, 2, pen.glyphs.ellipsis)
+        command = f"hivemind setup {client.name}"
+        part: list[Row] = [
+            [(fit(client.title, max(0, cells - len(command))), "title"), (command, "accent")],
+            *([(line, "dim")] for line in said),
+        ]
+        if len(body) + len(part) > rows:
+            break
+        body += [*part, []] if rows >= 4 * len(CLIENTS) else part
+    return pen.frame("Clients", f"{len(CLIENTS)} known", body[:rows], width, height)
 
 
 def _lost(view: View, cells: int) -> list[Row]:

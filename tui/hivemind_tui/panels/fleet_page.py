@@ -9,6 +9,7 @@ from textual.strip import Strip
 
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.fleet import SILENT_S, Fleet, FleetLane, Member, MemberLane, Taken, of_key
+from hivemind_tui.panels import lanes
 from hivemind_tui.panels.agent_page import key_hint, labelled
 from hivemind_tui.panels.agent_table import number
 from hivemind_tui.panels.log import render_newest
@@ -19,6 +20,25 @@ from hivemind_tui.render.table import Column, Rows, Table, heads, row, scrolling
 from hivemind_tui.state.view import View, join
 
 NONE = "In no fleet. Proxies that share a key join one with the same store: hivemind-tui --fleet redis://HOST"
+_ABOUT = (
+    (
+        "what",
+        "Each machine runs its own proxy, and its agents talk to that one. All proxies with the same API key draw"
+        " on the same rate limits: without a fleet each believes that it has all of them, until 429s say otherwise.",
+    ),
+    (
+        "gains",
+        "In a fleet they lease slots and shares of the rate windows from a common store, by what each has to"
+        " send. One open circuit or Retry-After holds for all, and so do budgets.",
+    ),
+    (
+        "start",
+        "A Redis or Valkey server that every machine reaches. On each machine: hivemind-tui --fleet redis://HOST",
+    ),
+    ("look", "hivemind-tui --attach redis://HOST shows all of them on one screen; hivemind fleet tells it in a table."),
+    ("failure", "Where the store can't be reached, the proxies go on with a safe share of the last limits known."),
+)
+_WITHOUT_ROWS = 34
 _BAR = 5
 _CARD = 46
 """Cells of the selected proxy's card, where there is room for one."""
@@ -109,7 +129,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the page's rows: the table, below it the key, and beside that the selected proxy where there is room."""
     fleet = view.fleet
     if not fleet.store:
-        return pen.message("Fleet", NONE, width, height)
+        return _without(view, width, height, pen)
     if not fleet.members:
         return pen.message("Fleet", fleet.away or "No proxy of the fleet is there.", width, height, fleet.store)
     frame = height - pen.body_size(width, height)[1]
@@ -128,6 +148,24 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     sides = render_key(view, width - _CARD, below - events, pen), render_card(view, _CARD, below - events, pen)
     rows += [Strip.join(side) for side in zip(*sides, strict=True)]
     return rows + render_newest(view, width, events, pen) if events else rows
+
+
+def _without(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the page's rows where there is no store: what a fleet is, and what this proxy does alone."""
+    if width < _WITH_CARD or height < _WITHOUT_ROWS:
+        return pen.message("Fleet", NONE, width, height)
+    cells, _ = pen.body_size(width, height)
+    text: list[Row] = [[(NONE, "text")], []]
+    for title, said in _ABOUT:
+        for index, line in enumerate(wrapped(said, cells - _LABEL - 2)):
+            text.append([(fit("" if index else title, _LABEL + 2), "title"), (line, "dim")])
+    frame = height - pen.body_size(width, height)[1]
+    count = len(view.snapshot.lanes)
+    parts = [pen.frame("Fleet", "this proxy is alone", text, width, len(text) + frame)]
+    if count:
+        parts.append(lanes.render(view, width, min(count, _LISTED) + 1 + frame, pen))
+    parts.append(render_newest(view, width, height - sum(map(len, parts)), pen))
+    return [strip for part in parts for strip in part]
 
 
 def _table(view: View, width: int, height: int, pen: Pen) -> list[Strip]:

@@ -53,6 +53,17 @@ def render_newest(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame("Events", note, [_row(row, cells, pen) for row in folded[-max(1, rows) :]], width, height)
 
 
+def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the rows of the events of the page's agent: as many of the newest as fit."""
+    cells, rows = pen.body_size(width, height)
+    name = view.selected
+    lines = [line for line in view.snapshot.lines if line.who == name]
+    if not lines:
+        return pen.message(f"Events of {name}", "Nothing that is remembered is about it.", width, height)
+    shown = rows_of(lines[-_RECENT:])[-max(1, rows) :]
+    return pen.frame(f"Events of {name}", "", [_row(row, cells, pen) for row in shown], width, height)
+
+
 def _row(row: LogRow, cells: int, pen: Pen, marked: str = "") -> Row:
     line = row.line
     glyph, role = pen.sign(sign(line.level))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from textual.strip import Strip
 
-from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import RequestView, TicketView
 from hivemind_tui.render.bars import bar, ending, times_of_day
 from hivemind_tui.render.format import clock, percent
@@ -184,6 +184,28 @@ def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip
     body = _waterfall(view, columns, shown, shown.items, cells, pen)
     legend = "  ".join(pen.worded(phase)[0] for phase in PHASES.values())
     return pen.frame(title, legend, body, width, height)
+
+
+def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the panel's rows: the requests that were open at the same time as the one of the page."""
+    cells, rows = pen.body_size(width, height)
+    one = view.request
+    if one is None:
+        return pen.message("At the same time", "", width, height)
+    now = view.snapshot.at
+    until = now if one.ended_at is None else one.ended_at
+    others = [
+        each
+        for each in view.requests
+        if each.arrived_at <= until and (now if each.ended_at is None else each.ended_at) >= one.arrived_at
+    ]
+    nearest = sorted(others, key=lambda each: abs(each.arrived_at - one.arrived_at))[: max(1, rows - 1)]
+    nearest.sort(key=lambda each: -each.arrived_at)
+    columns = _table(now, view.snapshot.wall - now)
+    shown = Rows(tuple(nearest), one, link=lambda each: f"app.pick_request({each.ticket})")
+    body = _waterfall(view, columns, shown, shown.items, cells, pen)
+    note = join(short_plural(len(others) - 1, "other request"), "  ".join(pen.worded(p)[0] for p in PHASES.values()))
+    return pen.frame("At the same time", note, body, width, height)
 
 
 def _waterfall(
