@@ -257,8 +257,8 @@ def _with_reasons(table: Table[AgentView], queue: Sequence[TicketView], room: in
 
 def _note(view: View) -> str:
     agents = view.snapshot.agents
-    flying = sum(1 for agent in agents if agent.flying)
-    waiting = sum(1 for agent in agents if agent.queued and not agent.flying)
+    flying = sum(agent.flying for agent in agents)
+    waiting = sum(agent.queued for agent in agents)
     stopped = sum(1 for agent in agents if agent.stopped)
     marked = f"{len(view.marked)} marked" if view.marked else ""
     shown = f"/{view.agents_order.filter}  {len(view.agents)} of " if view.agents_order.filter else ""
