@@ -97,3 +97,19 @@ async def test_a_search_is_typed_on_the_page() -> None:
         assert note.message == "nothing further back has dmi"
         await press(pilot, "escape n")
         assert "nothing is searched for" in str([each.message for each in pilot.app._notifications])
+
+
+async def test_scrolling_back_goes_on_in_the_journal() -> None:
+    """Up to its first line, and what is shown stays where it is when new lines come."""
+    source = FakeSource(logged(*(line(1000.0 + 20.0 * n, f"now {n}") for n in range(30))))
+    source.older = tuple(line(20.0 * n, f"then {n}") for n in range(35))
+    async with screen(source, size=(120, 20)) as pilot:
+        await press(pilot, "5")
+        assert "then" not in seen(pilot, "log")
+        for _ in range(8):  # ten lines are read at once
+            await press(pilot, "g")
+            await frame(pilot)
+        assert "then 0" in seen(pilot, "log")
+        await press(pilot, "G")
+        await frame(pilot)
+        assert "now 29" in seen(pilot, "log")

@@ -10,6 +10,7 @@ from typing import Any
 
 from tui.requests import detail_of, requests_of
 
+from hivemind.journal.read.older import OlderLines
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
@@ -177,6 +178,8 @@ class FakeSource:
         self.its_fleet = Fleet()
         self.everywhere: tuple[AgentView, ...] = ()
         self.applied: list[Command] = []
+        self.older: tuple[Line, ...] = ()
+        """Lines of its journal."""
         self.remembered = requests
         self.revision = 1
         self.collected = RequestList()
@@ -201,6 +204,10 @@ class FakeSource:
         if self.collected.revision < self.revision:
             self.collected.update(Requests(self.revision, 0, self.remembered))
         return self.collected.all
+
+    async def older_lines(self, before: float) -> OlderLines:
+        lines = [line for line in self.older if line.at < before]
+        return OlderLines(tuple(lines[-10:]), lines[-10].at if len(lines) > 10 else None)
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         return next((detail_of(request) for request in self.remembered if request.ticket == ticket), None)

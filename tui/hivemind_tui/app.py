@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -17,6 +18,8 @@ from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.geometry import Size
 
+from hivemind.errors import UsageError
+from hivemind.journal.read.older import OlderLines
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.text.humanise import short_duration
 from hivemind.text.shells import shell_of
@@ -161,6 +164,7 @@ class ControlRoom(ModalApp, Actions):
         self._last_tick_s: float | None = None
         self._detail_due_s = 0.0
         self._inside = False
+        self._reading_back = False
         self._room = Size(0, 0)
         self._board = Board(glyphs_for(environment), plots)
         self.overlay, self.palette = Overlay(id="overlay"), Palette(id="palette")
@@ -245,9 +249,34 @@ class ControlRoom(ModalApp, Actions):
         if turned:
             self._board.turn_to(view.page)
         self.view = self._builder.look(view, self.source) if turned or others else self._builder.arrange(view)
+        self._read_back()
         if self.view.page == "request" and self.view.detail is None:
             self._request_detail()
         self._draw_all()
+
+    def _read_back(self) -> None:
+        """Read older lines of the log from the journal, where its first ones are about to be reached."""
+        view = self.view
+        if view.page != "log" or view.log_before is None or self._reading_back or not view.log_back:
+            return
+        if view.log_back >= len(view.log_rows) - self.size.height:
+            self._reading_back = True
+            self.run_worker(self._fetch_older(), group="older lines")
+
+    async def _fetch_older(self) -> None:
+        lines, reached = self.view.log_lines, self.view.log_before
+        before = lines[0].at if lines and reached == math.inf else reached
+        try:
+            found = OlderLines() if before is None else await self.source.older_lines(before)
+        except (OSError, UsageError) as error:
+            found = OlderLines()
+            self.complain(f"the journal can't be read back: {error}")
+        finally:
+            self._reading_back = False
+        now = self.view
+        if now.log_lines[:1] == lines[:1]:  # else a recording was moved meanwhile
+            self.view = replace(now, log_older=found.lines + now.log_older, log_before=found.before)
+            self._draw_all()
 
     def _draw_all(self) -> None:
         self._board.draw_all(self.view)

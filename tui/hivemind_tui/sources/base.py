@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from hivemind.control.parsing import WHO_LENGTH
+from hivemind.journal.read.older import OlderLines, older_lines
 from hivemind.scheduler.commands import Command
 from hivemind.settings.write import Draft, draft, write
 from hivemind.world.fleet import Fleet
@@ -61,6 +62,12 @@ class Source(Protocol):
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         """Return everything about one request; None where it is forgotten."""
+
+    async def older_lines(self, before: float) -> OlderLines:
+        """Return lines of the log from before a moment, as far as there is a journal to read them from.
+
+        Raises: OSError, hivemind.errors.UsageError: it can't be read.
+        """
 
     async def apply(self, command: Command) -> None:
         """Carry a command out, by the proxies where its agent lives.
@@ -152,6 +159,12 @@ class Local:
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         return self._proxy.detail(ticket)
+
+    async def older_lines(self, before: float) -> OlderLines:
+        journal = self._proxy.journal
+        return (
+            OlderLines() if journal is None else await asyncio.to_thread(older_lines, Path(journal.view().path), before)
+        )
 
     async def apply(self, command: Command) -> None:
         if getattr(command, "agent", None) in self._elsewhere:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from hivemind.fleet.store import Store
 from hivemind.fleet.watcher import Watcher
+from hivemind.journal.read.older import OlderLines
 from hivemind.scheduler.commands import Command, Conflict
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet
@@ -66,6 +67,9 @@ class FleetSource:
 
     def agents_everywhere(self) -> tuple[AgentView, ...]:
         return self.snapshot().agents
+
+    async def older_lines(self, before: float) -> OlderLines:
+        return OlderLines()  # journals are files of the proxy's machine
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         return None

@@ -20,6 +20,7 @@ import httpx
 from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import OutOfSync, merge
 from hivemind.control.discovery import Token, find_token, parse_address
+from hivemind.journal.read.older import OlderLines
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.types import Usage
 from hivemind.settings.write import Draft
@@ -139,6 +140,9 @@ class AttachedSource:
         if now - before > self._pace.lately_s:
             self._wake.set()
         return now
+
+    async def older_lines(self, before: float) -> OlderLines:
+        return OlderLines()  # journals are files of the proxy's machine
 
     async def detail(self, ticket: int) -> RequestDetail | None:
         return await self._call(lambda: self._client.request(ticket))

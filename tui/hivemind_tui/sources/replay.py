@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hivemind.errors import UsageError
+from hivemind.journal.read.older import OlderLines, older_lines
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet
@@ -121,6 +122,9 @@ class ReplaySource:
             request_headers=found.request_headers,
             response_headers=found.response_headers,
         )
+
+    async def older_lines(self, before: float) -> OlderLines:
+        return await asyncio.to_thread(older_lines, self._player.parts[0], before)
 
     async def apply(self, command: Command) -> None:
         raise Rejected(READ_ONLY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -65,6 +66,10 @@ class View:
     log_filter: str = ""
     log_back: int = 0
     """Rows scrolled back from the newest."""
+    log_older: tuple[Line, ...] = ()
+    """Lines from before those of the snapshot, read back from the journal."""
+    log_before: float | None = math.inf
+    """Where older ones are still to be read: before this moment; infinite: before all lines; None: there are none."""
     log_severity: int = 0
     """What the log is cut down to, of :data:`~hivemind_tui.state.log_rows.SEVERITIES`."""
     log_search: str = ""
@@ -178,9 +183,14 @@ class View:
         return lanes[self.lane_index % len(lanes)] if lanes else None
 
     @property
+    def log_lines(self) -> tuple[Line, ...]:
+        """The lines of the log that were read, oldest first."""
+        return self.log_older + self.snapshot.lines
+
+    @property
     def log_rows(self) -> list[LogRow]:
         """The rows of the log, oldest first."""
-        return self.log_rows_of(self.snapshot.lines)
+        return self.log_rows_of(self.log_lines)
 
     def log_rows_of(self, lines: Sequence[Line]) -> list[LogRow]:
         """Return the rows of these lines, by the log's filter and severity."""
@@ -261,18 +271,31 @@ def _kept(selected: K, before: Sequence[T], now: Sequence[T], key: Callable[[T],
     return key(now[min(row, len(now) - 1)])
 
 
-def _read_on(view: View, lines: Sequence[Line]) -> int:
+OLDER_MOST = 20_000
+"""Lines that are kept beyond those of the snapshot."""
+
+
+def _still_older(view: View, lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Return the lines read back, with those that left the snapshot; none after a recording was moved back."""
+    older = view.log_older
+    if not older or not lines or lines[0].at < older[-1].at:
+        return ()
+    gone = tuple(line for line in view.snapshot.lines if line.at < lines[0].at)
+    return (older + gone)[-OLDER_MOST:] if gone else older
+
+
+def _read_on(view: View, older: tuple[Line, ...], lines: tuple[Line, ...]) -> int:
     """Return how far the log is scrolled back after new lines, so that the lines shown stay."""
     if not view.log_back or not view.snapshot.lines:
         return view.log_back
     last = view.snapshot.lines[-1]
     if lines and lines[-1] == last:
         return view.log_back
-    before, now = view.log_rows, view.log_rows_of(lines)
+    before, now = view.log_rows, view.log_rows_of(older + lines)
     at = max(0, len(before) - 1 - view.log_back)
     read = next((number for number, row in enumerate(now) if before and row.line == before[at].line), 0)
     newer = (len(now) - read) - (len(before) - at)
-    return max(0, min(len(lines) - 1, view.log_back + newer))
+    return max(0, min(len(older) + len(lines) - 1, view.log_back + newer))
 
 
 def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
@@ -306,7 +329,9 @@ class ViewBuilder:
             snapshot = replace(snapshot, agents=source.agents_everywhere())
         if view.page in (*OF_REQUESTS, "request", "agents"):
             self._all = source.requests()
-        view = replace(view, log_back=_read_on(view, snapshot.lines))
+        older = _still_older(view, snapshot.lines)
+        reached = view.log_before if older else math.inf
+        view = replace(view, log_back=_read_on(view, older, snapshot.lines), log_older=older, log_before=reached)
         marked = view.marked and view.marked & {agent.name for agent in snapshot.agents}
         return self.arrange(replace(view, snapshot=snapshot, fleet=fleet, marked=marked))
 
