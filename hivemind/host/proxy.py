@@ -386,6 +386,7 @@ class Proxy:
     def apply(self, command: Command, who: str = "you") -> None:
         """Carry out an operator's command. Raises: Rejected: it can't be carried out; the text says why."""
         if isinstance(command, Acknowledge):
+            self.watch.check_alerts()  # whoever saw something may be quicker than the check of every second
             check_acknowledge(command, self.engine.world.alerts)
         self.engine.apply(command, who)
 

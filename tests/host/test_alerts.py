@@ -38,6 +38,17 @@ async def test_a_death_is_an_alert_until_it_is_seen_and_over(tmp_path: Path) -> 
     assert (seen.who, seen.arguments) == ("ops", {"about": "dmitri", "rule": None})
 
 
+async def test_who_is_quicker_than_the_next_check_acknowledges_too() -> None:
+    """What was seen isn't told again a second later."""
+    async with between([]) as (running, _):
+        running.proxy.apply(BeginAgent("dmitri"))
+        running.proxy.apply(EndAgent("dmitri", 3))
+        running.proxy.apply(Acknowledge(), "ops")
+        running.proxy.watch.check_alerts()
+        (alert,) = running.snapshot().alerts
+        assert alert.acknowledged == "ops"
+
+
 async def test_rules_that_are_off_tell_nothing() -> None:
     async with between([], alerts={"died": False}) as (running, _):
         running.proxy.apply(BeginAgent("dmitri"))

@@ -39,6 +39,8 @@ COMMANDS: tuple[cmd.Command, ...] = (
     cmd.ForgetTasks(""),
     cmd.ReleaseLane(LANE),
     cmd.Drain(True),
+    cmd.Acknowledge("alice", "died"),
+    cmd.AddNote("lunch"),
 )
 
 

@@ -38,6 +38,10 @@ WORDS = {
     cmd.Drain(True): "draining: refuses new requests",
     cmd.Drain(False): "accepts requests again",
     cmd.ReleaseLane("lane"): "lane: rate limit (Retry-After, used-up windows) ended early",
+    cmd.Acknowledge(): "alerts acknowledged",
+    cmd.Acknowledge("bob"): "bob: alerts acknowledged",
+    cmd.Acknowledge(rule="spend"): "alerts (spend) acknowledged",
+    cmd.AddNote("lunch\x1b"): "note: lunch·",
 }
 
 
