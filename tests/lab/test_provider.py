@@ -42,7 +42,11 @@ def test_a_place_too_many_is_noticed(tmp_path: Path) -> None:
             events += served(at + place / 100, round_ * 10 + place, f"a{place}", takes_s=2.0)
         events += retried(at + 0.5, round_ * 10 + 5, "b", FailureKind.OVERLOADED, status=529, again_s=3.0)
     provider = of(recorded(tmp_path, events))
-    assert (provider.max_in_flight, provider.outages, provider.faults) == (3, [], [])
+    assert (provider.places and provider.places.most, provider.failures.outages, provider.failures.chance) == (
+        3,
+        [],
+        [],
+    )
 
 
 def test_overload_by_chance_is_chance(tmp_path: Path) -> None:
@@ -54,9 +58,9 @@ def test_overload_by_chance_is_chance(tmp_path: Path) -> None:
         for place in range(3):
             events += served(at + 5.0 + place / 100, round_ * 10 + 1 + place, f"a{place}", takes_s=2.0)
     provider = of(recorded(tmp_path, events))
-    assert provider.max_in_flight is None
-    assert len(provider.faults) == 8
-    assert provider.fault_rate == pytest.approx(8 / 40)
+    assert provider.places is None
+    assert len(provider.failures.chance) == 8
+    assert provider.failures.rate == pytest.approx(8 / 40)
 
 
 def test_a_bad_spell_is_a_time(tmp_path: Path) -> None:
@@ -66,10 +70,10 @@ def test_a_bad_spell_is_a_time(tmp_path: Path) -> None:
     for n in range(8):
         bad += retried(30.0 + n / 2, 20 + n, f"b{n}", FailureKind.SERVER_ERROR, status=503, again_s=20.0)
     provider = of(recorded(tmp_path, before, bad))
-    (outage,) = provider.outages
+    (outage,) = provider.failures.outages
     assert 19.0 < outage.began_at <= 30.0
     assert 33.5 < outage.ended_at < 50.1
-    assert provider.faults == []
+    assert provider.failures.chance == []
 
 
 def test_an_unreported_limit_shows_in_refusals(tmp_path: Path) -> None:
@@ -85,7 +89,7 @@ def test_an_unreported_limit_shows_in_refusals(tmp_path: Path) -> None:
     (limit,) = provider.limits
     assert (limit.kind, limit.fixed, limit.reported) == (WindowKind.REQUESTS, True, False)
     assert limit.limit in (10, 11)
-    assert provider.faults == []
+    assert provider.failures.chance == []
 
 
 def test_a_refusal_out_of_nowhere_is_chance(tmp_path: Path) -> None:
@@ -97,7 +101,7 @@ def test_a_refusal_out_of_nowhere_is_chance(tmp_path: Path) -> None:
         events.append(ev.LimitsRead(n + 0.5, LANE, "m", (reading,)))
     events += retried(10.2, 90, "b", FailureKind.RATE_LIMITED, status=429, again_s=1.0)
     provider = of(recorded(tmp_path, events))
-    assert [one.status for _, one in provider.faults] == [429]
+    assert [one.status for _, one in provider.failures.chance] == [429]
 
 
 def test_what_can_t_be_known_is_told(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_refusals_that_ask_for_a_second_are_chance(tmp_path: Path) -> None:
     """A window of a minute is over in more than that, some time or other."""
     recording = recorded(tmp_path, (event for n in range(12) for event in refused(7.0 * n, n, 1.0)))
     (provider,) = recording.providers.values()
-    assert (provider.limits, len(provider.faults)) == ([], 12)
+    assert (provider.limits, len(provider.failures.chance)) == ([], 12)
 
 
 def test_a_bucket_of_one_is_told_from_a_window_of_a_second(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def _caveats(providers: Mapping[str, FittedProvider]) -> list[str]:
         name = provider.lane.upstream
         if not provider.limits:
             lines.append(f"{name}: no rate limit was seen, so none is simulated")
-        answers = len(provider.answered)
+        answers = len(provider.service.answered)
         if answers < _FEW:
             only = f"only {plural(answers, 'answer')}" if answers else "no answer"
             lines.append(f"{name}: {only}, so little is known of how long they take")
