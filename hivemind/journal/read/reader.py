@@ -318,7 +318,7 @@ def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Li
         length_s=max(0.0, (began if last is None else last).at - began.at),
         parts=len(parts),
         bytes=size,
-        requests=sum(map(_requests_in, parts)) if counted else None,
+        requests=sum(map(requests_in, parts)) if counted else None,
         end=end,
         source=began.source,
         bodies=began.bodies,
@@ -326,8 +326,8 @@ def _listed(name: str, parts: Sequence[Path], size: int, *, counted: bool) -> Li
     )
 
 
-def _requests_in(path: Path) -> int:
-    """Requests that arrived, by a plain search in the file. Raises: UsageError."""
+def requests_in(path: Path) -> int:
+    """Return how many requests arrived, by a plain search in the file. Raises: UsageError."""
     count, rest = 0, b""
     with opened(path) as file:
         while piece := file.read(_PIECE):

@@ -10,7 +10,7 @@ from pathlib import Path
 from hivemind.console import printable
 from hivemind.errors import UsageError
 from hivemind.journal.read.merge import Merge, Numbered
-from hivemind.journal.read.reader import Journal, open_journal
+from hivemind.journal.read.reader import Journal, open_journal, requests_in
 from hivemind.journal.records import JournalBegan
 from hivemind.scheduler.events import Event
 from hivemind.text.humanise import duration
@@ -42,6 +42,10 @@ class Journals:
     def apart(self) -> bool:
         """Several proxies recorded them, each of which scheduled for itself."""
         return self._merge is not None and not self._merge.shared
+
+    def requests(self) -> int:
+        """Return how many requests arrived, by a plain search in the files. Raises: UsageError: one can't be read."""
+        return sum(requests_in(part) for journal in self.each for part in journal.parts)
 
     def events(self, without: frozenset[type[Event]] = frozenset()) -> Iterator[Numbered]:
         """Yield everything that can be read, in order, each with the index of its journal.

@@ -17,6 +17,7 @@ from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
+from hivemind.lab.trace.part import MOST_REQUESTS, last_part
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
@@ -24,7 +25,7 @@ from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LeaseChanged, LevelChanged, Progress, Sampled
 from hivemind.scheduler.operator.knobs import KNOBS, turned
 from hivemind.scheduler.types import Price
-from hivemind.text.humanise import plural
+from hivemind.text.humanise import duration, plural
 
 _UNUSED: frozenset[type[Event]] = frozenset({Sampled, Progress, LevelChanged, LeaseChanged, RequestBody, ResponseBody})
 """Events that a simulation produces itself or doesn't need. What a fleet's member was leased it doesn't need either: it
@@ -69,21 +70,24 @@ class Recording:
     """Several proxies recorded it, each of which scheduled for itself; simulated they are one."""
 
 
-def load(paths: Path | Sequence[Path], price: Price | None = None) -> Recording:
+def load(paths: Path | Sequence[Path], price: Price | None = None, *, most: int = MOST_REQUESTS) -> Recording:
     """Read a journal, or several proxies' journals as those of one scheduler, and fit the models.
+
+    Of more than `most` requests only so many are taken, the last ones.
 
     Raises: UsageError: one can't be read, is named twice, or no request is in them.
     """
     journals = open_journals(paths)
     with gc_paused():
-        trace, tally = Trace(journals.began, len(journals.each)), FiguresFold(price)
-        for proxy, event in journals.events(_UNUSED):
+        part = last_part(journals, _UNUSED, most)
+        trace, tally = Trace(part.began, len(journals.each)), FiguresFold(price)
+        for proxy, event in part.events:
             tally.apply(event)
             trace.apply(event, proxy)
-        return _fitted(journals, trace, tally.figures())
+        return _fitted(journals, trace, tally.figures(), part.requests)
 
 
-def _fitted(journals: Journals, trace: Trace, figures: Figures) -> Recording:
+def _fitted(journals: Journals, trace: Trace, figures: Figures, of: int) -> Recording:
     if not trace.requests:
         named, it = ", ".join(map(str, journals.paths)), "it" if len(journals.each) == 1 else "them"
         raise UsageError(f"{named}: no request is in {it}, so there is nothing to simulate")
@@ -96,7 +100,7 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures) -> Recording:
         name=trace.began.journal,
         began=_with_shared_knobs(trace.began, trace.lanes),
         figures=figures,
-        warnings=(*journals.notes(), *_unmodelled(trace), *_caveats(providers)),
+        warnings=(*journals.notes(), *_part_of(trace, of), *_unmodelled(trace), *_caveats(providers)),
         trace=trace,
         providers=providers,
         lanes={key: lane.config or _assumed(lane) for key, lane in lanes.items()},
@@ -108,6 +112,12 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures) -> Recording:
         ),
         apart=journals.apart,
     )
+
+
+def _part_of(trace: Trace, requests: int) -> Iterator[str]:
+    if requests:
+        length = duration(trace.ends_at - trace.began.at)
+        yield f"only its last {length} are simulated: {len(trace.requests):,} of {plural(requests, 'request')}"
 
 
 def _unmodelled(trace: Trace) -> Iterator[str]:

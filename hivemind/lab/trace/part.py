@@ -1,0 +1,147 @@
+"""The last part of a long recording: what a simulation takes of a journal of gigabytes.
+
+What was open where the part begins is carried into it, with the lanes and with those commands that still held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import structs
+
+from hivemind.journal.read.merge import Numbered
+from hivemind.journal.read.several import Journals
+from hivemind.journal.records import JournalBegan
+from hivemind.scheduler import events as ev
+from hivemind.scheduler.events import Event
+from hivemind.world.lifecycle import OpenRequests
+from hivemind.world.state import Carried, Counts, WorldState
+from hivemind.world.tickets import TicketFold
+
+MOST_REQUESTS = 20_000
+"""Requests of the part. So many say more of a provider than its settings stay the same for, and are simulated in
+seconds."""
+_LASTING: dict[str, tuple[str, ...]] = {
+    "Tune": ("knob", "upstream"),
+    "PinLevel": ("lane",),
+    "SetCircuit": ("lane",),
+    "SetPriority": ("agent",),
+    "SetBudget": ("agent",),
+    "PauseAgent": ("agent",),
+    "StopAgent": ("agent",),
+    "PauseAdmissions": (),
+    "Drain": (),
+}
+"""Commands that hold until another one of the same name about the same thing, and what names the thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some of the events of journals."""
+
+    began: JournalBegan
+    """As if the journal had begun here."""
+    events: Iterator[Numbered]
+    requests: int
+    """Of the whole recording; 0: the part is all of it."""
+
+
+def last_part(journals: Journals, without: frozenset[type[Event]], most: int = MOST_REQUESTS) -> Part:
+    """Return the events from the moment on after which no more than `most` requests come.
+
+    Raises: UsageError: a journal can't be read.
+    """
+    requests = journals.requests()
+    events = journals.events(without)
+    if requests <= most:
+        return Part(journals.began, events, 0)
+    before = _Before(len(journals.each))
+    left_out = requests - most
+    for proxy, event in events:
+        if type(event) is ev.Arrived and (left_out := left_out - 1) < 0:
+            began = structs.replace(
+                journals.began, at=event.at, wall=journals.began.wall + event.at - journals.began.at
+            )
+            return Part(began, _joined(before.carried(event.at), (proxy, event), events), requests)
+        before.apply(proxy, event)
+    return Part(journals.began, iter(()), requests)
+
+
+def _joined(carried: Iterator[Numbered], first: Numbered, rest: Iterator[Numbered]) -> Iterator[Numbered]:
+    yield from carried
+    yield first
+    yield from rest
+
+
+class _Before:
+    """What holds on from before the part."""
+
+    def __init__(self, proxies: int) -> None:
+        self._open = [OpenRequests(TicketFold) for _ in range(proxies)]
+        self._lanes: dict[tuple[int, str], ev.LaneOpened] = {}
+        self._recalled: dict[tuple[int, str], ev.AgentRecalled] = {}
+        self._commands: dict[tuple[Any, ...], tuple[int, ev.Commanded]] = {}
+        self._kinds: dict[type[Event], Callable[[int, Any], object]] = {
+            ev.LaneOpened: self._lane_opened,
+            ev.AgentRecalled: lambda proxy, event: self._recalled.__setitem__((proxy, event.agent), event),
+            ev.Commanded: self._commanded,
+            Carried: lambda proxy, event: self._open[proxy].carried(event),
+        }
+
+    def apply(self, proxy: int, event: Event) -> None:
+        """Take the next event."""
+        take = self._kinds.get(type(event))
+        if take is not None:
+            take(proxy, event)
+        else:
+            self._open[proxy].apply(event)
+
+    def carried(self, at: float) -> Iterator[Numbered]:
+        """Yield what still holds at this moment, as events of this moment."""
+        for (proxy, _), lane in self._lanes.items():
+            yield proxy, structs.replace(lane, at=at)
+        tickets = []
+        for proxy, each in enumerate(self._open):
+            each.requeue_due(at)
+            tickets += [request.captured() for request in each.by_ticket.values()]
+            yield proxy, Carried(at, _state(at, tuple(tickets), tuple(each.providers.items())))
+        for (proxy, _), recalled in self._recalled.items():
+            yield proxy, structs.replace(recalled, at=at)
+        for proxy, command in self._commands.values():
+            yield proxy, structs.replace(command, at=at)
+
+    def _lane_opened(self, proxy: int, event: ev.LaneOpened) -> None:
+        self._lanes[proxy, event.lane] = event
+        self._open[proxy].lane_opened(event)
+
+    def _commanded(self, proxy: int, event: ev.Commanded) -> None:
+        about = _LASTING.get(event.name)
+        if about is not None:
+            key = (proxy, event.name, *(str(event.arguments.get(name)) for name in about))
+            self._commands.pop(key, None)  # the order is that of the latest ones
+            self._commands[key] = proxy, event
+
+
+def _state(at: float, tickets: tuple[Any, ...], providers: tuple[tuple[str, str], ...]) -> WorldState:
+    return WorldState(
+        at=at,
+        started_at=at,
+        paused=False,
+        drained=False,
+        ending=False,
+        agents=(),
+        tickets=tickets,
+        lanes=(),
+        sampled_at=at,
+        providers=providers,
+        curves=(),
+        marks=(),
+        pool=None,
+        spent=(),
+        tasks=(),
+        numbered=0,
+        lines=(),
+        counts=Counts(),
+    )
