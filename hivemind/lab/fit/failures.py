@@ -1,97 +1,262 @@
-"""Failures that neither rate limits nor places explain: outages, and chance."""
+"""Failures that neither rate limits nor places explain: by request, in spells, by load, and by chance.
+
+Spells, load and chance are compared by how likely each makes parts of the recording that it wasn't fitted to. In a
+simulation an attempt fails if its luck, a number between 0 and 1, is below the share that fails at that time with so
+many in flight. The luck of recorded attempts is such that they end as recorded under recorded conditions.
+"""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from hivemind.lab.fit.load import Load, fit_load
+from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
+from hivemind.lab.fit.spells import Spells, fit_times, spells_of, timeline
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.scheduler.types import FailureKind
-from hivemind.text.humanise import percent, plural
+from hivemind.text.humanise import count, duration, percent, plural
 
-OUTAGE_ATTEMPTS = 5
-"""So many failed attempts in a row are an outage rather than chance."""
-_OUTAGE_KINDS = frozenset(
-    {
-        FailureKind.OVERLOADED,
-        FailureKind.SERVER_ERROR,
-        FailureKind.CONNECT,
-        FailureKind.DISCONNECTED,
-        FailureKind.TIMEOUT,
-        FailureKind.RATE_LIMITED,
-    }
-)
-
-
-@dataclass(slots=True)
-class Outage:
-    """A time in which every attempt failed."""
-
-    began_at: float
-    ended_at: float
-    of: dict[RequestStep, list[TracedAttempt]]
-    """The attempts of each request."""
-    attempts: list[TracedAttempt]
+_PARTS = 4
+"""Of a recording, each of which is predicted from the others."""
+_MARGIN = 4.0
+"""A cause must make them more likely by this much in logarithms than a simpler one."""
+_FEW = 3
+"""Fewer failures are chance."""
+_LEAST_WEIGHT = 0.02
+_POISONED = 0.01
+"""A request that failed always is at fault if so many or fewer were expected to by chance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
     """What fails besides refusals."""
 
-    outages: Sequence[Outage]
-    """In order; a simulation longer than the recording repeats them."""
-    chance: Sequence[RequestAttempt]
-    """Failures that no outage explains."""
     rate: float
-    """The share of these among attempts outside of outages and without refusals."""
-    recorded_s: float
-    """The length of the recording."""
+    """The share of attempts that fails outside of spells."""
+    load: Load | None
+    """That share by the number in flight, where it depends on it."""
+    spells: Spells | None
+    chance: Sequence[RequestAttempt]
+    """Failures outside of spells."""
+    in_spells: Sequence[RequestAttempt]
+    always: Mapping[RequestStep, Sequence[TracedAttempt]]
+    """The failures of requests that always fail."""
+    attempts: Mapping[RequestStep, Sequence[TracedAttempt]]
+    """Of each request, those that nothing else explains, in order."""
+    tried: int
+    """Attempts outside of spells."""
+    recorded: tuple[float, float]
+    """When the recording began and ended."""
+    alternatives: Sequence[tuple[float, Failures]] = ()
+    """Other explanations, each with its likelihood relative to this one's."""
 
     def sentences(self) -> Iterator[str]:
         """Say what was found."""
-        if self.outages:
-            yield f"every attempt failed in {plural(len(self.outages), 'outage')}"
-        if self.chance:
-            yield f"{percent(self.rate)} of the other attempts failed by chance"
+        yield from _said_of_requests(self.always, self.attempts)
+        if self.spells is not None:
+            yield _said_of_spells(self.spells, [one for _, one in self.in_spells])
+        if self.load is not None:
+            low, high = _usual_in_flight(self.attempts)
+            by_load = f"{percent(self.load.share(low))} at {low}, {percent(self.load.share(high))} at {high}"
+            yield f"the more in flight, the more fail: {by_load}"
+        elif self.chance:
+            other = "other " if self.spells is not None else ""
+            yield f"{percent(self.rate)} of {other}attempts failed by chance{_mostly([one for _, one in self.chance])}"
+
+    def share(self, at: float, in_flight: int) -> float:
+        """Return the share that failed at a time of the recording with so many in flight."""
+        if self.spells is not None and self.spells.within(at):
+            return self.spells.share
+        return self.outside(in_flight)
+
+    def outside(self, in_flight: int) -> float:
+        """Return the share that fails outside of spells with so many in flight."""
+        return self.rate if self.load is None else self.load.share(in_flight)
+
+    def drawn(self, rng: random.Random) -> Failures:
+        """Return others that the recording allows as well, perhaps with another explanation."""
+        weights = [1.0, *(weight for weight, _ in self.alternatives)]
+        (found,) = rng.choices([self, *(each for _, each in self.alternatives)], weights)
+        failed = len(found.chance)
+        return replace(
+            found,
+            rate=rng.betavariate(failed + 0.5, max(0, found.tried - failed) + 0.5) if failed else 0.0,
+            load=found.load and found.load.drawn(rng),
+            spells=found.spells and found.spells.drawn(rng),
+            alternatives=(),
+        )
 
 
-def fit_failures(taken: Sequence[RequestAttempt], recorded_s: float) -> Failures:
-    """Fit them to attempts that nothing else explains, in order of their beginnings."""
-    outages = _find_outages(taken)
-    explained = {id(one) for outage in outages for one in outage.attempts}
-    answered = sum(one.failure is None for _, one in taken)
-    chance = [(each, one) for each, one in taken if one.failure is not None and id(one) not in explained]
-    return Failures(outages, chance, len(chance) / (len(chance) + answered) if chance else 0.0, recorded_s)
-
-
-def _find_outages(taken: Sequence[RequestAttempt]) -> list[Outage]:
-    """Return the runs of failed attempts, ordered by their beginnings."""
-    outages: list[Outage] = []
-    run: list[RequestAttempt] = []
-    before_at: float | None = None
+def fit_failures(taken: Sequence[RequestAttempt], began_at: float, recorded_s: float) -> Failures:
+    """Fit them to complete attempts that nothing else explains, in order of their beginnings."""
+    attempts: dict[RequestStep, list[TracedAttempt]] = {}
     for request, one in taken:
-        if one.failure is not None and one.failure.kind in _OUTAGE_KINDS:
-            run.append((request, one))
+        attempts.setdefault(request, []).append(one)
+    always = _always_failing(attempts)
+    others = [(request, one) for request, one in taken if request not in always and not _is_own_fault(one)]
+    outcomes = [Outcome(one.granted_at, one.failure is not None, one.in_flight) for _, one in others]
+
+    def failures(load: Load | None, spells: Spells | None) -> Failures:
+        inside = [spells is not None and spells.within(one.granted_at) for _, one in others]
+        failed = [(pair, within) for pair, within in zip(others, inside, strict=True) if pair[1].failure is not None]
+        chance = [pair for pair, within in failed if not within]
+        tried = len(inside) - sum(inside)
+        return Failures(
+            rate=len(chance) / max(1, tried),
+            load=load,
+            spells=spells,
+            chance=chance,
+            in_spells=[pair for pair, within in failed if within],
+            always=always,
+            attempts=attempts,
+            tried=tried,
+            recorded=(began_at, began_at + recorded_s),
+        )
+
+    found = [(weight, failures(*each)) for weight, each in _explanations(outcomes, began_at, recorded_s)]
+    (_, best), *rest = found
+    return replace(best, alternatives=tuple(rest))
+
+
+# --- By request ---------------------------------------------------------------------------------------------------
+
+
+def _is_own_fault(one: TracedAttempt) -> bool:
+    return one.failed_as(FailureKind.CLIENT_ERROR)
+
+
+def _always_failing(attempts: Mapping[RequestStep, Sequence[TracedAttempt]]) -> dict[RequestStep, list[TracedAttempt]]:
+    """Return the failures of requests that are at fault themselves: by what they failed with, or by how often."""
+    always: dict[RequestStep, list[TracedAttempt]] = {}
+    by_original: dict[RequestStep, list[RequestStep]] = {}
+    for request, mine in attempts.items():
+        if mine and _is_own_fault(mine[-1]):
+            always[request] = [one for one in mine if _is_own_fault(one)]
             continue
-        if len(run) >= OUTAGE_ATTEMPTS:
-            outages.append(_outage(run, before_at, one.granted_at))
-        run.clear()
-        before_at = one.granted_at
-    if len(run) >= OUTAGE_ATTEMPTS:
-        outages.append(_outage(run, before_at, None))
-    return outages
+        original = request
+        while original.repeats is not None:
+            original = original.repeats
+        by_original.setdefault(original, []).append(request)
+    everything = [one for mine in attempts.values() for one in mine]
+    answered_at = sorted(one.granted_at for one in everything if one.failure is None)
+    for requests in by_original.values():
+        mine = [one for request in requests for one in attempts[request]]
+        if len(mine) < _FEW or not all(one.failure is not None for one in mine):
+            continue
+        others = len(everything) - len(mine)
+        share = (others - len(answered_at) + 0.5) / (others + 1.0)
+        began_at, ended_at = mine[0].granted_at, mine[-1].granted_at
+        between = sum(began_at < at < ended_at for at in answered_at)
+        if between >= _FEW and len(by_original) * share ** len(mine) < _POISONED:
+            always.update((request, list(attempts[request])) for request in requests)
+    return always
 
 
-def _outage(run: Sequence[RequestAttempt], before_at: float | None, after_at: float | None) -> Outage:
-    """Return the outage, which begins between the last good attempt and the first failed one, and ends likewise."""
-    first, last = run[0][1].granted_at, run[-1][1].granted_at
-    began = first if before_at is None else max((before_at + first) / 2, first - (last - first) / len(run))
-    ended = last if after_at is None else (last + after_at) / 2
-    of: dict[RequestStep, list[TracedAttempt]] = {}
-    for request, one in run:
-        of.setdefault(request, []).append(one)
-    return Outage(began, max(ended, last + 1e-6), of, [one for _, one in run])
+def _said_of_requests(
+    always: Mapping[RequestStep, Sequence[TracedAttempt]], attempts: Mapping[RequestStep, Sequence[TracedAttempt]]
+) -> Iterator[str]:
+    if not always:
+        return
+    fine = [request.arrived.size_chars for request in attempts if request.answered is not None]
+    sizes = [request.arrived.size_chars for request in always]
+    mostly = _mostly([one for mine in always.values() for one in mine])
+    if len(sizes) >= _FEW and fine and min(sizes) > max(fine):
+        yield f"requests above about {count(round((min(sizes) + max(fine)) / 2, -2))} characters always fail{mostly}"
+    else:
+        yield f"{plural(len(always), 'request')} always {'fails' if len(always) == 1 else 'fail'}{mostly}"
+
+
+# --- Explanations -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Chance:
+    """The same share fails always."""
+
+    share: float
+
+    def score(self, segments: Sequence[Sequence[Outcome]]) -> float:
+        return sum(log_likelihood(each, [self.share] * len(each)) for each in segments)
+
+
+def _explanations(
+    outcomes: Sequence[Outcome], began_at: float, recorded_s: float
+) -> list[tuple[float, tuple[Load | None, Spells | None]]]:
+    """Return the best explanation with weight 1, and the others that are about as good by their weights."""
+    if sum(one.failed for one in outcomes) < _FEW:
+        return [(1.0, (None, None))]
+    folds = [_split(outcomes, part) for part in range(_PARTS)]
+    scores = [0.0] * 4
+    for train, test in folds:
+        chance = _Chance(share_failed([one for each in train for one in each]))
+        models = (
+            chance,
+            fit_load(train),
+            fit_times(train, recorded_s, periodic=False),
+            fit_times(train, recorded_s, periodic=True),
+        )
+        for index, model in enumerate(models):
+            scores[index] += (model or chance).score([test])
+    found: list[tuple[float, tuple[Load | None, Spells | None]]] = [(scores[0] + _MARGIN, (None, None))]
+    if scores[1] > scores[0] and (load := fit_load([outcomes])) is not None:
+        found.append((scores[1], (load, None)))
+    for periodic in (False, True):
+        times = None
+        if scores[2 + periodic] > scores[0]:
+            times = fit_times([outcomes], recorded_s, periodic=periodic)
+        spells = None if times is None else spells_of(times, outcomes, began_at)
+        if spells is not None:
+            found.append((scores[2 + periodic], (None, spells)))
+    found.sort(key=lambda each: each[0], reverse=True)
+    most = found[0][0]
+    weighed = [(math.exp(score - most), each) for score, each in found]
+    return [(weight, each) for weight, each in weighed if weight >= _LEAST_WEIGHT]
+
+
+def _split(outcomes: Sequence[Outcome], part: int) -> tuple[list[Sequence[Outcome]], Sequence[Outcome]]:
+    """Return what is before and after a part, and that part."""
+    low, high = len(outcomes) * part // _PARTS, len(outcomes) * (part + 1) // _PARTS
+    return [each for each in (outcomes[:low], outcomes[high:]) if each], outcomes[low:high]
+
+
+# --- Sentences ----------------------------------------------------------------------------------------------------
+
+
+def _said_of_spells(spells: Spells, failed: Sequence[TracedAttempt]) -> str:
+    share = "everything failed" if spells.share > 0.99 else f"{percent(spells.share)} of attempts failed"
+    number = len(spells.recorded)
+    every = ""
+    if spells.period is not None:
+        every = f", every {_about(spells.period.every_s)}"
+    return f"{share}{_mostly(failed)} in {plural(number, 'spell')} of about {_about(spells.lasts_s)}{every}"
+
+
+def _about(seconds: float) -> str:
+    return duration(round(seconds)) if seconds >= 10 else duration(float(f"{seconds:.2g}"))
+
+
+def _mostly(failed: Sequence[TracedAttempt]) -> str:
+    names = Counter(
+        "" if one.failure is None else str(one.failure.status or one.failure.kind.value.replace("_", " "))
+        for one in failed
+    )
+    if not names:
+        return ""
+    name, most = names.most_common(1)[0]
+    return f" with {name}" if most == len(failed) else f", mostly {name}" if most > len(failed) / 2 else ""
+
+
+def _usual_in_flight(attempts: Mapping[RequestStep, Sequence[TracedAttempt]]) -> tuple[int, int]:
+    """Return a small and a large number in flight of the recording."""
+    each = sorted(one.in_flight for mine in attempts.values() for one in mine)
+    return max(1, each[len(each) // 10]), max(1, each[-1 - len(each) // 10])
+
+
+# --- In a simulation ----------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -99,51 +264,95 @@ class FailureState:
     """The failures of one lane in one simulation."""
 
     fitted: Failures
-    began_at: float
     rng: random.Random
-    _cycle: int = 0
-    """How often the recording's outages have come again."""
-    _outage: int = 0
-    """The index of the present or next one."""
-    _outage_attempts: int = 0
-    _used: dict[RequestStep, int] = field(default_factory=dict)
-    """Recorded attempts of the present outage that each request has repeated."""
+    """Only its beginning is used, so that simulations with the same seed have the same spells and luck."""
+    draws: bool
+    """Failures are drawn anew, rather than as recorded."""
+    _seed: int = field(init=False)
+    _spells: Iterator[tuple[float, float]] | None = None
+    _spell: tuple[float, float] = (-math.inf, -math.inf)
+    """The present spell or the next one."""
+    _made: dict[RequestStep, int] = field(default_factory=dict)
+    """Attempts that got as far as to have luck."""
 
-    def in_outage(self, now: float, request: RequestStep) -> TracedAttempt | None:
-        """Return how an attempt fails that begins in an outage; None: there is none now."""
-        outage = self._outage_at(now)
-        return None if outage is None else self._in_outage(outage, request)
+    def __post_init__(self) -> None:
+        self._seed = self.rng.getrandbits(62)
+        spells = self.fitted.spells
+        if spells is not None and spells.period is None:
+            own = random.Random(self._seed)
+            redrawn = self.draws and own.random() < 0.5
+            # Spells are the provider's: they would have come at the same times, or they are as random as luck.
+            self._spells = timeline(spells, *self.fitted.recorded, own, redrawn=redrawn)
 
-    def by_chance(self) -> TracedAttempt | None:
-        """Return how an attempt fails by chance, if it does."""
+    def in_spell(self, now: float, request: RequestStep) -> TracedAttempt | None:
+        """Return how an attempt fails that begins in a spell; None: it doesn't, or there is no spell."""
         fitted = self.fitted
-        if fitted.chance and self.rng.random() < fitted.rate:
-            return self.rng.choice(fitted.chance)[1]
-        return None
-
-    def _outage_at(self, now: float) -> Outage | None:
-        outages, recorded_s = self.fitted.outages, self.fitted.recorded_s
-        if not outages:
+        if fitted.spells is None or not self._within(now) or self._luck(request) >= fitted.spells.share:
             return None
-        cycle = int((now - self.began_at) / recorded_s)
-        at = now - cycle * recorded_s
-        if cycle != self._cycle:
-            self._cycle, self._outage = cycle, 0
-            self._used.clear()
-        while self._outage < len(outages) and outages[self._outage].ended_at <= at:
-            self._outage += 1
-            self._used.clear()
-        if self._outage < len(outages) and outages[self._outage].began_at <= at:
-            return outages[self._outage]
+        return self._failure(request, fitted.in_spells)
+
+    def by_chance(self, request: RequestStep, in_flight: int) -> TracedAttempt | None:
+        """Return how an attempt fails that no spell lets fail, if it does."""
+        fitted = self.fitted
+        if fitted.always and (own := fitted.always.get(request)):
+            return own[self._made.get(request, 0) % len(own)]
+        if fitted.chance and self._luck(request) < fitted.outside(in_flight):
+            return self._failure(request, fitted.chance)
         return None
 
-    def _in_outage(self, outage: Outage, request: RequestStep) -> TracedAttempt:
-        """Return the request's own recorded attempts in the outage, then those of others."""
-        inherent = outage.of.get(request)
-        if inherent is not None:
-            used = self._used.get(request, 0)
-            if used < len(inherent):
-                self._used[request] = used + 1
-                return inherent[used]
-        self._outage_attempts += 1
-        return outage.attempts[self._outage_attempts % len(outage.attempts)]
+    def tried(self, request: RequestStep) -> None:
+        """Count an attempt that the provider's limits didn't refuse."""
+        self._made[request] = self._made.get(request, 0) + 1
+
+    def _within(self, now: float) -> bool:
+        spells = self.fitted.spells
+        if spells is None or self._spells is None:
+            return spells is not None and spells.within(now)
+        while self._spell[1] <= now:
+            self._spell = next(self._spells)
+        return self._spell[0] <= now
+
+    def _recorded(self, request: RequestStep) -> TracedAttempt | None:
+        made = self._made.get(request, 0)
+        recorded = self.fitted.attempts.get(request, ())
+        return recorded[made] if made < len(recorded) and not self.draws else None
+
+    def _luck(self, request: RequestStep) -> float:
+        made = self._made.get(request, 0)
+        luck = _luck(self._seed, request.number, made)
+        if self.draws:
+            return luck
+        recorded = self._recorded(request)
+        if recorded is None:
+            # The last recorded attempt may have been under way when its client left: it hadn't failed.
+            mine = request.attempts
+            under_way = mine and not mine[-1].complete and made == len(self.fitted.attempts.get(request, ()))
+            recorded = mine[-1] if under_way else None
+        if recorded is None:
+            return luck
+        share = self.fitted.share(recorded.granted_at, recorded.in_flight)
+        return luck * share if recorded.failure is not None else share + luck * (1.0 - share)
+
+    def _failure(self, request: RequestStep, others: Sequence[RequestAttempt]) -> TracedAttempt | None:
+        """Return the request's own failure, or else another one."""
+        recorded = self._recorded(request)
+        if recorded is not None and recorded.failure is not None:
+            return recorded
+        if not others:
+            return None
+        drawn = _luck(self._seed + 1, request.number, self._made.get(request, 0))
+        return others[int(drawn * len(others))][1]
+
+
+_MASK = (1 << 64) - 1
+
+
+def _luck(seed: int, number: int, attempt: int) -> float:
+    """Return a random number from 0 to 1 that is always the same for this attempt, whatever was drawn before it.
+
+    The finaliser of SplitMix64.
+    """
+    mixed = (seed + number * 0x9E3779B97F4A7C15 + attempt * 0xD1B54A32D192ED03) & _MASK
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+    return ((mixed ^ (mixed >> 31)) >> 11) * 2.0**-53

@@ -60,9 +60,9 @@ def fit_providers(
     }
     limits = with_outside_use(traffic, shared_limits(traffic, limits))
     refusals = explain(traffic, limits)
-    recorded_s = max(1.0, trace.ends_at - trace.began.at)
+    recorded = (trace.began.at, max(1.0, trace.ends_at - trace.began.at))
     return {
-        key: _fitted(lanes[key], requests[key], taken[key], limits[key], refusals[key], recorded_s) for key in requests
+        key: _fitted(lanes[key], requests[key], taken[key], limits[key], refusals[key], recorded) for key in requests
     }
 
 
@@ -72,14 +72,13 @@ def _fitted(
     taken: Sequence[RequestAttempt],
     limits: Sequence[FittedLimit],
     refusals: Sequence[TracedAttempt],
-    recorded_s: float,
+    recorded: tuple[float, float],
 ) -> FittedProvider:
     places = fit_places(taken)
     refusals = [*refusals, *(places.refusals if places is not None else ())]
     explained = set(map(id, refusals))
-    failures = fit_failures([(each, one) for each, one in taken if id(one) not in explained], recorded_s)
-    for outage in failures.outages:
-        explained.update(map(id, outage.attempts))
+    failures = fit_failures([(each, one) for each, one in taken if id(one) not in explained], *recorded)
+    explained.update(id(one) for _, one in failures.in_spells)
     for each in requests:
         each.inherent = [one for one in each.attempts if id(one) not in explained]
     service = fit_service([(each, one) for each, one in taken if one.failure is None])
@@ -102,7 +101,7 @@ class ProviderModel:
     _in_process: int = 0
 
     def __post_init__(self) -> None:
-        self.failures = FailureState(self.provider.failures, self.began_at, self.rng)
+        self.failures = FailureState(self.provider.failures, self.rng, self.draws)
 
     def answer(self, now: float, request: RequestStep, inherent: TracedAttempt | None, in_flight: int) -> TracedAttempt:
         """Decide how an attempt ends that begins now with so many in flight, itself included.
@@ -110,12 +109,15 @@ class ProviderModel:
         `inherent` is the recorded attempt to repeat, if any.
         """
         provider = self.provider
-        failed = self.failures.in_outage(now, request)
-        if failed is not None:
-            return replace(_result_of(failed, own=False), charged=False)
+        failed = self.failures.in_spell(now, request)
+        if failed is not None and failed.uncharged:
+            self.failures.tried(request)
+            return _result_of(failed, own=failed is inherent)
         if provider.places is not None and self._in_process >= provider.places.most:
             return self._refusal(provider.places.failure)
-        chosen = self._choose(request, inherent)
+        if failed is None:
+            failed = self.failures.by_chance(request, in_flight)
+        chosen = failed or self._choose(request, inherent)
         if chosen is None:
             usage = Usage(request.arrived.estimated_input, 0, 0, 1)  # the recording has no answer
             return TracedAttempt(duration_s=provider.refused_s, usage=usage, charged=False)
@@ -125,6 +127,7 @@ class ProviderModel:
             if wait_s > 0:
                 return self._refusal(Failure(FailureKind.RATE_LIMITED, True, 429, float(math.ceil(wait_s))))
             self.limiter.charge(now, family, amounts)
+        self.failures.tried(request)
         answer = _result_of(chosen, own=chosen is inherent)
         self._in_process += answer.charged
         provider.service.scale(answer, chosen, now, in_flight)
@@ -145,15 +148,13 @@ class ProviderModel:
         return TracedAttempt(duration_s=self.provider.refused_s, failure=failure, status=status, charged=False)
 
     def _choose(self, request: RequestStep, inherent: TracedAttempt | None) -> TracedAttempt | None:
-        """Return the recorded attempt, or draw one, or None if the recording has none to draw from."""
+        """Return the recorded answer, or draw one, or None if the recording has none to draw from."""
         if inherent is not None and not self.draws:
-            return inherent
-        answered = request.answered
-        if self.draws or answered is None:
-            failed = self.failures.by_chance()
-            if failed is not None:
-                return failed
-        return self.provider.service.answer_like(request, answered, self.rng)
+            if inherent.failure is None:
+                return inherent
+            if request.answered is not None:
+                return request.answered
+        return self.provider.service.answer_like(request, request.answered, self.rng)
 
 
 def _result_of(one: TracedAttempt, *, own: bool) -> TracedAttempt:

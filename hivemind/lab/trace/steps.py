@@ -122,7 +122,7 @@ class RequestStep(TraceStep):
     """As the scheduler takes it."""
     attempts: list[TracedAttempt] = field(default_factory=list)
     inherent: list[TracedAttempt] = field(default_factory=list)
-    """The attempts whose outcome neither rate limits nor outages explain, so that a simulation repeats it."""
+    """The attempts whose outcome neither limits nor spells explain, so that a simulation repeats it."""
     concurrent: list[tuple[float, TraceStep]] = field(default_factory=list)
     """The steps that followed from its arrival, where an agent sends several requests at once."""
     end: str = "open"

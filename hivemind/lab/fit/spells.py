@@ -1,0 +1,226 @@
+"""Spells: times in which more attempts fail than usual, at random times or periodic."""
+
+from __future__ import annotations
+
+import math
+import random
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import fmean, pstdev
+
+from hivemind.lab.fit.chain import Chain, fit_chain, longest_run_s, runs_of
+from hivemind.lab.fit.outcomes import Outcome, log_likelihood
+from hivemind.lab.fit.period import Period, fit_period
+
+_ENOUGH = 3
+"""Fewer spells show neither a usual length nor a period."""
+_STEADY = 0.4
+"""Times whose standard deviation is a smaller share of their mean aren't memoryless."""
+_SHORTEST_S = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Spell:
+    """One spell of the recording, and what is known of its bounds."""
+
+    began_at: float
+    ended_at: float
+    begins: tuple[float, float]
+    """It began after the one, the last attempt before it, and before the other, its first failure."""
+    ends: tuple[float, float]
+    """It ended after the one, its last failure, and before the other, the next attempt; infinite: there is none."""
+    tried: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spells:
+    """The spells of one lane."""
+
+    share: float
+    """Of the attempts in a spell, so many fail."""
+    chain: Chain
+    recorded: tuple[Spell, ...]
+    lasts_s: float
+    """On average."""
+    steady: tuple[float, float] | None
+    """All spells last the same, between these times, as far as the recording tells."""
+    period: Period | None
+    every_s: tuple[float, ...]
+    """Times from the beginning of a spell to that of the next one, if they are about the same; else empty."""
+
+    def within(self, at: float) -> bool:
+        """Return whether a time of the recording lies in a spell."""
+        if self.period is not None:
+            return self.period.within(at)
+        index = bisect_right(self.recorded, at, key=_began_at) - 1
+        return index >= 0 and at < self.recorded[index].ended_at
+
+    def drawn(self, rng: random.Random) -> Spells:
+        """Return others that the recording allows as well."""
+        tried = sum(each.tried for each in self.recorded)
+        failed = sum(each.failed for each in self.recorded)
+        share = rng.betavariate(failed + 0.7, tried - failed + 0.3)
+        count = len(self.recorded)
+        chain = replace(
+            self.chain,
+            begins_per_s=self.chain.begins_per_s * rng.gammavariate(count + 0.5, 1.0) / (count + 0.5),
+            ends_per_s=self.chain.ends_per_s * rng.gammavariate(count + 0.5, 1.0) / (count + 0.5),
+        )
+        if self.period is not None:
+            return replace(self, share=share, chain=chain, period=self.period.drawn(rng))
+        if self.steady is None:
+            lasts_s, steady = 1.0 / chain.ends_per_s, None
+        else:
+            lasts_s = rng.uniform(*self.steady)
+            steady = (lasts_s, lasts_s)
+        recorded = tuple(_placed(each, chain, lasts_s if steady else None, rng) for each in self.recorded)
+        return replace(self, share=share, chain=chain, lasts_s=lasts_s, steady=steady, recorded=recorded)
+
+    def next(self, after: float, rng: random.Random, *, first: bool = False) -> tuple[float, float]:
+        """Draw when the next spell begins and ends, after the end of one, or (`first`) where nothing is known."""
+        lasts_s = self.lasts_s if self.steady else rng.expovariate(1.0 / self.lasts_s)
+        if self.every_s:
+            pause_s = max(0.0, rng.choice(self.every_s) - self.lasts_s)
+            begins_at = after + (rng.random() if first else 1.0) * pause_s
+        else:
+            begins_at = after + rng.expovariate(self.chain.begins_per_s)
+        return begins_at, begins_at + max(lasts_s, _SHORTEST_S)
+
+
+def _began_at(spell: Spell) -> float:
+    return spell.began_at
+
+
+@dataclass(frozen=True, slots=True)
+class TimeModel:
+    """An explanation by time: the chain, with a period if one was asked for."""
+
+    chain: Chain
+    period: Period | None
+    recorded_s: float
+
+    def score(self, segments: Sequence[Sequence[Outcome]]) -> float:
+        """Return the log-likelihood of parts of a recording."""
+        chain, period = self.chain, self.period
+        if period is None:
+            longest_s = longest_run_s(self.recorded_s)
+            return chain.score([runs_of(each, longest_s) for each in segments])
+        return sum(
+            log_likelihood(each, [chain.within if period.within(one.at) else chain.outside for one in each])
+            for each in segments
+        )
+
+
+def fit_times(segments: Sequence[Sequence[Outcome]], recorded_s: float, *, periodic: bool) -> TimeModel | None:
+    """Fit an explanation by time to parts of a recording; None: there is none."""
+    longest_s = longest_run_s(recorded_s)
+    runs = [runs_of(each, longest_s) for each in segments if each]
+    chain = fit_chain(runs, recorded_s)
+    if chain is None or not periodic:
+        return None if chain is None else TimeModel(chain, None, recorded_s)
+    found = [(part[first], part[last]) for part in runs for first, last in chain.spells(part)]
+    if len(found) < _ENOUGH - 1:
+        return None
+    firsts = [first.begins_at for first, _ in found]
+    shortest_s = max(last.ends_at - first.begins_at for first, last in found) / 2
+    joined = [run for part in runs for run in part]
+    period = fit_period(joined, firsts, chain.outside, chain.within, shortest_s)
+    if period is None:
+        return None
+    outcomes = [one for each in segments for one in each]
+    inside = [one for one in outcomes if period.within(one.at)]
+    outside = [one for one in outcomes if not period.within(one.at)]
+    chain = replace(
+        chain,
+        within=(sum(one.failed for one in inside) + 0.7) / (len(inside) + 1.0),
+        outside=(sum(one.failed for one in outside) + 0.3) / (len(outside) + 1.0),
+    )
+    return TimeModel(chain, period, recorded_s)
+
+
+def spells_of(model: TimeModel, outcomes: Sequence[Outcome], began_at: float) -> Spells | None:
+    """Return the spells of a recording that began at a time; None: there is none."""
+    runs = runs_of(outcomes, longest_run_s(model.recorded_s))
+    spells = []
+    for first, last in model.chain.spells(runs):
+        within = runs[first : last + 1]
+        before_at = runs[first - 1].ends_at if first else min(began_at, within[0].begins_at)
+        after_at = runs[last + 1].begins_at if last + 1 < len(runs) else math.inf
+        begins, ends = (before_at, within[0].begins_at), (within[-1].ends_at, after_at)
+        tried = sum(run.attempts for run in within)
+        failed = sum(run.attempts for run in within if run.failed)
+        spells.append(Spell(begins[1], ends[0], begins, ends, tried, failed))
+    if not spells:
+        return None
+    steady = _steady(spells)
+    lasts_s = 1.0 / model.chain.ends_per_s
+    if steady is not None:
+        lasts_s = (steady[0] + steady[1]) / 2
+    placed = tuple(_placed(each, model.chain, None if steady is None else lasts_s, None) for each in spells)
+    tried, failed = sum(each.tried for each in placed), sum(each.failed for each in placed)
+    share = failed / tried
+    if model.period is not None:
+        inside = [one for one in outcomes if model.period.within(one.at)]
+        share = sum(one.failed for one in inside) / max(1, len(inside))
+        lasts_s = model.period.lasts_s
+    elif steady is None:
+        lasts_s = fmean(each.ended_at - each.began_at for each in placed)
+    return Spells(share, model.chain, placed, max(lasts_s, _SHORTEST_S), steady, model.period, _every_s(placed))
+
+
+def _steady(spells: Sequence[Spell]) -> tuple[float, float] | None:
+    """Return the lengths that all spells may have had in common, if any."""
+    if len(spells) < _ENOUGH:
+        return None
+    least = max(each.ends[0] - each.begins[1] for each in spells)
+    most = min(each.ends[1] - each.begins[0] for each in spells)
+    return (least, most) if 0.0 < least <= most < math.inf else None
+
+
+def _every_s(spells: Sequence[Spell]) -> tuple[float, ...]:
+    every_s = tuple(two.began_at - one.began_at for one, two in pairwise(spells))
+    if len(every_s) < _ENOUGH or pstdev(every_s) > _STEADY * fmean(every_s):
+        return ()
+    return every_s
+
+
+def _placed(spell: Spell, chain: Chain, lasts_s: float | None, rng: random.Random | None) -> Spell:
+    """Return the spell with its likely bounds, or (with `rng`) possible ones."""
+    (earliest, first), (last, latest) = spell.begins, spell.ends
+    if lasts_s is not None:
+        low, high = max(earliest, last - lasts_s), min(first, latest - lasts_s)
+        if low <= high:
+            begins_at = (low + high) / 2 if rng is None else rng.uniform(low, high)
+            return replace(spell, began_at=begins_at, ended_at=max(begins_at + lasts_s, last + _SHORTEST_S))
+    before_s, after_s = _in_gap_s(chain, first - earliest, rng), _in_gap_s(chain, latest - last, rng)
+    return replace(spell, began_at=first - before_s, ended_at=last + max(after_s, _SHORTEST_S))
+
+
+def _in_gap_s(chain: Chain, gap_s: float, rng: random.Random | None) -> float:
+    """Return how much of a gap at the edge of a spell belongs to it."""
+    if rng is None:
+        return chain.in_gap_s(gap_s)
+    rate = max(chain.ends_per_s - chain.begins_per_s, 1e-6)
+    reached = 1.0 if math.isinf(gap_s) else -math.expm1(-rate * gap_s)
+    return -math.log1p(-rng.random() * reached) / rate
+
+
+def timeline(
+    spells: Spells, began_at: float, ends_at: float, rng: random.Random, *, redrawn: bool
+) -> Iterator[tuple[float, float]]:
+    """Yield when spells begin and end in a simulation: as recorded, or drawn anew; drawn beyond the recording."""
+    at, first = began_at, True
+    if not redrawn:
+        for spell in spells.recorded:
+            yield spell.began_at, spell.ended_at
+        at = max(ends_at, spells.recorded[-1].ended_at)
+    elif rng.random() < spells.chain.begins_per_s / (spells.chain.begins_per_s + spells.chain.ends_per_s):
+        at += rng.expovariate(spells.chain.ends_per_s)
+        yield began_at, at
+    while True:
+        begins_at, at = spells.next(at, rng, first=first)
+        first = False
+        yield begins_at, at
