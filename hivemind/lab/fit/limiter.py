@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from hivemind.lab.trace.steps import RequestStep, TracedAttempt
@@ -113,6 +113,11 @@ class FittedLimit:
     """Limits with the same name share one window; empty: not shared."""
     others: tuple[tuple[float, float], ...] = ()
     """Times and amounts of use by others."""
+
+    def times(self, by: float) -> FittedLimit:
+        """Return the limit of another tier: so many times as much in the same time."""
+        size = None if self.size is None else max(1, round(self.size * by))
+        return replace(self, limit=max(1, round(self.limit * by)), size=size)
 
     def begin(self, now: float) -> Allowance:
         """Return its state when the recording began."""

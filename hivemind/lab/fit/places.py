@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hivemind.lab.trace.steps import RequestAttempt, TracedAttempt
 from hivemind.scheduler.types import Failure, FailureKind
@@ -18,6 +18,10 @@ class Places:
     """The recorded refusals that it explains."""
     failure: Failure
     """How it refuses."""
+
+    def times(self, by: float) -> Places:
+        """Return so many times as many places."""
+        return replace(self, most=max(1, round(self.most * by)))
 
     def sentences(self) -> Iterator[str]:
         """Say what was found."""

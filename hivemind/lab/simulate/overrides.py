@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from hivemind.errors import UsageError
+from hivemind.lab.simulate.questions import Question, all_names, canonical, is_question, question
 from hivemind.providers.profiles import GENERIC, PROFILES
 from hivemind.scheduler.commands import SetBudget, SetPriority
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
@@ -59,7 +60,8 @@ class Change:
     """A new value of a setting."""
 
     name: str
-    """A setting such as `aimd.beta` or `features.admission`; or `agent.alice.priority`, `agent.alice.budget`."""
+    """A setting such as `aimd.beta` or `features.admission`; `agent.alice.priority`, `agent.alice.budget`; or one of
+    :mod:`~hivemind.lab.simulate.questions`, such as `provider.limits`."""
     value: float | bool | str | None
     """None: unset, so that the provider's profile or the default applies."""
 
@@ -102,7 +104,7 @@ def apply_changes(
     changed = set()
     for change in changes:
         section, _, key = change.name.rpartition(".")
-        if _AGENT.fullmatch(change.name):
+        if _AGENT.fullmatch(change.name) or is_question(change.name):
             continue
         changed.add(section)
         if (section or key) in _LANE:
@@ -130,6 +132,11 @@ def agent_commands(changes: Iterable[Change]) -> tuple[SetPriority | SetBudget, 
     return tuple(found)
 
 
+def questions(changes: Iterable[Change]) -> tuple[Question, ...]:
+    """Return the changes that ask about more than settings."""
+    return tuple(question(change.name, str(change.value)) for change in changes if is_question(change.name))
+
+
 def value_in(name: str, scheduler: SchedulerConfig, lane: LaneConfig) -> float | bool | str | None:
     """Return the value of a setting, one of :func:`names`, in these configurations."""
     section, _, key = name.rpartition(".")
@@ -144,6 +151,8 @@ def _parsed(text: str) -> Change:
     name, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not name or not value:
         raise UsageError(f"{text.strip()[:60]}: must be NAME=VALUE, as in aimd.beta=0.7 or max_concurrency=8")
+    if is_question(name):
+        return Change(*canonical(question(name, value)))
     match = _AGENT.fullmatch(name)
     if match is None:
         option = _option(name)
@@ -197,7 +206,8 @@ def _meant(plain: str) -> list[str]:
 
 def _all_names() -> str:
     sections = sorted({name.partition(".")[0] + ".*" for name in names() if "." in name})
-    return ", ".join([*(name for name in names() if "." not in name), *sections])
+    asked = dict.fromkeys(name.partition(".")[0] + (".*" if "." in name else "") for name in all_names())
+    return ", ".join([*(name for name in names() if "." not in name), *sections, *asked])
 
 
 def _value(option: Option, text: str) -> float | bool | str | None:

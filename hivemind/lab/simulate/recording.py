@@ -17,6 +17,7 @@ from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
+from hivemind.lab.simulate.asked import Asked
 from hivemind.lab.trace.part import MOST_REQUESTS, last_part
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
@@ -66,6 +67,8 @@ class Recording:
     lanes: Mapping[str, LaneConfig] = field(repr=False)
     """The configuration that each lane began with."""
     clients: ClientBehaviour
+    asked: Mapping[str, Asked] = field(default_factory=dict)
+    """By lane, how its provider is to differ from the recorded one."""
     apart: bool = False
     """Several proxies recorded it, each of which scheduled for itself; simulated they are one."""
 

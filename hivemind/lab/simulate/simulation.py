@@ -29,7 +29,9 @@ from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.records import JournalEnded
 from hivemind.lab.fit.limits import limiters
 from hivemind.lab.fit.provider import ProviderModel
-from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes
+from hivemind.lab.simulate.altered import altered, priced
+from hivemind.lab.simulate.asked import AskedModel
+from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes, questions
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep, usage_at_start
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
@@ -86,6 +88,7 @@ class Simulation:
 
         Raises: UsageError: the changes don't go together.
         """
+        recording = altered(recording, questions(changes))
         trace = self._trace = recording.trace
         self._clients = recording.clients
         self._changes = changes
@@ -100,9 +103,14 @@ class Simulation:
         providers = recording.providers
         lanes = {key: each.lane for key, each in providers.items()}
         in_use = limiters(trace, lanes, {key: each.limits for key, each in providers.items()})
-        self._upstreams = {
-            key: ProviderModel(each, in_use[key], trace.began.at, rng, draws) for key, each in providers.items()
-        }
+        models = {key: ProviderModel(each, in_use[key], trace.began.at, rng, draws) for key, each in providers.items()}
+        self._upstreams: dict[str, ProviderModel | AskedModel] = {**models}
+        for key, asked in recording.asked.items():
+            fallback = models.get(asked.fallback)
+            if asked.fallback == key:
+                limiter = limiters(trace, lanes, {key: providers[key].limits})[key]
+                fallback = ProviderModel(providers[key], limiter, trace.began.at, rng, draws)
+            self._upstreams[key] = AskedModel(models[key], asked, fallback)
         self._sampled = sampled or self._config.feedback.enabled
         self._heap: list[tuple[float, int, float, Callable[[float], None]]] = []
         self._numbers = count(-(10**15))
@@ -267,7 +275,7 @@ class Simulation:
         ticket, result = run.ticket, run.result
         ending = ending or (result.failure is not None and result.first_s is None)
         readings = self._upstreams[ticket.request.lane].limiter.readings(now, ticket.request.family)
-        if readings:
+        if readings and not result.elsewhere:
             self._scheduler.headers(now, ticket, readings, ending=ending)
 
     def _recorded_draw(self, request: RequestStep, attempt: int) -> float | None:
@@ -415,6 +423,7 @@ def simulate(
 
     Raises: UsageError: the changes don't go together.
     """
+    price = priced(price, questions(changes), recording)
     tally = FiguresFold(price)
 
     def on_each(event: Event) -> None:

@@ -49,6 +49,8 @@ class TracedAttempt:
     """The :attr:`TraceStep.number` of its end; None if the attempt isn't the request's own."""
     charged: bool = True
     """Simulated limits count it."""
+    elsewhere: bool = False
+    """A fallback of the simulation answered it."""
 
     def failed_as(self, kind: FailureKind) -> bool:
         """Return whether it failed in this way."""

@@ -1,0 +1,168 @@
+"""A recording as it would have been with another provider, or with more agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from hivemind.errors import UsageError
+from hivemind.lab.fit.limiter import FittedLimit
+from hivemind.lab.fit.provider import FittedProvider
+from hivemind.lab.simulate.asked import Asked
+from hivemind.lab.simulate.crowd import crowd, runs
+from hivemind.lab.simulate.questions import COPY, Factor, Outage, Question, Value
+from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.trace.trace import Trace
+from hivemind.scheduler.types import Price, Usage, WindowKind
+from hivemind.text.humanise import did_you_mean
+
+_KINDS = {
+    "requests": WindowKind.REQUESTS,
+    "tokens": WindowKind.TOKENS,
+    "input": WindowKind.INPUT,
+    "output": WindowKind.OUTPUT,
+}
+_DIFFERS = frozenset({"latency", "outage", "fallback"})
+_OUTAGE_BEGINS = 1 / 3
+"""Where an outage begins that isn't said to begin at a time: this share of the recording is before it."""
+
+
+def altered(recording: Recording, asked: Sequence[Question]) -> Recording:
+    """Return the recording with what is asked; the same one if nothing is.
+
+    Raises: UsageError: it can't be asked of this recording.
+    """
+    if not asked:
+        return recording
+    providers, differing = dict(recording.providers), dict(recording.asked)
+    trace, clients = recording.trace, recording.clients
+    for each in asked:
+        if each.what == "agents":
+            trace, clients = crowd(trace, clients, _wanted(trace, each.value))
+            continue
+        for key in _lanes(recording, each):
+            if each.what in _DIFFERS:
+                differing[key] = _differing(differing.get(key, Asked()), each, recording, key)
+            else:
+                providers[key] = _provider(providers[key], each)
+    return replace(recording, trace=trace, clients=clients, providers=providers, asked=differing)
+
+
+def _wanted(trace: Trace, value: Value) -> int:
+    """Return how many agents there are to be. Raises: UsageError: none."""
+    there = len(runs(trace))
+    wanted = round(there * value.by) if isinstance(value, Factor) else round(float(str(value)))
+    if wanted < 1:
+        raise UsageError(f"agents={value}: of {there} agents none would be left")
+    return wanted
+
+
+def priced(price: Price | None, asked: Iterable[Question], recording: Recording) -> Price | None:
+    """Return the prices with what is asked about them."""
+    for each in asked:
+        if each.what == "price" and price is not None and isinstance(each.value, Factor):
+            names = {recording.providers[key].lane.provider for key in _lanes(recording, each)}
+            price = _times(price, each.value.by, names)
+    return price
+
+
+def _times(price: Price, by: float, names: set[str]) -> Price:
+    def changed(provider: str, model: str, usage: Usage) -> float | None:
+        found = price(provider, model, usage)
+        return found * by if found is not None and provider in names else found
+
+    return changed
+
+
+def _lanes(recording: Recording, each: Question) -> list[str]:
+    """Return the lanes that it is about. Raises: UsageError: none has its upstream."""
+    known = {key: one.lane.upstream for key, one in recording.providers.items()}
+    found = [key for key, upstream in known.items() if each.upstream in ("", upstream)]
+    if not found:
+        there = sorted(set(known.values()))
+        hint = did_you_mean(each.upstream, there) or f"; there are {', '.join(there)}"
+        raise UsageError(f"provider.{each.upstream}.{each.what}: no upstream of that name is in {recording.name}{hint}")
+    return found
+
+
+# --- The provider -----------------------------------------------------------------------------------------------------
+
+
+def _provider(provider: FittedProvider, each: Question) -> FittedProvider:
+    value = each.value
+    if each.what in _KINDS or each.what == "limits":
+        return _limited(provider, each)
+    if each.what == "keys":
+        assert isinstance(value, float)
+        if provider.limits:
+            provider = _limited(provider, Question("limits", Factor(value)))
+        return provider if provider.places is None else replace(provider, places=provider.places.times(value))
+    if each.what == "places":
+        return _with_places(provider, each)
+    return provider
+
+
+def _differing(asked: Asked, each: Question, recording: Recording, key: str) -> Asked:
+    if each.what == "outage":
+        return replace(asked, outage=_outage(each.value, recording))
+    if each.what == "fallback":
+        return replace(asked, fallback=_fallback(str(each.value), recording, key))
+    return replace(asked, latency=each.value.by if isinstance(each.value, Factor) else 1.0)
+
+
+def _limited(provider: FittedProvider, each: Question) -> FittedProvider:
+    """Raises: UsageError: the recording shows no such limit."""
+    kind = _KINDS.get(each.what)
+    mine = [limit for limit in provider.limits if kind in (None, limit.kind)]
+    if not mine:
+        raise UsageError(
+            f"provider.{each.what}: no such rate limit of {provider.lane.upstream} is in the recording, so there is"
+            " none to change"
+        )
+
+    def changed(limit: FittedLimit) -> FittedLimit:
+        if isinstance(each.value, Factor):
+            return limit.times(each.value.by)
+        assert isinstance(each.value, float)
+        return limit.times(each.value / limit.limit)
+
+    limits = [each_limit for each_limit in provider.limits if each_limit not in mine]
+    if each.value is not None:
+        limits += [changed(limit) for limit in mine]
+    return replace(provider, limits=limits)
+
+
+def _with_places(provider: FittedProvider, each: Question) -> FittedProvider:
+    if each.value is None:
+        return replace(provider, places=None)
+    if provider.places is None:
+        raise UsageError(
+            f"provider.places: no limit of requests in flight of {provider.lane.upstream} is in the recording, so there"
+            " is none to change"
+        )
+    by = each.value.by if isinstance(each.value, Factor) else 0.0
+    if isinstance(each.value, float):
+        by = each.value / provider.places.most
+    return replace(provider, places=provider.places.times(by))
+
+
+def _outage(value: object, recording: Recording) -> tuple[float, float] | None:
+    if not isinstance(value, Outage):
+        return None
+    began, ends = recording.trace.began.at, recording.trace.ends_at
+    begins_s = (ends - began) * _OUTAGE_BEGINS if value.begins_s is None else value.begins_s
+    if began + begins_s >= ends:
+        raise UsageError(f"provider.outage {value}: the recording is over by then")
+    return began + begins_s, began + begins_s + value.lasts_s
+
+
+def _fallback(name: str, recording: Recording, key: str) -> str:
+    """Return the lane of the fallback; empty: it is this very upstream. Raises: UsageError: there is none."""
+    if name.lower() == COPY:
+        return key
+    upstreams = {lane: one.lane.upstream for lane, one in recording.providers.items()}
+    found = next((lane for lane, upstream in upstreams.items() if upstream == name), None)
+    if found is None:
+        there = ", ".join([*sorted(set(upstreams.values())), COPY])
+        raise UsageError(f"fallback {name[:40]}: no upstream of that name is in the recording; there are {there}")
+    return "" if upstreams[found] == upstreams[key] else found
