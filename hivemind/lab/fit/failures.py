@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import random
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hivemind.lab.fit.load import Load, fit_load
@@ -43,10 +44,7 @@ class Failures:
     chance: Sequence[RequestAttempt]
     """Failures outside of spells."""
     in_spells: Sequence[RequestAttempt]
-    always: Mapping[RequestStep, Sequence[TracedAttempt]]
-    """The failures of requests that always fail."""
-    attempts: Mapping[RequestStep, Sequence[TracedAttempt]]
-    """Of each request, those that nothing else explains, in order."""
+    requests: Sequence[RequestStep]
     tried: int
     """Attempts outside of spells."""
     recorded: tuple[float, float]
@@ -56,11 +54,11 @@ class Failures:
 
     def sentences(self) -> Iterator[str]:
         """Say what was found."""
-        yield from _said_of_requests(self.always, self.attempts)
+        yield from _said_of_requests(self.requests)
         if self.spells is not None:
             yield _said_of_spells(self.spells, [one for _, one in self.in_spells])
         if self.load is not None:
-            low, high = _usual_in_flight(self.attempts)
+            low, high = _usual_in_flight(self.requests)
             by_load = f"{percent(self.load.share(low))} at {low}, {percent(self.load.share(high))} at {high}"
             yield f"the more in flight, the more fail: {by_load}"
         elif self.chance:
@@ -92,12 +90,17 @@ class Failures:
 
 
 def fit_failures(taken: Sequence[RequestAttempt], began_at: float, recorded_s: float) -> Failures:
-    """Fit them to complete attempts that nothing else explains, in order of their beginnings."""
-    attempts: dict[RequestStep, list[TracedAttempt]] = {}
+    """Fit them to complete attempts that nothing else explains, in order of their beginnings.
+
+    Also sets these attempts of each request, and whether it is at fault.
+    """
+    requests = list(dict.fromkeys(request for request, _ in taken))
+    for request in requests:
+        request.unrefused, request.at_fault = [], False
     for request, one in taken:
-        attempts.setdefault(request, []).append(one)
-    always = _always_failing(attempts)
-    others = [(request, one) for request, one in taken if request not in always and not _is_own_fault(one)]
+        request.unrefused.append(one)
+    _find_faults(requests)
+    others = [(request, one) for request, one in taken if not request.at_fault and not _is_own_fault(one)]
     outcomes = [Outcome(one.granted_at, one.failure is not None, one.in_flight) for _, one in others]
 
     def failures(load: Load | None, spells: Spells | None) -> Failures:
@@ -111,8 +114,7 @@ def fit_failures(taken: Sequence[RequestAttempt], began_at: float, recorded_s: f
             spells=spells,
             chance=chance,
             in_spells=[pair for pair, within in failed if within],
-            always=always,
-            attempts=attempts,
+            requests=requests,
             tried=tried,
             recorded=(began_at, began_at + recorded_s),
         )
@@ -129,45 +131,42 @@ def _is_own_fault(one: TracedAttempt) -> bool:
     return one.failed_as(FailureKind.CLIENT_ERROR)
 
 
-def _always_failing(attempts: Mapping[RequestStep, Sequence[TracedAttempt]]) -> dict[RequestStep, list[TracedAttempt]]:
-    """Return the failures of requests that are at fault themselves: by what they failed with, or by how often."""
-    always: dict[RequestStep, list[TracedAttempt]] = {}
+def _find_faults(requests: Sequence[RequestStep]) -> None:
+    """Set which requests are at fault themselves: by what they failed with, or by how often."""
     by_original: dict[RequestStep, list[RequestStep]] = {}
-    for request, mine in attempts.items():
-        if mine and _is_own_fault(mine[-1]):
-            always[request] = [one for one in mine if _is_own_fault(one)]
+    for request in requests:
+        if _is_own_fault(request.unrefused[-1]):
+            request.at_fault = True
             continue
         original = request
         while original.repeats is not None:
             original = original.repeats
         by_original.setdefault(original, []).append(request)
-    everything = [one for mine in attempts.values() for one in mine]
+    everything = [one for request in requests for one in request.unrefused]
     answered_at = sorted(one.granted_at for one in everything if one.failure is None)
-    for requests in by_original.values():
-        mine = [one for request in requests for one in attempts[request]]
+    for same in by_original.values():
+        mine = [one for request in same for one in request.unrefused]
         if len(mine) < _FEW or not all(one.failure is not None for one in mine):
             continue
         others = len(everything) - len(mine)
         share = (others - len(answered_at) + 0.5) / (others + 1.0)
-        began_at, ended_at = mine[0].granted_at, mine[-1].granted_at
-        between = sum(began_at < at < ended_at for at in answered_at)
+        between = bisect_left(answered_at, mine[-1].granted_at) - bisect_right(answered_at, mine[0].granted_at)
         if between >= _FEW and len(by_original) * share ** len(mine) < _POISONED:
-            always.update((request, list(attempts[request])) for request in requests)
-    return always
+            for request in same:
+                request.at_fault = True
 
 
-def _said_of_requests(
-    always: Mapping[RequestStep, Sequence[TracedAttempt]], attempts: Mapping[RequestStep, Sequence[TracedAttempt]]
-) -> Iterator[str]:
-    if not always:
+def _said_of_requests(requests: Sequence[RequestStep]) -> Iterator[str]:
+    at_fault = [request for request in requests if request.at_fault]
+    if not at_fault:
         return
-    fine = [request.arrived.size_chars for request in attempts if request.answered is not None]
-    sizes = [request.arrived.size_chars for request in always]
-    mostly = _mostly([one for mine in always.values() for one in mine])
+    fine = [request.arrived.size_chars for request in requests if request.answered is not None]
+    sizes = [request.arrived.size_chars for request in at_fault]
+    mostly = _mostly([request.unrefused[-1] for request in at_fault])
     if len(sizes) >= _FEW and fine and min(sizes) > max(fine):
         yield f"requests above about {count(round((min(sizes) + max(fine)) / 2, -2))} characters always fail{mostly}"
     else:
-        yield f"{plural(len(always), 'request')} always {'fails' if len(always) == 1 else 'fail'}{mostly}"
+        yield f"{plural(len(at_fault), 'request')} always {'fails' if len(at_fault) == 1 else 'fail'}{mostly}"
 
 
 # --- Explanations -------------------------------------------------------------------------------------------------
@@ -250,9 +249,9 @@ def _mostly(failed: Sequence[TracedAttempt]) -> str:
     return f" with {name}" if most == len(failed) else f", mostly {name}" if most > len(failed) / 2 else ""
 
 
-def _usual_in_flight(attempts: Mapping[RequestStep, Sequence[TracedAttempt]]) -> tuple[int, int]:
+def _usual_in_flight(requests: Sequence[RequestStep]) -> tuple[int, int]:
     """Return a small and a large number in flight of the recording."""
-    each = sorted(one.in_flight for mine in attempts.values() for one in mine)
+    each = sorted(one.in_flight for request in requests for one in request.unrefused)
     return max(1, each[len(each) // 10]), max(1, each[-1 - len(each) // 10])
 
 
@@ -294,8 +293,9 @@ class FailureState:
     def by_chance(self, request: RequestStep, in_flight: int) -> TracedAttempt | None:
         """Return how an attempt fails that no spell lets fail, if it does."""
         fitted = self.fitted
-        if fitted.always and (own := fitted.always.get(request)):
-            return own[self._made.get(request, 0) % len(own)]
+        if request.at_fault:
+            recorded = self._recorded(request)
+            return recorded if recorded is not None and recorded.failure is not None else request.unrefused[-1]
         if fitted.chance and self._luck(request) < fitted.outside(in_flight):
             return self._failure(request, fitted.chance)
         return None
@@ -314,7 +314,7 @@ class FailureState:
 
     def _recorded(self, request: RequestStep) -> TracedAttempt | None:
         made = self._made.get(request, 0)
-        recorded = self.fitted.attempts.get(request, ())
+        recorded = request.unrefused
         return recorded[made] if made < len(recorded) and not self.draws else None
 
     def _luck(self, request: RequestStep) -> float:
@@ -326,7 +326,7 @@ class FailureState:
         if recorded is None:
             # The last recorded attempt may have been under way when its client left: it hadn't failed.
             mine = request.attempts
-            under_way = mine and not mine[-1].complete and made == len(self.fitted.attempts.get(request, ()))
+            under_way = mine and not mine[-1].complete and made == len(request.unrefused)
             recorded = mine[-1] if under_way else None
         if recorded is None:
             return luck

@@ -123,6 +123,10 @@ class RequestStep(TraceStep):
     request: Request
     """As the scheduler takes it."""
     attempts: list[TracedAttempt] = field(default_factory=list)
+    unrefused: list[TracedAttempt] = field(default_factory=list)
+    """The complete attempts that neither rate limits nor places refused."""
+    at_fault: bool = False
+    """It fails whenever it is sent."""
     inherent: list[TracedAttempt] = field(default_factory=list)
     """The attempts whose outcome neither limits nor spells explain, so that a simulation repeats it."""
     concurrent: list[tuple[float, TraceStep]] = field(default_factory=list)
