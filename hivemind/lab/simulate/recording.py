@@ -26,7 +26,7 @@ from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event, LeaseChanged, LevelChanged, Progress, Sampled
 from hivemind.scheduler.operator.knobs import KNOBS, turned
 from hivemind.scheduler.types import Price
-from hivemind.text.humanise import duration, plural
+from hivemind.text.humanise import count, duration, plural
 
 _UNUSED: frozenset[type[Event]] = frozenset({Sampled, Progress, LevelChanged, LeaseChanged, RequestBody, ResponseBody})
 """Events that a simulation produces itself or doesn't need. What a fleet's member was leased it doesn't need either: it
@@ -99,14 +99,15 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures, of: int) -> Reco
         by_lane.setdefault(request.arrived.lane, []).append(request)
     lanes = {key: trace.lanes.get(key) or LaneTrace(key, key.partition(":")[0], "generic", None) for key in by_lane}
     providers = fit_providers(trace, lanes, by_lane)
+    configs = {key: lane.config or _assumed(lane) for key, lane in lanes.items()}
     return Recording(
         name=trace.began.journal,
         began=_with_shared_knobs(trace.began, trace.lanes),
         figures=figures,
-        warnings=(*journals.notes(), *_part_of(trace, of), *_unmodelled(trace), *_caveats(providers)),
+        warnings=(*journals.notes(), *_part_of(trace, of), *_unmodelled(trace), *_caveats(providers, configs)),
         trace=trace,
         providers=providers,
-        lanes={key: lane.config or _assumed(lane) for key, lane in lanes.items()},
+        lanes=configs,
         clients=ClientBehaviour(
             _survives_errors(trace.requests),
             _retry_delays_s(trace.requests, left=False),
@@ -190,14 +191,24 @@ def _client_timeouts(requests: Sequence[RequestStep]) -> dict[str, float]:
     }
 
 
-def _caveats(providers: Mapping[str, FittedProvider]) -> list[str]:
+def _caveats(providers: Mapping[str, FittedProvider], configs: Mapping[str, LaneConfig]) -> list[str]:
     lines = []
-    for provider in providers.values():
+    for key, provider in providers.items():
         name = provider.lane.upstream
         if not provider.limits:
-            lines.append(f"{name}: no rate limit was seen, so none is simulated")
+            own = _own_limits(configs[key])
+            lines.append(
+                f"{name}: no rate limit was seen, so none is simulated{own and f'; HiveMind itself allows {own}'}"
+            )
         answers = len(provider.service.answered)
         if answers < _FEW:
             only = f"only {plural(answers, 'answer')}" if answers else "no answer"
             lines.append(f"{name}: {only}, so little is known of how long they take")
     return [*dict.fromkeys(lines)]
+
+
+def _own_limits(config: LaneConfig) -> str:
+    """Return in words what HiveMind itself lets through a minute; empty: everything."""
+    limits = [(config.rpm, "requests"), (config.tpm, "tokens")]
+    parts = [f"{count(limit)} {what}" for limit, what in limits if limit]
+    return f"{' and '.join(parts)} a minute" if parts else ""
