@@ -7,9 +7,10 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
+from starlette.types import Receive, Scope, Send
 
 from hivemind import __version__
 from hivemind.host import server
@@ -19,13 +20,21 @@ from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind.scheduler.events import Event
 from hivemind.settings import Settings
 from hivemind.store.atomic import output_file
-from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.inprocess import InProcessTransport
+
+
+class Upstream(Protocol):
+    """A provider that is an ASGI application and knows the time of day."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
+
+    def wall(self) -> float:
+        """Return the time in seconds since the epoch."""
 
 
 @asynccontextmanager
 async def in_process(
-    mock: MockProvider, seed: int, changes: dict[str, Any], journal: Path | None = None
+    mock: Upstream, seed: int, changes: dict[str, Any], journal: Path | None = None
 ) -> AsyncIterator[httpx.AsyncBaseTransport]:
     """Run the proxy in front of a provider in this process, and give the transport that leads to it.
 

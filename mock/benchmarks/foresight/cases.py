@@ -1,0 +1,105 @@
+"""Worlds recorded, changed for real, and foretold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+import hivemind_mock.worlds
+from hivemind.journal.figures import Figures
+from hivemind.lab.simulate.overrides import parse_changes
+from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.simulate.simulation import simulate
+from hivemind_mock.worlds.world import World, run
+
+RECORDED_LUCK, REAL_LUCKS = 1, (2, 3)
+"""The luck of the recorded run, and of the real runs with changed settings."""
+_DRAWS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """One figure as it was foretold."""
+
+    value: float
+    low: float | None = None
+    """The interval that holds nine of ten; None: none was given."""
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A changed setting in a world."""
+
+    world: str
+    kind: str
+    change: str
+    wall_s: Foretold
+    waited_s: Foretold
+    real_wall_s: tuple[float, ...]
+    real_waited_s: tuple[float, ...]
+
+
+def predict(recording: Recording, change: str) -> tuple[Foretold, Foretold]:
+    """Return wall time and total wait as foretold."""
+    changes = parse_changes([change])
+    runs = [simulate(recording, changes, seed=seed, faults="drawn") for seed in range(_DRAWS)]
+    return (
+        Foretold(sum(run.wall_s for run in runs) / _DRAWS),
+        Foretold(sum(run.waited_s for run in runs) / _DRAWS),
+    )
+
+
+def cases(world: World, folder: Path) -> list[Case]:
+    """Return the cases of a world; what it did is kept in the folder, by the version of the generator."""
+    recording = load(recorded(world, folder))
+    found = []
+    for change in world.changes:
+        real = real_runs(world, change, folder)
+        wall, waited = predict(recording, change)
+        walls, waits = tuple(each.wall_s for each in real), tuple(each.waited_s for each in real)
+        kind = world.name.partition("-")[2]
+        found.append(Case(world.name, kind, change, wall, waited, walls, waits))
+    return found
+
+
+def recorded(world: World, folder: Path) -> Path:
+    """Return the journal of a world's recorded run."""
+    path = _place(world, folder, "recorded.jsonl")
+    if not path.exists():
+        made = path.with_suffix(".part.jsonl")
+        run(world, RECORDED_LUCK, path=made)
+        made.replace(path)
+    return path
+
+
+def real_runs(world: World, change: str, folder: Path) -> Sequence[Figures]:
+    """Return the figures of the runs that really had this change."""
+    path = _place(world, folder, f"{change}.json")
+    if not path.exists():
+        made = []
+        for luck in REAL_LUCKS:
+            journal = path.with_suffix(f".{luck}.jsonl")
+            run(world, luck, [change], journal)
+            made.append(load(journal).figures)
+            journal.unlink()
+        path.write_bytes(msgspec.json.encode(made))
+    return msgspec.json.decode(path.read_bytes(), type=list[Figures])
+
+
+def _place(world: World, folder: Path, name: str) -> Path:
+    place = folder / generator_version() / world.name
+    place.mkdir(parents=True, exist_ok=True)
+    return place / name
+
+
+def generator_version() -> str:
+    """Return a short name of the generator's code, by which what it made is kept."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(hivemind_mock.worlds.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

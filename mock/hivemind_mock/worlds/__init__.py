@@ -1,0 +1,1 @@
+"""Worlds: providers with hidden parameters, and the agents that use them, drawn from a seed."""
