@@ -93,7 +93,9 @@ def test_clients_ask_again_as_they_were_seen_to(tmp_path: Path) -> None:
     seen = [request(0.0, 1, "a"), ev.Granted(0.0, 1, "a", LANE, 1, 0.0), failed(1.0, 1, "a", FailureKind.CLIENT_ERROR)]
     others = [event for n in range(9) for event in served(50.0 + 2 * n, 50 + n, "b")]
     recording = recorded(tmp_path, seen, served(1.5, 2, "a"), hit(20.0, 3, "c"), others)
-    assert recording.clients.error_retry_delays_s == (0.5,)
+    habit = recording.clients.agents["a"].after_errors
+    assert habit is not None
+    assert [[each.pause_s for each in pauses] for pauses in habit.pauses] == [[0.5]]
     told: list[ev.Event] = []
     figures = simulate(recording, parse_changes(["retry.max_attempts=1"]), on_event=told.append)
     assert [each.at for each in told if isinstance(each, ev.Arrived) and each.agent == "c"] == [20.0, 21.5]
@@ -120,7 +122,7 @@ def test_clients_that_time_out_do_so_whatever_they_wait_for(tmp_path: Path) -> N
     events += served(60.0, 8, "c", takes_s=3.0)
     events += served(60.5, 9, "b", waits_s=2.5, takes_s=1.0, size=77)
     recording = recorded(tmp_path, events, lane=replace(FREE, max_concurrency=1))
-    assert recording.clients.timeouts_s == {"b": 4.0}
+    assert {name: each.timeout_s for name, each in recording.clients.agents.items() if each.timeout_s} == {"b": 4.0}
     told: list[ev.Event] = []
     simulate(recording, parse_changes(["agent.b.priority=low"]), on_event=told.append)
     assert [each.at for each in told if isinstance(each, ev.Finished) and each.agent == "b"] == [pytest.approx(64.01)]

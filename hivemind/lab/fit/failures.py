@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hivemind.lab.fit.load import Load, fit_load
+from hivemind.lab.fit.luck import luck
 from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
 from hivemind.lab.fit.spells import Spells, fit_times, spells_of, timeline
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
@@ -319,9 +320,9 @@ class FailureState:
 
     def _luck(self, request: RequestStep) -> float:
         made = self._made.get(request, 0)
-        luck = _luck(self._seed, request.number, made)
+        drawn = luck(self._seed, request.number, made)
         if self.draws:
-            return luck
+            return drawn
         recorded = self._recorded(request)
         if recorded is None:
             # The last recorded attempt may have been under way when its client left: it hadn't failed.
@@ -329,9 +330,9 @@ class FailureState:
             under_way = mine and not mine[-1].complete and made == len(request.unrefused)
             recorded = mine[-1] if under_way else None
         if recorded is None:
-            return luck
+            return drawn
         share = self.fitted.share(recorded.granted_at, recorded.in_flight)
-        return luck * share if recorded.failure is not None else share + luck * (1.0 - share)
+        return drawn * share if recorded.failure is not None else share + drawn * (1.0 - share)
 
     def _failure(self, request: RequestStep, others: Sequence[RequestAttempt]) -> TracedAttempt | None:
         """Return the request's own failure, or else another one."""
@@ -340,19 +341,5 @@ class FailureState:
             return recorded
         if not others:
             return None
-        drawn = _luck(self._seed + 1, request.number, self._made.get(request, 0))
+        drawn = luck(self._seed + 1, request.number, self._made.get(request, 0))
         return others[int(drawn * len(others))][1]
-
-
-_MASK = (1 << 64) - 1
-
-
-def _luck(seed: int, number: int, attempt: int) -> float:
-    """Return a random number from 0 to 1 that is always the same for this attempt, whatever was drawn before it.
-
-    The finaliser of SplitMix64.
-    """
-    mixed = (seed + number * 0x9E3779B97F4A7C15 + attempt * 0xD1B54A32D192ED03) & _MASK
-    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
-    return ((mixed ^ (mixed >> 31)) >> 11) * 2.0**-53

@@ -9,7 +9,7 @@ from itertools import chain
 
 from msgspec import structs
 
-from hivemind.lab.simulate.recording import ClientBehaviour
+from hivemind.lab.fit.clients import Clients
 from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep
 from hivemind.lab.trace.trace import Trace
 
@@ -23,7 +23,7 @@ def runs(trace: Trace) -> list[Agent]:
     return list(dict.fromkeys(tops[request.proxy, request.arrived.agent] for request in trace.requests))
 
 
-def crowd(trace: Trace, clients: ClientBehaviour, wanted: int) -> tuple[Trace, ClientBehaviour]:
+def crowd(trace: Trace, clients: Clients, wanted: int) -> tuple[Trace, Clients]:
     """Return trace and clients with so many agents, counting those that no other agent started; theirs come along.
 
     Copies come when their originals do, as a larger team that starts the same work would.
@@ -33,7 +33,7 @@ def crowd(trace: Trace, clients: ClientBehaviour, wanted: int) -> tuple[Trace, C
     apart = 1 + max(chain.from_iterable(map(_numbers, steps)), default=0)
     made = copy.copy(trace)
     made.requests, made.start = [], []
-    timeouts_s = dict[str, float]()
+    agents = dict(clients.agents)
     for number in range(-(-wanted // len(there))):
         chosen = set(there[: wanted - number * len(there)])
         kept = {agent for agent, top in tops.items() if top in chosen}
@@ -41,13 +41,13 @@ def crowd(trace: Trace, clients: ClientBehaviour, wanted: int) -> tuple[Trace, C
         def named(agent: str, number: int = number) -> str:
             return f"{agent}+{number}" if number else agent
 
-        timeouts_s |= {named(agent): after_s for agent, after_s in clients.timeouts_s.items()}
+        agents |= {named(name): agent for name, agent in clients.agents.items()}
         twins = {step: _twin(step, kept, named, number * apart, copied=number > 0) for step in steps}
         for step, twin in twins.items():
             _link(step, twin, twins)
         made.requests += [twin for each in trace.requests if isinstance(twin := twins[each], RequestStep)]
         made.start += [(delay_s, twins[step]) for delay_s, step in trace.start]
-    return made, replace(clients, timeouts_s=timeouts_s)
+    return made, replace(clients, agents=agents)
 
 
 def _tops(trace: Trace) -> dict[Agent, Agent]:

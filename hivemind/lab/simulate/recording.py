@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from msgspec import structs
@@ -16,6 +15,7 @@ from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
+from hivemind.lab.fit.clients import Clients, fit_clients
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
 from hivemind.lab.simulate.asked import Asked
 from hivemind.lab.trace.part import MOST_REQUESTS, last_part
@@ -33,23 +33,6 @@ _UNUSED: frozenset[type[Event]] = frozenset({Sampled, Progress, LevelChanged, Le
 simulates one proxy with the lane's own limits."""
 _FEW = 30
 """With fewer answers, latencies are little more than a guess."""
-_OFTEN = 3
-_SAME = 0.02
-"""Times that differ by at most this share are the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientBehaviour:
-    """How the recorded clients and agents react to errors and to waiting."""
-
-    survives_errors: bool
-    """Agents go on after an error; otherwise their first one ends them."""
-    error_retry_delays_s: Sequence[float]
-    """Clients repeat a failed request after each of these delays."""
-    timeouts_s: Mapping[str, float]
-    """By agent, the time after which its clients leave, where that is always the same."""
-    timeout_retry_delays_s: Sequence[float]
-    """Clients that left repeat the request after each of these delays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +49,7 @@ class Recording:
     """By lane."""
     lanes: Mapping[str, LaneConfig] = field(repr=False)
     """The configuration that each lane began with."""
-    clients: ClientBehaviour
+    clients: Clients
     asked: Mapping[str, Asked] = field(default_factory=dict)
     """By lane, how its provider is to differ from the recorded one."""
     apart: bool = False
@@ -108,12 +91,7 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures, of: int) -> Reco
         trace=trace,
         providers=providers,
         lanes=configs,
-        clients=ClientBehaviour(
-            _survives_errors(trace.requests),
-            _retry_delays_s(trace.requests, left=False),
-            _client_timeouts(trace.requests),
-            _retry_delays_s(trace.requests, left=True),
-        ),
+        clients=fit_clients(trace.requests),
         apart=journals.apart,
     )
 
@@ -153,42 +131,6 @@ def _with_shared_knobs(began: JournalBegan, lanes: Mapping[str, LaneTrace]) -> J
     if not retry:
         return began
     return structs.replace(began, config=replace(began.config, retry=replace(began.config.retry, **retry)))
-
-
-def _survives_errors(requests: Sequence[RequestStep]) -> bool:
-    """Return whether agents mostly went on after an error. Repeating the same request is only a client's retry."""
-    ended = [each for each in requests if each.end in ("failed", "refused")]
-    went_on = sum(any(isinstance(step, RequestStep) for _, step in each.after) for each in ended)
-    return went_on > len(ended) - went_on
-
-
-def _retry_delays_s(requests: Sequence[RequestStep], *, left: bool) -> tuple[float, ...]:
-    repeated = [
-        (each, before) for each in requests if (before := each.repeats) is not None and (before.end == "left") == left
-    ]
-    if not repeated:
-        return ()
-    pause_s = median(each.at - before.ended_at for each, before in repeated)
-    return (pause_s,) * max(each.repeated for each, _ in repeated)
-
-
-def _client_timeouts(requests: Sequence[RequestStep]) -> dict[str, float]:
-    """Return the timeouts of agents whose clients always left after the same time and never waited longer."""
-    gone: dict[str, list[float]] = {}
-    waited: dict[str, float] = {}
-    for each in requests:
-        duration_s = each.ended_at - each.at
-        if each.end == "left":
-            gone.setdefault(each.arrived.agent, []).append(duration_s)
-        elif each.end != "open":
-            waited[each.arrived.agent] = max(duration_s, waited.get(each.arrived.agent, 0.0))
-    return {
-        agent: median(times)
-        for agent, times in gone.items()
-        if len(times) >= _OFTEN
-        and max(times) - min(times) <= _SAME * max(times)
-        and waited.get(agent, 0.0) <= max(times)
-    }
 
 
 def _caveats(providers: Mapping[str, FittedProvider], configs: Mapping[str, LaneConfig]) -> list[str]:

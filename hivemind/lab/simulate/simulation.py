@@ -27,6 +27,7 @@ from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.files import SUFFIX
 from hivemind.journal.read.reader import gc_paused
 from hivemind.journal.records import JournalEnded
+from hivemind.lab.fit.clients import ClientState
 from hivemind.lab.fit.limits import limiters
 from hivemind.lab.fit.provider import ProviderModel
 from hivemind.lab.simulate.altered import altered, priced
@@ -90,7 +91,8 @@ class Simulation:
         """
         recording = altered(recording, questions(changes))
         trace = self._trace = recording.trace
-        self._clients = recording.clients
+        own_seed = random.Random(f"clients {seed}").getrandbits(62)
+        self._clients = ClientState(recording.clients, own_seed, draws)
         self._changes = changes
         self._on_event = on_event
         self._draws = draws
@@ -127,7 +129,7 @@ class Simulation:
         """Requests that aren't over here, but were when the recording ended."""
         self._dead: set[tuple[int, str]] = set()
         """Agents that ended with an error, by proxy and name."""
-        self._client_retries: dict[RequestStep, tuple[int, int]] = {}
+        self._client_retries_of: dict[RequestStep, tuple[int, int]] = {}
         """By request, retries of its client beyond the recorded ones, and the next inherent attempt."""
         self._pending_commands: dict[str, list[Command]] = {}
         """Commands about agents that haven't come yet."""
@@ -194,7 +196,7 @@ class Simulation:
         scheduler = self._scheduler
         if arrived.lane not in scheduler.lanes:
             scheduler.open_lane(now, arrived.lane, self._lanes[arrived.lane])
-        retries, next_attempt = self._client_retries.get(request, (0, 0))
+        retries, next_attempt = self._client_retries_of.get(request, (0, 0))
         if arrived.agent in self._pending_commands:
             scheduler.meet(arrived.agent, now, arrived.parent)
             for command in self._pending_commands.pop(arrived.agent):
@@ -209,7 +211,7 @@ class Simulation:
         elif ticket.refusal is not None:
             self._refused(now, run, ticket.refusal)
             return
-        timeout_s = self._clients.timeouts_s.get(arrived.agent)
+        timeout_s = self._clients.timeout_s(arrived.agent)
         if timeout_s is not None:
             self._push(now + timeout_s, partial(self._leave, run, 0))
         elif request.end == "left" and request.left_in_flight_s is None:
@@ -226,7 +228,7 @@ class Simulation:
         run.next_attempt += result.end_number is not None
         if leaves_s is not None:
             result.duration_s = max(result.duration_s, leaves_s * 2)
-            if request.arrived.agent not in self._clients.timeouts_s:
+            if self._clients.timeout_s(request.arrived.agent) is None:
                 self._push(now + leaves_s, partial(self._leave, run, attempt))
         if result.headed_s is not None:
             self._push(now + result.headed_s, partial(self._during, run, attempt, self._read_headers))
@@ -267,7 +269,7 @@ class Simulation:
             return
         self._draw = self._recorded_draw(request, ticket.attempts)
         retry_at = self._scheduler.fail(now, ticket, result.failure, result.usage)
-        if retry_at is None and not self._client_retries_in(now, run, self._clients.error_retry_delays_s):
+        if retry_at is None and not self._client_retries(now, run, asked_s=result.failure.delay_s):
             self._over(now, request, "failed")
         self._draw = None
 
@@ -290,7 +292,7 @@ class Simulation:
         if ticket.state is TicketState.DONE or (attempt and ticket.attempts != attempt):
             return
         self._scheduler.abandon(now, ticket, self._abandoned_usage(run))
-        if not self._client_retries_in(now, run, self._clients.timeout_retry_delays_s):
+        if not self._client_retries(now, run, left=True):
             self._over(now, run.request, "left")
 
     def _abandoned_usage(self, run: _Run) -> Usage | None:
@@ -302,30 +304,33 @@ class Simulation:
         return usage_at_start(run.result.usage) if ticket.content_started else None
 
     def _refused(self, now: float, run: _Run, refusal: Refusal) -> None:
-        delays = self._clients.error_retry_delays_s
-        if refusal.status == FINAL_STATUS or not self._client_retries_in(now, run, delays):
+        if refusal.status == FINAL_STATUS or not self._client_retries(now, run):
             self._over(now, run.request, "refused")
 
-    def _client_retries_in(self, now: float, run: _Run, delays: Sequence[float]) -> bool:
-        """Let the client repeat the request, as clients of this recording do; return whether it does."""
+    def _client_retries(self, now: float, run: _Run, *, left: bool = False, asked_s: float | None = None) -> bool:
+        """Let the client repeat the request, as its clients do; return whether it does."""
         request = run.request
-        retries = self._client_retries.get(request, (0, 0))[0] + 1
-        if request.end != "answered" or request.repeated + retries > len(delays):
+        if request.end != "answered":
             return False
-        self._client_retries[request] = retries, run.next_attempt
-        self._push(now + delays[request.repeated + retries - 1], partial(self._arrive, request))
+        retries = self._client_retries_of.get(request, (0, 0))[0] + 1
+        delay_s = self._clients.retry_in_s(request, request.repeated + retries, left=left, asked_s=asked_s)
+        if delay_s is None:
+            return False
+        self._client_retries_of[request] = retries, run.next_attempt
+        self._push(now + delay_s, partial(self._arrive, request))
         return True
 
     def _over(self, now: float, request: RequestStep, how: str) -> None:
         """Schedule what followed from the end of the request."""
         self._remaining -= request.end != "open"
-        if how in ("failed", "refused") and request.end == "answered" and not self._clients.survives_errors:
-            self._dead.add((request.proxy, request.arrived.agent))
+        agent = request.arrived.agent
+        if how != "answered" and request.end == "answered" and not self._clients.survives(agent, left=how == "left"):
+            self._dead.add((request.proxy, agent))
         for delay_s, step in request.after:
             if isinstance(step, RequestStep) and step.repeats is request and how == "answered":
                 self._skip(now, step)
             else:
-                self._follow(now, delay_s, step)
+                self._follow(now, self._clients.thinks_s(request, delay_s), step)
 
     def _skip(self, now: float, request: RequestStep) -> None:
         """Leave out a request whose client has its answer or whose agent is dead, but not what followed from it."""
