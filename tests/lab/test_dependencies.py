@@ -74,7 +74,7 @@ def test_a_parent_waits_for_all_of_its_sub_agents(tmp_path: Path) -> None:
 def test_a_client_that_gave_up_asks_again(tmp_path: Path) -> None:
     """Only where it still gives up."""
     gives_up = [request(0.5, 1, "b"), ev.Abandoned(4.5, 1, "b", LANE, False)]
-    recording = recorded(tmp_path, served(0.0, 0, "a", takes_s=5.0), gives_up, served(5.5, 2, "b"))
+    recording = recorded(tmp_path, served(0.0, 0, "a", takes_s=3.0), gives_up, served(5.5, 2, "b"))
     assert step_of(recording, 2).repeats is step_of(recording, 1)
     figures = simulate(recording)
     assert (figures.requests, figures.answered, figures.left) == (2, 2, 0)

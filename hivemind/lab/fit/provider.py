@@ -15,7 +15,8 @@ from hivemind.lab.fit.failures import Failures, FailureState, fit_failures
 from hivemind.lab.fit.limiter import FittedLimit, LimitState, amounts_of
 from hivemind.lab.fit.limits import Limits, Traffic, explain, fit_limits, shared_limits, with_outside_use
 from hivemind.lab.fit.places import Places, fit_places
-from hivemind.lab.fit.service import Service, fit_service
+from hivemind.lab.fit.service import Service, ServiceState, fit_services
+from hivemind.lab.fit.service_clock import ServiceClock
 from hivemind.lab.fit.untold import limits_from_refusals
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.lab.trace.trace import LaneTrace, Trace
@@ -61,8 +62,10 @@ def fit_providers(
     limits = with_outside_use(traffic, shared_limits(traffic, limits))
     refusals = explain(traffic, limits)
     recorded = (trace.began.at, max(1.0, trace.ends_at - trace.began.at))
+    services = fit_services(lanes, sent, trace.began.at, trace.ends_at)
     return {
-        key: _fitted(lanes[key], requests[key], taken[key], limits[key], refusals[key], recorded) for key in requests
+        key: _fitted(lanes[key], requests[key], taken[key], limits[key], refusals[key], services[key], recorded)
+        for key in requests
     }
 
 
@@ -72,6 +75,7 @@ def _fitted(
     taken: Sequence[RequestAttempt],
     limits: Sequence[FittedLimit],
     refusals: Sequence[TracedAttempt],
+    service: Service,
     recorded: tuple[float, float],
 ) -> FittedProvider:
     places = fit_places(taken)
@@ -81,7 +85,6 @@ def _fitted(
     explained.update(id(one) for _, one in failures.in_spells)
     for each in requests:
         each.inherent = [one for one in each.attempts if id(one) not in explained]
-    service = fit_service([(each, one) for each, one in taken if one.failure is None])
     return FittedProvider(
         lane, places, limits, failures, service, median([one.duration_s for one in refusals] or [_QUICK_S])
     )
@@ -98,9 +101,13 @@ class ProviderModel:
     draws: bool
     """Faults and latencies are drawn anew."""
     failures: FailureState = field(init=False)
+    service: ServiceState = field(init=False)
+    clock: ServiceClock | None = None
+    """Shared by the lanes of one upstream; None: the times of answers depend on nothing but the answers."""
     _in_process: int = 0
 
     def __post_init__(self) -> None:
+        self.service = ServiceState(self.provider.service, random.Random(self.rng.random()))
         self.failures = FailureState(self.provider.failures, self.rng, self.draws)
 
     def answer(self, now: float, request: RequestStep, inherent: TracedAttempt | None, in_flight: int) -> TracedAttempt:
@@ -130,8 +137,12 @@ class ProviderModel:
         self.failures.tried(request)
         answer = _result_of(chosen, own=chosen is inherent)
         self._in_process += answer.charged
-        provider.service.scale(answer, chosen, now, in_flight)
+        self.service.begin(answer, chosen)
         return answer
+
+    def clock_of(self, _: TracedAttempt) -> ServiceClock | None:
+        """Return the clock by which an answer ends."""
+        return self.clock
 
     def over(self, now: float, request: RequestStep, answer: TracedAttempt) -> None:
         """End an attempt."""
@@ -154,7 +165,7 @@ class ProviderModel:
                 return inherent
             if request.answered is not None:
                 return request.answered
-        return self.provider.service.answer_like(request, request.answered, self.rng)
+        return self.service.answer_like(request, request.answered)
 
 
 def _result_of(one: TracedAttempt, *, own: bool) -> TracedAttempt:

@@ -1,83 +1,209 @@
-"""How long answers take, fitted to the recorded ones."""
+"""How long answers take, fitted to the recorded ones.
+
+An answer is so much work. The provider's *service clock* shows the work that one request gets done: it advances by the
+speed, which depends on how many requests are being answered (:class:`~hivemind.lab.fit.speed.Speed`) and on the time
+(:class:`~hivemind.lab.fit.drift.Drift`). An answer ends when the clock has advanced by its work.
+"""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from hivemind.lab.fit.latency import LatencyModel, Sample, fit_latency
-from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
+from hivemind.errors import UsageError
+from hivemind.lab.fit.drift import Drift
+from hivemind.lab.fit.speed import Speed
+from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt, Work
+from hivemind.lab.trace.trace import LaneTrace
+from hivemind.scheduler.types import FailureKind, Usage
 
-_TRIES = 8
-"""Recorded answers drawn to find one to a request of the same kind."""
+_LOADS = frozenset({FailureKind.TRUNCATED, FailureKind.DISCONNECTED, FailureKind.TIMEOUT})
+"""Kinds of failures until which the provider worked on an answer."""
+PARTS = ("input", "cached", "output", "chars")
+"""What the size of an answer is measured by: tokens of the prompt that aren't from a cache, those that are, tokens of
+the answer, and characters of the request."""
+_LITTLE_MORE = 1.001
+"""An answer whose end wasn't recorded takes at least by so much longer than recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The work of an answer by its size: `(base + parts) * powers * kinds`."""
+
+    base_s: float = 1.0
+    parts_s: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    """Of one token or character, in the order of :data:`PARTS`."""
+    powers: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+    """The power of 1 + the size that the work grows with."""
+    kinds: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Logarithms of factors, by `model`, `stream` or `lane` and its value."""
+
+    def of(self, request: RequestStep, usage: Usage | None) -> float:
+        """Return the expected work of an answer."""
+        found = sizes(request, usage)
+        work = self.base_s + sum(each * size for each, size in zip(self.parts_s, found, strict=True) if each)
+        exponent = sum(each * math.log1p(size) for each, size in zip(self.powers, found, strict=True) if each)
+        for (name, kind), effect in self.kinds.items():
+            if kind_of(request, name) == kind:
+                exponent += effect
+        return work * math.exp(exponent)
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """The time of answers."""
 
-    latency: LatencyModel
-    """To the first content."""
-    pace: LatencyModel
-    """From the first content to the end."""
+    size: Size
+    speed: Speed
+    places: int | None
+    """So many are answered at once, the others wait at the provider, first come, first served; None: all at once."""
+    drift: Drift
     answered: Sequence[RequestAttempt]
+    work: Sequence[Work]
+    """By :attr:`~hivemind.lab.trace.steps.TracedAttempt.row`: of the answers, then of what had no end."""
+    luck: Sequence[float]
+    """By row: the logarithm of the work's ratio to the expected one."""
+    pools: Mapping[tuple[bool, str], Sequence[int]]
+    """By stream and model: the rows of such answers, in order of time."""
+    run: int = 1
+    """Luck lasts for so many answers in a row."""
+    most: int = 0
+    """The most in process in the recording."""
+
+    @property
+    def plain(self) -> bool:
+        """The time of an answer depends on nothing but the answer."""
+        return self.speed.law == "alone" and self.places is None and not self.drift.speeds
 
     def sentences(self) -> Iterator[str]:
         """Say what was found."""
-        if self.latency.by_in_flight or self.pace.by_in_flight:
-            yield "answers take longer the more requests are in flight"
-
-    def answer_like(
-        self, request: RequestStep, answered: TracedAttempt | None, rng: random.Random
-    ) -> TracedAttempt | None:
-        """Return an answer as long as the recorded one, if any, with the latency of another request of its kind."""
         if not self.answered:
+            return
+        yield self._by_size()
+        if self.places is not None:
+            yield f"the provider answers about {self.places} at once; others wait there for their turn"
+        compared = min(10, self.most)
+        slower = 1.0 / self.speed.of(compared)
+        if slower > 1.0:
+            yield (
+                f"with {compared} in flight everything is {slower:.1f} times as slow as with 1"
+                f" (fitted up to {self.most})"
+            )
+        if self.drift.speeds:
+            ratio = self.drift.speeds[0] / self.drift.speeds[-1]
+            slow, fast = min(self.drift.speeds), max(self.drift.speeds)
+            if max(ratio, 1 / ratio) > 1.1:
+                how = f"{ratio:.1f} times slower" if ratio > 1 else f"{1 / ratio:.1f} times faster"
+                yield f"the provider was {how} at the end than at the beginning"
+            else:
+                yield f"the provider was {fast / slow:.1f} times slower at some times than at others"
+
+    def _by_size(self) -> str:
+        if any(self.size.powers):
+            return "an answer takes longer the larger it is"
+        names = ("an uncached input token", "a cached input token", "an output token", "a character of the request")
+        parts = [f"{self.size.base_s:.2g} s"]
+        parts += [f"{1000 * each:.2g} ms {name}" for each, name in zip(self.size.parts_s, names, strict=True) if each]
+        return f"an answer takes {' + '.join(parts)}"
+
+
+def loads(one: TracedAttempt) -> bool:
+    """Return whether an attempt kept the provider at work until its end."""
+    return one.failure is None or one.failure.kind in _LOADS
+
+
+def sizes(request: RequestStep, usage: Usage | None) -> tuple[float, float, float, float]:
+    """Return the size of an answer by each of :data:`PARTS`."""
+    arrived = request.arrived
+    chars = float(arrived.size_chars or 4 * arrived.estimated_input)
+    if usage is None:
+        return float(arrived.estimated_input), 0.0, 0.0, chars
+    uncached = float(usage.input_tokens + usage.cache_write_tokens)
+    return uncached, float(usage.cache_read_tokens), float(usage.output_tokens), chars
+
+
+def kind_of(request: RequestStep, name: str) -> str:
+    """Return what a request is by `model`, `stream` or `lane`."""
+    arrived = request.arrived
+    if name == "model":
+        return arrived.model
+    return str(arrived.stream) if name == "stream" else arrived.lane
+
+
+class ServiceState:
+    """What answers are drawn in one simulation.
+
+    The luck of a request depends on the seed and the request alone, so that simulations of different settings compare.
+    """
+
+    def __init__(self, service: Service, rng: random.Random) -> None:
+        self.service = service
+        self._rng = rng
+        self._starts: list[float] = []
+        """By run of requests, where in a pool its luck begins, as a share."""
+
+    def answer_like(self, request: RequestStep, answered: TracedAttempt | None) -> TracedAttempt | None:
+        """Return an answer as big as the recorded one, if any, with the luck of another request of its kind."""
+        service = self.service
+        if not service.answered:
             return answered
-        arrived = request.arrived
-        for _ in range(_TRIES):
-            other, pattern = rng.choice(self.answered)
-            if other.arrived.stream == arrived.stream and other.arrived.model == arrived.model:
-                break
-        usage = pattern.usage if answered is None else answered.usage
-        first_s, rest_s = pattern.parts_s
-        first_s *= self.latency.size_factor(arrived.size_chars, other.arrived.size_chars)
-        if usage is not None and pattern.usage is not None:
-            rest_s *= self.pace.size_factor(usage.output_tokens, pattern.usage.output_tokens)
-        status = pattern.status if answered is None else answered.status
+        row = self._other(request)
+        other, work = service.answered[row][1], service.work[row]
+        usage = other.usage if answered is None else answered.usage
+        whole = service.size.of(request, usage) * math.exp(service.luck[row])
+        scale = whole / work.whole
         return TracedAttempt(
-            pattern.granted_at,
-            pattern.in_flight,
-            first_s,
-            duration_s=first_s + rest_s,
+            headed_s=None if other.headed_s is None else max(0.0, work.head) * scale,
+            first_s=None if other.first_s is None else work.first * scale,
+            duration_s=whole,
             usage=usage,
-            status=status,
+            status=other.status if answered is None else answered.status,
             complete=True,
+            work=Work(whole, work.first * scale, work.head * scale),
         )
 
-    def scale(self, answer: TracedAttempt, chosen: TracedAttempt, now: float, in_flight: int) -> None:
-        """Scale an answer chosen from the recording to another time and with other requests in flight."""
-        first_s, rest_s = answer.parts_s
-        slower = self.latency.factor(now, in_flight, chosen.granted_at, chosen.in_flight)
-        first_s *= slower
-        if answer.headed_s is not None:
-            answer.headed_s *= slower
-        if answer.first_s is not None:
-            rest_s *= self.pace.factor(now, in_flight, chosen.granted_at, chosen.in_flight)
-            answer.first_s = first_s
-        answer.duration_s = first_s + rest_s
+    def begin(self, answer: TracedAttempt, chosen: TracedAttempt) -> None:
+        """Set the work of an answer that is simulated, where it isn't drawn."""
+        if answer.failure is None and answer.work is None and chosen.row >= 0 and not self.service.plain:
+            answer.work = self.service.work[chosen.row]
+
+    def outlast(self, answer: TracedAttempt, unfinished: TracedAttempt, leaves_s: float | None) -> None:
+        """Let an answer take longer than one whose end wasn't recorded. `leaves_s`: when its client left, if it did."""
+        longer_s = unfinished.duration_s * _LITTLE_MORE if leaves_s is None else leaves_s * 2
+        answer.duration_s = max(answer.duration_s, longer_s)
+        if answer.work is not None and 0 <= unfinished.row < len(self.service.work):
+            least = self.service.work[unfinished.row].whole * (_LITTLE_MORE if leaves_s is None else 2.0)
+            answer.work = answer.work._replace(whole=max(answer.work.whole, least))
+
+    def _other(self, request: RequestStep) -> int:
+        """Return the row whose luck a request has."""
+        arrived, run = request.arrived, max(1, self.service.run)
+        pool = self.service.pools.get((arrived.stream, arrived.model)) or range(len(self.service.answered))
+        place = request.number // run
+        while len(self._starts) <= place:
+            self._starts.append(self._rng.random())
+        return pool[(int(self._starts[place] * len(pool)) + request.number % run) % len(pool)]
 
 
-def fit_service(answered: Sequence[RequestAttempt]) -> Service:
-    """Fit the time of answers."""
-    return Service(
-        fit_latency([Sample(t.granted_at, t.in_flight, a.arrived.size_chars, t.parts_s[0]) for a, t in answered]),
-        fit_latency(
-            [
-                Sample(t.granted_at, t.in_flight, t.usage.output_tokens, t.duration_s - t.first_s)
-                for _, t in answered
-                if t.usage is not None and t.first_s is not None and t.duration_s > t.first_s
-            ]
-        ),
-        answered,
-    )
+def fit_services(
+    lanes: Mapping[str, LaneTrace], sent: Mapping[str, Sequence[RequestAttempt]], began_at: float, ends_at: float
+) -> dict[str, Service]:
+    """Fit the time of answers of each lane to all its attempts; lanes of one upstream share it and its load.
+
+    Raises: UsageError: numpy isn't installed.
+    """
+    try:
+        from hivemind.lab.fit.answers import Answers
+        from hivemind.lab.fit.service_fit import fit_answers
+    except ImportError as error:
+        raise UsageError(f"simulating needs numpy ({error}): pip install 'hivemind-tui[lab]', or make setup") from None
+    by_upstream: dict[str, list[str]] = {}
+    for key in sent:
+        by_upstream.setdefault(lanes[key].upstream, []).append(key)
+    found = {}
+    for keys in by_upstream.values():
+        service = fit_answers(Answers([each for key in keys for each in sent[key]], began_at, ends_at))
+        found.update(dict.fromkeys(keys, service))
+    return found

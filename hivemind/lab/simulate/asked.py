@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from hivemind.lab.fit.limiter import LimitState
 from hivemind.lab.fit.provider import ProviderModel
+from hivemind.lab.fit.service import ServiceState
+from hivemind.lab.fit.service_clock import ServiceClock
 from hivemind.lab.trace.steps import RequestStep, TracedAttempt
 from hivemind.scheduler.types import Failure, FailureKind
 
@@ -53,6 +55,15 @@ class AskedModel:
             return instead
         return result
 
+    def clock_of(self, answer: TracedAttempt) -> ServiceClock | None:
+        """Return the clock by which an answer ends."""
+        return self._who(answer).clock
+
+    @property
+    def service(self) -> ServiceState:
+        """What answers are drawn."""
+        return self.model.service
+
     def over(self, now: float, request: RequestStep, answer: TracedAttempt) -> None:
         """End an attempt."""
         self._who(answer).over(now, request, answer)
@@ -70,6 +81,7 @@ class AskedModel:
             answer.duration_s *= by
             answer.first_s = None if answer.first_s is None else answer.first_s * by
             answer.headed_s = None if answer.headed_s is None else answer.headed_s * by
+            answer.work = None if answer.work is None else answer.work.times(by)
 
 
 def _turned_away(answer: TracedAttempt) -> bool:

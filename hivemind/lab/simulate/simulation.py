@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -30,11 +30,13 @@ from hivemind.journal.records import JournalEnded
 from hivemind.lab.fit.clients import ClientState
 from hivemind.lab.fit.limits import limiters
 from hivemind.lab.fit.provider import ProviderModel
+from hivemind.lab.fit.service import loads
+from hivemind.lab.fit.service_clock import Job, Milestone, ServiceClock
 from hivemind.lab.simulate.altered import altered, priced
 from hivemind.lab.simulate.asked import AskedModel
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes, questions
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep, usage_at_start
+from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep, Work, usage_at_start
 from hivemind.scheduler.commands import ClaimTask, Command, Rejected
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import Event
@@ -69,6 +71,10 @@ class _Run:
     """Index of the next inherent attempt to repeat."""
     result: TracedAttempt = field(default_factory=partial(TracedAttempt, charged=False))
     """Of the attempt in flight."""
+    job: Job | None = None
+    """That attempt at the provider, if it keeps that at work."""
+    clock: ServiceClock | None = None
+    """The provider's."""
 
 
 class Simulation:
@@ -106,15 +112,18 @@ class Simulation:
         lanes = {key: each.lane for key, each in providers.items()}
         in_use = limiters(trace, lanes, {key: each.limits for key, each in providers.items()})
         models = {key: ProviderModel(each, in_use[key], trace.began.at, rng, draws) for key, each in providers.items()}
+        self._clocks: list[ServiceClock] = []
+        self._set_clocks(models.values())
         self._upstreams: dict[str, ProviderModel | AskedModel] = {**models}
         for key, asked in recording.asked.items():
             fallback = models.get(asked.fallback)
             if asked.fallback == key:
                 limiter = limiters(trace, lanes, {key: providers[key].limits})[key]
                 fallback = ProviderModel(providers[key], limiter, trace.began.at, rng, draws)
+                self._set_clocks([fallback])
             self._upstreams[key] = AskedModel(models[key], asked, fallback)
         self._sampled = sampled or self._config.feedback.enabled
-        self._heap: list[tuple[float, int, float, Callable[[float], None]]] = []
+        self._heap: list[tuple[float, int, float, int, Callable[[float], None]]] = []
         self._numbers = count(-(10**15))
         """Order happenings that aren't steps; at the same time they come before steps."""
         self._draw: float | None = None
@@ -134,6 +143,15 @@ class Simulation:
         self._pending_commands: dict[str, list[Command]] = {}
         """Commands about agents that haven't come yet."""
 
+    def _set_clocks(self, models: Iterable[ProviderModel]) -> None:
+        """Give providers clocks, where the time of answers depends on what else they do; lanes of one share it."""
+        clocks: dict[int, ServiceClock] = {}
+        for model in models:
+            service = model.provider.service
+            if not service.plain:
+                model.clock = clocks.setdefault(id(service), ServiceClock(service))
+        self._clocks += clocks.values()
+
     def run(self) -> None:
         """Simulate until every request is over that was over in the recording."""
         began = self._trace.began.at
@@ -147,12 +165,15 @@ class Simulation:
         if self._sampled:
             self._push(began + SAMPLE_S, self._sample)
         heap, now, timers = self._heap, began, self._scheduler.timers
-        settle, take = self._settle, heapq.heappop
+        settle, take, clocks = self._settle, heapq.heappop, self._clocks
         while heap and self._remaining:
-            _, _, at, happen = take(heap)
+            _, _, at, _, happen = take(heap)
             now = max(now, at)
             happen(now)
             settle(now)
+            for clock in clocks:
+                if clock.changed:
+                    self._await(clock)
             wake_at = timers.next_at
             if wake_at is not None and wake_at < self._wake_at:
                 self._wake_at = max(wake_at, now)
@@ -163,14 +184,21 @@ class Simulation:
                     self._follow(now, delay_s, step)
 
     def _push(
-        self, at: float, happen: Callable[[float], None], number: int | None = None, *, not_before: float = 0.0
+        self,
+        at: float,
+        happen: Callable[[float], None],
+        number: int | None = None,
+        *,
+        not_before: float = 0.0,
+        version: int = 0,
     ) -> None:
         """Let something happen, at least this late.
 
         `number` orders it among simultaneous happenings, as recorded; everything until `not_before` happens first.
+        `version` tells two times of the same happening apart.
         """
         order = next(self._numbers) if number is None else number
-        heapq.heappush(self._heap, (round(max(at, not_before), _DIGITS), order, at, happen))
+        heapq.heappush(self._heap, (round(max(at, not_before), _DIGITS), order, at, version, happen))
 
     def _random(self) -> float:
         drawn, self._draw = self._draw, None
@@ -221,27 +249,80 @@ class Simulation:
         request, lane, attempt = run.request, run.ticket.request.lane, run.ticket.attempts
         own = request.inherent[run.next_attempt] if run.next_attempt < len(request.inherent) else None
         leaves_s = None
+        unfinished = None
         if own is not None and not own.complete:
-            leaves_s, own = request.left_in_flight_s, None
+            leaves_s, unfinished, own = request.left_in_flight_s, own, None
+        upstream = self._upstreams[lane]
         in_flight = self._scheduler.lanes[lane].gate.active
-        result = run.result = self._upstreams[lane].answer(now, request, own, in_flight)
+        result = run.result = upstream.answer(now, request, own, in_flight)
         run.next_attempt += result.end_number is not None
-        if leaves_s is not None:
-            result.duration_s = max(result.duration_s, leaves_s * 2)
-            if self._clients.timeout_s(request.arrived.agent) is None:
-                self._push(now + leaves_s, partial(self._leave, run, attempt))
+        if unfinished is not None:
+            upstream.service.outlast(result, unfinished, leaves_s)
+        if leaves_s is not None and self._clients.timeout_s(request.arrived.agent) is None:
+            self._push(now + leaves_s, partial(self._leave, run, attempt))
+        clock = run.clock = upstream.clock_of(result)
+        run.job = None
+        if clock is None or not loads(result):
+            self._time(now, run, attempt)
+        elif result.work is None:
+            self._time(now, run, attempt)
+            run.job = clock.enter(now, ())
+        else:
+            run.job = clock.enter(now, self._milestones(now, run, attempt, result.work))
+
+    def _time(self, now: float, run: _Run, attempt: int) -> None:
+        """Let what happens in an attempt happen at given times."""
+        result = run.result
         if result.headed_s is not None:
             self._push(now + result.headed_s, partial(self._during, run, attempt, self._read_headers))
         if result.first_s is not None:
             first = partial(self._during, run, attempt, self._first_content)
             self._push(now + result.first_s, first, result.first_number)
             lasts_s = result.duration_s - result.first_s
-            reports = min(MOST_PROGRESS, int(lasts_s / PROGRESS_S))
-            for number in range(1, reports + 1):
-                at = now + result.first_s + lasts_s * number / (reports + 1)
-                self._push(at, partial(self._during, run, attempt, self._progress))
+            for share, report in self._reports(run, attempt, lasts_s):
+                self._push(now + result.first_s + lasts_s * share, report)
         end = partial(self._during, run, attempt, self._end)
         self._push(now + result.duration_s, end, result.end_number, not_before=now + _SHORTEST_S)
+
+    def _milestones(self, now: float, run: _Run, attempt: int, work: Work) -> list[Milestone]:
+        """Return what happens in an attempt, by the work that is done until then."""
+        result, during = run.result, partial(partial, self._during, run, attempt)
+        found: list[Milestone] = []
+        if result.headed_s is not None:
+            if work.head > 0:
+                found.append((work.head, next(self._numbers), during(self._read_headers)))
+            else:
+                self._push(now + result.headed_s, during(self._read_headers))
+        if result.first_s is not None:
+            found.append((work.first, self._order(result.first_number), during(self._first_content)))
+            rest = work.whole - work.first
+            for share, report in self._reports(run, attempt, result.duration_s - result.first_s):
+                found.append((work.first + rest * share, next(self._numbers), report))
+        found.append((max(work.whole, _SHORTEST_S), self._order(result.end_number), during(self._end)))
+        return found
+
+    def _reports(self, run: _Run, attempt: int, lasts_s: float) -> Iterator[tuple[float, Callable[[float], None]]]:
+        """Yield the progress reports of a stream that lasts so long, each with the share of the answer by then."""
+        reports = min(MOST_PROGRESS, int(lasts_s / PROGRESS_S))
+        for number in range(1, reports + 1):
+            share = number / (reports + 1)
+            yield share, partial(self._during, run, attempt, partial(self._progress, share))
+
+    def _order(self, number: int | None) -> int:
+        return next(self._numbers) if number is None else number
+
+    def _await(self, clock: ServiceClock) -> None:
+        """Let the next milestone of a provider happen when its clock shows it."""
+        clock.changed = False
+        clock.version += 1
+        found = clock.next()
+        if found is not None:
+            at, order = found
+            self._push(at, partial(self._reach, clock, clock.version), order, version=clock.version)
+
+    def _reach(self, clock: ServiceClock, version: int, now: float) -> None:
+        if clock.version == version:
+            clock.take(now)(now)
 
     def _during(self, run: _Run, attempt: int, happen: Callable[[float, _Run], None], now: float) -> None:
         """Let something happen if this attempt is still in flight."""
@@ -251,17 +332,17 @@ class Simulation:
     def _first_content(self, now: float, run: _Run) -> None:
         self._scheduler.first_content(now, run.ticket, usage_at_start(run.result.usage))
 
-    def _progress(self, now: float, run: _Run) -> None:
-        ticket, result, usage = run.ticket, run.result, run.result.usage
-        if usage is not None and result.first_s is not None:
-            share = (now - ticket.granted_at - result.first_s) / max(1e-9, result.duration_s - result.first_s)
+    def _progress(self, share: float, now: float, run: _Run) -> None:
+        usage = run.result.usage
+        if usage is not None:
             tokens = int(usage.output_tokens * share)
-            self._scheduler.progress(now, ticket, tokens, usage.with_output(tokens))
+            self._scheduler.progress(now, run.ticket, tokens, usage.with_output(tokens))
 
     def _end(self, now: float, run: _Run) -> None:
         request, ticket, result = run.request, run.ticket, run.result
         if result.headed_s is None:
             self._read_headers(now, run, ending=True)
+        self._stop(now, run)
         self._upstreams[ticket.request.lane].over(now, request, result)
         if result.failure is None:
             self._scheduler.succeed(now, ticket, result.status, result.usage)
@@ -291,15 +372,22 @@ class Simulation:
         ticket = run.ticket
         if ticket.state is TicketState.DONE or (attempt and ticket.attempts != attempt):
             return
-        self._scheduler.abandon(now, ticket, self._abandoned_usage(run))
+        self._scheduler.abandon(now, ticket, self._abandoned_usage(now, run))
         if not self._client_retries(now, run, left=True):
             self._over(now, run.request, "left")
 
-    def _abandoned_usage(self, run: _Run) -> Usage | None:
+    def _stop(self, now: float, run: _Run) -> None:
+        """Let the provider work no longer on an attempt."""
+        if run.job is not None and run.clock is not None:
+            run.clock.leave(now, run.job)
+            run.job = None
+
+    def _abandoned_usage(self, now: float, run: _Run) -> Usage | None:
         """End the attempt in flight, if any, and return what it has used."""
         ticket = run.ticket
         if ticket.state is not TicketState.IN_FLIGHT:
             return None
+        self._stop(now, run)
         self._upstreams[ticket.request.lane].left(run.result)
         return usage_at_start(run.result.usage) if ticket.content_started else None
 
@@ -399,7 +487,7 @@ class Simulation:
                 assert isinstance(run, _Run)
                 if ticket.refusal is not None:
                     if ticket.state is TicketState.IN_FLIGHT:
-                        scheduler.abandon(now, ticket, self._abandoned_usage(run))
+                        scheduler.abandon(now, ticket, self._abandoned_usage(now, run))
                     self._refused(now, run, ticket.refusal)
                 elif ticket.state is TicketState.IN_FLIGHT:
                     self._start_attempt(now, run)

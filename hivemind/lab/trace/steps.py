@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from hivemind.control.parsing import command_from
 from hivemind.scheduler import events as ev
@@ -22,6 +22,20 @@ _MOST_LEAVES = 100
 _UNCHARGED = frozenset({FailureKind.RATE_LIMITED, FailureKind.OVERLOADED, FailureKind.QUOTA, FailureKind.CONNECT})
 """Kinds of failures before any work."""
 _REPEATED = frozenset({"failed", "refused", "left"})
+
+
+class Work(NamedTuple):
+    """The work of a recorded answer, in seconds of the service clock since the provider began with it."""
+
+    whole: float
+    first: float
+    """Until its first content."""
+    head: float
+    """Until its head; below 0 if that came before the provider began with the answer."""
+
+    def times(self, by: float) -> Work:
+        """Return so many times as much."""
+        return Work(self.whole * by, self.first * by, self.head * by)
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +65,10 @@ class TracedAttempt:
     """Simulated limits count it."""
     elsewhere: bool = False
     """A fallback of the simulation answered it."""
+    row: int = -1
+    """Its place in :attr:`hivemind.lab.fit.service.Service.work`; -1: it isn't there."""
+    work: Work | None = None
+    """What its answer takes the simulated provider; None: its times are given in seconds."""
 
     def failed_as(self, kind: FailureKind) -> bool:
         """Return whether it failed in this way."""
