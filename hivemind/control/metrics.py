@@ -189,7 +189,7 @@ _OF_AN_AGENT: tuple[tuple[str, str, Callable[[AgentView], float]], ...] = (
     ("agent_retries", "Failed attempts that were retried.", lambda agent: agent.retries),
     ("agent_requests_rescued", "Requests that succeeded after a failed attempt.", lambda agent: agent.rescued),
     ("agent_cost_dollars", "Cost of its usage, by public prices.", lambda agent: agent.dollars),
-    ("agent_wait_seconds", "Spent in the queue, over all its requests.", lambda agent: agent.waited_s),
+    ("agent_wait_seconds", "Waited in the queue and between attempts, all requests.", lambda agent: agent.waited_s),
     ("agent_served_seconds", "From arrival to last byte, over its finished requests.", lambda agent: agent.served_s),
 )
 

@@ -17,7 +17,7 @@ _TOKENS = ("tokens", "wasted_tokens", "unpriced_tokens")
 
 @dataclass(frozen=True, slots=True)
 class Waits:
-    """How long requests of one priority waited in the queue, over all their attempts, in seconds."""
+    """How long requests of one priority waited, in the queue and between attempts, in seconds."""
 
     requests: int
     p50_s: float
@@ -51,7 +51,8 @@ class Figures:
     rescued: int
     """Answered after at least one failed attempt, unseen by the agent."""
     waited_s: float
-    """In the queue, all requests together."""
+    """In which a request was open and no attempt of it in flight (in the queue, or between attempts), all requests
+    together."""
     waits: Mapping[str, Waits]
     """By priority's name, `critical` first; only those that there were."""
     tokens: int

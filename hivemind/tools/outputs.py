@@ -185,7 +185,7 @@ class TotalsRow(UsageRow):
 
 class AgentUsage(UsageRow):
     agent: str
-    waited_s: Rounded = Field(description="In the queue, over all its requests.")
+    waited_s: Rounded = Field(description="In the queue and between attempts, over all its requests.")
     served_s: Rounded = Field(description="From arrival to the last byte, over its finished requests.")
     first_token_s: Rounded | None = Field(None, description="Of its last answer.")
 

@@ -157,8 +157,8 @@ class AgentFold(AgentState):
         it counts as ended while it has no request."""
         state, in_flight, queued, waited_s, waiting_s = "ended" if over else "idle", 0, 0, self.waited_s, 0.0
         if self.tickets:
-            state, in_flight, queued, queued_s, waiting_s = self._open(at)
-            waited_s += queued_s
+            state, in_flight, queued, waits_s, waiting_s = self._open(at)
+            waited_s += waits_s
         held = self.stopped or self.trouble or self.paused or spent or pending
         if held and state not in ("streaming", "waiting"):
             state = self._resting(state, spent=spent, pending=pending)
@@ -209,22 +209,24 @@ class AgentFold(AgentState):
 
     def _open(self, at: float) -> tuple[str, int, int, float, float]:
         """Return of its open requests the most active state, how many are in flight and wait, the sum of the current
-        waits in the queue, and the longest current wait."""
+        waits, and the longest one."""
         if len(self.tickets) == 1:  # as most of thousands
             (ticket,) = self.tickets.values()
             if ticket.in_flight:
                 return ticket.state, 1, 0, 0.0, 0.0
-            return ticket.state, 0, 1, ticket.waiting_s(at), max(0.0, at - ticket.waits_since)
+            waiting_s = ticket.waiting_s(at)
+            return ticket.state, 0, 1, waiting_s, waiting_s
         counts: dict[str, int] = {}
-        queued_s = longest_s = 0.0
+        waits_s = longest_s = 0.0
         for ticket in self.tickets.values():
             counts[ticket.state] = counts.get(ticket.state, 0) + 1
             if not ticket.in_flight:
-                queued_s += ticket.waiting_s(at)
-                longest_s = max(longest_s, at - ticket.waits_since)
+                waiting_s = ticket.waiting_s(at)
+                waits_s += waiting_s
+                longest_s = max(longest_s, waiting_s)
         state = next(each for each in _ORDER if each in counts)
         in_flight = counts.get("streaming", 0) + counts.get("waiting", 0)
-        return state, in_flight, len(self.tickets) - in_flight, queued_s, longest_s
+        return state, in_flight, len(self.tickets) - in_flight, waits_s, longest_s
 
 
 def over(agents: Mapping[str, AgentFold], at: float) -> set[str]:

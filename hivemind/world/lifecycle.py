@@ -76,29 +76,36 @@ class Lifecycle(OpenTicket):
         self.in_flight = kept.state in ("waiting", "streaming")
 
     @property
-    def queued_at(self) -> float | None:
-        """When it joined the queue that it waits in, or waited in when it ended; None if an attempt came after that."""
+    def waits_since(self) -> float | None:
+        """When its present wait began, or its last one if it ended in that: its arrival, or the end of an attempt that
+        is retried. None: an attempt came after that."""
         if not self.attempts:
             return self.arrived.at
         failed = self.attempts[-1].failed
-        return None if failed is None or failed.retry_in_s is None else failed.at + failed.retry_in_s
+        return None if failed is None or failed.retry_in_s is None else failed.at
 
     def waited_after(self, moment: float) -> float:
-        """Return the seconds that an ended request waited in the queue after this moment, its last wait included."""
+        """Return the seconds that an ended request waited after this moment, its last wait included."""
         waited = self.waited_s
         if moment > self.arrived.at:
-            waits = ((each.granted.waited_s, each.granted.at) for each in self.attempts)
-            waited = sum(max(0.0, min(waited_s, at - moment)) for waited_s, at in waits)
-        queued_at = self.queued_at
-        if queued_at is not None and self.end is not None:
-            waited += max(0.0, self.end.at - max(queued_at, moment))
+            waited = 0.0
+            since: float | None = self.arrived.at
+            for attempt in self.attempts:
+                at, failed = attempt.granted.at, attempt.failed
+                waited += max(0.0, at - max(attempt.queued_at if since is None else since, moment))
+                since = None if failed is None else failed.at
+        if self.end is not None and (waits_since := self.waits_since) is not None:
+            waited += max(0.0, self.end.at - max(waits_since, moment))
         return waited
 
     def granted(self, event: ev.Granted) -> None:
         """Begin an attempt in this slot."""
+        waited_s, waits_since = event.waited_s, self.waits_since
+        if event.attempt > 1 and waits_since is not None and (between_s := event.at - waits_since) > waited_s:
+            waited_s = between_s  # the pause before the retry, too
+        self.waited_s += waited_s
         self.state, self.in_flight, self.since, self.retry_at = "waiting", True, event.at, None
         self.attempt = event.attempt
-        self.waited_s += event.waited_s
         self.attempts.append(Attempt(event))
 
     def first_content(self, at: float) -> None:

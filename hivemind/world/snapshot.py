@@ -99,7 +99,7 @@ class AgentView:
     ttft_s: float | None
     """Time to first token of the last answer."""
     waited_s: float
-    """Time in the queue, over all its requests, present waits included."""
+    """Time in the queue and between attempts, over all its requests, present waits included."""
     last_seen_s: float
     """Time since its last event."""
     last_error: str
@@ -432,7 +432,7 @@ class RequestView:
     arrived_at: float
     ended_at: float | None
     waited_s: float
-    """Time in the queue, over all waits that a grant has ended."""
+    """Time in the queue and between attempts, over all waits that a grant has ended."""
     attempts: tuple[AttemptView, ...]
     status: int | None
     """Status that the agent got; None: unknown or not yet."""

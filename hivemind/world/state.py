@@ -47,7 +47,7 @@ class OpenTicket:
     """Attempts begun."""
     attempts: Sequence[AttemptState] = field(default_factory=list)
     waited_s: float = 0.0
-    """In the queue, over all waits that a grant has ended."""
+    """In the queue and between attempts, over all waits that a grant has ended."""
     output_tokens: int = 0
     """Counted by the provider; a fold that shows streams may set it from `Progress` meanwhile."""
     usage: Usage | None = None

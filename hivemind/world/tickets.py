@@ -53,14 +53,9 @@ class TicketFold(Lifecycle):
     # --- How it looks --------------------------------------------------------------------------------------------
 
     def waiting_s(self, at: float) -> float:
-        """Return the seconds of the current wait in the queue."""
-        return at - self.since if self.state == "queued" else 0.0
-
-    @property
-    def waits_since(self) -> float:
-        """When a request that isn't in flight began to wait: its arrival, or the end of its last attempt."""
-        ended_at = self.attempts[-1].ended_at if self.attempts else self.arrived.at
-        return self.since if ended_at is None else ended_at
+        """Return the seconds of the current wait of a request that isn't in flight."""
+        since = self.waits_since
+        return max(0.0, at - (self.since if since is None else since))
 
     def ticket_view(self, at: float, held: Held | None = None) -> TicketView:
         """Return the view of an open request at this moment; `held` is what holds it if it waits."""

@@ -254,14 +254,16 @@ class World:
         agent.tickets[number] = self._changed[number] = ticket
 
     def _granted(self, event: ev.Granted) -> None:
-        ticket = self._open.granted(event)
+        ticket = self._tickets.get(event.ticket)
         if ticket is None:
             return
+        waited_before_s = ticket.waited_s
+        self._open.granted(event)
         if len(ticket.attempts) > ATTEMPTS_KEPT:
             del ticket.attempts[ATTEMPTS_KEPT // 2]
         agent = self._agents[ticket.arrived.agent]
         agent.last_seen = event.at
-        agent.waited_s += event.waited_s
+        agent.waited_s += ticket.waited_s - waited_before_s
         if event.attempt == 1:
             self._vitals.waited(event.at, event.waited_s)
         self._changed[event.ticket] = ticket

@@ -80,7 +80,7 @@ def test_csv(tmp_path: Path) -> None:
         "end": "answered",
         "status": "200",
         "attempts": "2",
-        "waited_s": "0.500",
+        "waited_s": "2.000",
         "ttft_s": "0.500",
         "duration_s": "3.000",
         "input_tokens": "1000",
@@ -99,7 +99,7 @@ def test_every_end(tmp_path: Path) -> None:
     found = rows(exported(tmp_path, ends(), "csv"))
     assert [(row["end"], row["status"], row["attempts"], row["waited_s"]) for row in found] == [
         ("answered", "200", "1", "1.000"),
-        ("failed", "", "2", "1.000"),
+        ("failed", "", "2", "3.000"),
         ("refused", "503", "0", "5.000"),
         ("left", "", "1", "0.500"),
         ("open", "", "0", "0.000"),
@@ -205,6 +205,6 @@ def test_a_journal_that_begins_in_the_middle(tmp_path: Path) -> None:
         rows(exported(tmp_path, events, "csv"))[1]["arrived"],
         "failed",
         "2",
-        "1.000",
+        "3.000",
     )
     assert [row["agent"] for row in others] == ["carol", "dave", "erin"]

@@ -222,7 +222,7 @@ def test_stats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["agents"].strip() == "2 (2 ended with an answer)"
     assert facts["attempts"].strip() == "3, 1 of them again after a fault"
     assert facts["dollars"].strip() == "$0.0123"
-    assert out.splitlines()[-1].split() == ["normal", "2", "250", "ms", "500", "ms", "500", "ms"]
+    assert out.splitlines()[-1].split() == ["normal", "2", "250", "ms", "2", "s", "2", "s"]
     figures = json.loads(does(capsys, folder, "stats", NAME, "--json")[0])
     assert (figures["requests"], figures["retries"], figures["tokens"], figures["told"]) == (2, 1, 3400, [])
 

@@ -57,13 +57,13 @@ def test_every_way_to_end_is_counted() -> None:
     assert (figures.answered, figures.failed, figures.refused, figures.left) == (1, 1, 1, 1)
     assert (figures.attempts, figures.retries, figures.rescued, figures.busiest) == (4, 1, 1, 2)
     assert figures.wall_s == 8.0
-    assert figures.waited_s == pytest.approx(2.0 + 0.0 + 5.0 + 1.0)
+    assert figures.waited_s == pytest.approx(4.0 + 0.0 + 5.0 + 1.0)
     assert (figures.tokens, figures.wasted_tokens) == (180, 30)
     assert figures.dollars == pytest.approx(0.18)
     assert list(figures.waits) == ["high", "normal"]
     assert (figures.waits["normal"].requests, figures.waits["normal"].p50_s, figures.waits["normal"].longest_s) == (
         3,
-        2.0,
+        4.0,
         5.0,
     )
 

@@ -158,7 +158,7 @@ def test_the_card_tells_all_of_an_agent() -> None:
         "requests         60",
         "failed            1",
         "retried OK        4 after failed attempts",
-        "waited        1m12s in the queue in total",
+        "waited        1m12s in total             ",
         "first token    1.2s of the last answer",
         "last error    429 rate_limit_error",
         "http://127.0.0.1:8765/agent/alice",

@@ -40,7 +40,7 @@ def test_a_whole_life() -> None:
     events = [arrived(), granted(), first_content(at=1.5), failed(2.0, at=2.0, usage=usage), granted(at=5.0, attempt=2)]
     requests, request = folded(*events)
     assert request is not None
-    assert (request.state, request.attempt, request.waited_s, request.last_error) == ("waiting", 2, 2.0, "rate limited")
+    assert (request.state, request.attempt, request.waited_s, request.last_error) == ("waiting", 2, 4.0, "rate limited")
     assert (requests.in_flight, requests.waiting) == (1, 0)
     assert requests.ended(finished(at=9.0, attempts=2)) is request
     assert (request.state, request.in_flight, request.usage) == ("answered", False, usage + USED)
@@ -57,12 +57,12 @@ def test_a_whole_life() -> None:
         ([arrived(), granted(), abandoned()], "left", 1.0),
         ([arrived(), abandoned(at=3.0)], "left", 3.0),
         ([arrived(), granted(), failed(None)], "failed", 1.0),
-        ([arrived(), granted(), failed(2.0, at=2.0), refused(at=10.0)], "refused", 7.0),
-        ([arrived(), granted(), failed(2.0, at=2.0), abandoned(at=3.0)], "left", 1.0),
+        ([arrived(), granted(), failed(2.0, at=2.0), refused(at=10.0)], "refused", 9.0),
+        ([arrived(), granted(), failed(2.0, at=2.0), abandoned(at=3.0)], "left", 2.0),
     ],
 )
 def test_ends_and_waits(events: Sequence[ev.Event], state: str, waited_s: float) -> None:
-    """The last wait counts too; a pause before a retry doesn't."""
+    """The last wait counts too, and so does a pause before a retry."""
     requests, request = folded(*events)
     assert request is not None
     assert (request.state, request.waited_after(0.0)) == (state, waited_s)
@@ -100,8 +100,8 @@ def test_a_request_begins_with_the_state_that_lists_it() -> None:
     assert request is not None
     assert (request.known_from, request.arrived.at, request.attempt, len(request.attempts)) == (4.0, 0.0, 2, 2)
     requests.ended(finished(at=7.0))
-    assert request.waited_after(0.0) == 2.0
-    assert (request.waited_after(4.0), request.waited_after(5.5)) == (1.0, 0.5)
+    assert request.waited_after(0.0) == 5.0
+    assert (request.waited_after(4.0), request.waited_after(5.5)) == (2.0, 0.5)
 
 
 def test_a_state_in_the_middle_says_what_is_open() -> None:

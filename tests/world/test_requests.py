@@ -55,7 +55,7 @@ def test_a_failed_attempt_that_was_made_good_is_there_beside_the_good_one() -> N
         AttemptView(1, 0.0, 1.0, None, 2.0, "rate_limited", 429, "slow down", 1.5),
         AttemptView(2, 3.5, 5.0, None, 9.0, "answered", 200, "", None),
     )
-    assert (view.waited_s, view.last_error, view.usage) == (2.5, "slow down", Usage(101, 22, 33, 44))
+    assert (view.waited_s, view.last_error, view.usage) == (4.0, "slow down", Usage(101, 22, 33, 44))
 
 
 @pytest.mark.parametrize(

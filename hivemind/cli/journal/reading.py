@@ -180,7 +180,7 @@ def shown(figures: Figures, room: int | None) -> list[str]:
             [name, f"{each.requests:,}", duration(each.p50_s), duration(each.p95_s), duration(each.longest_s)]
             for name, each in figures.waits.items()
         ]
-        rows += ["", "time in the queue, over all attempts of a request:", *lines(_WAITS, waits, room)]
+        rows += ["", "time that requests waited, in the queue and between attempts:", *lines(_WAITS, waits, room)]
     return rows
 
 
@@ -199,7 +199,7 @@ def _facts(figures: Figures) -> Sequence[tuple[str, str]]:
         ("attempts", f"{figures.attempts:,}, {figures.retries:,} of them again after a fault"),
         ("retried OK", f"{figures.rescued:,} answered after failed attempts, unseen by their agents"),
         ("at once", f"{figures.busiest:,} in flight at most"),
-        ("waited", f"{duration(figures.waited_s)} in the queue, all requests together"),
+        ("waited", f"{duration(figures.waited_s)} in the queue and between attempts, all requests together"),
         ("fairness", f"{figures.fairness:.3f} (Jain's index; 1: waiting slowed all agents down alike)"),
         ("tokens", f"{figures.tokens:,}"),
         (

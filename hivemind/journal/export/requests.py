@@ -51,8 +51,8 @@ class ExportedRequest(Lifecycle):
         return self.end.reason if isinstance(self.end, ev.Refused) else ""
 
     @property
-    def queue_s(self) -> float:
-        """Seconds in the queue, over all attempts."""
+    def wait_s(self) -> float:
+        """Seconds in the queue and between attempts."""
         return self.waited_after(-math.inf)
 
 
@@ -170,7 +170,7 @@ def _cells(request: ExportedRequest, wall: Callable[[float], float], price: Pric
         request.outcome,
         "" if request.status is None else str(request.status),
         str(len(request.attempts)),
-        f"{request.queue_s:.3f}",
+        f"{request.wait_s:.3f}",
         "" if last is None or last.first_content_at is None else f"{last.first_content_at - last.granted.at:.3f}",
         "" if request.end is None else f"{request.end.at - arrived.at:.3f}",
         *_tokens(request.usage),

@@ -173,8 +173,8 @@ def waits_message(run: RecordedRun) -> str:
     if not waits.requests:
         return "No request is over."
     return (
-        f"Requests were queued for at most {duration(waits.p50_s)} (p50) and {duration(waits.p95_s)} (p95), the longest"
-        f" for {duration(waits.longest_s)}. Queueing slowed the agents down"
+        f"Requests waited for at most {duration(waits.p50_s)} (p50) and {duration(waits.p95_s)} (p95), the longest"
+        f" for {duration(waits.longest_s)}. Waiting slowed the agents down"
         f" {'unequally' if fairness < _UNEQUAL else 'alike'} (Jain's index {fairness:.2f})."
     )
 

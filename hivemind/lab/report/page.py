@@ -66,7 +66,7 @@ def build(run: RecordedRun, title: str = "") -> str:
         groups=_grouped(sections),
         footer=(
             f"Made by hivemind report {__version__} from the journal {shortened(run.began.journal)}."
-            f" Times of day are {run.zone[0]}. Waited means: in HiveMind's queue, over all attempts of a request."
+            f" Times of day are {run.zone[0]}. Waited means: in HiveMind's queue or between two attempts."
             " Dollars are by public prices."
         ),
         figures={"colours": list(COLOURS.values()), "figures": figures},

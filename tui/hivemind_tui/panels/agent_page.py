@@ -140,7 +140,7 @@ def _time(agent: AgentView) -> Fact:
     chunks: list[Chunk] = [
         (0, counted(each, "a request")),
         *([(0, counted(short_duration(agent.waiting_s), "current wait", "wait"))] if agent.waiting_s else []),
-        (1, counted(short_duration(agent.waited_s), "queued in total")),
+        (1, counted(short_duration(agent.waited_s), "waited in total")),
         (2, named("last first token", short_duration(agent.ttft_s))),
     ]
     return Fact(5, "time", chunks)
@@ -373,7 +373,7 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
         ("failed", short_count(agent.failed), "bad" if agent.failed else "dim", ""),
         ("retried OK", short_count(agent.rescued), "recover" if agent.rescued else "dim", " after failed attempts"),
         ("waits", *_longest(agent)),
-        ("waited", short_duration(agent.waited_s), "text", " in the queue in total"),
+        ("waited", short_duration(agent.waited_s), "text", " in total"),
         ("first token", short_duration(agent.ttft_s), "text", " of the last answer"),
     )
     rows = [labelled(label, (f"{value:>6}", role), (more, "dim")) for label, value, role, more in facts]
