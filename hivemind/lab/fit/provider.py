@@ -38,6 +38,10 @@ class FittedProvider:
     refused_s: float
     """The time of a refusal."""
 
+    def drawn(self, rng: random.Random) -> FittedProvider:
+        """Return another provider that the recording allows as well."""
+        return replace(self, failures=self.failures.drawn(rng))
+
     def sentences(self) -> Iterator[str]:
         """Say what was found, a sentence for each cause."""
         if self.places is not None:

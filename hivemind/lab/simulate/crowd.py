@@ -29,7 +29,7 @@ def crowd(trace: Trace, clients: Clients, wanted: int) -> tuple[Trace, Clients]:
     Copies come when their originals do, as a larger team that starts the same work would.
     """
     tops, there = _tops(trace), runs(trace)
-    steps = _steps(trace)
+    steps = trace.steps()
     apart = 1 + max(chain.from_iterable(map(_numbers, steps)), default=0)
     made = copy.copy(trace)
     made.requests, made.start = [], []
@@ -65,17 +65,6 @@ def _tops(trace: Trace) -> dict[Agent, Agent]:
             seen.add(name := parent)
         found[agent] = proxy, name
     return found
-
-
-def _steps(trace: Trace) -> list[TraceStep]:
-    found: dict[TraceStep, None] = {}
-    left: list[TraceStep] = [step for _, step in trace.start] + list(trace.requests)
-    while left:
-        step = left.pop()
-        if step not in found:
-            found[step] = None
-            left += [after for _, after in chain(step.after, getattr(step, "concurrent", ()))]
-    return sorted(found, key=lambda step: step.number)
 
 
 def _twin(step: TraceStep, kept: set[Agent], named: Callable[[str], str], apart: int, *, copied: bool) -> TraceStep:

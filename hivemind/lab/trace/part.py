@@ -23,7 +23,7 @@ from hivemind.world.tickets import TicketFold
 MOST_REQUESTS = 20_000
 """Requests of the part. So many say more of a provider than its settings stay the same for, and are simulated in
 seconds."""
-_LASTING: dict[str, tuple[str, ...]] = {
+LASTING: dict[str, tuple[str, ...]] = {
     "Tune": ("knob", "upstream"),
     "PinLevel": ("lane",),
     "SetCircuit": ("lane",),
@@ -117,7 +117,7 @@ class _Before:
         self._open[proxy].lane_opened(event)
 
     def _commanded(self, proxy: int, event: ev.Commanded) -> None:
-        about = _LASTING.get(event.name)
+        about = LASTING.get(event.name)
         if about is not None:
             key = (proxy, event.name, *(str(event.arguments.get(name)) for name in about))
             self._commands.pop(key, None)  # the order is that of the latest ones

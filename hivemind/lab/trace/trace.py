@@ -84,6 +84,23 @@ class Trace:
         """Add it to a time of the journal for seconds since the epoch."""
         return self.began.wall - self.began.at
 
+    def began_at(self, at: float) -> JournalBegan:
+        """Return the beginning of a journal that begins at this time."""
+        return structs.replace(self.began, at=at, wall=at + self.wall_offset)
+
+    def steps(self) -> list[TraceStep]:
+        """Return all steps, in order."""
+        found: dict[TraceStep, None] = {}
+        left: list[TraceStep] = [*(step for _, step in self.start), *self.requests]
+        while left:
+            step = left.pop()
+            if step not in found:
+                found[step] = None
+                left += [after for _, after in step.after]
+                if isinstance(step, RequestStep):
+                    left += [after for _, after in step.concurrent]
+        return sorted(found, key=lambda step: step.number)
+
     def apply(self, event: ev.Event, proxy: int = 0) -> None:
         """Take the next event, of one of several proxies whose journals are merged."""
         self.ends_at = max(event.at, 0.0)

@@ -11,14 +11,14 @@ import msgspec
 
 import hivemind_mock.worlds
 from hivemind.journal.figures import Figures
+from hivemind.lab.foresight import prediction
+from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.simulation import simulate
 from hivemind_mock.worlds.world import World, run
 
 RECORDED_LUCK, REAL_LUCKS = 1, (2, 3)
 """The luck of the recorded run, and of the real runs with changed settings."""
-_DRAWS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class Case:
 
 def predict(recording: Recording, change: str) -> tuple[Foretold, Foretold]:
     """Return wall time and total wait as foretold."""
-    changes = parse_changes([change])
-    runs = [simulate(recording, changes, seed=seed, faults="drawn") for seed in range(_DRAWS)]
-    return (
-        Foretold(sum(run.wall_s for run in runs) / _DRAWS),
-        Foretold(sum(run.waited_s for run in runs) / _DRAWS),
-    )
+    found = prediction.predict(recording, parse_changes([change]))
+    return _foretold(found.wall_s), _foretold(found.waited_s)
+
+
+def _foretold(each: Range) -> Foretold:
+    return Foretold(each.value, each.low, each.high)
 
 
 def cases(world: World, folder: Path) -> list[Case]:

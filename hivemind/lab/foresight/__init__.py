@@ -1,0 +1,1 @@
+"""Predictions of changed settings, with intervals that cover what really comes."""

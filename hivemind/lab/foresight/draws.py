@@ -1,0 +1,82 @@
+"""Draws: simulations with other fits that the recording allows as well, and with other luck.
+
+A simulation with the recorded luck shows what a change does to this very run. Draws show what it does on average, and
+how far two runs of the same differ. Of a long recording a part is drawn from: luck matters less the longer a run is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from hivemind.journal.figures import Figures
+from hivemind.lab.simulate.overrides import Change
+from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.simulate.simulation import simulate
+from hivemind.lab.trace.slice import sliced
+from hivemind.scheduler.types import Price
+
+MOST_DRAWS, LEAST_DRAWS = 12, 4
+WHOLE = 1500
+"""Requests of a recording that is drawn from as a whole; of a longer one a part with about so many is."""
+_WORK = 6000
+"""Requests simulated for all draws of one change together, as far as the least number of draws allows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One simulation of a prediction."""
+
+    changes: tuple[Change, ...]
+    draw: int | None = None
+    """The number of the draw; None: the recorded luck."""
+
+
+Runs = Callable[[Recording, Sequence[Job], Price | None], list[Figures]]
+"""Simulates jobs and returns their figures in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """The draws of a prediction, pairwise: a pair has the same fit and seed."""
+
+    before: tuple[Figures, ...]
+    """With the recorded settings."""
+    after: tuple[Figures, ...]
+    share: float
+    """Of the recording, by requests, that was drawn from."""
+
+
+def draws_of(recording: Recording) -> int:
+    """Return how many draws a prediction takes."""
+    part = min(WHOLE, len(recording.trace.requests))
+    return max(LEAST_DRAWS, min(MOST_DRAWS, _WORK // (2 * max(1, part))))
+
+
+def carry_out(recording: Recording, job: Job, price: Price | None = None) -> Figures:
+    """Return the figures of a job. Raises: UsageError: its changes don't go together."""
+    if job.draw is None:
+        return simulate(recording, job.changes, price=price)
+    drawn = part_drawn_from(recording, job.draw)
+    rng = random.Random(f"fit {job.draw}")
+    providers = {key: each.drawn(rng) for key, each in drawn.providers.items()}
+    return simulate(replace(drawn, providers=providers), job.changes, seed=job.draw, faults="drawn", price=price)
+
+
+def one_by_one(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:
+    """Simulate jobs in this process."""
+    return [carry_out(recording, job, price) for job in jobs]
+
+
+def part_drawn_from(recording: Recording, draw: int) -> Recording:
+    """Return the part of a recording that a draw simulates; parts of different draws lie one after the other."""
+    requests = recording.trace.requests
+    if len(requests) <= WHOLE * 1.5:
+        return recording
+    parts = len(requests) // WHOLE
+    first = (draw * 7919) % parts * WHOLE
+    began_at = requests[first].at
+    ended_at = next((each.at for each in islice(requests, first + WHOLE, None)), recording.trace.ends_at + 1.0)
+    return replace(recording, trace=sliced(recording.trace, began_at, ended_at))

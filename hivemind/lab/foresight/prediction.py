@@ -1,0 +1,129 @@
+"""What changed settings would have done with a recording: every figure with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hivemind.journal.figures import Figures
+from hivemind.lab.foresight.draws import Drawn, Job, Runs, draws_of, one_by_one, part_drawn_from
+from hivemind.lab.foresight.ranges import Evidence, Range, changed, difference
+from hivemind.lab.simulate.overrides import Change
+from hivemind.lab.simulate.recording import Recording
+from hivemind.scheduler.types import Price
+
+MODEL_ERROR = 0.04
+"""How far a fitted model is off at best, as a standard deviation of the logarithm of a figure.
+
+Measured by `benchmarks.foresight` over providers that the models describe: with it nine of ten intervals hold. Think
+times, lengths and their order are another draw in every run, which no simulation of recorded ones has.
+"""
+EXTRAPOLATED = 0.1
+"""Error added for a simulation with e times as much in flight as was recorded."""
+_LEAST_SHARE = 0.02
+"""Waits and times below this share of the wall time are too small for shares."""
+_ADD_UP = frozenset({"wall_s", "waited_s"})
+
+Figure = Callable[[Figures], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The recorded run, the same with the changes and its own luck, and draws of both."""
+
+    changes: tuple[Change, ...]
+    recorded: Figures
+    """What the changed run is compared with: the recorded run, or for a recording made without HiveMind, or by several
+    proxies apart, its simulation."""
+    own: Figures
+    """With the changes and the recorded luck."""
+    drawn: Drawn
+    error: float
+    """The model's, as of :attr:`~hivemind.lab.foresight.ranges.Evidence.error`."""
+
+    def evidence(self, of: Figure, *, adds_up: bool, least: float) -> Evidence | None:
+        """Return what is known of a figure; None: some run doesn't have it."""
+        recorded, own = of(self.recorded), of(self.own)
+        before, after = ([of(run) for run in runs] for runs in (self.drawn.before, self.drawn.after))
+        if recorded is None or own is None:
+            return None
+        some_before = [each for each in before if each is not None]
+        some_after = [each for each in after if each is not None]
+        if len(some_before) < len(before) or len(some_after) < len(after):
+            return None
+        return Evidence(recorded, own, some_before, some_after, self.drawn.share, self.error, least, adds_up)
+
+    def changed(self, of: Figure, *, adds_up: bool = True, least: float = 5.0) -> Range | None:
+        """Return a figure of the run with the changes; None: a run doesn't have it."""
+        found = self.evidence(of, adds_up=adds_up, least=least)
+        return None if found is None else changed(found)
+
+    def difference(self, of: Figure, *, adds_up: bool = True, least: float = 5.0) -> Range | None:
+        """Return by what share the changes alter a figure; None: a run doesn't have it, or it is too small."""
+        found = self.evidence(of, adds_up=adds_up, least=least)
+        return None if found is None else difference(found)
+
+    @property
+    def wall_s(self) -> Range:
+        """The time until the last agent is done."""
+        found = self.changed(lambda run: run.wall_s, least=0.1)
+        assert found is not None
+        return found
+
+    @property
+    def waited_s(self) -> Range:
+        """How long requests wait, all together."""
+        found = self.changed(lambda run: run.waited_s, least=max(1.0, _LEAST_SHARE * self.recorded.wall_s))
+        assert found is not None
+        return found
+
+    @property
+    def finishes_less(self) -> bool:
+        """Fewer agents finish, or fewer requests are answered, so that no other figure can be better."""
+        return loses(self.recorded, self.own) or _lost(self.drawn) > 0
+
+
+def loses(before: Figures, after: Figures) -> bool:
+    """Return whether fewer agents finish, or fewer requests are answered."""
+    return after.finished < before.finished or after.answered < before.answered
+
+
+def _lost(drawn: Drawn) -> float:
+    """Return how many agents fewer finish on average over the draws; more than one in ten draws count."""
+    lost = [one.finished - two.finished for one, two in zip(drawn.before, drawn.after, strict=True)]
+    return sum(lost) / len(lost) if sum(each > 0 for each in lost) > 0.1 * len(lost) else 0.0
+
+
+def predict(
+    recording: Recording,
+    changes: Sequence[Change],
+    *,
+    price: Price | None = None,
+    runs: Runs = one_by_one,
+    draws: int | None = None,
+) -> Prediction:
+    """Foretell what changes do to a recording. Takes seconds.
+
+    Raises: UsageError: the changes don't go together, or can't be made.
+    """
+    made = tuple(changes)
+    count = draws or draws_of(recording)
+    simulated = recording.began.foreign or recording.apart or bool(recording.asked)
+    jobs = [Job(made), *([Job(())] if simulated else [])]
+    jobs += [Job(each, draw) for draw in range(count) for each in ((), made)]
+    found = runs(recording, jobs, price)
+    own, rest = found[0], found[1:]
+    recorded = recording.figures
+    if simulated:
+        recorded, rest = rest[0], rest[1:]
+    share = len(part_drawn_from(recording, 0).trace.requests) / len(recording.trace.requests)
+    drawn = Drawn(tuple(rest[::2]), tuple(rest[1::2]), share)
+    return Prediction(made, recorded, own, drawn, _error(recording, own))
+
+
+def _error(recording: Recording, own: Figures) -> float:
+    """Return the model's error, larger where it says something about what wasn't recorded."""
+    seen = max(1, recording.figures.busiest)
+    beyond = math.log(own.busiest / seen) if own.busiest > seen else 0.0
+    return math.hypot(MODEL_ERROR, EXTRAPOLATED * beyond)

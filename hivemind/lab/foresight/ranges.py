@@ -1,0 +1,112 @@
+"""Intervals of predicted figures: what one real run with the changed settings will show in nine of ten cases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+CONFIDENCE = 0.9
+"""Of real runs an interval holds so many."""
+_T = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753)
+"""Student's t, 95 % quantile, by degrees of freedom from 1 on."""
+_NORMAL = 1.645
+_FEW = 5.0
+"""Counts below this are compared by difference, not by share: a share of little says little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A figure and the interval that holds it in nine of ten runs."""
+
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        assert self.low <= self.value <= self.high
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a prediction of one figure follows from."""
+
+    recorded: float
+    own: float
+    """With the changes and the recorded luck."""
+    before: Sequence[float]
+    """Of draws with the recorded settings."""
+    after: Sequence[float]
+    share: float
+    """Of the recording that was drawn from."""
+    error: float
+    """The model's own error, as a standard deviation of the logarithm."""
+    least: float = _FEW
+    """A figure below this is too small for shares."""
+    adds_up: bool = True
+    """The figure of a whole is the sum of its parts', as a total wait is, and a p95 isn't."""
+
+    @property
+    def scale(self) -> float:
+        """What the figure of the part that was drawn from is to be divided by."""
+        return self.share if self.adds_up else 1.0
+
+
+def changed(evidence: Evidence) -> Range:
+    """Return the figure of a run with the changes.
+
+    The value is the middle of two estimates: the recorded luck under the changed settings, and what was recorded times
+    the change among draws, in which the model's bias cancels out. The interval has the luck of the recorded run and
+    that of a new one, which are independent, the doubt about the fit, and the model's error.
+    """
+    if not _by_share(evidence):
+        return _by_difference(evidence)
+    before, after = _logarithms(evidence.before), _logarithms(evidence.after)
+    by_draws = math.log(evidence.recorded) + fmean(after) - fmean(before)
+    middle = (math.log(evidence.own) + by_draws) / 2
+    luck = math.sqrt((_variance(before) + _variance(after)) * evidence.share)
+    apart = (math.log(evidence.own) - by_draws) / 2
+    half = _quantile(len(after) - 1) * math.hypot(luck, evidence.error, apart)
+    return Range(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+
+
+def difference(evidence: Evidence) -> Range | None:
+    """Return by what share the changes alter the figure, luck being the same; None: it is too small for shares."""
+    if not _by_share(evidence):
+        return None
+    pairs = [two - one for one, two in zip(_logarithms(evidence.before), _logarithms(evidence.after), strict=True)]
+    own = math.log(evidence.own / evidence.recorded)
+    middle = (own + fmean(pairs)) / 2
+    spread = math.sqrt(_variance(pairs) * evidence.share)
+    # What the settings don't touch has no error.
+    error = evidence.error * min(1.0, (abs(middle) + spread) / evidence.error) if evidence.error else 0.0
+    half = _quantile(len(pairs) - 1) * math.hypot(spread, error, (own - fmean(pairs)) / 2)
+    return Range(*(math.expm1(each) for each in (middle, middle - half, middle + half)))
+
+
+def _by_difference(evidence: Evidence) -> Range:
+    pairs = [two - one for one, two in zip(evidence.before, evidence.after, strict=True)]
+    moved = fmean(pairs) / evidence.scale
+    value = max(0.0, (evidence.own + evidence.recorded + moved) / 2)
+    luck = math.sqrt((_variance(evidence.before) + _variance(evidence.after)) * evidence.share)
+    spread = luck / evidence.scale
+    half = _quantile(len(pairs) - 1) * math.hypot(spread, evidence.error * value, (evidence.own - value) / 2)
+    return Range(value, max(0.0, value - half), value + half)
+
+
+def _by_share(evidence: Evidence) -> bool:
+    drawn = min(*evidence.before, *evidence.after) / max(evidence.scale, 1e-9)
+    return min(evidence.recorded, evidence.own, drawn) >= evidence.least
+
+
+def _logarithms(values: Sequence[float]) -> list[float]:
+    return [math.log(each) for each in values]
+
+
+def _variance(values: Sequence[float]) -> float:
+    return stdev(values) ** 2 if len(values) > 1 else 0.0
+
+
+def _quantile(degrees: int) -> float:
+    return _T[max(1, degrees) - 1] if degrees <= len(_T) else _NORMAL * (1 + 1.2 / degrees)
