@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
+from hivemind.errors import UsageError
 from hivemind.lab.fit.failures import Failures, FailureState, fit_failures
 from hivemind.lab.fit.limiter import FittedLimit, LimitState, amounts_of
 from hivemind.lab.fit.limits import Limits, Traffic, explain, fit_limits, shared_limits, with_outside_use
 from hivemind.lab.fit.places import Places, fit_places
-from hivemind.lab.fit.service import Service, ServiceState, fit_services
+from hivemind.lab.fit.service import Service, ServiceState
 from hivemind.lab.fit.service_clock import ServiceClock
 from hivemind.lab.fit.untold import limits_from_refusals
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
@@ -66,11 +67,33 @@ def fit_providers(
     limits = with_outside_use(traffic, shared_limits(traffic, limits))
     refusals = explain(traffic, limits)
     recorded = (trace.began.at, max(1.0, trace.ends_at - trace.began.at))
-    services = fit_services(lanes, sent, trace.began.at, trace.ends_at)
+    services = _fit_services(lanes, sent, trace.began.at, trace.ends_at)
     return {
         key: _fitted(lanes[key], requests[key], taken[key], limits[key], refusals[key], services[key], recorded)
         for key in requests
     }
+
+
+def _fit_services(
+    lanes: Mapping[str, LaneTrace], sent: Mapping[str, Sequence[RequestAttempt]], began_at: float, ends_at: float
+) -> dict[str, Service]:
+    """Fit the time of answers of each lane to all its attempts; lanes of one upstream share it and its load.
+
+    Raises: UsageError: numpy isn't installed.
+    """
+    try:
+        from hivemind.lab.fit.answers import Answers
+        from hivemind.lab.fit.service_fit import fit_answers
+    except ImportError as error:
+        raise UsageError(f"simulating needs numpy ({error}): pip install 'hivemind-tui[lab]', or make setup") from None
+    by_upstream: dict[str, list[str]] = {}
+    for key in sent:
+        by_upstream.setdefault(lanes[key].upstream, []).append(key)
+    found = {}
+    for keys in by_upstream.values():
+        service = fit_answers(Answers([each for key in keys for each in sent[key]], began_at, ends_at))
+        found.update(dict.fromkeys(keys, service))
+    return found
 
 
 def _fitted(

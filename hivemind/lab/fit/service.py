@@ -10,45 +10,15 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from hivemind.errors import UsageError
 from hivemind.lab.fit.drift import Drift
+from hivemind.lab.fit.size import Size
 from hivemind.lab.fit.speed import Speed
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt, Work
-from hivemind.lab.trace.trace import LaneTrace
-from hivemind.scheduler.types import FailureKind, Usage
 
-_LOADS = frozenset({FailureKind.TRUNCATED, FailureKind.DISCONNECTED, FailureKind.TIMEOUT})
-"""Kinds of failures until which the provider worked on an answer."""
-PARTS = ("input", "cached", "output", "chars")
-"""What the size of an answer is measured by: tokens of the prompt that aren't from a cache, those that are, tokens of
-the answer, and characters of the request."""
 _LITTLE_MORE = 1.001
 """An answer whose end wasn't recorded takes at least by so much longer than recorded."""
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """The work of an answer by its size: `(base + parts) * powers * kinds`."""
-
-    base_s: float = 1.0
-    parts_s: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    """Of one token or character, in the order of :data:`PARTS`."""
-    powers: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    """The power of 1 + the size that the work grows with."""
-    kinds: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    """Logarithms of factors, by `model`, `stream` or `lane` and its value."""
-
-    def of(self, request: RequestStep, usage: Usage | None) -> float:
-        """Return the expected work of an answer."""
-        found = sizes(request, usage)
-        work = self.base_s + sum(each * size for each, size in zip(self.parts_s, found, strict=True) if each)
-        exponent = sum(each * math.log1p(size) for each, size in zip(self.powers, found, strict=True) if each)
-        for (name, kind), effect in self.kinds.items():
-            if kind_of(request, name) == kind:
-                exponent += effect
-        return work * math.exp(exponent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,29 +79,6 @@ class Service:
         return f"an answer takes {' + '.join(parts)}"
 
 
-def loads(one: TracedAttempt) -> bool:
-    """Return whether an attempt kept the provider at work until its end."""
-    return one.failure is None or one.failure.kind in _LOADS
-
-
-def sizes(request: RequestStep, usage: Usage | None) -> tuple[float, float, float, float]:
-    """Return the size of an answer by each of :data:`PARTS`."""
-    arrived = request.arrived
-    chars = float(arrived.size_chars or 4 * arrived.estimated_input)
-    if usage is None:
-        return float(arrived.estimated_input), 0.0, 0.0, chars
-    uncached = float(usage.input_tokens + usage.cache_write_tokens)
-    return uncached, float(usage.cache_read_tokens), float(usage.output_tokens), chars
-
-
-def kind_of(request: RequestStep, name: str) -> str:
-    """Return what a request is by `model`, `stream` or `lane`."""
-    arrived = request.arrived
-    if name == "model":
-        return arrived.model
-    return str(arrived.stream) if name == "stream" else arrived.lane
-
-
 class ServiceState:
     """What answers are drawn in one simulation.
 
@@ -185,25 +132,3 @@ class ServiceState:
         while len(self._starts) <= place:
             self._starts.append(self._rng.random())
         return pool[(int(self._starts[place] * len(pool)) + request.number % run) % len(pool)]
-
-
-def fit_services(
-    lanes: Mapping[str, LaneTrace], sent: Mapping[str, Sequence[RequestAttempt]], began_at: float, ends_at: float
-) -> dict[str, Service]:
-    """Fit the time of answers of each lane to all its attempts; lanes of one upstream share it and its load.
-
-    Raises: UsageError: numpy isn't installed.
-    """
-    try:
-        from hivemind.lab.fit.answers import Answers
-        from hivemind.lab.fit.service_fit import fit_answers
-    except ImportError as error:
-        raise UsageError(f"simulating needs numpy ({error}): pip install 'hivemind-tui[lab]', or make setup") from None
-    by_upstream: dict[str, list[str]] = {}
-    for key in sent:
-        by_upstream.setdefault(lanes[key].upstream, []).append(key)
-    found = {}
-    for keys in by_upstream.values():
-        service = fit_answers(Answers([each for key in keys for each in sent[key]], began_at, ends_at))
-        found.update(dict.fromkeys(keys, service))
-    return found

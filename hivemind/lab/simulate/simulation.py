@@ -30,8 +30,8 @@ from hivemind.journal.records import JournalEnded
 from hivemind.lab.fit.clients import ClientState
 from hivemind.lab.fit.limits import limiters
 from hivemind.lab.fit.provider import ProviderModel
-from hivemind.lab.fit.service import loads
 from hivemind.lab.fit.service_clock import Job, Milestone, ServiceClock
+from hivemind.lab.fit.size import loads
 from hivemind.lab.simulate.altered import altered, priced
 from hivemind.lab.simulate.asked import AskedModel
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes, questions
