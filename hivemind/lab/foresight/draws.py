@@ -18,11 +18,13 @@ from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.slice import sliced
 from hivemind.scheduler.types import Price
 
-MOST_DRAWS, LEAST_DRAWS = 12, 4
-WHOLE = 1500
-"""Requests of a recording that is drawn from as a whole; of a longer one a part with about so many is."""
+MOST_DRAWS, LEAST_DRAWS = 12, 6
+WHOLE, PART = 1600, 800
+"""A recording of at most so many requests is drawn from as a whole; of a longer one parts of about so many are."""
 _WORK = 6000
 """Requests simulated for all draws of one change together, as far as the least number of draws allows."""
+_OF_ONE = 2
+"""Draws from one part, which show luck apart from what differs between parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +49,15 @@ class Drawn:
     after: tuple[Figures, ...]
     share: float
     """Of the recording, by requests, that was drawn from."""
+    parts: tuple[int, ...]
+    """By draw, the part of the recording that it simulates."""
 
 
 def draws_of(recording: Recording) -> int:
     """Return how many draws a prediction takes."""
-    part = min(WHOLE, len(recording.trace.requests))
-    return max(LEAST_DRAWS, min(MOST_DRAWS, _WORK // (2 * max(1, part))))
+    requests = len(recording.trace.requests)
+    drawn = requests if requests <= WHOLE else PART
+    return max(LEAST_DRAWS, min(MOST_DRAWS, _WORK // (2 * max(1, drawn))))
 
 
 def carry_out(recording: Recording, job: Job, price: Price | None = None) -> Figures:
@@ -70,13 +75,25 @@ def one_by_one(recording: Recording, jobs: Sequence[Job], price: Price | None) -
     return [carry_out(recording, job, price) for job in jobs]
 
 
+def part_of(recording: Recording, draw: int) -> int:
+    """Return which part of a recording a draw simulates."""
+    parts = _parts(recording)
+    return draw // _OF_ONE * 7919 % parts
+
+
 def part_drawn_from(recording: Recording, draw: int) -> Recording:
-    """Return the part of a recording that a draw simulates; parts of different draws lie one after the other."""
-    requests = recording.trace.requests
-    if len(requests) <= WHOLE * 1.5:
+    """Return the part of a recording that a draw simulates."""
+    parts = _parts(recording)
+    if parts == 1:
         return recording
-    parts = len(requests) // WHOLE
-    first = (draw * 7919) % parts * WHOLE
+    requests = recording.trace.requests
+    length = len(requests) // parts
+    first = part_of(recording, draw) * length
     began_at = requests[first].at
-    ended_at = next((each.at for each in islice(requests, first + WHOLE, None)), recording.trace.ends_at + 1.0)
+    ended_at = next((each.at for each in islice(requests, first + length, None)), recording.trace.ends_at + 1.0)
     return replace(recording, trace=sliced(recording.trace, began_at, ended_at))
+
+
+def _parts(recording: Recording) -> int:
+    requests = len(recording.trace.requests)
+    return 1 if requests <= WHOLE else requests // PART

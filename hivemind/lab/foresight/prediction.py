@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.foresight.draws import Drawn, Job, Runs, draws_of, one_by_one, part_drawn_from
+from hivemind.lab.foresight.draws import Drawn, Job, Runs, draws_of, one_by_one, part_drawn_from, part_of
+from hivemind.lab.foresight.heldout import UNCHECKED, Figure, HeldOut
 from hivemind.lab.foresight.ranges import Evidence, Range, changed, difference
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.scheduler.types import Price
 
-MODEL_ERROR = 0.04
-"""How far a fitted model is off at best, as a standard deviation of the logarithm of a figure.
-
-Measured by `benchmarks.foresight` over providers that the models describe: with it nine of ten intervals hold. Think
-times, lengths and their order are another draw in every run, which no simulation of recorded ones has.
-"""
 EXTRAPOLATED = 0.1
 """Error added for a simulation with e times as much in flight as was recorded."""
 _LEAST_SHARE = 0.02
 """Waits and times below this share of the wall time are too small for shares."""
-_ADD_UP = frozenset({"wall_s", "waited_s"})
-
-Figure = Callable[[Figures], float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +31,8 @@ class Prediction:
     own: Figures
     """With the changes and the recorded luck."""
     drawn: Drawn
-    error: float
-    """The model's, as of :attr:`~hivemind.lab.foresight.ranges.Evidence.error`."""
+    held_out: HeldOut
+    """What the models made of parts of the recording that they hadn't seen."""
 
     def evidence(self, of: Figure, *, adds_up: bool, least: float) -> Evidence | None:
         """Return what is known of a figure; None: some run doesn't have it."""
@@ -52,7 +44,14 @@ class Prediction:
         some_after = [each for each in after if each is not None]
         if len(some_before) < len(before) or len(some_after) < len(after):
             return None
-        return Evidence(recorded, own, some_before, some_after, self.drawn.share, self.error, least, adds_up)
+        drawn, error = self.drawn, math.hypot(self.held_out.error(of, least=least), self._extrapolated)
+        return Evidence(recorded, own, some_before, some_after, drawn.share, drawn.parts, error, least, adds_up)
+
+    @property
+    def _extrapolated(self) -> float:
+        """The error added where the run goes beyond what was recorded."""
+        seen, most = max(1, self.recorded.busiest), self.own.busiest
+        return EXTRAPOLATED * math.log(most / seen) if most > seen else 0.0
 
     def changed(self, of: Figure, *, adds_up: bool = True, least: float = 5.0) -> Range | None:
         """Return a figure of the run with the changes; None: a run doesn't have it."""
@@ -102,8 +101,11 @@ def predict(
     price: Price | None = None,
     runs: Runs = one_by_one,
     draws: int | None = None,
+    checked: HeldOut = UNCHECKED,
 ) -> Prediction:
     """Foretell what changes do to a recording. Takes seconds.
+
+    `checked`: what :func:`~hivemind.lab.foresight.heldout.held_out` found of this recording.
 
     Raises: UsageError: the changes don't go together, or can't be made.
     """
@@ -118,12 +120,6 @@ def predict(
     if simulated:
         recorded, rest = rest[0], rest[1:]
     share = len(part_drawn_from(recording, 0).trace.requests) / len(recording.trace.requests)
-    drawn = Drawn(tuple(rest[::2]), tuple(rest[1::2]), share)
-    return Prediction(made, recorded, own, drawn, _error(recording, own))
-
-
-def _error(recording: Recording, own: Figures) -> float:
-    """Return the model's error, larger where it says something about what wasn't recorded."""
-    seen = max(1, recording.figures.busiest)
-    beyond = math.log(own.busiest / seen) if own.busiest > seen else 0.0
-    return math.hypot(MODEL_ERROR, EXTRAPOLATED * beyond)
+    parts = tuple(part_of(recording, draw) for draw in range(count))
+    drawn = Drawn(tuple(rest[::2]), tuple(rest[1::2]), share, parts)
+    return Prediction(made, recorded, own, drawn, checked)

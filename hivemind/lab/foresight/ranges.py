@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean
 
 CONFIDENCE = 0.9
 """Of real runs an interval holds so many."""
@@ -40,6 +40,8 @@ class Evidence:
     after: Sequence[float]
     share: float
     """Of the recording that was drawn from."""
+    parts: Sequence[int]
+    """By draw, the part of the recording that it simulates; the luck of draws shows within a part."""
     error: float
     """The model's own error, as a standard deviation of the logarithm."""
     least: float = _FEW
@@ -51,6 +53,21 @@ class Evidence:
     def scale(self) -> float:
         """What the figure of the part that was drawn from is to be divided by."""
         return self.share if self.adds_up else 1.0
+
+    @property
+    def quantile(self) -> float:
+        """Student's t for the number of draws that show luck."""
+        return _quantile(len(self.parts) - len(set(self.parts)))
+
+    def variance(self, values: Sequence[float]) -> float:
+        """Return the variance of figures of the draws within parts."""
+        within = len(self.parts) - len(set(self.parts))
+        if within < 1:
+            return 0.0
+        means = {
+            part: fmean(each for each, of in zip(values, self.parts, strict=True) if of == part) for part in self.parts
+        }
+        return sum((each - means[of]) ** 2 for each, of in zip(values, self.parts, strict=True)) / within
 
 
 def changed(evidence: Evidence) -> Range:
@@ -65,9 +82,9 @@ def changed(evidence: Evidence) -> Range:
     before, after = _logarithms(evidence.before), _logarithms(evidence.after)
     by_draws = math.log(evidence.recorded) + fmean(after) - fmean(before)
     middle = (math.log(evidence.own) + by_draws) / 2
-    luck = math.sqrt((_variance(before) + _variance(after)) * evidence.share)
+    luck = math.sqrt((evidence.variance(before) + evidence.variance(after)) * evidence.share)
     apart = (math.log(evidence.own) - by_draws) / 2
-    half = _quantile(len(after) - 1) * math.hypot(luck, evidence.error, apart)
+    half = evidence.quantile * math.hypot(luck, evidence.error, apart)
     return Range(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
@@ -78,10 +95,10 @@ def difference(evidence: Evidence) -> Range | None:
     pairs = [two - one for one, two in zip(_logarithms(evidence.before), _logarithms(evidence.after), strict=True)]
     own = math.log(evidence.own / evidence.recorded)
     middle = (own + fmean(pairs)) / 2
-    spread = math.sqrt(_variance(pairs) * evidence.share)
+    spread = math.sqrt(evidence.variance(pairs) * evidence.share)
     # What the settings don't touch has no error.
     error = evidence.error * min(1.0, (abs(middle) + spread) / evidence.error) if evidence.error else 0.0
-    half = _quantile(len(pairs) - 1) * math.hypot(spread, error, (own - fmean(pairs)) / 2)
+    half = evidence.quantile * math.hypot(spread, error, (own - fmean(pairs)) / 2)
     return Range(*(math.expm1(each) for each in (middle, middle - half, middle + half)))
 
 
@@ -89,9 +106,9 @@ def _by_difference(evidence: Evidence) -> Range:
     pairs = [two - one for one, two in zip(evidence.before, evidence.after, strict=True)]
     moved = fmean(pairs) / evidence.scale
     value = max(0.0, (evidence.own + evidence.recorded + moved) / 2)
-    luck = math.sqrt((_variance(evidence.before) + _variance(evidence.after)) * evidence.share)
+    luck = math.sqrt((evidence.variance(evidence.before) + evidence.variance(evidence.after)) * evidence.share)
     spread = luck / evidence.scale
-    half = _quantile(len(pairs) - 1) * math.hypot(spread, evidence.error * value, (evidence.own - value) / 2)
+    half = evidence.quantile * math.hypot(spread, evidence.error * value, (evidence.own - value) / 2)
     return Range(value, max(0.0, value - half), value + half)
 
 
@@ -102,10 +119,6 @@ def _by_share(evidence: Evidence) -> bool:
 
 def _logarithms(values: Sequence[float]) -> list[float]:
     return [math.log(each) for each in values]
-
-
-def _variance(values: Sequence[float]) -> float:
-    return stdev(values) ** 2 if len(values) > 1 else 0.0
 
 
 def _quantile(degrees: int) -> float:

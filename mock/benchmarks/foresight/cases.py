@@ -12,6 +12,7 @@ import msgspec
 import hivemind_mock.worlds
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight import prediction
+from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
@@ -44,9 +45,9 @@ class Case:
     real_waited_s: tuple[float, ...]
 
 
-def predict(recording: Recording, change: str) -> tuple[Foretold, Foretold]:
+def predict(recording: Recording, change: str, checked: HeldOut) -> tuple[Foretold, Foretold]:
     """Return wall time and total wait as foretold."""
-    found = prediction.predict(recording, parse_changes([change]))
+    found = prediction.predict(recording, parse_changes([change]), checked=checked)
     return _foretold(found.wall_s), _foretold(found.waited_s)
 
 
@@ -57,10 +58,11 @@ def _foretold(each: Range) -> Foretold:
 def cases(world: World, folder: Path) -> list[Case]:
     """Return the cases of a world; what it did is kept in the folder, by the version of the generator."""
     recording = load(recorded(world, folder))
+    checked = held_out(recording)
     found = []
     for change in world.changes:
         real = real_runs(world, change, folder)
-        wall, waited = predict(recording, change)
+        wall, waited = predict(recording, change, checked)
         walls, waits = tuple(each.wall_s for each in real), tuple(each.waited_s for each in real)
         kind = world.name.partition("-")[2]
         found.append(Case(world.name, kind, change, wall, waited, walls, waits))

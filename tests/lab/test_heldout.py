@@ -1,0 +1,70 @@
+"""The held-out check: what a fit makes of a part of a recording that it hasn't seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hivemind.journal.figures import Figures, FiguresFold
+from hivemind.lab.foresight.draws import Job, carry_out
+from hivemind.lab.foresight.heldout import MODEL_ERROR, UNCHECKED, HeldOut, Part, held_out
+from hivemind.lab.foresight.processes import on_all_cores
+from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.simulate.simulation import simulate
+from hivemind_mock.worlds.world import run, world
+
+RUN = replace(FiguresFold().figures(), wall_s=100.0, waited_s=40.0)
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A run of agents at a provider that slows down the more it has in flight."""
+    path = tmp_path_factory.mktemp("worlds") / "run.jsonl"
+    run(world(3, ("batching",)), 1, path=path)
+    return load(path)
+
+
+def wall(run: Figures) -> float:
+    return run.wall_s
+
+
+def test_halves_foretell_each_other(recording: Recording) -> None:
+    """The recording itself stays as it was fitted, whatever was fitted to its parts."""
+    before = simulate(recording)
+    rows = [one.row for each in recording.trace.requests for one in each.attempts]
+    found = held_out(recording)
+    assert len(found.parts) == 2
+    off = found.off(wall)
+    assert off is not None
+    assert off < 0.25
+    assert simulate(recording) == before
+    assert rows == [one.row for each in recording.trace.requests for one in each.attempts]
+
+
+def test_too_short(recording: Recording) -> None:
+    """Of a few requests no part can be spared."""
+    trace = recording.trace
+    kept, trace.requests = trace.requests, trace.requests[:50]
+    try:
+        assert held_out(recording) == UNCHECKED
+    finally:
+        trace.requests = kept
+    assert UNCHECKED.off(wall) is None
+    assert UNCHECKED.error(wall) == pytest.approx(MODEL_ERROR)
+
+
+def test_errors_beyond_luck_count() -> None:
+    """Draws that differ as much as they are off say nothing against the model; draws that agree do."""
+    lucky = HeldOut((Part(RUN, tuple(replace(RUN, wall_s=wall_s) for wall_s in (80.0, 130.0, 90.0, 140.0))),))
+    wrong = HeldOut((Part(RUN, tuple(replace(RUN, wall_s=wall_s) for wall_s in (129.0, 130.0, 131.0, 130.0))),))
+    assert lucky.error(wall) == pytest.approx(MODEL_ERROR)
+    assert wrong.error(wall) > 0.1
+    assert wrong.off(wall) == pytest.approx(0.3, abs=0.01)
+    assert wrong.off(wall, least=500.0) is None
+
+
+def test_on_all_cores(recording: Recording) -> None:
+    """Other processes find what this one does."""
+    jobs = [Job(()), *(Job((), draw) for draw in range(4))]
+    assert on_all_cores(recording, jobs, None) == [carry_out(recording, job) for job in jobs]
