@@ -1,4 +1,4 @@
-"""Child processes that compute what would delay the traffic: both ends of their pipes.
+"""Child processes that compute what would delay the traffic: both ends of what they talk through.
 
 Messages are MessagePack, each with its length before it.
 """
@@ -6,11 +6,12 @@ Messages are MessagePack, each with its length before it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import select
 import signal
+import socket
 import struct
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Generic, TypeVar
@@ -18,13 +19,14 @@ from typing import Generic, TypeVar
 import msgspec
 
 T = TypeVar("T")
+_ERRORS_KEPT = 16 << 10
 _HEAD = struct.Struct(">I")
 _LIMIT = 4 << 20
 """Octets; a longer message means that the stream is corrupt."""
 
 
 def pack(message: msgspec.Struct) -> bytes:
-    """Return the message as it goes through the pipe."""
+    """Return the message as it goes to the other end."""
     body = msgspec.msgpack.encode(message)
     return _HEAD.pack(len(body)) + body
 
@@ -32,37 +34,70 @@ def pack(message: msgspec.Struct) -> bytes:
 class Child(Generic[T]):
     """The parent's end: a running child that is sent messages and answers with messages of one type."""
 
-    def __init__(self, process: asyncio.subprocess.Process, decoder: msgspec.msgpack.Decoder[T]) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        decoder: msgspec.msgpack.Decoder[T],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
         self.process = process
+        self.errors = b""
+        """The beginning of what it wrote to its standard error, once it was killed and if that was a pipe."""
         self._decoder = decoder
+        self._reader, self._writer = reader, writer
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], decoder: msgspec.msgpack.Decoder[T], stderr: int = asyncio.subprocess.DEVNULL
+        cls, command: Sequence[str], decoder: msgspec.msgpack.Decoder[T], stderr: int = subprocess.DEVNULL
     ) -> Child[T]:
         """Start a child. Raises: OSError."""
-        pipe = asyncio.subprocess.PIPE
-        return cls(await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=stderr), decoder)
+        process, ours = _begun(command, stderr)
+        return cls(process, decoder, *await asyncio.open_connection(sock=ours))
 
     async def send(self, message: msgspec.Struct) -> None:
         """Send a message. Raises: OSError."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(pack(message))
-        await self.process.stdin.drain()
+        self._writer.write(pack(message))
+        await self._writer.drain()
 
     async def receive(self) -> T:
-        """Return the child's next message. Raises: asyncio.IncompleteReadError, msgspec.DecodeError."""
-        assert self.process.stdout is not None
-        (length,) = _HEAD.unpack(await self.process.stdout.readexactly(_HEAD.size))
+        """Return the child's next message. Raises: OSError, asyncio.IncompleteReadError, msgspec.DecodeError."""
+        (length,) = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
         if length > _LIMIT:
             raise msgspec.DecodeError(f"a message of {length} bytes")
-        return self._decoder.decode(await self.process.stdout.readexactly(length))
+        return self._decoder.decode(await self._reader.readexactly(length))
+
+    async def ended(self, within_s: float | None = None) -> int | None:
+        """Return the child's exit code once it has ended; None where it doesn't in so many seconds."""
+        try:
+            return await asyncio.to_thread(self.process.wait, within_s)
+        except subprocess.TimeoutExpired:
+            return None
 
     async def kill(self) -> None:
         """End the child."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
-        await self.process.wait()
+        self._writer.close()
+        self.process.kill()
+        await self.ended()
+        if (output := self.process.stderr) is not None and not output.closed:
+            with output:
+                os.set_blocking(output.fileno(), False)  # one that it started may still hold it open
+                self.errors = output.read(_ERRORS_KEPT) or b""
+
+
+def _begun(command: Sequence[str], stderr: int) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a child, and return it with what to talk to it through.
+
+    Not by the event loop: uvloop forks for that, and holds itself up for 10 ms until the child has begun.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            end = theirs.fileno()
+            return subprocess.Popen(command, stdin=end, stdout=end, stderr=stderr, bufsize=0), ours
+    except BaseException:
+        ours.close()
+        raise
 
 
 def send(message: msgspec.Struct) -> None:
@@ -73,7 +108,7 @@ def send(message: msgspec.Struct) -> None:
 
 def messages(decoder: msgspec.msgpack.Decoder[T], nice: int, idle_s: float | None = None) -> Iterator[T]:
     """Make this process a child; return the parent's messages until the input ends or none came for `idle_s`."""
-    # Ctrl-C in the terminal reaches the whole process group, but the parent ends this process by closing the pipe.
+    # Ctrl-C in the terminal reaches the whole process group, but the parent ends this process by closing its end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(nice)
     return _received(decoder, idle_s)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +26,6 @@ _log = logging.getLogger(__name__)
 _COMMAND = (sys.executable, "-m", "hivemind_tui.whatif.worker")
 _ENDS_S = 2.0
 """For a child to exit once its output has ended."""
-_LAST_OUTPUT = 16 << 10
 
 
 class SimulationProcess:
@@ -43,8 +42,10 @@ class SimulationProcess:
         async with self._turn:
             answered = False
             try:
-                if self._child is None or self._child.process.returncode is not None:
-                    self._child = await Child.start(self._command, MESSAGES, stderr=asyncio.subprocess.PIPE)
+                if self._child is not None and self._child.process.poll() is not None:
+                    await self.aclose()
+                if self._child is None:
+                    self._child = await Child.start(self._command, MESSAGES, stderr=subprocess.PIPE)
                 await self._child.send(question)
                 while not answered:
                     message = await self._child.receive()
@@ -67,15 +68,13 @@ class SimulationProcess:
         """Return why the child ended, in a line; its other output goes to the log."""
         if self._child is None:
             return f"the simulation can't be started: {error}"
-        process = self._child.process
+        child = self._child
         if not isinstance(error, msgspec.DecodeError):
             # It is ending by itself. Killed before that, its exit code would say nothing.
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), _ENDS_S)
+            await child.ended(_ENDS_S)
         await self.aclose()
-        assert process.stderr is not None
-        output = (await process.stderr.read(_LAST_OUTPUT)).decode(errors="replace").strip()
-        code = process.returncode or 0
+        output = child.errors.decode(errors="replace").strip()
+        code = child.process.returncode or 0
         how = f"exit code {code}" if code >= 0 else signal.strsignal(-code) or f"signal {-code}"
         _log.warning("the simulating process is gone (%s, %s) %s", type(error).__name__, how, output)
         last = clean(output.rpartition("\n")[2])
