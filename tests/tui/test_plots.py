@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tui.trouble import MARKS, bad_afternoon
@@ -17,12 +20,17 @@ from tui.worlds import world
 
 from hivemind.world.snapshot import CurvePoint
 from hivemind_tui.panels import curve
+from hivemind_tui.plots import process as plots_process
 from hivemind_tui.plots.canvas import Canvas, columns, steps
 from hivemind_tui.plots.plotter import draw, time_ticks
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.plots.sample import ROLE_CODES, Job, job_for, mark, peaks, thin
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
+from hivemind_tui.web.server import command_of
+from hivemind_tui.whatif import process as whatif_process
+
+_WEB = tuple(shlex.split(command_of("http://127.0.0.1:1", None))[1:])
 
 
 def job(width: int = 58, height: int = 11) -> Job:
@@ -149,6 +157,15 @@ async def test_the_process_draws() -> None:
         plots.submit(job())
         await shown(plots, lambda: plots.figure is not None)
         assert plots.figure == draw(job())
+
+
+@pytest.mark.parametrize("command", [plots_process._COMMAND, whatif_process._COMMAND, _WEB])
+def test_processes_import_nothing_from_where_the_program_runs(command: tuple[str, ...], tmp_path: Path) -> None:
+    """A project may have a module of the same name as one of ours, or as one that we use; it isn't run."""
+    for name in ("hivemind.py", "msgspec.py", "textual.py"):
+        (tmp_path / name).write_text("raise SystemExit('not ours')\n")
+    ended = subprocess.run(command, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert b"not ours" not in ended.stderr
 
 
 async def test_a_killed_process_comes_back() -> None:

@@ -140,7 +140,7 @@ async def in_terminal(program: str, flags: Sequence[str]) -> AsyncIterator[Termi
     with tempfile.TemporaryDirectory(prefix="hivemind-perf-") as folder:
         try:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-c", program, *flags, "--monitor", _REPORT),
+                *(sys.executable, "-P", "-c", program, *flags, "--monitor", _REPORT),
                 stdin=slave,
                 stdout=slave,
                 stderr=slave,

@@ -19,7 +19,7 @@ _FIGURES = msgspec.msgpack.Decoder(Figure)
 
 _ANSWER_S = 5.0
 """A figure takes 5 to 20 ms; a process that needs longer than this is stuck."""
-_COMMAND = (sys.executable, "-m", "hivemind_tui.plots.plotter")
+_COMMAND = (sys.executable, "-P", "-m", "hivemind_tui.plots.plotter")
 
 
 class PlotProcess:

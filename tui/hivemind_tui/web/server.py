@@ -182,7 +182,7 @@ def _same(given: str, secret: str) -> bool:
 def command_of(url: str, token_file: Path | None) -> str:
     """Return the line for a shell that runs a room of the proxy at this address."""
     where = ["--attach", url, *([] if token_file is None else ["--token-file", str(token_file)])]
-    return shlex.join(["exec", sys.executable, "-m", "hivemind_tui.web.room", *where])
+    return shlex.join(["exec", sys.executable, "-P", "-m", "hivemind_tui.web.room", *where])
 
 
 async def serve(url: str, token_file: Path | None, host: str, port: int, allowed: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from hivemind_tui.sources.base import Source
 from hivemind_tui.whatif.protocol import MESSAGES, Message, Progress, Question, WhatIfFailed
 
 _log = logging.getLogger(__name__)
-_COMMAND = (sys.executable, "-m", "hivemind_tui.whatif.worker")
+_COMMAND = (sys.executable, "-P", "-m", "hivemind_tui.whatif.worker")
 _ENDS_S = 2.0
 """For a child to exit once its output has ended."""
 
