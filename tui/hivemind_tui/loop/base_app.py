@@ -24,6 +24,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 from textual.worker import Worker
 
+from hivemind_tui.loop.compositor import FrugalCompositor
 from hivemind_tui.loop.loop_lag import Monitor, callback_name
 
 _TURN_S = 0.002
@@ -201,6 +202,7 @@ class BandedScreen(Screen[None]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._compositor = FrugalCompositor()
         self._pending: set[Region] = set()
         self._painting = False
         self._timer: Timer | None = None
