@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from hivemind.journal.wait_causes import WaitCauses
+from hivemind.journal.waits import WaitingRequest, WaitsFold
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Priority, Usage
-from hivemind.world.lifecycle import Lifecycle, OpenRequests
+from hivemind.world.lifecycle import Lifecycle
 from hivemind.world.state import Carried
 
 _ENDS = ("answered", "failed", "refused", "left")
@@ -68,14 +70,21 @@ class Figures:
     """Most requests in flight at once."""
     together: Waits = Waits(0, 0.0, 0.0, 0.0)
     """Waits of all priorities together."""
+    causes: WaitCauses = field(default_factory=WaitCauses)
+    """Why requests waited; all of them together are :attr:`waited_s`."""
 
 
 class FiguresFold:
     """Counts events, which come in order."""
 
-    def __init__(self, price: Price | None = None) -> None:
+    def __init__(
+        self, price: Price | None = None, observer: Callable[[float, Sequence[int]], None] | None = None
+    ) -> None:
+        """`observer`: see :class:`~hivemind.journal.waits.WaitsFold`."""
         self._price = price
-        self._open = OpenRequests(Lifecycle)
+        self.why = WaitsFold(observer)
+        """Why requests waited, also by lane and by agent."""
+        self._open = self.why.open
         self._began: float | None = None
         self._ended = 0.0
         self._last_good: dict[str, bool] = {}
@@ -91,11 +100,11 @@ class FiguresFold:
     def apply(self, event: ev.Event) -> None:
         """Count the next event."""
         if isinstance(event, Carried):
-            for request in self._open.carried(event)[0]:  # from now on; what was before isn't known
+            for request in self.why.carried(event):  # from now on; what was before isn't known
                 self._count(request, event.at)
                 self._counts["attempts"] += request.in_flight
             self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
-        elif (changed := self._open.apply(event)) is not None:
+        elif (changed := self.why.apply(event)) is not None:
             self._request_changed(changed, event)
 
     def figures(self) -> Figures:
@@ -113,6 +122,7 @@ class FiguresFold:
             dollars=self._dollars if self._dollars is not None or counts["tokens"] else 0.0,
             fairness=jain([1 - waited / took if took else 1.0 for took, waited in self.times.values()]),
             together=_waits([each for waits in self.waits.values() for each in waits]),
+            causes=self.why.causes,
         )
 
     def _count(self, request: Lifecycle, at: float) -> None:
@@ -121,7 +131,7 @@ class FiguresFold:
         self._counts["requests"] += 1
         self._last_good.setdefault(request.arrived.agent, False)
 
-    def _request_changed(self, request: Lifecycle, event: ev.Event) -> None:
+    def _request_changed(self, request: WaitingRequest, event: ev.Event) -> None:
         match event:
             case ev.Arrived():
                 self._count(request, event.at)
@@ -138,9 +148,8 @@ class FiguresFold:
         elif isinstance(event, ev.AttemptFailed):
             self._counts["retries"] += 1
 
-    def _over(self, request: Lifecycle, at: float) -> None:
-        arrived = request.arrived
-        waited_s = request.waited_after(request.known_from)
+    def _over(self, request: WaitingRequest, at: float) -> None:
+        arrived, waited_s = request.arrived, request.all_s
         self._counts[request.state] += 1
         self._last_good[arrived.agent] = request.state == "answered"
         self._waited_s += waited_s

@@ -23,14 +23,13 @@ from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import LaneConfig
-from hivemind.scheduler.events import Event, LeaseChanged, LevelChanged, Progress, Sampled
+from hivemind.scheduler.events import Event, Progress, Sampled
 from hivemind.scheduler.operator.knobs import KNOBS, turned
 from hivemind.scheduler.types import Price
 from hivemind.text.humanise import count, duration, plural
 
-_UNUSED: frozenset[type[Event]] = frozenset({Sampled, Progress, LevelChanged, LeaseChanged, RequestBody, ResponseBody})
-"""Events that a simulation produces itself or doesn't need. What a fleet's member was leased it doesn't need either: it
-simulates one proxy with the lane's own limits."""
+_UNUSED: frozenset[type[Event]] = frozenset({Sampled, Progress, RequestBody, ResponseBody})
+"""Events of which neither a simulation nor the recording's figures need anything."""
 _FEW = 30
 """With fewer answers, latencies are little more than a guess."""
 

@@ -36,6 +36,9 @@ LASTING: dict[str, tuple[str, ...]] = {
 }
 """Commands that hold until another one of the same name about the same thing, and what names the thing."""
 
+_LaneChanged = ev.LevelChanged | ev.CircuitChanged | ev.LeaseChanged
+"""Of each kind, a lane's last one holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -83,11 +86,13 @@ class _Before:
         self._lanes: dict[tuple[int, str], ev.LaneOpened] = {}
         self._recalled: dict[tuple[int, str], ev.AgentRecalled] = {}
         self._commands: dict[tuple[Any, ...], tuple[int, ev.Commanded]] = {}
+        self._lane_states: dict[tuple[int, str, type[Event]], _LaneChanged] = {}
         self._kinds: dict[type[Event], Callable[[int, Any], object]] = {
             ev.LaneOpened: self._lane_opened,
             ev.AgentRecalled: lambda proxy, event: self._recalled.__setitem__((proxy, event.agent), event),
             ev.Commanded: self._commanded,
             Carried: lambda proxy, event: self._open[proxy].carried(event),
+            **dict.fromkeys(_LaneChanged.__args__, self._lane_changed),
         }
 
     def apply(self, proxy: int, event: Event) -> None:
@@ -107,6 +112,8 @@ class _Before:
             each.requeue_due(at)
             tickets += [request.captured() for request in each.by_ticket.values()]
             yield proxy, Carried(at, _state(at, tuple(tickets), tuple(each.providers.items())))
+        for (proxy, *_), changed in self._lane_states.items():
+            yield proxy, structs.replace(changed, at=at)
         for (proxy, _), recalled in self._recalled.items():
             yield proxy, structs.replace(recalled, at=at)
         for proxy, command in self._commands.values():
@@ -115,6 +122,9 @@ class _Before:
     def _lane_opened(self, proxy: int, event: ev.LaneOpened) -> None:
         self._lanes[proxy, event.lane] = event
         self._open[proxy].lane_opened(event)
+
+    def _lane_changed(self, proxy: int, event: _LaneChanged) -> None:
+        self._lane_states[proxy, event.lane, type(event)] = event
 
     def _commanded(self, proxy: int, event: ev.Commanded) -> None:
         about = LASTING.get(event.name)

@@ -1,0 +1,87 @@
+"""What keeps waiting requests: its names, and how long it did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+CAUSES: Mapping[str, str] = {
+    "paused": "paused by the operator",
+    "rate_limited": "rate-limited (Retry-After)",
+    "circuit": "circuit not closed",
+    "slots": "slots: max concurrency",
+    "level": "slots: level cut",
+    "windows": "rate windows",
+    "fleet": "slots of the fleet",
+    "other": "order and other",
+    "held": "held by the operator",
+    "budget": "budget used up",
+    "task": "its task waited",
+    "retry": "pause before a retry",
+}
+"""What keeps a request, and its name in tables. The first three keep a whole lane, the next ones the first in its line,
+the last four a request that isn't in line."""
+WAITED_FOR: Mapping[str, str] = {
+    "paused": "for the operator's pause to end",
+    "rate_limited": "for pauses that the provider asks for (Retry-After)",
+    "circuit": "for the circuit to close",
+    "slots": "for slots",
+    "level": "for slots that cuts of the concurrency level had taken away",
+    "windows": "for rate windows",
+    "fleet": "for slots of the fleet",
+    "other": "in line",
+    "held": "for the operator's release",
+    "budget": "for budgets",
+    "task": "for their tasks",
+    "retry": "between attempts",
+}
+"""Of each cause, the end of a sentence that begins "requests waited"."""
+NAMES = tuple(CAUSES)
+PAUSED, RATE_LIMITED, CIRCUIT, SLOTS, LEVEL, WINDOWS, FLEET, OTHER, HELD, BUDGET, TASK, RETRY = range(12)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCauses:
+    """How long requests waited, by what kept them."""
+
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """By the names of :data:`CAUSES`, in their order; only those that there were."""
+
+    @property
+    def total_s(self) -> float:
+        """All of them together."""
+        return math.fsum(self.seconds.values())
+
+    @property
+    def largest(self) -> str:
+        """The name of the cause that took most; empty: nothing waited."""
+        return max(self.seconds, key=lambda cause: self.seconds[cause], default="")
+
+    def share(self, cause: str) -> float:
+        """The part of all waits that this cause took, 0 to 1."""
+        total_s = self.total_s
+        return self.seconds.get(cause, 0.0) / total_s if total_s else 0.0
+
+    def by_size(self) -> list[tuple[str, float]]:
+        """Causes and seconds, the largest first."""
+        return sorted(self.seconds.items(), key=lambda each: -each[1])
+
+
+def largest_change(before: Sequence[WaitCauses], after: Sequence[WaitCauses]) -> tuple[str, float]:
+    """Return the cause whose mean time changed most in the direction in which all waits together changed, and by how
+    many seconds (negative: less). An empty name: nothing changed."""
+    changes = {cause: _mean(after, cause) - _mean(before, cause) for cause in CAUSES}
+    total = math.fsum(changes.values())
+    cause = max(changes, key=lambda each: changes[each] * (1 if total > 0 else -1))
+    changed_s = changes[cause]
+    return (cause, changed_s) if changed_s * total > 0 else ("", 0.0)
+
+
+def _mean(runs: Sequence[WaitCauses], cause: str) -> float:
+    return math.fsum(run.seconds.get(cause, 0.0) for run in runs) / len(runs) if runs else 0.0
+
+
+def causes_of(seconds: Sequence[float]) -> WaitCauses:
+    """Return the causes of seconds that are in the order of :data:`CAUSES`."""
+    return WaitCauses({name: each for name, each in zip(NAMES, seconds, strict=True) if each > 0})
