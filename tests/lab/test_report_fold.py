@@ -5,16 +5,31 @@ from __future__ import annotations
 import random
 
 import pytest
-from lab.report_kit import LANE, START, a_night, arrived, content, failed, finished, granted, opened, run_of, sampled
+from lab.report_kit import (
+    LANE,
+    MODEL,
+    START,
+    a_night,
+    arrived,
+    content,
+    failed,
+    finished,
+    granted,
+    opened,
+    run_of,
+    sampled,
+)
 
 from hivemind.journal.records import Gap
 from hivemind.lab.report import agents as rowing
 from hivemind.lab.report import fold as folding
 from hivemind.lab.report.agents import MODELS_KEPT, OTHERS, STATES, AgentRows, Span
 from hivemind.lab.report.fold import RunFold
+from hivemind.lab.report.headline import windows_message
 from hivemind.lab.report.lanes import Series, Thinned
+from hivemind.lab.report.tables import windows
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import FailureKind, Usage
+from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
 from hivemind.world.state import Carried
 from hivemind.world.world import World
 
@@ -131,6 +146,48 @@ def test_a_lanes_course() -> None:
     assert (lane.paused_s, lane.open_s, lane.max_in_flight, lane.longest_queue) == (2, 2, 2, 2)
     assert [window.fullest for window in lane.windows.values()] == [0.9]
     assert [(word.at, word.text) for word in run.fold.commands.kept] == [(13, "aimd.beta is 0.6 now")]
+
+
+def limits(at: float, remaining: int | None, reset_in_s: float | None = None, limit: int | None = 50) -> ev.LimitsRead:
+    """Return what the headers of a reply said of the lane's requests a minute."""
+    return ev.LimitsRead(START + at, LANE, MODEL, (WindowReading(WindowKind.REQUESTS, limit, remaining, reset_in_s),))
+
+
+def test_rate_windows_are_as_the_headers_said() -> None:
+    """Our own sum is 194 % where the provider said 60 %, and 4 % where it said 98 %; the provider's figures count."""
+    events = [opened(), sampled(1, used=97.0), limits(2, 20), sampled(5, used=2.0), limits(6, 1), sampled(10, used=2.0)]
+    run = run_of(events)
+    ((_, window),) = run.windows()
+    assert (window.told, window.limit, window.source) == (True, 50.0, "headers")
+    assert window.fullest == pytest.approx(0.98)
+    shares = {round(mean, 6) for _, mean, _ in window.points(10)}
+    assert {0.6, 0.98} <= shares
+    assert max(shares) <= 0.98
+    assert windows_message(run) == "By the provider's headers at most 98 % of the requests window was used."
+    assert windows(run).rows[0][2:] == ["requests", "50", *["the provider's headers", "98 %", "the provider's headers"]]
+
+
+def test_a_rate_window_is_whole_when_the_headers_said_so() -> None:
+    """Nobody asks any more after a burst, so no header says it again."""
+    run = run_of([opened(), limits(2, 5, reset_in_s=3.0), sampled(10, used=40.0)])
+    ((_, window),) = run.windows()
+    points = window.points(10)
+    assert {round(mean, 6) for at, mean, _ in points if 2.1 < at < 4.9} == {0.9}
+    assert {round(mean, 6) for at, mean, _ in points if at > 5.1} == {0.0}
+
+
+def test_rate_windows_of_which_no_header_tells_are_our_own_sums() -> None:
+    """Headers that state a limit alone don't say what is used."""
+    run = run_of([opened(), sampled(1, used=40.0), limits(2, None), limits(3, 5, limit=None), sampled(4, used=45.0)])
+    ((_, window),) = run.windows()
+    assert window.told  # the limit is known from before
+    run = run_of([opened(), sampled(1, used=40.0), limits(2, None), sampled(4, used=45.0)])
+    ((_, window),) = run.windows()
+    assert (window.told, window.fullest) == (False, 0.9)
+    assert windows_message(run).startswith(
+        "No header told what was used. By HiveMind's own sums over 60 s, at most 90 %"
+    )
+    assert windows(run).rows[0][-1] == "our own sum"
 
 
 def test_a_pause_ends_with_the_run() -> None:

@@ -97,6 +97,8 @@ class RunFold:
             case ev.LaneOpened():
                 lane = self._lane(event.lane)
                 lane.upstream, lane.config = event.upstream, event.config or lane.config
+            case ev.LimitsRead():
+                self._lane(event.lane).read_limits(at, event.family, event.readings)
             case ev.Sampled():
                 for state in event.lanes:
                     self._requests.providers.setdefault(state.lane, state.provider)

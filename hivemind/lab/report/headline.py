@@ -193,8 +193,19 @@ def faults_message(run: RecordedRun) -> str:
 
 def windows_message(run: RecordedRun) -> str:
     """Describe the plot of the rate windows, of which there is at least one."""
-    fullest = max((window for _, window in run.windows()), key=lambda window: window.fullest)
-    return f"At most {fullest.fullest:.0%} of the {fullest.state.kind.value} window was used.".replace("%", " %")
+    found = [window for _, window in run.windows()]
+    fullest = max((window for window in found if window.told), default=None, key=lambda window: window.fullest)
+    if fullest is not None:
+        text = f"By the provider's headers at most {fullest.fullest:.0%} of the {fullest.kind.value} window was used."
+        if not all(window.told for window in found):
+            text += " Dotted lines are HiveMind's own sums over 60 s, of windows that no header tells of."
+    else:
+        fullest = max(found, key=lambda window: window.fullest)
+        text = (
+            f"No header told what was used. By HiveMind's own sums over 60 s, at most {fullest.fullest:.0%} of the"
+            f" {fullest.kind.value} window was."
+        )
+    return text.replace("%", " %")
 
 
 def money_message(run: RecordedRun) -> str:

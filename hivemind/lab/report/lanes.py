@@ -6,11 +6,13 @@ Times are in seconds since the run began. Everything is kept in bounded memory.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.events import LaneState, WindowState
+from hivemind.scheduler.types import WindowKind, WindowReading
 
 T = TypeVar("T")
 
@@ -134,21 +136,54 @@ class LaneSpan:
 
 
 class WindowReport:
-    """The use of a rate window."""
+    """The use of a rate window: what the provider's headers said of it, or, where they said nothing, our own sum."""
 
-    def __init__(self, state: WindowState) -> None:
-        self.state = state
-        """At the last sample."""
+    def __init__(self, family: str, kind: WindowKind) -> None:
+        self.family = family
+        self.kind = kind
+        self.limit = 0.0
+        self.source = ""
+        """Who said the limit, as of :class:`~hivemind.scheduler.events.WindowState`."""
+        self.told = False
+        """The provider's headers say what is used."""
         self.fullest = 0.0
         self.series = Series(_WINDOW_BUCKETS)
-        """The share used, 0 to 1."""
+        """The share used, 1 being all."""
+        self._whole_at = math.inf
+        """When it is whole again, by the last headers."""
 
     def sample(self, at: float, state: WindowState) -> None:
-        """Add a sample."""
-        self.state = state
-        share = state.used / state.limit if state.limit else 0.0
-        if share > self.fullest:
-            self.fullest = share
+        """Add a sample of our own sum."""
+        self.limit, self.source = state.limit, state.source
+        if not self.told:
+            self._set(at, state.used / state.limit if state.limit else 0.0)
+
+    def read(self, at: float, reading: WindowReading) -> None:
+        """Add what a reply's headers said."""
+        if reading.limit:
+            self.limit = float(reading.limit)
+        if reading.remaining is None or not self.limit:
+            return
+        if not self.told:  # what our own sum said before that is another thing
+            self.told, self.source = True, self.source or "headers"
+            self.series, self.fullest = Series(_WINDOW_BUCKETS), 0.0
+        self._refill(at)
+        self._set(at, min(1.0, max(0.0, 1.0 - reading.remaining / self.limit)))
+        self._whole_at = math.inf if reading.reset_in_s is None else at + max(0.0, reading.reset_in_s)
+
+    def points(self, until: float) -> list[tuple[float, float, float]]:
+        """Return :meth:`Series.points` of the share that is used."""
+        self._refill(until)
+        return self.series.points(until)
+
+    def _refill(self, at: float) -> None:
+        """Nothing is used from the moment on at which the provider said that the window would be whole again."""
+        if self._whole_at < at:
+            self.series.set(self._whole_at, 0.0)
+            self._whole_at = math.inf
+
+    def _set(self, at: float, share: float) -> None:
+        self.fullest = max(self.fullest, share)
         self.series.set(at, share)
 
 
@@ -198,13 +233,21 @@ class LaneReport:
             self.set(at, state.active, state.waiting + state.retrying)
         self._set_level(at, state.level)
         for each in state.windows:
-            key = (each.family, each.kind.value)
-            window = self.windows.get(key)
-            if window is None:
-                if len(self.windows) >= WINDOWS_KEPT:
-                    continue
-                window = self.windows[key] = WindowReport(each)
-            window.sample(at, each)
+            if (window := self._window(each.family, each.kind)) is not None:
+                window.sample(at, each)
+
+    def read_limits(self, at: float, family: str, readings: Iterable[WindowReading]) -> None:
+        """Add what a reply's headers said of the rate windows."""
+        for each in readings:
+            if (window := self._window(family, each.kind)) is not None:
+                window.read(at, each)
+
+    def _window(self, family: str, kind: WindowKind) -> WindowReport | None:
+        """Return a rate window; None: there are too many."""
+        window = self.windows.get((family, kind.value))
+        if window is None and len(self.windows) < WINDOWS_KEPT:
+            window = self.windows[family, kind.value] = WindowReport(family, kind)
+        return window
 
     def change_level(self, at: float, level: float, cause: str) -> None:
         """Change the concurrency level."""

@@ -280,7 +280,7 @@ def faults(run: RecordedRun) -> go.Figure:
 
 
 def windows(run: RecordedRun) -> go.Figure:
-    """Plot the used share of each rate window over time."""
+    """Plot the used share of each rate window over time, dotted where it is our own sum."""
     found = [(lane, window) for lane, window in run.windows() if window.fullest > 0]
     found.sort(key=lambda each: -each[1].fullest)
     several = len({lane.key for lane, _ in found}) > 1
@@ -288,9 +288,10 @@ def windows(run: RecordedRun) -> go.Figure:
     figure = go.Figure(layout=layout(280, times(run), yaxis, hovermode="x unified", showlegend=True))
     for place, (lane, window) in enumerate(found[:WINDOWS_SHOWN]):
         of = f" ({label(lane.upstream, 20)})" if several else ""
-        name = f"{label(window.state.family)} {window.state.kind.value}{of}"
-        points = window.series.points(run.fold.ended_at)
-        dash = "solid" if place < len(SERIES) else "dash"
+        own = "" if window.told else ", our own sum"
+        name = f"{label(window.family)} {window.kind.value}{of}{own}"
+        points = window.points(run.fold.ended_at)
+        dash = "dot" if own else "solid" if place < len(SERIES) else "dash"
         figure.add_scatter(
             x=[run.stamp_ms(at) for at, _, _ in points],
             y=[round(mean, 4) for _, mean, _ in points],

@@ -83,15 +83,16 @@ def windows(run: RecordedRun) -> Table:
     rows = [
         [
             shortened(lane.key),
-            shortened(window.state.family),
-            window.state.kind.value,
-            count(window.state.limit),
-            {"headers": "the provider's headers", "settings": "the settings"}.get(window.state.source, "the usual"),
+            shortened(window.family),
+            window.kind.value,
+            count(window.limit),
+            {"headers": "the provider's headers", "settings": "the settings"}.get(window.source, "the usual"),
             f"{window.fullest:.0%}".replace("%", " %"),
+            "the provider's headers" if window.told else "our own sum",
         ]
         for lane, window in run.windows()
     ]
-    return Table(("lane", "models", "counts", ">limit", "known by", ">fullest"), rows)
+    return Table(("lane", "models", "counts", ">limit", "known by", ">fullest", "by"), rows)
 
 
 def models(run: RecordedRun) -> Table:
