@@ -6,6 +6,7 @@ Pure: from a snapshot with its vitals. Where there is too little to go by, nothi
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -97,25 +98,21 @@ def used_up(snapshot: Snapshot) -> Mapping[str, float]:
         left_s = _lasts_s(snapshot.pool, snapshot.wall, vitals.tokens_per_min / 60.0, vitals.dollars_per_hour / 3600.0)
         if left_s is not None:
             found[""] = left_s
-    owners = [agent for agent in snapshot.agents if agent.budget is not None]
-    if not owners:
-        return found
-    below = _children(snapshot.agents) if any(_covers_below(agent) for agent in owners) else {}
-    for agent in owners:
-        members = list(_family(agent, below)) if _covers_below(agent) else [agent]
+    owners = [(agent, agent.budget) for agent in snapshot.agents if agent.budget is not None]
+    below = _children(snapshot.agents) if any(budget.covers == "subtree" for _, budget in owners) else {}
+    for agent, budget in owners:
+        members = [*_family(agent, below)] if budget.covers == "subtree" else [agent]
         tokens = _tokens_per_s(members, snapshot.at)
-        priced = sum(each.usage.total - each.unpriced for each in members)
-        price = sum(each.dollars for each in members) / priced if priced > 0 else 0.0
-        if (
-            agent.budget is not None
-            and (left_s := _lasts_s(agent.budget, snapshot.wall, tokens, tokens * price)) is not None
-        ):
+        if not tokens:
+            continue
+        price = 0.0
+        if budget.dollars is not None:
+            priced = sum(each.usage.total - each.unpriced for each in members)
+            price = sum(each.dollars for each in members) / priced if priced > 0 else 0.0
+        left_s = _lasts_s(budget, snapshot.wall, tokens, tokens * price)
+        if left_s is not None:
             found[agent.name] = left_s
     return found
-
-
-def _covers_below(agent: AgentView) -> bool:
-    return agent.budget is not None and agent.budget.covers == "subtree"
 
 
 def _children(agents: Iterable[AgentView]) -> Mapping[str, list[AgentView]]:
@@ -137,27 +134,31 @@ def _family(agent: AgentView, below: Mapping[str, list[AgentView]]) -> Iterable[
     return found.values()
 
 
-def _tokens_per_s(agents: Sequence[AgentView], at: float) -> float:
+def _tokens_per_s(agents: Iterable[AgentView], at: float) -> float:
     """Return the rate at which these agents used tokens in the last minute, or since the first of them did."""
-    recent = [agent.activity[-_RATE_STEPS:] for agent in agents if agent.activity]
-    tokens = sum(chain.from_iterable(recent))
-    if not tokens:
-        return 0.0
-    steps = max(len(each) - next((n for n, count in enumerate(each) if count), len(each)) for each in recent)
+    tokens = steps = 0
+    for agent in agents:
+        recent = agent.activity[-_RATE_STEPS:]
+        used = sum(recent)
+        if used:
+            tokens += used
+            since = len(recent)
+            for count in recent:
+                if count:
+                    break
+                since -= 1
+            steps = max(steps, since)
     return tokens / max(_LEAST_S, (steps - 1) * STEP_S + at % STEP_S)
 
 
 def _lasts_s(state: BudgetState, wall: float, tokens_per_s: float, dollars_per_s: float) -> float | None:
-    if state.share >= 1:
-        return None
-    lasts = []
+    left_s = math.inf
     if state.tokens is not None and tokens_per_s > 0:
-        lasts.append((state.tokens - state.used_tokens) / tokens_per_s)
+        left_s = (state.tokens - state.used_tokens) / tokens_per_s
     if state.dollars is not None and dollars_per_s > 0:
-        lasts.append((state.dollars - state.used_dollars) / dollars_per_s)
-    left_s = min(lasts, default=None)
-    longest_s = day_left_s(wall) if state.per == "day" else LONGEST_S
-    return left_s if left_s is not None and left_s <= longest_s else None
+        left_s = min(left_s, (state.dollars - state.used_dollars) / dollars_per_s)
+    too_long = left_s > LONGEST_S or (state.per == "day" and left_s > day_left_s(wall))
+    return None if too_long or state.share >= 1 else left_s
 
 
 # --- Tasks ------------------------------------------------------------------------------------------------------------

@@ -61,25 +61,25 @@ class TicketFold(Lifecycle):
         """Return the view of an open request at this moment; `held` is what holds it if it waits."""
         arrived = self.arrived
         gate, opens_in_s, position, estimate_s = held or ("", None, None, None)
-        return TicketView(
-            ticket=arrived.ticket,
-            agent=arrived.agent,
-            lane=arrived.lane,
-            model=arrived.model,
-            priority=self.priority,
-            state=self.state,
-            since_s=at - self.since,
-            age_s=at - arrived.at,
-            attempt=self.attempt,
-            output_tokens=self.output_tokens,
-            estimated_tokens=arrived.estimated_input + arrived.estimated_output,
-            retry_in_s=None if self.retry_at is None else max(0.0, self.retry_at - at),
-            last_error=self.last_error,
-            stream=arrived.stream,
-            gate=gate,
-            gate_opens_in_s=opens_in_s,
-            position=position,
-            estimate_s=estimate_s,
+        return TicketView(  # by position: with names it takes several times as long
+            arrived.ticket,
+            arrived.agent,
+            arrived.lane,
+            arrived.model,
+            self.priority,
+            self.state,
+            at - self.since,
+            at - arrived.at,
+            self.attempt,
+            self.output_tokens,
+            arrived.estimated_input + arrived.estimated_output,
+            None if self.retry_at is None else max(0.0, self.retry_at - at),
+            self.last_error,
+            arrived.stream,
+            gate,
+            opens_in_s,
+            position,
+            estimate_s,
         )
 
     def request_view(self, price: Price | None) -> RequestView:
