@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hivemind.text.humanise import share
+
 CAUSES: Mapping[str, str] = {
     "paused": "paused by the operator",
     "rate_limited": "rate-limited (Retry-After)",
@@ -27,7 +29,7 @@ WAITED_FOR: Mapping[str, str] = {
     "rate_limited": "for pauses that the provider asks for (Retry-After)",
     "circuit": "for the circuit to close",
     "slots": "for slots",
-    "level": "for slots that cuts of the concurrency level had taken away",
+    "level": "for slots that cuts of the level took away",
     "windows": "for rate windows",
     "fleet": "for slots of the fleet",
     "other": "in line",
@@ -38,6 +40,9 @@ WAITED_FOR: Mapping[str, str] = {
 }
 """Of each cause, the end of a sentence that begins "requests waited"."""
 NAMES = tuple(CAUSES)
+_CAUSES_TOLD = 4
+_LEAST_TOLD = 0.005
+"""Smaller shares of all waits aren't worth a word."""
 PAUSED, RATE_LIMITED, CIRCUIT, SLOTS, LEVEL, WINDOWS, FLEET, OTHER, HELD, BUDGET, TASK, RETRY = range(12)
 
 
@@ -66,6 +71,22 @@ class WaitCauses:
     def by_size(self) -> list[tuple[str, float]]:
         """Causes and seconds, the largest first."""
         return sorted(self.seconds.items(), key=lambda each: -each[1])
+
+
+def shares_text(causes: WaitCauses) -> str:
+    """Return `71 % for rate windows, 20 % for the circuit to close and 9 % for other reasons`, the largest first; of a
+    single cause only its name."""
+    total_s, shown = causes.total_s, causes.by_size()[:_CAUSES_TOLD]
+    shown = [(cause, seconds) for cause, seconds in shown if seconds >= _LEAST_TOLD * total_s]
+    if not shown:
+        return ""
+    parts = [f"{share(seconds / total_s)} {WAITED_FOR[cause]}" for cause, seconds in shown]
+    rest_s = total_s - math.fsum(seconds for _, seconds in shown)
+    if rest_s >= _LEAST_TOLD * total_s:
+        parts.append(f"{share(rest_s / total_s)} for other reasons")
+    if len(parts) == 1:
+        return WAITED_FOR[shown[0][0]]
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def largest_change(before: Sequence[WaitCauses], after: Sequence[WaitCauses]) -> tuple[str, float]:

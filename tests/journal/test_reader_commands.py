@@ -222,7 +222,10 @@ def test_stats(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["agents"].strip() == "2 (2 ended with an answer)"
     assert facts["attempts"].strip() == "3, 1 of them again after a fault"
     assert facts["dollars"].strip() == "$0.0123"
-    assert out.splitlines()[-1].split() == ["normal", "2", "250", "ms", "2", "s", "2", "s"]
+    _, waits, why = out.split("\n\n")
+    assert waits.splitlines()[-1].split() == ["normal", "2", "250", "ms", "2", "s", "2", "s"]
+    assert why.splitlines()[0] == "why requests waited:"
+    assert sum(float(line.split()[-2]) for line in why.splitlines()[2:]) == pytest.approx(100, abs=1)
     figures = json.loads(does(capsys, folder, "stats", NAME, "--json")[0])
     assert (figures["requests"], figures["retries"], figures["tokens"], figures["told"]) == (2, 1, 3400, [])
 

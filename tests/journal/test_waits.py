@@ -14,7 +14,7 @@ from lab.random_events import soup
 from benchmarks.prediction import WORLDS, record
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.lane_waits import STAGGER_S
-from hivemind.journal.wait_causes import CAUSES, NAMES, WAITED_FOR, WaitCauses, largest_change
+from hivemind.journal.wait_causes import CAUSES, NAMES, WAITED_FOR, WaitCauses, largest_change, shares_text
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
@@ -269,6 +269,18 @@ def test_causes_are_listed_by_size() -> None:
     assert (found.largest, found.share("windows"), found.share("held")) == ("windows", 0.75, 0.0)
     assert found.by_size() == [("windows", 30.0), ("slots", 10.0)]
     assert (WaitCauses().largest, WaitCauses().share("slots"), WaitCauses().total_s) == ("", 0.0, 0.0)
+
+
+def test_shares_are_told_in_a_sentence() -> None:
+    """The largest first, small ones together, and those of next to nothing not at all; one alone has no number."""
+    seconds = {"slots": 20.0, "windows": 60.0, "retry": 9.0, "circuit": 6.0, "task": 3.0, "held": 1.9, "other": 0.1}
+    assert shares_text(WaitCauses(seconds)) == (
+        "60 % for rate windows, 20 % for slots, 9 % between attempts, 6 % for the circuit to close and 5 % for other"
+        " reasons"
+    )
+    assert shares_text(WaitCauses({"windows": 3.0, "slots": 1.0})) == "75 % for rate windows and 25 % for slots"
+    assert shares_text(WaitCauses({"windows": 300.0, "slots": 0.5})) == "for rate windows"
+    assert shares_text(WaitCauses()) == ""
 
 
 # --- Real schedulers -------------------------------------------------------------------------------------------------

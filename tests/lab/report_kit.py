@@ -139,7 +139,8 @@ def dear(provider: str, model: str, usage: Usage) -> float | None:
 def run_of(events: Iterable[ev.Event], first: JournalBegan | None = None) -> RecordedRun:
     """Return the run of these events."""
     first = first or began()
-    fold, tally = RunFold(first, dear), FiguresFold(dear)
+    fold = RunFold(first, dear)
+    tally = FiguresFold(dear, fold.count_waiting)
     for event in events:
         fold.apply(event)
         tally.apply(event)

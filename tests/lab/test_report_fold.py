@@ -20,14 +20,14 @@ from lab.report_kit import (
     sampled,
 )
 
-from hivemind.journal.records import Gap
+from hivemind.journal.records import Gap, JournalEnded
 from hivemind.lab.report import agents as rowing
 from hivemind.lab.report import fold as folding
 from hivemind.lab.report.agents import MODELS_KEPT, OTHERS, STATES, AgentRows, Span
 from hivemind.lab.report.fold import RunFold
-from hivemind.lab.report.headline import windows_message
+from hivemind.lab.report.headline import causes_message, windows_message
 from hivemind.lab.report.lanes import Series, Thinned
-from hivemind.lab.report.tables import windows
+from hivemind.lab.report.tables import agents, causes, windows
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
 from hivemind.world.state import Carried
@@ -188,6 +188,43 @@ def test_rate_windows_of_which_no_header_tells_are_our_own_sums() -> None:
         "No header told what was used. By HiveMind's own sums over 60 s, at most 90 %"
     )
     assert windows(run).rows[0][-1] == "our own sum"
+
+
+def test_why_requests_waited() -> None:
+    """In a sentence, a table, by agent and over time."""
+    run = run_of(a_night())
+    assert causes_message(run) == (
+        "Requests waited 11 s in all: 55 % for rate windows, 27 % between attempts and 18 % for pauses that the"
+        " provider asks for (Retry-After)."
+    )
+    assert causes(run).rows == [
+        ["rate windows", "6 s", "55 %"],
+        ["pause before a retry", "3 s", "27 %"],
+        ["rate-limited (Retry-After)", "2 s", "18 %"],
+    ]
+    assert {row[0]: row[6:8] for row in agents(run).rows} == {
+        "ann": ["7 s", "rate windows"],
+        "bob": ["4 s", "rate windows"],
+        "cleo": ["0 s", ""],
+    }
+
+
+def test_waiting_requests_over_time_add_up_to_the_waits_by_cause() -> None:
+    """The areas of the plot are the seconds of the table."""
+    run = run_of(a_night())
+    areas: dict[str, float] = {}
+    for cause, points in run.fold.waiting.points(run.fold.ended_at):
+        width_s = points[1][0] - points[0][0]
+        areas[cause] = sum(mean for _, mean, _ in points) * width_s
+    assert {cause: area for cause, area in areas.items() if area} == pytest.approx(run.figures.causes.seconds)
+
+
+def test_no_request_waits_while_events_are_missing() -> None:
+    """The number isn't known until the journal says it again."""
+    events = [opened(), arrived(0, 1, "ann"), Gap(START + 20, START + 10, 5, "slow"), arrived(30, 2, "ann")]
+    ((_, points),) = run_of([*events, JournalEnded(START + 40)]).fold.waiting.points(40)
+    assert {mean for at, mean, _ in points if at < 9.5} == {1.0}
+    assert not [at for at, _, _ in points if 10.5 < at < 29.5]
 
 
 def test_a_pause_ends_with_the_run() -> None:

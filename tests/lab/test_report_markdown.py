@@ -69,10 +69,10 @@ def test_numbers_and_times_stay_as_they_are(text: str) -> None:
 
 
 def test_summary() -> None:
-    """The summary has the headline, what was saved, faults, waits and settings, in tables that GitHub takes."""
+    """The summary has the headline, what was saved, faults, waits, why and settings, in tables that GitHub takes."""
     text = tables.build(run_of(a_night()))
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    assert [token.type for token in tokens].count("table_open") == 4
+    assert [token.type for token in tokens].count("table_open") == 5
     for told in (
         "### HiveMind run night",
         "| agents finished | 2 of 3 |",

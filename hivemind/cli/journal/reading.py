@@ -19,10 +19,11 @@ from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.files import folder_in, parse_moment
 from hivemind.journal.read.reader import FREQUENT, Journal, Listed, listed
 from hivemind.journal.read.several import Journals
+from hivemind.journal.wait_causes import CAUSES
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.types import Price
 from hivemind.store.atomic import output_file
-from hivemind.text.humanise import did_you_mean, dollars, duration, plural, size
+from hivemind.text.humanise import did_you_mean, dollars, duration, plural, share, size
 from hivemind.text.table import Cell, Column, lines, show, styled, width
 
 _JOURNALS = (
@@ -43,6 +44,7 @@ _WAITS = (
     Column("P95 WAIT", right=True),
     Column("LONGEST", right=True),
 )
+_CAUSES = (Column("WHY"), Column("WAITED", right=True), Column("SHARE", right=True))
 _LOOK_EVERY_S = 0.2
 
 
@@ -181,6 +183,12 @@ def shown(figures: Figures, room: int | None) -> list[str]:
             for name, each in figures.waits.items()
         ]
         rows += ["", "time that requests waited, in the queue and between attempts:", *lines(_WAITS, waits, room)]
+    if figures.causes.seconds:
+        total_s = figures.causes.total_s
+        causes: list[list[Cell | str]] = [
+            [CAUSES[cause], duration(seconds), share(seconds / total_s)] for cause, seconds in figures.causes.by_size()
+        ]
+        rows += ["", "why requests waited:", *lines(_CAUSES, causes, room)]
     return rows
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hivemind.journal.wait_causes import WAITED_FOR, shares_text
 from hivemind.lab.report.fold import ROWS_KEPT
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import shortened
@@ -27,7 +28,7 @@ class Fact:
 
 def facts(run: RecordedRun) -> list[Fact]:
     """Return the headline figures."""
-    figures, waits = run.figures, run.figures.together
+    figures = run.figures
     wasted = count(figures.wasted_tokens) if figures.wasted_tokens else "none known to be"
     of_them = " of them" if figures.wasted_tokens else ""
     return [
@@ -41,10 +42,18 @@ def facts(run: RecordedRun) -> list[Fact]:
         Fact("wall time", duration(figures.wall_s), f"at most {figures.busiest:,} in flight at once"),
         _faults(run),
         _saved(run),
-        Fact("p50 wait", duration(waits.p50_s), f"p95 {duration(waits.p95_s)}; {duration(figures.waited_s)} in all"),
+        _waits(run),
         Fact("tokens", count(figures.tokens), f"{wasted}{of_them} wasted by failed or abandoned attempts"),
         _cost(run),
     ]
+
+
+def _waits(run: RecordedRun) -> Fact:
+    figures, waits = run.figures, run.figures.together
+    largest = figures.causes.largest
+    mostly = "mostly " if len(figures.causes.seconds) > 1 else ""
+    text = f"p95 {duration(waits.p95_s)}; {duration(figures.waited_s)} in all"
+    return Fact("p50 wait", duration(waits.p50_s), f"{text}, {mostly}{WAITED_FOR[largest]}" if largest else text)
 
 
 def _ends(run: RecordedRun) -> str:
@@ -165,6 +174,14 @@ def agents_message(run: RecordedRun, shown: int) -> str:
         text += f" Spans that begin within {duration(joined_s)} of each other are drawn as one,"
         text += " in which each state is as thick as its share of the time."
     return text
+
+
+def causes_message(run: RecordedRun) -> str:
+    """Say why requests waited."""
+    figures = run.figures
+    if not figures.causes.seconds:
+        return "No request waited."
+    return f"Requests waited {duration(figures.waited_s)} in all: {shares_text(figures.causes)}."
 
 
 def waits_message(run: RecordedRun) -> str:

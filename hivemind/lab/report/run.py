@@ -12,6 +12,7 @@ from typing import Any
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan
+from hivemind.journal.wait_causes import causes_of
 from hivemind.journal.write.segment import being_written
 from hivemind.lab.report.agents import AgentStats, TokenSpending, spending_by_model
 from hivemind.lab.report.fold import AGENTS_KEPT, RunFold
@@ -63,6 +64,9 @@ class RecordedRun:
         self.waits = {each.name.lower(): sorted(tally.waits[each]) for each in Priority if each in tally.waits}
         """The sorted waits of all requests by priority, `critical` first."""
         self.times = tally.times
+        self.waits_by_lane = {lane: causes_of(sums) for lane, sums in tally.why.by_lane.items()}
+        """Why requests waited; likewise by agent."""
+        self.waits_by_agent = {agent: causes_of(sums) for agent, sums in tally.why.by_agent.items()}
         self.notes = self._notes(warnings)
         """What limits the recording, a line each."""
         self.tz = tz
@@ -155,7 +159,8 @@ def read(paths: Path | Sequence[Path], price: Price | None = None, tz: tzinfo = 
     Raises: UsageError: one can't be read, or is named twice.
     """
     journals = open_journals(paths)
-    fold, tally = RunFold(journals.began, price), FiguresFold(price)
+    fold = RunFold(journals.began, price)
+    tally = FiguresFold(price, fold.count_waiting)
     take, count = fold.apply, tally.apply
     for _, event in journals.events():
         take(event)

@@ -6,15 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hivemind.journal.wait_causes import CAUSES
 from hivemind.lab.report import headline, output
 from hivemind.lab.report.agents import AgentStats, TokenSpending
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import OUTCOMES, clean, lane_state, shortened
-from hivemind.text.humanise import count, dollars, duration, plural
+from hivemind.text.humanise import count, dollars, duration, plural, share
 from hivemind.world.lines import words
 
 AGENTS_LISTED = 200
 CHANGES_LISTED = 100
+_LANES_LISTED = 10
 _ENDS = {"answered": "answered", "failed": "error", "refused": "refused", "left": "client left", "": "not over"}
 
 
@@ -44,6 +46,24 @@ def waits(run: RecordedRun) -> Table:
         for name, each in run.figures.waits.items()
     ]
     return Table(("priority", ">requests", ">p50 wait", ">p95 wait", ">longest"), rows)
+
+
+def causes(run: RecordedRun) -> Table:
+    """Return why requests waited, by lane where several had waits."""
+    lanes = {lane: causes for lane, causes in run.waits_by_lane.items() if causes.seconds}
+    total_s = run.figures.causes.total_s
+    if len(lanes) <= 1:
+        found = run.figures.causes.by_size()
+        rows = [[CAUSES[cause], duration(seconds), share(seconds / total_s)] for cause, seconds in found]
+        return Table(("why", ">waited", ">share"), rows)
+    rows = [
+        [shortened(lane), CAUSES[cause], duration(seconds), share(seconds / total_s)]
+        for lane, each in sorted(lanes.items(), key=lambda item: -item[1].total_s)[:_LANES_LISTED]
+        for cause, seconds in each.by_size()
+    ]
+    omitted = len(lanes) - _LANES_LISTED
+    note = f"{plural(omitted, 'more lane')} had waits." if omitted > 0 else ""
+    return Table(("lane", "why", ">waited", ">share"), rows, note)
 
 
 def faults(run: RecordedRun) -> Table:
@@ -113,7 +133,7 @@ def agents(run: RecordedRun) -> Table:
         kept = {agent.name for agent in most}
         listed = [agent for agent in active if agent.name in kept]
         note = f"The {AGENTS_LISTED} that used most, of {len(active):,}."
-    columns = ["agent", "client", ">requests", ">answered", ">errors seen", ">retries", ">waited", ">tokens"]
+    columns = ["agent", "client", ">requests", ">answered", ">errors seen", ">retries", ">waited", "mostly", ">tokens"]
     return Table([*columns, ">dollars", "its last request"], [_agent(run, agent) for agent in listed], note)
 
 
@@ -127,6 +147,7 @@ def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
         shortened(agent.client, 30),
         *(f"{each:,}" for each in numbers),
         duration(run.times.get(agent.name, (0.0, 0.0))[1]),
+        CAUSES.get(run.waits_by_agent[agent.name].largest, "") if agent.name in run.waits_by_agent else "",
         count(agent.spent.tokens),
         cost(agent.spent),
         end,
@@ -188,6 +209,7 @@ def build(run: RecordedRun, title: str = "") -> str:
     for name, table in (
         ("Faults", faults(run)),
         ("Waits", waits(run)),
+        ("Why requests waited", causes(run)),
         ("Settings that differ from the defaults", settings(run)),
     ):
         if table.rows:
