@@ -196,10 +196,12 @@ class ControlRoom(ModalApp, Actions):
         self._last_tick_s = started
         if not self._pace.due(started):
             return
-        if self._board.between_frames:
+        begins = self._board.between_frames
+        if begins:
             self._look()
         self._board.draw_turn(self.view)
-        self._draw_footer()
+        if begins:
+            self._draw_footer()
         self._pace.drawn(time.perf_counter() - started, late_s)
 
     def _look(self) -> None:

@@ -56,6 +56,19 @@ class LineTable(Widget):
             self.refresh(*changed)
         return len(changed)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Return these rows as the terminal can show them. Textual looks for borders, padding and opacity in each."""
+        width, filters = self.outer_size.width, self.get_line_filters()
+        strips = [self.render_line(y) for y in crop.line_range]
+        if self.styles.gutter or any(strip.cell_length != width for strip in strips):
+            return super().render_lines(crop)
+        _, background = self.background_colors
+        for each in filters:
+            strips = [strip.apply_filter(each, background) for strip in strips]
+        if crop.column_span != (0, width):
+            strips = [strip.crop(*crop.column_span) for strip in strips]
+        return strips
+
     def render_line(self, y: int) -> Strip:
         return self.rows[y] if y < len(self.rows) else Strip.blank(self.size.width, self.rich_style)
 
