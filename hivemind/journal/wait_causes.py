@@ -41,6 +41,7 @@ WAITED_FOR: Mapping[str, str] = {
 """Of each cause, the end of a sentence that begins "requests waited"."""
 NAMES = tuple(CAUSES)
 _CAUSES_TOLD = 4
+"""If there are more than one beyond these, they are told together."""
 _LEAST_TOLD = 0.005
 """Smaller shares of all waits aren't worth a word."""
 PAUSED, RATE_LIMITED, CIRCUIT, SLOTS, LEVEL, WINDOWS, FLEET, OTHER, HELD, BUDGET, TASK, RETRY = range(12)
@@ -76,8 +77,10 @@ class WaitCauses:
 def shares_text(causes: WaitCauses) -> str:
     """Return `71 % for rate windows, 20 % for the circuit to close and 9 % for other reasons`, the largest first; of a
     single cause only its name."""
-    total_s, shown = causes.total_s, causes.by_size()[:_CAUSES_TOLD]
-    shown = [(cause, seconds) for cause, seconds in shown if seconds >= _LEAST_TOLD * total_s]
+    total_s = causes.total_s
+    shown = [(cause, seconds) for cause, seconds in causes.by_size() if seconds >= _LEAST_TOLD * total_s]
+    if len(shown) > _CAUSES_TOLD + 1:
+        shown = shown[:_CAUSES_TOLD]
     if not shown:
         return ""
     parts = [f"{share(seconds / total_s)} {WAITED_FOR[cause]}" for cause, seconds in shown]

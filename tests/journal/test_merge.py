@@ -294,6 +294,20 @@ def test_gauges_are_added_up() -> None:
         assert (state.windows[0].used, state.windows[0].remaining) == (5, 57)
 
 
+def test_leases_are_added_up() -> None:
+    """Two proxies with a request in flight each have used half of the four slots that they are leased together."""
+    one: list[ev.Event] = [ev.LeaseChanged(0.0, LANE, "leased", 2.0, 8.0, 2), *served(1.0, 1, "ann", takes_s=9.0)]
+    other: list[ev.Event] = [
+        ev.LeaseChanged(0.5, LANE, "leased", 2.0, 8.0, 2),
+        *served(1.0, 1, "bea", takes_s=9.0),
+        *served(2.0, 2, "cleo", waits_s=3.0),
+    ]
+    other.sort(key=lambda event: event.at)
+    _, events = merged((first("a", fleet=True), one), (first("b", fleet=True), other))
+    assert [event.slots for _, event in events if isinstance(event, ev.LeaseChanged)] == [2.0, 4.0]
+    assert figures([event for _, event in events]).causes.seconds == {"other": 3.0}
+
+
 def test_a_journal_that_begins_in_the_middle_ends_nothing_of_others() -> None:
     """The state that a part begins with lists what is open there; at the other proxy requests go on."""
     world = World(at=90.0, wall=1090.0, address="", upstreams=())

@@ -71,10 +71,13 @@ class Merge:
         self._gauges: dict[str, dict[int, ev.LaneState]] = {}
         """By lane, how it stands at each proxy."""
         self._levels: dict[str, dict[int, float]] = {}
+        self._slots: dict[str, dict[int, float]] = {}
+        """By lane, what each proxy is leased."""
         self._open = OpenRequests(Lifecycle)
         self._special: Mapping[type[ev.Event], Callable[[_Source, Any], ev.Event]] = {
             ev.LaneOpened: self._lane_opened,
             ev.LevelChanged: self._level_changed,
+            ev.LeaseChanged: self._lease_changed,
             ev.Sampled: self._sampled,
             Carried: self._carried,
         }
@@ -116,7 +119,7 @@ class Merge:
             event = renamed(event)
             self.ended[index] = event.at
             yield index, event
-        for gauges in (self._gauges, self._levels):
+        for gauges in (self._gauges, self._levels, self._slots):
             for by_source in gauges.values():
                 by_source.pop(index, None)
 
@@ -136,6 +139,11 @@ class Merge:
         levels = self._levels.setdefault(event.lane, {})
         levels[source.index] = event.level
         return structs.replace(event, level=self._together(levels.values()))
+
+    def _lease_changed(self, source: _Source, event: ev.LeaseChanged) -> ev.Event:
+        slots = self._slots.setdefault(event.lane, {})
+        slots[source.index] = event.slots
+        return structs.replace(event, slots=sum(slots.values()))
 
     def _sampled(self, source: _Source, event: ev.Sampled) -> ev.Event:
         if not event.partial:
@@ -179,6 +187,7 @@ class Merge:
             retrying=sum(each.retrying for each in states),
             level=self._together([each.level for each in states]),
             windows=tuple(windows.values()),
+            lease=_sum_of_leases([each.lease for each in states]),
         )
 
     def _carried(self, source: _Source, event: Carried) -> ev.Event:
@@ -194,6 +203,12 @@ class Merge:
         merged = Carried(event.at, replace(own, tickets=(*own.tickets, *others)))
         self._open.carried(merged)
         return merged
+
+
+def _sum_of_leases(leases: Sequence[ev.LeaseGauges | None]) -> ev.LeaseGauges | None:
+    """Return what several proxies are leased together; None: one of them is in no fleet."""
+    found = [each for each in leases if each is not None]
+    return replace(found[-1], slots=sum(each.slots for each in found)) if len(found) == len(leases) else None
 
 
 class _Source:

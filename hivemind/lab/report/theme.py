@@ -118,7 +118,7 @@ CAUSE_ROLES: Mapping[str, str] = {
 """The role of the colour of each of :data:`~hivemind.journal.wait_causes.CAUSES`."""
 STATES: Mapping[str, tuple[str, str]] = {
     "queued": ("queued", "queued"),
-    "retry": ("delay before the next attempt", "retry"),
+    "retry": ("pause before a retry", "retry"),
     "waiting": ("sent, nothing back yet", "first"),
     "streaming": ("answer arriving", "streaming"),
 }
