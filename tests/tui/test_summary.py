@@ -13,12 +13,13 @@ from tui.worlds import empty_world, world
 
 from hivemind.host.listening import print_ready
 from hivemind.journal.files import demo_folder_in, folder_in
+from hivemind.journal.wait_causes import WaitCauses, shares_text
 from hivemind.world.health import Histogram, Vitals
 from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind.world.verdict import judged
 from hivemind_tui.keys.keymap import footer
 from hivemind_tui.program import main
-from hivemind_tui.program.summary import AGENTS_SHOWN, journal_of, summary
+from hivemind_tui.program.summary import AGENTS_SHOWN, journal_of, summary, wait_causes_of
 from hivemind_tui.state.view import View
 
 ROOMS = (60, 80, 200)
@@ -99,6 +100,22 @@ def recorded(folder: Path) -> Snapshot:
     """A world whose journal is in that folder."""
     folder.mkdir(parents=True, exist_ok=True)
     return replace(world(), recording=RecordingView(str(write(folder)), 1, 0, ""))
+
+
+def test_it_says_why_requests_waited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the journal; of one that can't be read it says nothing, and the rest all the same."""
+    snapshot = recorded(tmp_path)
+    journal = journal_of(snapshot)
+    assert journal is not None
+    causes = wait_causes_of(journal)
+    expected = f"requests waited {shares_text(causes)}"
+    assert causes.seconds
+    assert expected in summary(snapshot, journal, None, causes=causes)
+    assert main.main(["--replay", str(journal.path)]) == 0
+    assert "requests waited " in capsys.readouterr().out
+    journal.path.write_bytes(b"no journal")
+    assert wait_causes_of(journal) == wait_causes_of(None) == WaitCauses()
+    assert not any("requests waited" in row for row in summary(snapshot, journal, None, causes=WaitCauses()))
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -45,20 +45,22 @@ async def follow(source: Source, console: Console, stop: asyncio.Event) -> None:
 
 def print_journal(path: Path) -> None:
     """Print a journal's log and summary, and its damage on standard error. Raises: UsageError: unreadable."""
+    from hivemind.journal.figures import FiguresFold
     from hivemind.journal.index.builder import MALFORMED, prices_then, world_of
     from hivemind.journal.read.reader import open_journal
 
     journal = open_journal(path)
     world = world_of(journal.began, prices_then(journal.began))
     world.on_line = lambda line: print(text_of(line))
-    last = journal.began.at
+    last, tally = journal.began.at, FiguresFold()
     for event in journal.events():
         try:
             world.apply(event)
+            tally.apply(event)
         except MALFORMED:
             journal.damage.bad_lines += 1
         last = max(last, event.at)
-    show(summary(world.snapshot(last), None, width()))
+    show(summary(world.snapshot(last), None, width(), causes=tally.figures().causes))
     sys.stdout.flush()
     for text in journal.damage.messages():
         print(f"hivemind-tui: {path.name}: {text}", file=sys.stderr)

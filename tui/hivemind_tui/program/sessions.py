@@ -20,7 +20,7 @@ from hivemind.errors import BindError
 from hivemind.text.table import show, width
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.program.preferences import Preferences, remember
-from hivemind_tui.program.summary import journal_of, summary
+from hivemind_tui.program.summary import journal_of, summary, wait_causes_of
 from hivemind_tui.program.supervisor import Stop, Supervisor, stop_on_signals
 from hivemind_tui.sources.base import Local
 from hivemind_tui.sources.demo import Demo, DemoSource
@@ -127,7 +127,8 @@ async def _enter_screens(
 
 
 def _print_summary(snapshot: Snapshot, *, goes_on: bool = False) -> None:
-    show(summary(snapshot, journal_of(snapshot), width(), goes_on=goes_on))
+    journal = journal_of(snapshot)
+    show(summary(snapshot, journal, width(), goes_on=goes_on, causes=wait_causes_of(journal)))
     sys.stdout.flush()
 
 

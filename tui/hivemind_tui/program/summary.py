@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hivemind.errors import HiveMindError
 from hivemind.journal.files import DEMO_DAYS, DEMO_FOLDER, find, part_of
+from hivemind.journal.wait_causes import WaitCauses, shares_text
 from hivemind.text.humanise import count, dollars, duration, exit_text, plural
 from hivemind.text.shells import command_line, shell_of
 from hivemind.text.table import Cell, Column, lines, wrapped
@@ -21,6 +22,8 @@ from hivemind.world.vitals import quantile
 AGENTS_SHOWN = 30
 """Rows of the table; those that need a look come first, and the rest is counted."""
 _NAMED = 5
+_READ_BYTES = 8 << 20
+"""A longer journal isn't read for the summary; so many bytes take a third of a second."""
 _COLUMNS = (
     Column("AGENT", cut=True),
     Column("STATE", cut=True, least=8),
@@ -62,11 +65,40 @@ def journal_of(snapshot: Snapshot) -> Journal | None:
     return Journal(path, snapshot.wall + DEMO_DAYS * 86_400 if demo else None)
 
 
-def summary(snapshot: Snapshot, journal: Journal | None, room: int | None, *, goes_on: bool = False) -> list[str]:
-    """Return the lines for a terminal of `room` columns; None: as long as they are. `goes_on`: the proxy does."""
+def wait_causes_of(journal: Journal | None) -> WaitCauses:
+    """Return why requests waited. None are known without a journal, or with one that would take long to read."""
+    from hivemind.journal.figures import FiguresFold
+    from hivemind.journal.read.reader import FREQUENT, open_journal
+
+    if journal is None:
+        return WaitCauses()
+    try:
+        found = open_journal(journal.path)
+        if sum(part.stat().st_size for part in found.parts) > _READ_BYTES:
+            return WaitCauses()
+        fold = FiguresFold()
+        for event in found.events(FREQUENT):
+            fold.apply(event)
+    except (HiveMindError, OSError):
+        return WaitCauses()
+    return fold.figures().causes
+
+
+def summary(
+    snapshot: Snapshot,
+    journal: Journal | None,
+    room: int | None,
+    *,
+    goes_on: bool = False,
+    causes: WaitCauses | None = None,
+) -> list[str]:
+    """Return the lines for a terminal of `room` columns; None: as long as they are. `goes_on`: the proxy does.
+    `causes`: why requests waited, if that is known."""
     if not snapshot.totals.requests and not snapshot.agents:
         return ["no requests came", *look_again(journal, room)]
     text = [_of_agents(snapshot.agents), *_totals(snapshot)]
+    if causes is not None and causes.seconds:
+        text.append(f"requests waited {shares_text(causes)}")
     if goes_on or snapshot.verdict.state not in ("healthy", "draining"):
         text.append(f"{'the proxy goes on' if goes_on else 'in the end'}: {snapshot.verdict.text}")
     rows = ["", *_table(snapshot.agents, room), *(row for each in text for row in wrapped(each, room))]
