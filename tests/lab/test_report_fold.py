@@ -184,8 +184,8 @@ def test_rate_windows_of_which_no_header_tells_are_our_own_sums() -> None:
     run = run_of([opened(), sampled(1, used=40.0), limits(2, None), sampled(4, used=45.0)])
     ((_, window),) = run.windows()
     assert (window.told, window.fullest) == (False, 0.9)
-    assert windows_message(run).startswith(
-        "No header told what was used. By HiveMind's own sums over 60 s, at most 90 %"
+    assert windows_message(run) == (
+        "By HiveMind's own sums over 60 s (dotted) at most 90 % of the requests window was used; no header tells of it."
     )
     assert windows(run).rows[0][-1] == "our own sum"
 

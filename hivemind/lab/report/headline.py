@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hivemind.journal.wait_causes import WAITED_FOR, shares_text
 from hivemind.lab.report.fold import ROWS_KEPT
+from hivemind.lab.report.lanes import WindowReport
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import shortened
-from hivemind.text.humanise import count, dollars, duration, plural
+from hivemind.text.humanise import count, dollars, duration, plural, share
 from hivemind.world.lines import words
 
 _UNEQUAL = 0.95
@@ -211,18 +213,19 @@ def faults_message(run: RecordedRun) -> str:
 def windows_message(run: RecordedRun) -> str:
     """Describe the plot of the rate windows, of which there is at least one."""
     found = [window for _, window in run.windows()]
-    fullest = max((window for window in found if window.told), default=None, key=lambda window: window.fullest)
-    if fullest is not None:
-        text = f"By the provider's headers at most {fullest.fullest:.0%} of the {fullest.kind.value} window was used."
-        if not all(window.told for window in found):
-            text += " Dotted lines are HiveMind's own sums over 60 s, of windows that no header tells of."
-    else:
-        fullest = max(found, key=lambda window: window.fullest)
-        text = (
-            f"No header told what was used. By HiveMind's own sums over 60 s, at most {fullest.fullest:.0%} of the"
-            f" {fullest.kind.value} window was."
+    parts = []
+    if told := [window for window in found if window.told]:
+        parts.append(f"By the provider's headers at most {_fullest(told)} was used.")
+    if own := [window for window in found if not window.told]:
+        parts.append(
+            f"By HiveMind's own sums over 60 s (dotted) at most {_fullest(own)} was used; no header tells of it."
         )
-    return text.replace("%", " %")
+    return " ".join(parts)
+
+
+def _fullest(windows: Iterable[WindowReport]) -> str:
+    fullest = max(windows, key=lambda window: window.fullest)
+    return f"{share(fullest.fullest)} of the {fullest.kind.value} window"
 
 
 def money_message(run: RecordedRun) -> str:

@@ -107,12 +107,12 @@ def windows(run: RecordedRun) -> Table:
             window.kind.value,
             count(window.limit),
             {"headers": "the provider's headers", "settings": "the settings"}.get(window.source, "the usual"),
-            f"{window.fullest:.0%}".replace("%", " %"),
+            share(window.fullest),
             "the provider's headers" if window.told else "our own sum",
         ]
         for lane, window in run.windows()
     ]
-    return Table(("lane", "models", "counts", ">limit", "known by", ">fullest", "by"), rows)
+    return Table(("lane", "models", "counts", ">limit", "known by", ">fullest", "known by"), rows)
 
 
 def models(run: RecordedRun) -> Table:
