@@ -17,6 +17,9 @@ from benchmarks.perf.target import PerfError, Target
 from benchmarks.perf.terminal import Held, Terminal, hivemind_tui
 
 _DOWN, _UP, _BACKSPACE, _ESCAPE = b"\x04", b"\x15", b"\x7f", b"\x1b"
+_FREEZE = b"v"
+"""Until it is pressed again, only keys change what is painted: rows that count seconds by themselves would be taken for
+a key's, and waited for."""
 _PAGES = (b"2", b"3")
 """The keys that open the lists of agents and of requests."""
 _KEYS: dict[str, tuple[bytes, tuple[bytes, ...], bytes]] = {
@@ -72,6 +75,7 @@ async def measure_fleet(behind: Target, sizes: FleetSizes, progress: Callable[[s
             progress(f"a fleet of {sizes.agents}, page {page.decode()}")
             await _settled(terminal, page)
             await asyncio.sleep(_CATCH_UP_S)
+            await _settled(terminal, _FREEZE)
             for kind, (before, keys, after) in _KEYS.items():
                 await _settled(terminal, before)
                 changes = await _learnt(terminal, keys, sizes.lessons)
@@ -79,6 +83,7 @@ async def measure_fleet(behind: Target, sizes: FleetSizes, progress: Callable[[s
                     for key, changed in zip(keys, changes, strict=True):
                         taken[kind] += await _answer(terminal, key, changed)
                 await _settled(terminal, after)
+            await _settled(terminal, _FREEZE)
         held = await terminal.left("fleet")
     return [*(_answered(kind, sorted(found)) for kind, found in taken.items()), held]
 
