@@ -171,6 +171,7 @@ class ControlRoom(ModalApp, Actions):
         self.line = self._board.bottom
 
     def compose(self) -> ComposeResult:
+        self._board.begin(self.size, self.view)
         yield self._board
         yield self.overlay
         yield self.palette

@@ -66,6 +66,22 @@ def layout_for(size: Size) -> str:
     return "compact" if size.width >= COMPACT.width and size.height >= COMPACT.height else "tiny"
 
 
+def _classes_at(size: Size) -> Mapping[str, bool]:
+    """Return the board's classes by the size of the terminal."""
+    layout = layout_for(size)
+    return {
+        "compact": layout != "full",
+        "tiny": layout == "tiny",
+        "wide": layout == "full" and size.width >= WIDE,
+        "roomy": size.width >= ROOMY.width and size.height >= ROOMY.height,
+    }
+
+
+def _classes_of(view: View) -> Mapping[str, bool]:
+    """Return those by what there is to show."""
+    return {"choosing": view.what_if.choosing, "several": len(view.snapshot.lanes) > 1}
+
+
 class Board(Vertical):
     """Everything on the screen except what lies over it."""
 
@@ -205,6 +221,11 @@ class Board(Vertical):
         self._wake = asyncio.Event()
         self._view: View | None = None
 
+    def begin(self, size: Size, view: View) -> None:
+        """Take the layout for this size and view before the first panel is there: each change of it later on styles
+        all of them again."""
+        self.update_classes({**_classes_at(size), **_classes_of(view)}, update=False)
+
     def compose(self) -> ComposeResult:
         yield self._header
         yield from self._pages.values()
@@ -214,14 +235,10 @@ class Board(Vertical):
 
     def restyle(self, variables: Mapping[str, str], size: Size) -> None:
         """Take the theme's colours and the layout for this size."""
-        layout = layout_for(size)
-        self.set_class(layout != "full", "compact")
-        self.set_class(layout == "tiny", "tiny")
-        self.set_class(layout == "full" and size.width >= WIDE, "wide")
         self._size = size
+        self.update_classes(_classes_at(size))
         self._keep_clear()
-        self.set_class(size.width >= ROOMY.width and size.height >= ROOMY.height, "roomy")
-        self.pen = Pen.themed(variables, self.pen.glyphs, boxed=layout == "full")
+        self.pen = Pen.themed(variables, self.pen.glyphs, boxed=layout_for(size) == "full")
 
     def turn_to(self, page: str) -> None:
         """Show another page."""
@@ -280,10 +297,9 @@ class Board(Vertical):
 
     def _make_room(self, view: View) -> None:
         """Give the panels whose number of rows is known as many as they have use for."""
-        self.set_class(view.what_if.choosing, "choosing")
+        self.update_classes(_classes_of(view))
         count, full = len(view.snapshot.lanes), not self.has_class("compact")
         most = LANES_SHOWN + max(0, self._size.height - (FULL if full else COMPACT).height) // 6
-        self.set_class(count > 1, "several")
         rows = min(count, most) + (3 if full else 2)
         if full:
             rows += min(count, most) * lanes.more_rows(count, self._size.height)

@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any
 
 from rich.style import Style
+from textual import events
 from textual._context import message_hook
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
@@ -48,6 +49,8 @@ class GuestApp(App[str]):
 
     def __init__(self, *args: Any, monitor: Monitor | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        # Textual parses in another sheet, and loses what that has cached: it parses twice at a start.
+        self.stylesheet.reparse = self.stylesheet.parse  # type: ignore[method-assign]
         self.monitor = monitor or Monitor()
         """Times this app's steps; successive apps may share one."""
         self.on_first_frame: Callable[[], None] | None = None
@@ -204,8 +207,13 @@ class BandedScreen(Screen[None]):
         super().__init__(*args, **kwargs)
         self._compositor = FrugalCompositor()
         self._pending: set[Region] = set()
-        self._painting = False
+        self._painting = self._resumed = False
         self._timer: Timer | None = None
+
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Keep Textual from styling everything again when the screen first comes up, as it was just styled."""
+        event.refresh_styles = event.refresh_styles and self._resumed
+        self._resumed = True
 
     @property
     def _update_timer(self) -> Timer:
