@@ -39,6 +39,25 @@ WAITED_FOR: Mapping[str, str] = {
     "retry": "between attempts",
 }
 """Of each cause, the end of a sentence that begins "requests waited"."""
+GATE_CAUSES: Mapping[str, str] = {
+    "paused": "paused",
+    "parked": "rate_limited",
+    "circuit": "circuit",
+    "slot": "slots",
+    "upstream": "slots",
+    "requests": "windows",
+    "tokens": "windows",
+    "fleet": "fleet",
+    "fleet_slots": "fleet",
+    "credits": "windows",
+    "budget": "budget",
+    "held": "held",
+    "dependency": "task",
+    "backoff": "retry",
+    "next": "other",
+}
+"""The cause that each of the scheduler's :data:`~hivemind.scheduler.events.GATES` is, and `next`; for a slot that a cut
+of the level took away it is `level` instead."""
 NAMES = tuple(CAUSES)
 _CAUSES_TOLD = 4
 """If there are more than one beyond these, they are told together."""

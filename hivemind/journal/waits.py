@@ -13,8 +13,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hivemind.journal.lane_waits import STAGGER_S, LaneWaits
-from hivemind.journal.wait_causes import BUDGET, CIRCUIT, HELD, NAMES, OTHER, RETRY, TASK, WaitCauses, causes_of
+from hivemind.journal.lane_waits import LANE_CAUSES, STAGGER_S, LaneWaits
+from hivemind.journal.wait_causes import (
+    BUDGET,
+    CIRCUIT,
+    GATE_CAUSES,
+    HELD,
+    NAMES,
+    OTHER,
+    RETRY,
+    TASK,
+    WaitCauses,
+    causes_of,
+)
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.lane import MOST_STAGGERED
@@ -23,8 +34,12 @@ from hivemind.world.state import Carried
 
 _IN_LINE = -1
 """Of a request that nothing of its own keeps."""
-_OWN_GATES = {"held": HELD, "budget": BUDGET, "dependency": TASK, "backoff": RETRY}
-_LINE_GATES = frozenset({"slot", "upstream", "requests", "tokens", "fleet", "fleet_slots", "credits", "next"})
+_OWN_CAUSES: Mapping[str, int] = {
+    gate: number if number >= LANE_CAUSES else _IN_LINE
+    for gate, number in ((gate, NAMES.index(cause)) for gate, cause in GATE_CAUSES.items())
+    if number > CIRCUIT
+}
+"""By gate that isn't the whole lane's, what of its own keeps a request."""
 _KNOBS = frozenset({"max_concurrency", "max_concurrency_per_upstream", "rpm", "tpm"})
 """Settings of a lane that keep requests."""
 _DEEPEST = 64
@@ -46,6 +61,12 @@ class WaitingRequest(Lifecycle):
     """Its own, by cause."""
     all_s: float = 0.0
     """Of a request that has ended, all its waits together, which :attr:`waits` add up to."""
+
+    @property
+    def cause(self) -> str:
+        """What keeps it now, if it waits."""
+        kept_by = self.lane.cause
+        return NAMES[self.own if self.own >= 0 and kept_by > CIRCUIT else kept_by]
 
     def settle(self) -> None:
         """Count its wait until its lane's present."""
@@ -343,8 +364,7 @@ class WaitsFold:
             for hold in state.upcoming:
                 request = self.open.by_ticket.get(hold.ticket)
                 if request is not None:
-                    own = _OWN_GATES.get(hold.gate, _IN_LINE if hold.gate in _LINE_GATES else request.own)
-                    self._set_own(request, own, event.at)
+                    self._set_own(request, _OWN_CAUSES.get(hold.gate, request.own), event.at)
 
     def _commanded(self, event: ev.Commanded) -> None:
         about = event.arguments

@@ -72,7 +72,7 @@ _GATES = {
     "fleet": "no lease of the fleet yet",
     "fleet_slots": "the fleet's slots are taken",
     "credits": "the fleet's share is used up",
-    "backoff": "between two attempts",
+    "backoff": "the pause before a retry",
 }
 _BRACKETS = re.compile(r" \([^()]*\)")
 _RANKS = {code: rank for rank, code in enumerate(CODES)}

@@ -14,7 +14,9 @@ from lab.random_events import soup
 from benchmarks.prediction import WORLDS, record
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.lane_waits import STAGGER_S
-from hivemind.journal.wait_causes import CAUSES, NAMES, WAITED_FOR, WaitCauses, largest_change, shares_text
+from hivemind.journal.read.reader import open_journal
+from hivemind.journal.wait_causes import CAUSES, GATE_CAUSES, NAMES, WAITED_FOR, WaitCauses, largest_change, shares_text
+from hivemind.journal.waits import WaitsFold
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
@@ -305,3 +307,25 @@ def test_a_bad_day_has_waits_of_many_kinds(tmp_path: Path) -> None:
     assert found.causes.total_s == pytest.approx(found.waited_s)
     assert {"circuit", "windows", "retry"} <= found.causes.seconds.keys()
     assert found.causes.share("other") < 0.05
+
+
+def test_causes_are_those_that_the_scheduler_names(tmp_path: Path) -> None:
+    """Nearly all requests wait for what the samples of a bad day and of few slots say. They don't say whether a slot is
+    one that a cut of the level took away."""
+    assert set(GATE_CAUSES) == {*ev.GATES, "next"}
+    asked = agreed = 0
+    for name in ("bad day", "few slots"):
+        path = tmp_path / f"{name}.jsonl"
+        record(next(world for world in WORLDS if world.name == name), path)
+        fold = WaitsFold()
+        for event in open_journal(path).events():
+            if isinstance(event, ev.Sampled):
+                for hold in (hold for lane in event.lanes for hold in lane.upcoming):
+                    request = fold.open.by_ticket[hold.ticket]
+                    expected = GATE_CAUSES[hold.gate]
+                    found = "slots" if request.cause == "level" else request.cause
+                    agreed += found == expected
+                    asked += 1
+            fold.apply(event)
+    assert asked > 1000
+    assert agreed / asked > 0.97

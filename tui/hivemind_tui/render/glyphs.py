@@ -194,7 +194,7 @@ GATE_SIGNS: Mapping[str, Sign] = {
     "budget": Sign("warn", "budget", "bad", "too little of its agent's budget is left"),
     "held": Sign("pause", "held", "wait", "its agent is held"),
     "dependency": Sign("after", "task", "wait", "its agent's task waits for others"),
-    "backoff": Sign("retry", "backoff", "recover", "it failed upstream and waits before the next attempt"),
+    "backoff": Sign("retry", "backoff", "recover", "an attempt failed: the pause before a retry"),
     "next": Sign("dot", "next", "ok", "nothing holds it: it is next"),
 }
 """The gates that hold a request: :data:`hivemind.scheduler.events.GATES`, and `next`."""
@@ -227,7 +227,7 @@ LEASE_SIGNS: Mapping[str, Sign] = {
 PHASES: Mapping[str, Sign] = {
     "queue": Sign("queue", "queue", "wait", "waits for a slot or a rate limit"),
     "failed": Sign("lost", "failed", "bad", "a failed attempt"),
-    "pause": Sign("idle", "delay", "dim", "between two attempts"),
+    "pause": Sign("idle", "delay", "dim", "the pause before a retry"),
     "first": Sign("sent", "sent", "info", "sent upstream, no content yet"),
     "stream": Sign("stream", "stream", "ok", "the answer arrives"),
 }
