@@ -37,9 +37,10 @@ _IN_LINE = -1
 _OWN_CAUSES: Mapping[str, int] = {
     gate: number if number >= LANE_CAUSES else _IN_LINE
     for gate, number in ((gate, NAMES.index(cause)) for gate, cause in GATE_CAUSES.items())
-    if number > CIRCUIT
+    if number > CIRCUIT and number != RETRY
 }
-"""By gate that isn't the whole lane's, what of its own keeps a request."""
+"""By gate that isn't the whole lane's, what of its own keeps a request. When a pause before a retry ends is known from
+the failed attempt, and a sample may be older than that."""
 _KNOBS = frozenset({"max_concurrency", "max_concurrency_per_upstream", "rpm", "tpm"})
 """Settings of a lane that keep requests."""
 _DEEPEST = 64

@@ -125,6 +125,32 @@ def test_a_pause_before_a_retry_is_a_cause() -> None:
     assert causes(opened(), *run) == {"retry": pytest.approx(3.0), "other": pytest.approx(2.0)}
 
 
+def test_a_pause_before_a_retry_is_over_when_it_was_to_be() -> None:
+    """A sample that was taken a moment before, but is written after it, doesn't prolong it."""
+    hold = ev.Hold(1, "backoff", 0.0, None)
+    lane = ev.LaneState(
+        lane=LANE,
+        upstream="mock",
+        provider="generic",
+        active=0,
+        waiting=0,
+        retrying=1,
+        level=4.0,
+        ceiling=4.0,
+        floor=1.0,
+        latency_target_s=2.0,
+        circuit_window=20,
+        circuit_threshold=0.5,
+        upcoming=(hold,),
+    )
+    before = [asks(0.0, 1), goes(0.0, 1, 0.0), fails(1.0, 1, 3.0)]
+    after = [goes(6.0, 1, 2.0, 2), ends(7.0, 1)]
+    assert causes(opened(), *before, ev.Sampled(4.0, (lane,)), *after) == {
+        "retry": pytest.approx(3.0),
+        "other": pytest.approx(2.0),
+    }
+
+
 def test_every_cause_has_a_test_and_a_sentence() -> None:
     """One that is added needs both."""
     assert {*BY_CAUSE, "retry"} == set(CAUSES) == set(WAITED_FOR)
