@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from lab.report_kit import (
@@ -19,6 +20,7 @@ from lab.report_kit import (
     run_of,
     sampled,
 )
+from msgspec import structs
 
 from hivemind.journal.records import Gap, JournalEnded
 from hivemind.lab.report import agents as rowing
@@ -188,6 +190,21 @@ def test_rate_windows_of_which_no_header_tells_are_our_own_sums() -> None:
         "By HiveMind's own sums over 60 s (dotted) at most 90 % of the requests window was used; no header tells of it."
     )
     assert windows(run).rows[0][-1] == "our own sum"
+
+
+def test_a_full_window_whose_limit_is_assumed_is_named() -> None:
+    """Requests may have waited for nothing, which a setting mends; not where a header or a setting states it."""
+
+    def message(source: str, used: float) -> str:
+        sample = sampled(1, used=used)
+        (state,) = sample.lanes
+        (window,) = state.windows
+        state = replace(state, windows=(replace(window, source=source),))
+        return windows_message(run_of([opened(), structs.replace(sample, lanes=(state,)), JournalEnded(START + 2)]))
+
+    assert "limit of a full window is assumed" in message("profile", 50)
+    for source, used in (("profile", 20), ("settings", 50), ("headers", 50)):
+        assert "assumed" not in message(source, used)
 
 
 def test_why_requests_waited() -> None:

@@ -16,6 +16,9 @@ from hivemind.world.lines import words
 _UNEQUAL = 0.95
 """Jain's index below which agents were slowed down unequally."""
 
+_FULL = 0.95
+"""The used share of a window that has kept requests waiting."""
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
@@ -220,6 +223,8 @@ def windows_message(run: RecordedRun) -> str:
         parts.append(
             f"By HiveMind's own sums over 60 s (dotted) at most {_fullest(own)} was used; no header tells of it."
         )
+    if any(window.source == "profile" and window.fullest >= _FULL for window in found):
+        parts.append("The limit of a full window is assumed, as no header and no setting states it: see rpm and tpm.")
     return " ".join(parts)
 
 
