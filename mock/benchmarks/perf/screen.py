@@ -6,6 +6,7 @@ like the demo's; and how soon it shows its first frame.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from benchmarks.perf.terminal import PROGRAM, Held, hivemind_tui, in_terminal
 from benchmarks.perf.wire import Pace
 
 CLIENTS = (1, 16, 128)
+_WARM_S = 4.0
 _COMPLETE = re.compile(rb"HiveMind.*quit", re.DOTALL)
 """The header and the footer, which is painted last."""
 
@@ -61,6 +63,7 @@ async def measure_unread(behind: Target, proxied: Target, sizes: ScreenSizes) ->
     """
     rounds = []
     async with hivemind_tui(behind) as (screen, terminal):
+        await _warmed(screen, sizes.agents)
         both = [replace(proxied, name="no screen"), screen]
         for number in range(sizes.stream_rounds):
             turn = both if number % 2 == 0 else both[::-1]
@@ -85,6 +88,7 @@ async def measure_beside(
     """
     rounds: list[list[Load | Held]] = []
     async with hivemind_tui(behind) as (screen, terminal):
+        await _warmed(screen, sizes.agents)
         both = [replace(proxied, name="no screen"), screen]
         for number in range(sizes.rounds):
             progress(f"with and without a screen, {number + 1} of {sizes.rounds}")
@@ -97,6 +101,13 @@ async def measure_beside(
             rounds.append(measured)
         rounds.append([await terminal.left("screen")])
     return rounds
+
+
+async def _warmed(screen: Target, agents: int) -> None:
+    """Let happen what happens once, a little after a start: prices are loaded, and with the first curve a process
+    starts, whose processor time would count as the first round's."""
+    async with working(screen, agents):
+        await asyncio.sleep(_WARM_S)
 
 
 async def measure_start() -> Started:
