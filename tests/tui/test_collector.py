@@ -78,6 +78,23 @@ async def test_what_outlives_a_full_collection_is_not_walked_again() -> None:
         assert gc.get_freeze_count() > 100
 
 
+@pytest.mark.parametrize(("long_s", "left"), [(-1.0, False), (60.0, True)])
+async def test_what_outlives_a_long_collection_is_not_walked_again(
+    monkeypatch: pytest.MonkeyPatch, long_s: float, left: bool
+) -> None:
+    """Which much traffic makes; else it is left to the older generations."""
+    monkeypatch.setattr(collector, "_LONG_S", long_s)
+    with collector.quiet() as tended:
+        tended.settle(0.0)
+        await enabled()
+        gc.disable()
+        kept = [Knot() for _ in range(2 * collector._YOUNG)]
+        async with asyncio.timeout(30.0):
+            while any(one is kept[0] for one in gc.get_objects(generation=0)):  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(collector._STEP_EVERY_S)
+        assert any(one is kept[0] for one in gc.get_objects()) is left
+
+
 async def test_a_program_that_grows_settles_again() -> None:
     """What it grew by is left out too, and nothing of it is walked before; only one timer tends."""
     with collector.quiet() as tended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,9 @@ _SETTLES_S = 3.0
 _STEP_EVERY_S = 0.1
 _YOUNG = 1_500
 """New objects before a collection, which takes less than a millisecond for so many."""
+_LONG_S = 0.002
+"""CPU time of a collection of new objects that only much traffic brings about. To walk those that are still in use once
+or twice more, with the older generations, would hold the loop for 10 ms and more."""
 _AGED = 3
 """Collections of one generation before one of the next generation."""
 
@@ -27,8 +31,8 @@ class Collector:
         """Collect again after a moment, in which background work (prices, the demo) may end, but only objects made from
         then on. Call it on the loop when the program is up, and again when it has grown.
 
-        Older objects, and those that survive a full collection, are freed by reference counts alone: cycles among them
-        stay. There are few, and walking all of Textual takes 50 ms and more.
+        Older objects, and those that survive a full collection or a long one, are freed by reference counts
+        alone: cycles among them stay. There are few, and walking all of Textual takes 50 ms and more.
         """
         self.stop()
         gc.disable()
@@ -51,7 +55,11 @@ class Collector:
         """Collect in a callback of its own, so that the pause doesn't lengthen another one's."""
         young, middle, old = gc.get_count()
         if young > _YOUNG:
-            gc.collect(0 if middle < _AGED else 1 if old < _AGED else 2)
+            generation = 0 if middle < _AGED else 1 if old < _AGED else 2
+            began_s = time.thread_time()
+            gc.collect(generation)
+            if generation == 0 and time.thread_time() - began_s > _LONG_S:
+                gc.freeze()
         self._next = loop.call_later(_STEP_EVERY_S, self._step, loop)
 
 
