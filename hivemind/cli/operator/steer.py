@@ -78,10 +78,10 @@ def _set(namespace: argparse.Namespace) -> int:
         return _show(namespace)
     if namespace.knob == "priority":
         return _set_priority(namespace)
-    knob = _knob(namespace.knob)
+    knob = knob_named(namespace.knob)
     if len(namespace.values) != 1:
         raise UsageError(f"say one value, as in hivemind set {knob.name} {max(knob.lowest, 1):g}")
-    value = _number(knob, namespace.values[0])
+    value = knob_value(knob, namespace.values[0])
     shown, upstream = "no limit" if knob.zero_is_none and not value else f"{value:g}", namespace.upstream
     done = f"{knob.name} is {shown} for {upstream}" if upstream else f"{knob.name} is {shown}"
     proxy = client.find_proxy(namespace)
@@ -101,7 +101,8 @@ def _set_priority(namespace: argparse.Namespace) -> int:
     return changes.steer_agent(namespace, done, "SetPriority", agent=agent, priority=name)
 
 
-def _knob(name: str) -> Knob:
+def knob_named(name: str) -> Knob:
+    """Return the knob of that name. Raises: UsageError, which says what there is."""
     found = KNOBS.get(name.replace("-", "_"))
     if found is None:
         hint = did_you_mean(name, [*KNOBS, "priority"]) or f"; there are {', '.join(KNOBS)}, and priority"
@@ -109,7 +110,8 @@ def _knob(name: str) -> Knob:
     return found
 
 
-def _number(knob: Knob, text: str) -> float:
+def knob_value(knob: Knob, text: str) -> float:
+    """Return the value that somebody typed. Raises: UsageError: the knob can't be turned to it."""
     if knob.zero_is_none and text.lower() in _NO_LIMIT:
         return 0.0
     try:
