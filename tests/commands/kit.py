@@ -21,7 +21,7 @@ _PLAIN = {key: value for key, value in os.environ.items() if not key.startswith(
 
 async def run(folder: Path, *args: str, **environ: str) -> Ended:
     """Run `hivemind` with these arguments in that folder, in a thread, so that the loop serves the proxy meanwhile."""
-    return await asyncio.to_thread(called, folder, args, _given(folder, environ))
+    return await asyncio.to_thread(called, folder, args, environment(folder, environ))
 
 
 async def started(folder: Path, *args: str, **environ: str) -> Ended:
@@ -33,14 +33,15 @@ async def started(folder: Path, *args: str, **environ: str) -> Ended:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=folder,
-        env=_given(folder, environ),
+        env=environment(folder, environ),
     )
     out, err = await process.communicate()
     assert process.returncode is not None
     return Ended(process.returncode, out.decode(), err.decode())
 
 
-def _given(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def environment(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """That of somebody at a shell in this folder, and these variables."""
     return {**_PLAIN, "COLUMNS": "80", "USER": "ops", "HIVEMIND_STATE_DIR": str(folder / "state"), **environ}
 
 
