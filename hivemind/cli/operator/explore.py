@@ -161,7 +161,7 @@ def sentence(trial: Trial, experiment: Experiment) -> str:
         ends = sorted((abs(rate.low), abs(rate.high)))
         word = "more" if sign > 0 else "fewer"
         return (
-            f"With {what} {percent(abs(rate.middle))} {word} requests a minute were answered"
+            f"With {what}, {percent(abs(rate.middle))} {word} requests a minute were answered"
             f" ({percent(ends[0])} to {percent(ends[1])}), {over}."
         )
     if experiment.verdict == "none" and rate is not None:
@@ -174,10 +174,14 @@ def as_text(trial: Trial, experiment: Experiment, outcome: Outcome) -> list[str]
     """Return the answer as lines."""
     text = [sentence(trial, experiment)]
     if experiment.verdict == "worse" and experiment.reason.startswith("with B"):
-        text = [f"Stopped: {experiment.reason}."]
+        what = ", ".join(f"{name} {value:g}" for name, value in trial.changed.items())
+        text = [f"Stopped: with {what} {experiment.reason.removeprefix('with B ')}."]
     text.append(_afterwards(trial, outcome))
     if experiment.skipped:
-        text.append(f"{plural(experiment.skipped, 'pair')} had too few requests and didn't count.")
+        text.append(
+            f"{plural(experiment.skipped, 'pair')} had too few requests and didn't count;"
+            " longer turns (--slice) have more."
+        )
     found = [line for each in text for line in wrapped(each, width())]
     table = experiment.table()
     if table:
@@ -203,7 +207,11 @@ def _row(each: Difference) -> list[str]:
         change = (f"{100 * each.middle:+.0f} %", f"{100 * each.low:+.0f} to {100 * each.high:+.0f} %")
     else:
         change = (f"{each.middle:+.2f}", f"{each.low:+.2f} to {each.high:+.2f}")
-    return [each.measure, f"{each.a:,.4g}", f"{each.b:,.4g}", *change]
+    return [each.measure, _figure(each.a), _figure(each.b), *change]
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def as_json(trial: Trial, experiment: Experiment, outcome: Outcome) -> dict[str, object]:
