@@ -16,6 +16,12 @@ from control.kit import TOKEN
 from proxy.kit import client
 from proxy.wire import PLAIN_BODY
 
+from hivemind.cli.client import ProxyClient
+from hivemind.cli.operator.explore import sentence
+from hivemind.cli.operator.live import Trial
+from hivemind.control.discovery import Token, parse_address
+from hivemind.lab.explore.engine import Experiment, Slice
+
 _BRIEF = ("--for", "6s", "--slice", "1s", "--transition", "0.2s", "--bound", "answered=1")
 
 
@@ -81,6 +87,17 @@ async def test_an_experiment(tmp_path: Path) -> None:
         said = [line.text for line in at.proxy.snapshot().lines]
         assert any("explore begins: max_concurrency 4, aimd.beta 0.5 (A)" in text for text in said)
         assert any("explore ended: A is in force again" in text for text in said)
+
+
+async def test_a_bound(tmp_path: Path) -> None:
+    """What passes one is said by what was tried."""
+    async with desk(tmp_path) as at:
+        proxy = ProxyClient(parse_address(at.proxy.url), Token(TOKEN, "the test"), "ops")
+        experiment = Experiment(3)
+        experiment.add(Slice("A", 1, 9, 0, 0, ()))
+        experiment.add(Slice("B", 1, 9, 3, 0, ()))
+        said = sentence(Trial(proxy, {"max_concurrency": 8}, None, 1, 0), experiment)
+        assert said == "Stopped: with max_concurrency 8 25% of the requests failed (bound: 10%)."
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

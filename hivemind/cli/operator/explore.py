@@ -156,6 +156,8 @@ def sentence(trial: Trial, experiment: Experiment) -> str:
     what = ", ".join(f"{name} {value:g}" for name, value in trial.changed.items())
     rate, pairs = experiment.rate(), len(experiment.counted)
     over = f"over {plural(pairs, 'pair')} of {duration(trial.slice_s)}"
+    if experiment.verdict == "worse" and experiment.reason.startswith("with B"):
+        return f"Stopped: with {what} {experiment.reason.removeprefix('with B ')}."
     if experiment.verdict in ("better", "worse") and rate is not None and not rate.low <= 0 <= rate.high:
         sign = 1 if rate.middle > 0 else -1
         ends = sorted((abs(rate.low), abs(rate.high)))
@@ -173,9 +175,6 @@ def sentence(trial: Trial, experiment: Experiment) -> str:
 def as_text(trial: Trial, experiment: Experiment, outcome: Outcome) -> list[str]:
     """Return the answer as lines."""
     text = [sentence(trial, experiment)]
-    if experiment.verdict == "worse" and experiment.reason.startswith("with B"):
-        what = ", ".join(f"{name} {value:g}" for name, value in trial.changed.items())
-        text = [f"Stopped: with {what} {experiment.reason.removeprefix('with B ')}."]
     text.append(_afterwards(trial, outcome))
     if experiment.skipped:
         text.append(
