@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 from typing import Generic, Literal, TypeVar
 
 from hivemind.journal.figures import Figures
+from hivemind.lab.student_t import t_quantile
 from hivemind.scheduler.types import Priority
 
 NOISE = 0.01
@@ -26,14 +27,6 @@ TRUSTED = 0.05
 """A simulation that is further off than this share doesn't reproduce its recording."""
 _ROUNDING = 0.0005
 """A difference below this share of a figure vanishes when it is shown."""
-_T = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-_NORMAL = 1.959964
-
-
 Unit = Literal["count", "seconds", "tokens", "dollars", "share"]
 Verdict = Literal["better", "worse", "same", "unclear", "other work", ""]
 """`unclear`: the difference is noise, chance, or no larger than the error of the model; `other work`: the runs didn't
@@ -64,17 +57,8 @@ class Spread:
 def spread(values: Sequence[float]) -> Spread:
     """Return mean and interval of at least one independent figure."""
     runs = len(values)
-    half = student_t(runs - 1) * stdev(values) / math.sqrt(runs) if runs > 1 else 0.0
+    half = t_quantile(runs - 1, 0.05) * stdev(values) / math.sqrt(runs) if runs > 1 else 0.0
     return Spread(fmean(values), half, runs)
-
-
-def student_t(degrees: int) -> float:
-    """Return the two-sided 95 % quantile of Student's t: tabulated up to 30 degrees of freedom, expanded beyond."""
-    if degrees <= len(_T):
-        return _T[degrees - 1]
-    first = (_NORMAL**3 + _NORMAL) / 4
-    second = (5 * _NORMAL**5 + 16 * _NORMAL**3 + 3 * _NORMAL) / 96
-    return _NORMAL + first / degrees + second / degrees**2
 
 
 @dataclass(frozen=True, slots=True)

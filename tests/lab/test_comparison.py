@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hivemind.journal.figures import Figures, FiguresFold, Waits
-from hivemind.lab.comparison import Spread, run_measures, spread, student_t
+from hivemind.lab.comparison import Spread, run_measures, spread
 
 EMPTY = FiguresFold().figures()
 
@@ -38,19 +38,6 @@ def test_spread() -> None:
     """Mean and interval, as worked out by hand: of two values a unit from the mean it is t to each side."""
     found = spread([1.0, 3.0])
     assert (found.mean, found.runs) == (2.0, 2)
-    assert found.half == pytest.approx(12.706)
-    assert [found.low, found.high] == pytest.approx([-10.706, 14.706])
+    assert found.half == pytest.approx(12.706, abs=0.001)
+    assert [found.low, found.high] == pytest.approx([-10.706, 14.706], abs=0.001)
     assert spread([5.0, 5.0, 5.0]) == Spread(5.0, 0.0, 3)
-
-
-@pytest.mark.parametrize(("degrees", "value"), [(1, 12.706), (9, 2.262), (30, 2.042), (40, 2.021), (120, 1.980)])
-def test_student_t(degrees: int, value: float) -> None:
-    """As in the usual table, also beyond where ours ends."""
-    assert student_t(degrees) == pytest.approx(value, abs=0.001)
-
-
-def test_it_narrows() -> None:
-    """More freedom, a narrower interval; never narrower than the normal distribution's."""
-    values = [student_t(degrees) for degrees in range(1, 200)]
-    assert values == sorted(values, reverse=True)
-    assert values[-1] > 1.96

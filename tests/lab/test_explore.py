@@ -7,7 +7,6 @@ from random import Random
 import pytest
 
 from hivemind.lab.explore.engine import ALPHA, Bounds, Experiment, Slice
-from hivemind.lab.explore.student import quantile
 
 
 def measured(side: str, answered: int, failed: int = 0, waits: float = 0.1) -> Slice:
@@ -23,15 +22,6 @@ def ran(rng: Random, effect: float, pairs: int = 10, seed: int | None = None) ->
         level = 60 * (effect if side == "B" else 1)
         experiment.add(measured(side, max(1, round(rng.gauss(level, 6)))))
     return experiment
-
-
-@pytest.mark.parametrize(
-    ("degrees", "alpha", "expected"),
-    [(1, 0.05, 12.706), (2, 0.01, 9.925), (9, 0.05, 2.262), (30, 0.001, 3.646), (200, 0.05, 1.972)],
-)
-def test_quantiles(degrees: int, alpha: float, expected: float) -> None:
-    """Those of the tables."""
-    assert quantile(degrees, alpha) == pytest.approx(expected, abs=0.001)
 
 
 def test_false_alarms_are_rare() -> None:

@@ -13,7 +13,7 @@ from random import Random
 from statistics import fmean, stdev
 from typing import Literal
 
-from hivemind.lab.explore.student import quantile
+from hivemind.lab.student_t import t_quantile
 
 Side = Literal["A", "B"]
 Verdict = Literal["better", "worse", "none", "stopped"]
@@ -224,7 +224,7 @@ class Experiment:
         pairs = len(differences)
         if pairs < _LEAST_PAIRS:
             return None
-        half = quantile(pairs - 1, self._level()) * stdev(differences) / math.sqrt(pairs)
+        half = t_quantile(pairs - 1, self._level()) * stdev(differences) / math.sqrt(pairs)
         return fmean(differences) - half, fmean(differences) + half
 
 

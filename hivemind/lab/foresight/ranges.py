@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from hivemind.lab.student_t import t_quantile
+
 CONFIDENCE = 0.9
 """Of real runs an interval holds so many."""
-_T = (6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796, 1.782, 1.771, 1.761, 1.753)
-"""Student's t, 95 % quantile, by degrees of freedom from 1 on."""
-_NORMAL = 1.645
 _FEW = 5.0
 """Counts below this are compared by difference, not by share: a share of little says little."""
 
@@ -57,7 +56,7 @@ class Evidence:
     @property
     def quantile(self) -> float:
         """Student's t for the number of draws that show luck."""
-        return _quantile(len(self.parts) - len(set(self.parts)))
+        return t_quantile(max(1, len(self.parts) - len(set(self.parts))), 1.0 - CONFIDENCE)
 
     def variance(self, values: Sequence[float]) -> float:
         """Return the variance of figures of the draws within parts."""
@@ -119,7 +118,3 @@ def _by_share(evidence: Evidence) -> bool:
 
 def _logarithms(values: Sequence[float]) -> list[float]:
     return [math.log(each) for each in values]
-
-
-def _quantile(degrees: int) -> float:
-    return _T[max(1, degrees) - 1] if degrees <= len(_T) else _NORMAL * (1 + 1.2 / degrees)

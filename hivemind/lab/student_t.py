@@ -1,4 +1,4 @@
-"""Quantiles of Student's t at any level, which looking after every pair needs."""
+"""Quantiles of Student's t, for the intervals of comparisons, predictions and experiments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TINY = 1e-300
 
 
 @lru_cache(maxsize=1024)
-def quantile(degrees: int, alpha: float) -> float:
+def t_quantile(degrees: int, alpha: float) -> float:
     """Return what |t| exceeds with probability `alpha`, at one degree of freedom or more."""
     low, high = 0.0, 1.0
     while _beyond(high, degrees) > alpha:
