@@ -17,8 +17,8 @@ from proxy.kit import client
 from proxy.wire import PLAIN_BODY
 
 from hivemind.cli.client import ProxyClient
-from hivemind.cli.operator.explore import sentence
-from hivemind.cli.operator.live import Trial
+from hivemind.cli.operator.explore import as_text, sentence
+from hivemind.cli.operator.live import Outcome, Trial
 from hivemind.control.discovery import Token, parse_address
 from hivemind.lab.explore.engine import Experiment, Slice
 
@@ -97,7 +97,24 @@ async def test_a_bound(tmp_path: Path) -> None:
         experiment.add(Slice("A", 1, 9, 0, 0, ()))
         experiment.add(Slice("B", 1, 9, 3, 0, ()))
         said = sentence(Trial(proxy, {"max_concurrency": 8}, None, 1, 0), experiment)
-        assert said == "Stopped: with max_concurrency 8 25% of the requests failed (bound: 10%)."
+        assert said == "Stopped with max_concurrency 8 in force: 25 % of the requests failed (bound: 10 %)."
+
+
+async def test_turns_that_differ_too_much(tmp_path: Path) -> None:
+    """Where the interval would hold everything, it says so, and prints no figure of it."""
+    async with desk(tmp_path) as at:
+        proxy = ProxyClient(parse_address(at.proxy.url), Token(TOKEN, "the test"), "ops")
+        experiment = Experiment(3)
+        for a, b in ((30, 1), (1, 30), (30, 1)):
+            for _ in range(2):
+                side = experiment.side
+                experiment.add(Slice(side, 10, a if side == "A" else b, 0, 100, (0.1,) * 3))
+        trial = Trial(proxy, {"max_concurrency": 8}, None, 10, 0)
+        shown = " ".join(as_text(trial, experiment, Outcome({"max_concurrency": 4}, False, (), 0)))
+        assert sentence(trial, experiment).startswith(
+            "Nothing can be told about max_concurrency 8, over 3 pairs of 10 s"
+        )
+        assert "can't be told" in shown
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

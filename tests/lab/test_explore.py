@@ -61,7 +61,7 @@ def test_bounds() -> None:
     assert experiment.check(measured("B", 10))
     assert not experiment.check(measured("B", 10, failed=5))
     assert (experiment.verdict, experiment.side) == ("worse", "A")
-    assert experiment.reason == "with B 33% of the requests failed (bound: 10%)"
+    assert experiment.reason == "with B 33 % of the requests failed (bound: 10 %)"
 
     slow = Experiment(4, Bounds(wait_p95_s=2))
     slow.add(measured("A", 40, waits=3))

@@ -20,6 +20,8 @@ from hivemind.text.table import Column, lines, show, width, wrapped
 _TRANSITION = 0.25
 _MOST_TRANSITION_S = 10.0
 _LEAST_PAIRS = 3
+_TELLING = 1.0
+"""An interval that reaches further than this share to either side tells nothing."""
 _CLEAR_LINE = "\r\x1b[K"
 _COLUMNS = (
     Column("MEASURE"),
@@ -157,7 +159,7 @@ def sentence(trial: Trial, experiment: Experiment) -> str:
     rate, pairs = experiment.rate(), len(experiment.counted)
     over = f"over {plural(pairs, 'pair')} of {duration(trial.slice_s)}"
     if experiment.verdict == "worse" and experiment.reason.startswith("with B"):
-        return f"Stopped: with {what} {experiment.reason.removeprefix('with B ')}."
+        return f"Stopped with {what} in force: {experiment.reason.removeprefix('with B ')}."
     if experiment.verdict in ("better", "worse") and rate is not None and not rate.low <= 0 <= rate.high:
         sign = 1 if rate.middle > 0 else -1
         ends = sorted((abs(rate.low), abs(rate.high)))
@@ -167,8 +169,13 @@ def sentence(trial: Trial, experiment: Experiment) -> str:
             f" ({percent(ends[0])} to {percent(ends[1])}), {over}."
         )
     if experiment.verdict == "none" and rate is not None:
-        size = percent(max(abs(rate.low), abs(rate.high)))
-        return f"No difference found with {what}, {over}: an effect of more than {size} would have shown."
+        size = max(abs(rate.low), abs(rate.high))
+        if size > _TELLING:
+            return (
+                f"Nothing can be told about {what}, {over}: the turns differ too much by themselves."
+                " Longer ones (--slice) differ less, above all those longer than a rate window."
+            )
+        return f"No difference found with {what}, {over}: an effect of more than {percent(size)} would have shown."
     return f"Stopped before anything could be told about {what}, {over}: {experiment.reason}."
 
 
@@ -202,7 +209,9 @@ def _undo(before: Mapping[str, float], upstream: str | None) -> str:
 
 
 def _row(each: Difference) -> list[str]:
-    if each.relative:
+    if each.relative and max(abs(each.low), abs(each.high)) > _TELLING:
+        change = ("", "can't be told")
+    elif each.relative:
         change = (f"{100 * each.middle:+.0f} %", f"{100 * each.low:+.0f} to {100 * each.high:+.0f} %")
     else:
         change = (f"{each.middle:+.2f}", f"{each.low:+.2f} to {each.high:+.2f}")

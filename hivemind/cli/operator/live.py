@@ -40,7 +40,7 @@ class Interrupted(Exception):
         self.exit_code = 128 + number
 
 
-class Meddled(Exception):
+class ChangedElsewhere(Exception):
     """Somebody else changed a knob that is tried."""
 
 
@@ -92,7 +92,7 @@ def explore(trial: Trial, experiment: Experiment, tell: Tell, *, keep: bool) -> 
 
     Raises: UsageError: a knob has no single value, or another experiment runs on this proxy; ProxyError.
     """
-    with _alone(trial.proxy) as lock:
+    with _locked(trial.proxy) as lock:
         before = present(trial.proxy, trial.changed, trial.upstream)
         if before == dict(trial.changed):
             raise UsageError("these are the present settings; there is nothing to compare")
@@ -112,24 +112,24 @@ def _conduct(
     *,
     keep: bool,
 ) -> Outcome:
-    hand, code, stays = _Hand(trial, before), 0, False
+    knobs, code, stays = _Knobs(trial, before), 0, False
     try:
         _note(trial.proxy, f"explore begins: {_named(before)} (A) and {_named(trial.changed)} (B) take turns")
         while experiment.verdict is None:
             if guardian.poll() is not None:
                 raise ProxyError("the process that would put the settings back has ended")
-            _slice(hand, experiment, tell)
+            _slice(knobs, experiment, tell)
         stays = keep and experiment.verdict == "better"
         if stays:
-            hand.turn("B")
+            knobs.turn("B")
     except Interrupted as ended:
         stays, code = False, ended.exit_code
         experiment.stop(f"interrupted ({ended})")
-    except Meddled as ended:
+    except ChangedElsewhere as ended:
         experiment.stop(str(ended))
     finally:
         foreign: tuple[str, ...] = ()
-        with _deaf():
+        with _ignoring_signals():
             if not stays:
                 foreign = put_back(trial.proxy, kept)
             assert guardian.stdin is not None
@@ -141,9 +141,9 @@ def _conduct(
     return Outcome(before, stays, foreign, code)
 
 
-def _slice(hand: _Hand, experiment: Experiment, tell: Tell) -> None:
-    trial, side = hand.trial, experiment.side
-    hand.turn(side)
+def _slice(knobs: _Knobs, experiment: Experiment, tell: Tell) -> None:
+    trial, side = knobs.trial, experiment.side
+    knobs.turn(side)
     begun = time.monotonic()
     log = _Log(trial.proxy)
     log.read()
@@ -155,7 +155,7 @@ def _slice(hand: _Hand, experiment: Experiment, tell: Tell) -> None:
         tell(side, gone, None)
         until = trial.slice_s if gone >= trial.transition_s else trial.transition_s
         time.sleep(max(0.0, min(_POLL_S, until - gone)))
-        hand.check()
+        knobs.check()
         log.read()
         if first is None and time.monotonic() - begun >= trial.transition_s:
             first = log.at
@@ -166,8 +166,8 @@ def _slice(hand: _Hand, experiment: Experiment, tell: Tell) -> None:
     tell(side, trial.slice_s, found)
 
 
-class _Hand:
-    """Turns the knobs from A to B and back, and notices if another hand does."""
+class _Knobs:
+    """Turns the knobs from A to B and back, and notices if somebody else does."""
 
     def __init__(self, trial: Trial, before: Mapping[str, float]) -> None:
         self.trial = trial
@@ -175,7 +175,7 @@ class _Hand:
         self._side: Side = "A"
 
     def turn(self, side: Side) -> None:
-        """Put these settings in force. Raises: Meddled, ProxyError."""
+        """Put these settings in force. Raises: ChangedElsewhere, ProxyError."""
         self.check()
         if side == self._side:
             return
@@ -185,14 +185,14 @@ class _Hand:
         self.check()
 
     def check(self) -> None:
-        """Raises: Meddled: a knob isn't as it was turned; ProxyError."""
+        """Raises: ChangedElsewhere: a knob isn't as it was turned; ProxyError."""
         for left in reversed(range(_SETTLES)):
             wrong = self._wrong()
             if not wrong:
                 return
             if left:
                 time.sleep(_BETWEEN_S)
-        raise Meddled(f"somebody else turned {' and '.join(wrong)} meanwhile")
+        raise ChangedElsewhere(f"somebody else turned {' and '.join(wrong)} meanwhile")
 
     def _wrong(self) -> list[str]:
         lanes = self.trial.proxy.world().snapshot.lanes
@@ -246,7 +246,7 @@ def _note(proxy: ProxyClient, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _alone(proxy: ProxyClient) -> Iterator[BinaryIO]:
+def _locked(proxy: ProxyClient) -> Iterator[BinaryIO]:
     """Hold the lock of experiments on this proxy, which the guardian holds too."""
     given = os.environ.get("HIVEMIND_STATE_DIR")
     name = "".join(letter if letter.isalnum() else "-" for letter in proxy.place.url)
@@ -270,7 +270,7 @@ def _alone(proxy: ProxyClient) -> Iterator[BinaryIO]:
 def _guarded(kept: Kept, lock: BinaryIO) -> Iterator[subprocess.Popen[bytes]]:
     """Run the process that puts the settings back if this one is killed."""
     guardian = subprocess.Popen(
-        [sys.executable, "-m", "hivemind.cli.operator.guardian"],
+        [sys.executable, "-P", "-m", "hivemind.cli.operator.guardian"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -302,7 +302,7 @@ def _signals() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _deaf() -> Iterator[None]:
+def _ignoring_signals() -> Iterator[None]:
     with _handled(signal.SIG_IGN):
         yield
 

@@ -14,6 +14,7 @@ from statistics import fmean, stdev
 from typing import Literal
 
 from hivemind.lab.student_t import t_quantile
+from hivemind.text.humanise import duration, percent
 
 Side = Literal["A", "B"]
 Verdict = Literal["better", "worse", "none", "stopped"]
@@ -64,9 +65,9 @@ class Bounds:
     def broken(self, found: Slice) -> str:
         """Say which bound a slice is beyond; empty: none."""
         if found.errors > self.errors and found.failed > 1:
-            return f"{found.errors:.0%} of the requests failed (bound: {self.errors:.0%})"
+            return f"{percent(found.errors)} of the requests failed (bound: {percent(self.errors)})"
         if found.waits and found.wait_p95 > self.wait_p95_s:
-            return f"waits had a p95 of {found.wait_p95:.1f} s (bound: {self.wait_p95_s:g} s)"
+            return f"waits had a p95 of {duration(found.wait_p95)} (bound: {duration(self.wait_p95_s)})"
         return ""
 
 
