@@ -25,7 +25,8 @@ def test_without_a_screen_it_is_lines_and_a_table(tmp_path: Path, capsys: pytest
     lines = out.splitlines()
     assert "anthropic        first request (anthropic)" in lines[0]
     assert any("bob" in line and "it broke; passed on to the agent" in line for line in lines)
-    assert lines[-2].startswith("36 requests: 35 answered, 1 failed, 0 retried OK")
+    assert any(line.startswith("36 requests: 35 answered, 1 failed, 0 retried OK") for line in lines)
+    assert lines[-1].startswith("requests waited 46 %")
 
 
 def test_damage_is_reported_on_standard_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
