@@ -46,6 +46,10 @@ class AgentFold(AgentState):
     """When the last one was."""
     requests_before: int = 0
     """Its requests by then."""
+    shown_activity: tuple[int, ...] = ()
+    """Its activity, as last asked for."""
+    shown_in: int = -1
+    """The step of that; -1: it is out of date."""
 
     def retention(self) -> tuple[bool, float]:
         """Return the sort key for forgetting agents: first those without an operator's decision, seen longest ago."""
@@ -91,6 +95,7 @@ class AgentFold(AgentState):
         if step > self.step:
             self.earlier_tokens, self.step_tokens, self.step = self._tokens_before(step), 0, step
         self.step_tokens += tokens
+        self.shown_in = -1
 
     def _tokens_before(self, step: int) -> tuple[int, ...]:
         """Return the tokens of the steps before this one, as many as are kept."""
@@ -102,6 +107,11 @@ class AgentFold(AgentState):
     def activity(self, at: float) -> tuple[int, ...]:
         """Return the tokens used in each of the last steps, the present one included, oldest first."""
         step = int(at / STEP_S)
+        if step != self.shown_in:  # of thousands few have used tokens since the last snapshot
+            self.shown_activity, self.shown_in = self._activity(step), step
+        return self.shown_activity
+
+    def _activity(self, step: int) -> tuple[int, ...]:
         if step > self.step:
             before = self._tokens_before(step)
             return (*before, 0) if any(before) else ()

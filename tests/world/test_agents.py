@@ -142,14 +142,17 @@ def test_activity_shows_the_tokens_of_the_last_steps() -> None:
     for event in (arrived(3, at=15.0), granted(3, at=15.0), finished(3, at=16.0)):
         world.apply(event)
     assert only_agent(world.snapshot(16.0)).activity == (2 * used, 0, 0, used)
+    for event in (arrived(4, at=16.5), granted(4, at=16.5), finished(4, at=17.0)):
+        world.apply(event)
+    assert only_agent(world.snapshot(17.0)).activity == (2 * used, 0, 0, 2 * used)  # what was shown isn't kept
     other = told()
     other.restore(world.keep(17.0))
     rest_s = ACTIVITY_STEPS * STEP_S
     for at in (17.0, 30.0, rest_s, 14.9 + rest_s, 15.0 + rest_s):
         assert only_agent(other.snapshot(at)).activity == only_agent(world.snapshot(at)).activity
-    assert only_agent(world.snapshot(rest_s - 0.1)).activity == (2 * used, 0, 0, used, *(0,) * (ACTIVITY_STEPS - 4))
-    assert only_agent(world.snapshot(rest_s)).activity == (0, 0, used, *(0,) * (ACTIVITY_STEPS - 3))
-    assert only_agent(world.snapshot(14.9 + rest_s)).activity == (used, *(0,) * (ACTIVITY_STEPS - 1))
+    assert only_agent(world.snapshot(rest_s - 0.1)).activity == (2 * used, 0, 0, 2 * used, *(0,) * (ACTIVITY_STEPS - 4))
+    assert only_agent(world.snapshot(rest_s)).activity == (0, 0, 2 * used, *(0,) * (ACTIVITY_STEPS - 3))
+    assert only_agent(world.snapshot(14.9 + rest_s)).activity == (2 * used, *(0,) * (ACTIVITY_STEPS - 1))
     assert only_agent(world.snapshot(15.0 + rest_s)).activity == ()
 
 
