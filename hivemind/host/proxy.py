@@ -239,7 +239,13 @@ class Proxy:
             self.webhook.tell(event, self.address, snapshot.verdict.text)
 
     def _world(self, at: float) -> World:
-        world = World(at=at, wall=self._wall(), address=self.address, upstreams=self._routes.names)
+        world = World(
+            at=at,
+            wall=self._wall(),
+            address=self.address,
+            upstreams=self._routes.names,
+            alert_limits=self.settings.alerts.limits(),
+        )
         world.on_line = self.tell or world.on_line
         return world
 
@@ -285,6 +291,7 @@ class Proxy:
             given.bodies,
             fleet=settings.fleet is not None,
             machine=machine(),
+            alert_limits=settings.alerts.limits(),
         )
         waiting = _WAITING_WITH_BODIES if given.bodies else WAITING_MOST
         recorder = Recorder(

@@ -8,6 +8,7 @@ from msgspec import field
 
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.events import Event
+from hivemind.world.health import AlertLimits
 from hivemind.world.state import Carried
 
 VERSION = 1
@@ -38,6 +39,8 @@ class JournalBegan(Event, frozen=True):
     """The proxy shared its keys with others, whose traffic isn't in this journal."""
     machine: str = ""
     """Tells the machine from others, as a hash; empty: unknown."""
+    alert_limits: AlertLimits = AlertLimits()
+    """By which alerts were raised and the verdict was judged."""
 
     @property
     def foreign(self) -> bool:

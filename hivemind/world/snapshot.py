@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.types import Priority, Usage, record
-from hivemind.world.health import Alert, Forecast, Verdict, Vitals
+from hivemind.world.health import Alert, AlertLimits, Forecast, Verdict, Vitals
 
 QUEUE_SHOWN = 100
 TASKS_SHOWN = 500
@@ -392,6 +392,8 @@ class Snapshot:
     """Those that hold or aren't acknowledged, that raised last first."""
     models: tuple[ModelView, ...] = ()
     """By first use."""
+    alert_limits: AlertLimits = field(default_factory=AlertLimits)
+    """From when on a wait is long, a budget nearly used up, and so on: for the verdict too."""
 
 
 # --- One request from its arrival to its end --------------------------------------------------------------------------

@@ -38,17 +38,13 @@ CODES = {
     "agent_budget": "an agent's budget is used up",
     "circuit_half_open": "a lane's circuit lets one probe through",
     "errors": "many of a lane's requests failed in the last minute",
-    "long_wait": "a request has waited for long",
-    "budget_low": "85 % of a budget are used",
+    "long_wait": "a request has waited for as long as `alerts.wait_s` says",
+    "budget_low": "the share of a budget that `alerts.budget_share` says is used",
     "circuit_closed": "the operator forces a lane's circuit closed, whatever fails",
     "journal_gaps": "events are missing in the journal",
     "agent_held": "the operator holds an agent's requests",
 }
 """What can be found, the gravest first, and what it means."""
-LONG_WAIT_S = 60.0
-"""A current wait from this on needs a look."""
-BUDGET_LOW = 0.85
-"""The used share of a budget from which on it is worth a note."""
 RECENT_S = 1.0
 """Age of a verdict that is still told to those who ask often."""
 FOUND_MOST = 50
@@ -90,9 +86,10 @@ def completed(snapshot: Snapshot, fleet: FleetView | None, recording: RecordingV
     return judged(whole) if any(_of_host(whole)) else whole
 
 
-def verdict(snapshot: Snapshot, *, long_wait_s: float = LONG_WAIT_S) -> Verdict:
-    """Return the verdict on everything else that the snapshot tells. A current wait of `long_wait_s` is too long."""
-    findings = sorted(_all_findings(snapshot, long_wait_s), key=_gravity)
+def verdict(snapshot: Snapshot) -> Verdict:
+    """Return the verdict on everything else that the snapshot tells. What waits for long, and which budget is nearly
+    used up, is decided by the same limits as the alerts about them."""
+    findings = sorted(_all_findings(snapshot), key=_gravity)
     state = _state(snapshot, findings)
     found = Verdict(
         state=state,
@@ -197,7 +194,7 @@ def _bounded(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield finding
 
 
-def _all_findings(snapshot: Snapshot, long_wait_s: float) -> Iterator[Finding]:
+def _all_findings(snapshot: Snapshot) -> Iterator[Finding]:
     lanes = list(_of_lanes(snapshot))
     yield from _of_operator(snapshot)
     yield from _of_pool(snapshot)
@@ -205,8 +202,8 @@ def _all_findings(snapshot: Snapshot, long_wait_s: float) -> Iterator[Finding]:
     yield from _of_host(snapshot)
     yield from _of_agents(snapshot)
     stands_still = snapshot.mode != "serving" or any(each.severity == "blocked" for each in lanes)
-    if not stands_still:
-        yield from _of_waits(snapshot, long_wait_s, {each.about for each in lanes if each.severity == "degraded"})
+    if snapshot.alert_limits.wait_s and not stands_still:
+        yield from _of_waits(snapshot, {each.about for each in lanes if each.severity == "degraded"})
 
 
 # --- What the operator decided ---------------------------------------------------------------------------------------
@@ -243,7 +240,8 @@ def _used_up(state: BudgetState, severity: str, code: str, wall: float) -> Findi
 
 
 def _nearly_used_up(state: BudgetState, snapshot: Snapshot) -> Iterator[Finding]:
-    if not BUDGET_LOW <= state.share < 1:
+    low = snapshot.alert_limits.budget_share
+    if not low or not low <= state.share < 1:
         return
     whose = state.owner or ""
     text = f"{_named_budget(state)} is {math.floor(state.share * 100)} % used"
@@ -440,9 +438,10 @@ def _died(agent: AgentView, seen: bool) -> Finding:
 # --- Waits -----------------------------------------------------------------------------------------------------------
 
 
-def _of_waits(snapshot: Snapshot, long_wait_s: float, troubled: set[str]) -> Iterator[Finding]:
+def _of_waits(snapshot: Snapshot, troubled: set[str]) -> Iterator[Finding]:
     """Yield the longest current wait, if it is too long and no finding about its lane explains it."""
     agents = {agent.name: agent for agent in snapshot.agents}
+    long_wait_s = snapshot.alert_limits.wait_s
 
     def waited_s(ticket: TicketView) -> float:
         agent = agents.get(ticket.agent)

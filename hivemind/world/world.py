@@ -24,7 +24,7 @@ from hivemind.world.agents import AgentFold, Budgets, Costs, agent_values, ceili
 from hivemind.world.alerts import AlertFold
 from hivemind.world.forecast import foreseen
 from hivemind.world.gauges import aged
-from hivemind.world.health import Alert
+from hivemind.world.health import Alert, AlertLimits
 from hivemind.world.lanes import Curves, Queue
 from hivemind.world.lifecycle import OpenRequests
 from hivemind.world.lines import SHOWN_BY_EVENTS, knob_value, line_of
@@ -51,6 +51,7 @@ LINES_KEPT = 200
 AGENTS_KEPT = 2000
 """At this number the idle ones seen longest ago are forgotten."""
 FORGOTTEN_AT_ONCE = AGENTS_KEPT // 20
+_ALERT_LIMITS = AlertLimits()
 _CURRENT_S = 0.5
 """Gauges sampled so recently are shown as they are."""
 PENDING_MOST = 128
@@ -74,6 +75,7 @@ class World:
         address: str,
         upstreams: tuple[tuple[str, str], ...],
         price: Price | None = None,
+        alert_limits: AlertLimits = _ALERT_LIMITS,
     ) -> None:
         self.address = address
         self.on_line: Callable[[Line], object] = _noop
@@ -82,6 +84,7 @@ class World:
         self._wall_offset = wall - at
         self._upstreams = upstreams
         self._price = price
+        self._alert_limits = alert_limits
         self._ending = self._drained = self._paused = False
         self._agents: dict[str, AgentFold] = {}
         self._open = OpenRequests(TicketFold)
@@ -573,6 +576,7 @@ class World:
             vitals=self._vitals.view(at, self._started_at, counts, limit, first_waits_s),
             alerts=self.alerts,
             models=self._costs.models,
+            alert_limits=self._alert_limits,
         )
         return judged(foreseen(snapshot))
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from proxy.kit import between
 
+from hivemind.journal.index.builder import world_of
 from hivemind.journal.read.reader import open_journal
 from hivemind.scheduler.commands import Acknowledge, AddNote, BeginAgent, Conflict, EndAgent
 from hivemind.scheduler.events import AlertOver, AlertRaised, Commanded
@@ -55,6 +56,15 @@ async def test_rules_that_are_off_tell_nothing() -> None:
         running.proxy.apply(EndAgent("dmitri", 3))
         running.proxy.watch.check_alerts()
         assert running.snapshot().alerts == ()
+
+
+async def test_the_verdict_goes_by_the_settings_of_alerts_also_in_a_replay(tmp_path: Path) -> None:
+    async with between([], alerts={"wait_s": 7, "budget_share": 0.5}, record_in=tmp_path) as (running, _):
+        limits = running.snapshot().alert_limits
+        assert (limits.wait_s, limits.budget_share) == (7.0, 0.5)
+    (part,) = tmp_path.rglob("*.jsonl*")  # noqa: ASYNC240 - the proxy has ended
+    began = open_journal(part).began
+    assert world_of(began, None).snapshot(began.at).alert_limits == limits
 
 
 async def test_a_note_is_one_line_without_secrets() -> None:

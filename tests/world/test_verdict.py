@@ -9,8 +9,9 @@ import pytest
 from world.kit import LANE, arrived, budget, commanded, granted, hold, sampled, state, told
 
 from hivemind.scheduler.events import LaneState
+from hivemind.world.alerts import conditions
 from hivemind.world.fleet import Member
-from hivemind.world.health import SEVERITIES, VERDICTS, Alert, Finding, Forecast, Vitals
+from hivemind.world.health import SEVERITIES, VERDICTS, Alert, AlertLimits, Finding, Forecast, Vitals
 from hivemind.world.merge import Part, merged
 from hivemind.world.snapshot import AgentView, Alarm, CurvePoint, FleetView, LaneView, RecordingView, Snapshot
 from hivemind.world.verdict import CODES, FOUND_MOST, completed, judged, remedy, verdict
@@ -278,8 +279,22 @@ def test_a_queue_with_waits_of_about_the_mark_is_not_healthy_each_other_second()
     assert _long(55.0).verdict.state == "healthy"
 
 
-def test_the_wait_that_is_too_long_can_be_chosen() -> None:
-    assert verdict(_long(65.0), long_wait_s=120.0).state == "healthy"
+@pytest.mark.parametrize(("wait_s", "state_"), [(60.0, "degraded"), (120.0, "healthy"), (0.0, "healthy")])
+def test_the_wait_that_is_too_long_is_that_of_the_alert(wait_s: float, state_: str) -> None:
+    """`alerts.wait_s` decides both; 0: never."""
+    snapshot = replace(_long(65.0), alert_limits=AlertLimits(wait_s=wait_s))
+    assert verdict(snapshot).state == state_
+    assert [each.rule for each in conditions(snapshot, snapshot.alert_limits) if each.begins] == (
+        ["wait"] if state_ == "degraded" else []
+    )
+
+
+@pytest.mark.parametrize(("share", "codes"), [(0.85, ["budget_low"]), (0.95, []), (0.0, [])])
+def test_the_budget_that_is_nearly_used_up_is_that_of_the_alert(share: float, codes: list[str]) -> None:
+    """`alerts.budget_share` decides both; 0: never."""
+    pool = budget(None, tokens=100, used_tokens=90)
+    snapshot = judged(replace(asked(), pool=pool, alert_limits=AlertLimits(budget_share=share)))
+    assert [each.code for each in snapshot.verdict.findings] == codes
 
 
 # --- The proxy's own parts -------------------------------------------------------------------------------------------

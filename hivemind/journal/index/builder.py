@@ -130,7 +130,14 @@ class Pass:
 
 def world_of(began: JournalBegan, price: Price | None) -> World:
     """As it stood when the journal began."""
-    return World(at=began.at, wall=began.wall, address=began.address, upstreams=began.upstreams, price=price)
+    return World(
+        at=began.at,
+        wall=began.wall,
+        address=began.address,
+        upstreams=began.upstreams,
+        price=price,
+        alert_limits=began.alert_limits,
+    )
 
 
 def prices_then(began: JournalBegan) -> Price:

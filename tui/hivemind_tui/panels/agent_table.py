@@ -13,7 +13,6 @@ from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_du
 from hivemind.world.agents import ACTIVITY_STEPS
 from hivemind.world.health import STEP_S
 from hivemind.world.snapshot import AgentView, TicketView
-from hivemind.world.verdict import LONG_WAIT_S
 from hivemind_tui.render import wait_reason
 from hivemind_tui.render.budgets import ceilings, figures, role_of, share_of
 from hivemind_tui.render.format import about
@@ -69,9 +68,9 @@ def number(value: float, role: str = "text", shown: Callable[[float], str] = sho
     return (shown(value), role) if value else (".", "rule")
 
 
-def waits(agent: AgentView, _pen: Pen) -> Span:
-    """Return how long the agent's longest current wait is."""
-    return number(agent.waiting_s, "bad" if agent.waiting_s >= LONG_WAIT_S else "wait", short_duration)
+def waits(agent: AgentView, long_s: float) -> Span:
+    """Return how long the agent's longest current wait is, marked from `long_s` on; 0: never."""
+    return number(agent.waiting_s, "bad" if 0 < long_s <= agent.waiting_s else "wait", short_duration)
 
 
 def activity(agent: AgentView, pen: Pen, steps: int = _STEPS) -> Span:
@@ -134,7 +133,7 @@ AGENTS: Table[AgentView] = Table(
     (
         Column("prio", "PRIO", 5, 2, _priority, "<"),
         Column("state", "STATE", 9, 0, state, "<"),
-        Column("waits", "WAITS", 6, 2, waits),
+        Column("waits", "WAITS", 6, 2, lambda a, _: waits(a, 0.0)),
         Column("fly", "FLIGHT", 6, 9, lambda a, _: number(a.flying)),
         Column("queue", "QUEUE", 5, 10, lambda a, _: number(a.queued, "wait")),
         Column("asked", "REQS", 5, 10, lambda a, _: number(a.requests)),
@@ -185,7 +184,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     table = _TABLES[limited, any(agent.machines for agent in agents), sum(cells >= least for least in _ROOMS)]
     placed = table.placed(cells - 1)  # the list may have a scrollbar
     reasons = next((each.width for each in placed if each.column is table.rest), 0)
-    table = _with_reasons(table, view.snapshot.queue, reasons)
+    table = _with_long_waits(_with_reasons(table, view.snapshot.queue, reasons), view.snapshot.alert_limits.wait_s)
     if branches:
         table = _with_branches(table, branches)
     body = render_table(table, shown, cells, rows, pen)
@@ -239,6 +238,12 @@ def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> T
         return f"{lines}{own}{more}", _name(agent, pen)[1]
 
     return replace(table, name=replace(table.name, cell=name))
+
+
+def _with_long_waits(table: Table[AgentView], long_s: float) -> Table[AgentView]:
+    cell: Callable[[AgentView, Pen], Span] = lambda agent, _: waits(agent, long_s)  # noqa: E731
+    columns = tuple(replace(each, cell=cell) if each.id == "waits" else each for each in table.columns)
+    return replace(table, columns=columns)
 
 
 def _with_reasons(table: Table[AgentView], queue: Sequence[TicketView], room: int) -> Table[AgentView]:
