@@ -82,6 +82,10 @@ def _read(proxy: ProxyClient, name: str, given: dict[str, Any]) -> object:
             return proxy.world().snapshot.alerts
         case "AddNote":
             return given["text"]
+        case "SetCircuit":
+            states = [view.state for view in proxy.world().snapshot.lanes]
+            wanted = [each for each in states if given["lane"] in (None, each.lane)]
+            return {each.lane: {"circuit": each.circuit, "forced": each.circuit_forced} for each in wanted}
         case "PauseAgent" | "StopAgent" | "SetPriority":
             key = {"PauseAgent": "paused", "StopAgent": "stopped", "SetPriority": "priority"}[name]
             return _settled(

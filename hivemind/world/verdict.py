@@ -159,6 +159,8 @@ def remedy(finding: Finding, snapshot: Snapshot) -> str:
         return command_line("hivemind ack", finding.about) if open_ else ""
     if finding.code == "agent_held":
         return command_line("hivemind release", finding.about)
+    if finding.code in ("circuit_forced", "circuit_closed"):
+        return command_line("hivemind circuit auto", finding.about)
     return ""
 
 
@@ -325,7 +327,7 @@ def _named(lane: LaneState, several: bool) -> str:
 
 def _open_circuit(lane: LaneState, name: str) -> Finding:
     if lane.circuit_forced:
-        ends = "until you close it"
+        ends = "until you set it to automatic"
         return Finding("degraded", "circuit_forced", f"{name}circuit forced open", lane.lane, ends)
     reopens_in_s = lane.circuit_reopens_in_s
     if reopens_in_s is None:

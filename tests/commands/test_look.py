@@ -50,10 +50,12 @@ async def test_status_begins_with_the_verdict(tmp_path: Path) -> None:
         steer = at.proxy.proxy.apply
         steer(SetCircuit("open"), "test")
         steer(SetBudget("ann", 1), "test")
-        first, second, *_ = (await at.does("status")).splitlines()
+        first, second, third, *_ = (await at.does("status")).splitlines()
+        lane = at.proxy.snapshot().lanes[0].state.lane
         assert json.loads(await at.does("status --json"))["verdict"]["state"] == "blocked"
-    assert first == "BLOCKED circuit forced open, until you close it; 1 more"
-    assert second == "  ann's budget is used up, until you raise it: hivemind budget ann AMOUNT"
+    assert first == "BLOCKED circuit forced open, until you set it to automatic; 1 more"
+    assert second == f"  hivemind circuit auto {lane}"
+    assert third == "  ann's budget is used up, until you raise it: hivemind budget ann AMOUNT"
 
 
 async def test_agents(tmp_path: Path, golden: Golden) -> None:

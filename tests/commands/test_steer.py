@@ -52,6 +52,24 @@ async def test_everybody_is_held(tmp_path: Path) -> None:
         )
 
 
+async def test_circuits(tmp_path: Path) -> None:
+    """What status advises undoes a circuit that is forced open; a lane that isn't there and a mode are refused."""
+    async with desk(tmp_path) as at:
+        assert await at.does("circuit open") == "every circuit is forced open: nothing is sent\n"
+        assert at.proxy.snapshot().verdict.state == "blocked"
+        advice = (await at.does("status")).splitlines()[1].strip().removeprefix("hivemind ")
+        lane = at.proxy.snapshot().lanes[0].state.lane
+        assert await at.does(advice) == f"the circuit of {lane} is automatic\n"
+        assert at.proxy.snapshot().verdict.state == "healthy"
+        done = json.loads(await at.does(f"circuit closed {lane} --json"))
+        assert done["state"] == {lane: {"circuit": "closed", "forced": True}}
+        unknown = await at.run("circuit auto nowhere")
+        assert (unknown.code, unknown.out) == (1, "")
+        assert lane in unknown.err
+        odd = await at.run("circuit shut")
+        assert (odd.code, "auto" in odd.err) == (2, True)
+
+
 async def test_knobs(tmp_path: Path, golden: Golden) -> None:
     """A knob is turned at once; without words all are shown, with their ranges."""
     async with desk(tmp_path) as at:

@@ -46,7 +46,7 @@ async def test_health_has_the_verdict_without_names() -> None:
         answer = await web.get(f"{proxy.url}/_health")
         health = answer.json()
         assert (health["status"], health["verdict"], health["cause"]) == ("serving", "blocked", "circuit_forced")
-        assert (health["ends"], health["ends_in_s"]) == ("until you close it", None)
+        assert (health["ends"], health["ends_in_s"]) == ("until you set it to automatic", None)
         assert "ann" not in answer.text
         assert lane.state.lane not in answer.text
 

@@ -80,7 +80,7 @@ def test_an_open_circuit_degrades_while_older_requests_are_in_flight() -> None:
 @pytest.mark.parametrize("waiting", [0, 3])
 def test_a_circuit_forced_open_blocks_although_it_refuses_what_comes(waiting: int) -> None:
     snapshot = asked(shut(waiting=waiting, circuit="open", circuit_forced=True, opens_in_s=None), waiting=waiting)
-    assert snapshot.verdict.text.startswith("BLOCKED circuit forced open, until you close it")
+    assert snapshot.verdict.text.startswith("BLOCKED circuit forced open, until you set it to automatic")
 
 
 def test_one_lane_of_two_that_is_shut_degrades_and_is_named() -> None:

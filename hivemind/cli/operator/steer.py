@@ -1,5 +1,5 @@
-"""`hivemind pause`, `hold`, `release`, `stop`, `set`, `ack`, `note`: let requests wait, refuse them, change a knob or a
-priority, acknowledge alerts, write notes."""
+"""`hivemind pause`, `hold`, `release`, `stop`, `circuit`, `set`, `ack`, `note`: let requests wait, refuse them, change a
+knob or a priority, acknowledge alerts, write notes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,12 @@ from hivemind.text.table import Column, lines, width
 from hivemind.world.alerts import RULES
 
 _NO_LIMIT = ("none", "off")
+_CIRCUITS = {
+    "auto": "is automatic",
+    "open": "is forced open: nothing is sent",
+    "closed": "is forced closed: all is sent",
+    "probe": "lets one probe through",
+}
 _COLUMNS = (
     Column("KNOB"),
     Column("UPSTREAM", cut=True),
@@ -63,6 +69,19 @@ def _stop(namespace: argparse.Namespace) -> int:
     agent, stopped = namespace.agent, not namespace.undo
     done = f"{agent} is stopped" if stopped else f"{agent} may ask again"
     return changes.steer_agent(namespace, done, "StopAgent", agent=agent, stopped=stopped)
+
+
+def _configure_circuit(parser: argparse.ArgumentParser) -> None:
+    modes = "auto: errors open it, a good probe closes it; open: nothing is sent; closed: all is; probe: one request now"
+    parser.add_argument("mode", metavar="|".join(_CIRCUITS), choices=tuple(_CIRCUITS), help=modes)
+    parser.add_argument("lane", metavar="LANE", nargs="?", help="as hivemind status names it [all]")
+    client.add_flags(parser)
+
+
+def _circuit(namespace: argparse.Namespace) -> int:
+    whose = "every circuit" if namespace.lane is None else f"the circuit of {namespace.lane}"
+    done = f"{whose} {_CIRCUITS[namespace.mode]}"
+    return changes.send_command(namespace, done, "SetCircuit", mode=namespace.mode, lane=namespace.lane)
 
 
 def _configure_set(parser: argparse.ArgumentParser) -> None:
@@ -167,6 +186,7 @@ pause = Command(_configure_pause, _pause)
 hold = Command(_configure_hold, _pause)
 release = Command(_configure_release, _pause)
 stop = Command(_configure_stop, _stop)
+circuit = Command(_configure_circuit, _circuit)
 ack = Command(_configure_ack, _ack)
 note = Command(_configure_note, _note)
 set_command = Command(_configure_set, _set)

@@ -16,6 +16,7 @@ from hivemind.world.fleet import GOOD
 from hivemind.world.health import Verdict
 from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
 from hivemind.world.verdict import parts, short_sentence
+from hivemind_tui.keys.keymap import BY_ID, Key
 from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
 from hivemind_tui.render.format import clean, fit, local, uptime
@@ -27,6 +28,8 @@ from hivemind_tui.state.view import PAGES, View
 
 _WITH_NAMES = 4
 """Totals up to this rank take precedence over the names of the pages that aren't shown."""
+_KEYS = {"paused": "pause", "draining": "drain", "circuit_forced": "circuit", "agent_died": "acknowledge"}
+"""By code of a finding, the key that does something about it."""
 _FILTER = 24
 _NAME = 32
 _ABOUT = 24
@@ -64,7 +67,7 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
     snapshot, lane = view.snapshot, view.lane
     chunks: list[Chunk] = [(5, [("HiveMind", "title")])] if view.playback is None else []
     frozen = f"{pen.glyphs.pause} VIEW FROZEN" if view.frozen else ""
-    verdict = _verdict(snapshot.verdict, width - (cell_len(frozen) + 2 if frozen else 0), pen)
+    verdict = _verdict(snapshot, width - (cell_len(frozen) + 2 if frozen else 0), pen, live=view.live)
     chunks += verdict if view.playback is None else [(rank + 1, spans) for rank, spans in verdict]
     codes = {found.code for found in snapshot.verdict.findings[:1]}
     if view.link.kind in ("attached", "fleet"):
@@ -115,20 +118,31 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], p
     return Strip.join([chip, pen.row(rest, (" ", "text"), *fitting(rest - 2, begun + chunks))])
 
 
-def _verdict(found: Verdict, width: int, pen: Pen) -> list[Chunk]:
-    """Return the state with its cause and what ends it, cut to the row; then how many wait, and for how long. A note
-    gives way to what else is told."""
+def _verdict(snapshot: Snapshot, width: int, pen: Pen, *, live: bool) -> list[Chunk]:
+    """Return the state with its cause, what ends it and the key that does, cut to the row; then how many wait, and for
+    how long. A note gives way to what else is told."""
+    found = snapshot.verdict
     word, role = pen.worded(VERDICT_SIGNS.get(found.state, VERDICT_SIGNS["degraded"]))
     cause, *more = [""] if found.cause is None else parts(found)
     if found.state == "healthy":
         notes = [(4, cause), *((5, each) for each in more)] if cause else []
         return [(0, [(word, role)]), *((rank, [(pen.glyphs.plain(clean(each)), "dim")]) for rank, each in notes)]
-    room = max(0, width - cell_len(word) - 1)
+    key = _undoing(found, snapshot) if live else None
+    hint = [] if key is None else [linked(f" ({key.shown})", role, f"app.{key.action}")]
+    room = max(0, width - cell_len(word) - 1 - cells_of(hint))
     if found.cause is not None and cell_len(cause) > room:
         cause = fit(short_sentence(found.cause), room).rstrip()
-    spans = [(f"{word} ", role), (pen.glyphs.plain(clean(cause)), role)]
+    spans = [(f"{word} ", role), (pen.glyphs.plain(clean(cause)), role), *hint]
     first = 1 if found.state == "blocked" else 3
     return [(0, spans), *((first + number, [(each, role)]) for number, each in enumerate(more))]
+
+
+def _undoing(found: Verdict, snapshot: Snapshot) -> Key | None:
+    """Return the key that ends what an operator decided, or acknowledges what the operator was told of."""
+    if found.cause is None or (found.cause.code == "agent_died" and not unacknowledged(snapshot.alerts)):
+        return None
+    name = _KEYS.get(found.cause.code)
+    return None if name is None else BY_ID[name]
 
 
 def _alarms(alarms: tuple[Alarm, ...], pen: Pen) -> list[Chunk]:
