@@ -110,6 +110,9 @@ async def test_budgets(tmp_path: Path, golden: Golden) -> None:
             "bob: $5.00 in all with all that it starts;"
         )
         assert (await at.does("budget --pool 1k")).startswith("(all agents): 1,000 tokens a run; ")
+        assert (await at.does("budget pool 2k")).startswith("(all agents): 2,000 tokens a run; ")
+        assert (await at.does("budget pool")).startswith("(all agents): 2,000 tokens a run; ")
+        assert (await at.does("budget pool 1k")).startswith("(all agents): 1,000 tokens a run; ")
         golden("budgets", await at.does("budget"))
         golden("budget_of_one", await at.does("budget ann"))
         assert json.loads(await at.does("budget ann --json"))["budget"]["tokens"] == 250_000
@@ -190,6 +193,8 @@ async def test_the_new_state_as_json(tmp_path: Path) -> None:
         ("budget --pool +$5", 2, "the pool has no budget in dollars to add to; say how much in all"),
         ("budget ann --per day", 2, "say how much, as in hivemind budget alice 200k --per day"),
         ("budget --pool 5k --covers subtree", 2, "--covers is for an agent's budget; the pool covers all"),
+        ("budget pool 5k --covers subtree", 2, "--covers is for an agent's budget; the pool covers all"),
+        ("budget --pool ann 5k", 2, "say whose budget and how much, as in hivemind budget alice 200k, or --pool 2M"),
         ("budget --covrs agent", 2, "--covrs: no such flag; did you mean --covers?"),
         ("stop eve", 2, "no agent named 'eve'; known: ann, bob"),
         ("budget eve", 2, "no agent named 'eve' was seen"),

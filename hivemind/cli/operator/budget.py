@@ -25,6 +25,7 @@ _COLUMNS = (
     Column("IN ALL", right=True, spare=1),
     Column("COST IN ALL", right=True, spare=3),
 )
+_POOL = "pool"
 _EVERYBODY = "(all agents)"
 _OTHERS = "(earlier agents)"
 
@@ -32,7 +33,10 @@ _OTHERS = "(earlier agents)"
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [AGENT | --pool] [AMOUNT] [flags]"
     parser.add_argument(
-        "words", metavar="AGENT", nargs="*", help="whose, and how much: 200k, 5usd, 5usd/day, 200k,5usd, +50k, none"
+        "words",
+        metavar="AGENT",
+        nargs="*",
+        help="whose (pool: as --pool), and how much: 200k, 5usd, 5usd/day, 200k,5usd, +50k, none",
     )
     parser.add_argument("--pool", action="store_true", help="the budget of all agents together")
     parser.add_argument("--per", choices=("run", "day", "ever"), help="what it counts [as before, else budget.per]")
@@ -42,6 +46,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     words = list(namespace.words)
+    if words[:1] == [_POOL] and not namespace.pool:  # as the control room's prompt takes it
+        namespace.pool, words = True, words[1:]
     agent = None if namespace.pool or not words else words.pop(0)
     if len(words) > 1:
         raise UsageError("say whose budget and how much, as in hivemind budget alice 200k, or --pool 2M")

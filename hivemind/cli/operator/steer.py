@@ -1,5 +1,5 @@
-"""`hivemind pause`, `hold`, `release`, `stop`, `circuit`, `set`, `ack`, `note`: let requests wait, refuse them, change a
-knob or a priority, acknowledge alerts, write notes."""
+"""`hivemind pause`, `hold`, `release`, `stop`, `circuit`, `set`, `ack`, `note`: let requests wait, refuse them, steer
+circuits, change a knob or a priority, acknowledge alerts, write notes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def _stop(namespace: argparse.Namespace) -> int:
 
 
 def _configure_circuit(parser: argparse.ArgumentParser) -> None:
-    modes = "auto: errors open it, a good probe closes it; open: nothing is sent; closed: all is; probe: one request now"
+    modes = (
+        "auto: errors open it, a good probe closes it; open: nothing is sent; closed: all is; probe: one request now"
+    )
     parser.add_argument("mode", metavar="|".join(_CIRCUITS), choices=tuple(_CIRCUITS), help=modes)
     parser.add_argument("lane", metavar="LANE", nargs="?", help="as hivemind status names it [all]")
     client.add_flags(parser)
