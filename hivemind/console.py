@@ -4,9 +4,11 @@ that nothing in them is obeyed by a terminal but what we put there."""
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import re
 import sys
+import textwrap
 import threading
 import unicodedata
 from collections import deque
@@ -15,6 +17,8 @@ from typing import Any, TextIO, cast
 
 _WAITING_LINES = 1000
 _HELD_LINES = 200
+_NARROWEST = 20
+"""Columns of the narrowest terminal that lines are broken for."""
 _OURS = re.compile(r"(\x1b\[[0-9;]*m|\r?\x1b\[K|\x1b\[\d+F\x1b\[J)")
 """What we tell a terminal ourselves: colours, a line that is written anew, several that are."""
 _ENDS = re.compile(r"(\r?\n|\t)")
@@ -98,11 +102,26 @@ def guarded_output() -> Iterator[None]:
         yield
 
 
+def _broken(text: str, room: int | None) -> str:
+    """Return the lines in several where they are longer than that; a word, as an address may be, stays whole."""
+    if room is None or len(text) <= room:
+        return text
+    rows: list[str] = []
+    for line in text.split("\n"):
+        fits = len(_OURS.sub("", line)) <= room
+        rows += (
+            [line]
+            if fits
+            else textwrap.wrap(line, room, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+        )
+    return "\n".join(rows)
+
+
 class Console:
     """A stream of lines with a thread of its own. Lines that nobody reads are dropped and counted, never waited for.
 
     While a screen owns the terminal, :meth:`hold` keeps the newest lines back until :meth:`release`.
-    Has `write` and `flush`, so that a logging handler can write to it.
+    Has `write` and `flush`, so that a logging handler can write to it. A terminal gets long lines broken between words.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -112,6 +131,16 @@ class Console:
         self._dropped = 0
         self._thread = threading.Thread(target=self._run, daemon=True, name="hivemind-console")
         self._thread.start()
+
+    @property
+    def room(self) -> int | None:
+        """The columns of the terminal; None: it is none."""
+        if not self._stream.isatty():
+            return None
+        try:
+            return max(_NARROWEST, os.get_terminal_size(self._stream.fileno()).columns)
+        except (OSError, ValueError):
+            return None
 
     def write(self, text: str) -> int:
         """Queue text for the stream, or keep it back while a screen is up."""
@@ -156,7 +185,7 @@ class Console:
     def _run(self) -> None:
         while (text := self._queue.get()) is not None:
             try:
-                self._stream.write(text)
+                self._stream.write(_broken(text, self.room))
                 if self._queue.empty():
                     self._stream.flush()
             except (OSError, ValueError):

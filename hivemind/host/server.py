@@ -179,11 +179,12 @@ async def run(
 
     A second signal isn't caught, so it ends the process at once, whatever the loop is doing. Settings are saved
     in `settings_file`, where there is one. `on_ready` is called once it serves, with its URL and control key;
-    without it a line is printed.
+    without it a line is printed. In the end a summary is printed.
 
     Raises: BindError, UsageError: before anything was served.
     """
     from hivemind.host.proxy import Proxy  # slow to import, and not needed to report a wrong setting
+    from hivemind.host.summary import print_at_end
     from hivemind.prices import Prices
 
     origins = settings.origins()
@@ -192,35 +193,38 @@ async def run(
     proxy.tell = logs.log_line
     proxy.settings_file = settings_file
     with contextlib.ExitStack() as idle:  # left last, so that no starter finds a proxy that ends
-        async with _log_thread(settings), serve(proxy, settings, worker=worker, beside=beside):
-            # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(*_GC_THRESHOLDS)
-            if worker is not None:
-                worker.tell_ready()
-            elif on_ready is None:
-                print_ready(ready_line(proxy.address, origins))
-            else:
-                proxy.load_prices()  # a command may end within a second, and its cost is reported then
-                if proxy.control_key is None:
-                    # It can't be noted in a file, and only the starter needs it.
-                    proxy.control_key = ControlKey(secrets.token_hex(8), secrets.token_urlsafe(32))
-                on_ready(proxy.address, proxy.control_key)
-            if settings.idle_exit_s and worker is None:
-                idle.enter_context(ending_when_idle(proxy, settings, stop))
-            await stop.wait()
-            await proxy.drain(settings.drain_s)
+        async with _log_thread(settings) as console:
+            async with serve(proxy, settings, worker=worker, beside=beside):
+                # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
+                gc.collect()
+                gc.freeze()
+                gc.set_threshold(*_GC_THRESHOLDS)
+                if worker is not None:
+                    worker.tell_ready()
+                elif on_ready is None:
+                    print_ready(ready_line(proxy.address, origins))
+                else:
+                    proxy.load_prices()  # a command may end within a second, and its cost is reported then
+                    if proxy.control_key is None:
+                        # It can't be noted in a file, and only the starter needs it.
+                        proxy.control_key = ControlKey(secrets.token_hex(8), secrets.token_urlsafe(32))
+                    on_ready(proxy.address, proxy.control_key)
+                if settings.idle_exit_s and worker is None:
+                    idle.enter_context(ending_when_idle(proxy, settings, stop))
+                await stop.wait()
+                await proxy.drain(settings.drain_s)
+                ended = proxy.snapshot()
+            print_at_end(console, ended)
     return 0
 
 
 @contextlib.asynccontextmanager
-async def _log_thread(settings: Settings) -> AsyncIterator[None]:
+async def _log_thread(settings: Settings) -> AsyncIterator[Console]:
     """Write log lines in a thread: a pipe that isn't read must not stop the traffic."""
     console = Console(sys.stderr)
     logs.configure(settings.log_level, cast(TextIO, console))
     try:
-        yield
+        yield console
     finally:
         await asyncio.to_thread(console.close)
 

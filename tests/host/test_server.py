@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import httpx
 import pytest
+from world.kit import told
 
 from hivemind.errors import BindError, UsageError
 from hivemind.host import server
@@ -21,6 +22,7 @@ from hivemind.host.listening import bind
 from hivemind.host.loop import run_loop
 from hivemind.host.proxy import Proxy
 from hivemind.settings import Settings
+from hivemind.world.snapshot import Snapshot
 
 Message = dict[str, Any]
 
@@ -45,6 +47,10 @@ class FakeProxy:
 
     async def aclose(self) -> None:
         self.calls.append("aclose")
+
+    def snapshot(self) -> Snapshot:
+        """No requests came."""
+        return told().snapshot(0.0)
 
     async def __call__(
         self, scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]

@@ -89,9 +89,9 @@ async def run(argv: list[str], cwd: Path, environ: dict[str, str] | None = None,
 
 
 async def test_a_recording_is_shown_until_its_screen_is_left(
-    operator: Callable[[Act], None], stop: Stop, tmp_path: Path
+    operator: Callable[[Act], None], stop: Stop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The screen is one for recordings and has the journal to simulate."""
+    """The screen is one for recordings and has the journal to simulate; then the summary of all of it is printed."""
     seen: list[object] = []
 
     def act(room: ControlRoom) -> None:
@@ -104,6 +104,10 @@ async def test_a_recording_is_shown_until_its_screen_is_left(
     assert await run(["--replay", str(path)], tmp_path, screen=True) == ""
     assert seen == [path]
     assert stop.is_set()
+    said = capsys.readouterr().out
+    assert "36 requests: " in said
+    assert f"journal {path.stem}; to look again:" in said
+    assert f"hivemind-tui --replay {path}" in said
 
 
 async def test_a_recording_whose_screen_fails_names_its_lines(

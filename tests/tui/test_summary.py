@@ -12,6 +12,7 @@ from tui.decks import write
 from tui.worlds import empty_world, world
 
 from hivemind.host.listening import print_ready
+from hivemind.host.summary import AGENTS_SHOWN, journal_of, summary, wait_causes_of
 from hivemind.journal.files import demo_folder_in, folder_in
 from hivemind.journal.wait_causes import WaitCauses, shares_text
 from hivemind.world.health import Histogram, Vitals
@@ -19,7 +20,6 @@ from hivemind.world.snapshot import RecordingView, Snapshot
 from hivemind.world.verdict import judged
 from hivemind_tui.keys.keymap import footer
 from hivemind_tui.program import main
-from hivemind_tui.program.summary import AGENTS_SHOWN, journal_of, summary, wait_causes_of
 from hivemind_tui.state.view import View
 
 ROOMS = (60, 80, 200)

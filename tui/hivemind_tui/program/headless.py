@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from hivemind.console import Console, printable
+from hivemind.host.summary import summary
 from hivemind.text.table import show, width
 from hivemind.world.snapshot import Line
-from hivemind_tui.program.summary import summary
 from hivemind_tui.render.format import clean, clock
 from hivemind_tui.sources.base import Source
 

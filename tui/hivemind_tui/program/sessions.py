@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from hivemind.console import Console
-from hivemind.errors import BindError
+from hivemind.errors import BindError, UsageError
+from hivemind.host.summary import Journal, journal_at, journal_of, summary, wait_causes_of
 from hivemind.text.table import show, width
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.program.preferences import Preferences, remember
-from hivemind_tui.program.summary import journal_of, summary, wait_causes_of
 from hivemind_tui.program.supervisor import Stop, Supervisor, stop_on_signals
 from hivemind_tui.sources.base import Local
 from hivemind_tui.sources.demo import Demo, DemoSource
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
+    from hivemind.journal.index.player import Player
     from hivemind.settings import Settings
     from hivemind.world.snapshot import Snapshot
     from hivemind_tui.program.screens import Screens
@@ -126,8 +127,7 @@ async def _enter_screens(
     return screens
 
 
-def _print_summary(snapshot: Snapshot, *, goes_on: bool = False) -> None:
-    journal = journal_of(snapshot)
+def _print_summary(snapshot: Snapshot, journal: Journal | None, *, goes_on: bool = False) -> None:
     show(summary(snapshot, journal, width(), goes_on=goes_on, causes=wait_causes_of(journal)))
     sys.stdout.flush()
 
@@ -148,7 +148,8 @@ async def _attach(remote: RemoteProxy, supervisor: Supervisor, screens: Screens 
             print(f"hivemind-tui: attached to {source.link.where}", flush=True)
         await supervisor.watch(source, screens.on(source) if screens is not None else None)
         if source.snapshot().upstreams and not supervisor.stuck:  # else there never was an answer
-            _print_summary(source.snapshot(), goes_on=source.link.lost_for_s is None)
+            snapshot = source.snapshot()
+            _print_summary(snapshot, journal_of(snapshot), goes_on=source.link.lost_for_s is None)
 
 
 async def _replay(path: Path, console: Console, supervisor: Supervisor, screens: Screens) -> None:
@@ -161,8 +162,19 @@ async def _replay(path: Path, console: Console, supervisor: Supervisor, screens:
         source.journal = path
         if not await supervisor.show(screens.on(source)):
             console.line("the screen failed; the same journal in lines: hivemind-tui --replay FILE | cat")
+        elif not supervisor.stuck:
+            _print_recorded(player, path)
     finally:
         player.close()
+
+
+def _print_recorded(player: Player, path: Path) -> None:
+    """Print the summary of a recording: of its end, if that is soon found, else of the moment that was shown."""
+    if player.known_to >= 1:
+        with suppress(UsageError):  # the files are gone; what was shown is still known
+            player.seek(player.ends_at)
+    snapshot = player.world.snapshot(player.at)
+    _print_summary(snapshot, journal_at(path, snapshot.wall))
 
 
 @dataclass(slots=True)
@@ -206,7 +218,7 @@ class _ProxySession:
             ends.append(proxy.snapshot() if world is None else snapshot)  # agents of a demo are cut off by its end
         if not supervisor.stuck:
             for end in [each for each in ends if each.totals.requests] or ends[-1:]:
-                _print_summary(end)
+                _print_summary(end, journal_of(end))
 
     async def _start_demo(self) -> Local:
         world = await self.stack.enter_async_context(DemoSource(Demo()))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
+import logging
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hivemind.console import Console
 from hivemind.errors import HiveMindError
 from hivemind.journal.files import DEMO_DAYS, DEMO_FOLDER, find, part_of
 from hivemind.journal.wait_causes import WaitCauses, shares_text
@@ -18,6 +19,8 @@ from hivemind.text.shells import command_line, shell_of
 from hivemind.text.table import Cell, Column, lines, wrapped
 from hivemind.world.snapshot import AgentView, Snapshot
 from hivemind.world.vitals import quantile
+
+_log = logging.getLogger("hivemind")
 
 AGENTS_SHOWN = 30
 """Rows of the table; those that need a look come first, and the rest is counted."""
@@ -60,9 +63,13 @@ def journal_of(snapshot: Snapshot) -> Journal | None:
     """Return the journal that a proxy on this machine writes; None: it writes none, or it isn't here."""
     if snapshot.recording is None or not os.path.isfile(snapshot.recording.path):
         return None
-    path = Path(snapshot.recording.path)
+    return journal_at(Path(snapshot.recording.path), snapshot.wall)
+
+
+def journal_at(path: Path, wall: float) -> Journal:
+    """Return the journal of which this is a part, and which was written until that time of day."""
     demo = path.parent.name == DEMO_FOLDER
-    return Journal(path, snapshot.wall + DEMO_DAYS * 86_400 if demo else None)
+    return Journal(path, wall + DEMO_DAYS * 86_400 if demo else None)
 
 
 def wait_causes_of(journal: Journal | None) -> WaitCauses:
@@ -94,15 +101,41 @@ def summary(
 ) -> list[str]:
     """Return the lines for a terminal of `room` columns; None: as long as they are. `goes_on`: the proxy does.
     `causes`: why requests waited, if that is known."""
-    if not snapshot.totals.requests and not snapshot.agents:
-        return ["no requests came", *look_again(journal, room)]
-    text = [_of_agents(snapshot.agents), *_totals(snapshot)]
-    if causes is not None and causes.seconds:
-        text.append(f"requests waited {shares_text(causes)}")
-    if goes_on or snapshot.verdict.state not in ("healthy", "draining"):
-        text.append(f"{'the proxy goes on' if goes_on else 'in the end'}: {snapshot.verdict.text}")
+    text = list(_sentences(snapshot, goes_on=goes_on, causes=causes))
+    if _nothing_came(snapshot):
+        return [*text, *look_again(journal, room)]
     rows = ["", *_table(snapshot.agents, room), *(row for each in text for row in wrapped(each, room))]
     return [*rows, *look_again(journal, room)]
+
+
+def print_at_end(console: Console, snapshot: Snapshot) -> None:
+    """Print the summary of a proxy without a screen, which has ended: on a terminal, else as lines of its log."""
+    journal = journal_of(snapshot)
+    causes = wait_causes_of(journal)
+    if console.room is not None:
+        for row in summary(snapshot, journal, console.room, causes=causes):
+            console.line(row)
+        return
+    first, *commands = [*map(str.strip, look_again(journal, None))] or [""]
+    where = f"{first} {' or '.join(commands)}".strip()
+    for text in (*_sentences(snapshot, causes=causes), *([where] if where else [])):
+        _log.info("%s", text)
+
+
+def _nothing_came(snapshot: Snapshot) -> bool:
+    return not snapshot.totals.requests and not snapshot.agents
+
+
+def _sentences(snapshot: Snapshot, *, goes_on: bool = False, causes: WaitCauses | None = None) -> Iterator[str]:
+    if _nothing_came(snapshot):
+        yield "no requests came"
+        return
+    yield _of_agents(snapshot.agents)
+    yield from _totals(snapshot)
+    if causes is not None and causes.seconds:
+        yield f"requests waited {shares_text(causes)}"
+    if goes_on or snapshot.verdict.state not in ("healthy", "draining"):
+        yield f"{'the proxy goes on' if goes_on else 'in the end'}: {snapshot.verdict.text}"
 
 
 def look_again(journal: Journal | None, room: int | None) -> list[str]:
@@ -124,13 +157,13 @@ def look_again(journal: Journal | None, room: int | None) -> list[str]:
 
 def _argument(journal: Journal) -> str:
     """Return the journal's name, if commands find it by that; else its path."""
-    from hivemind.cli.address import folder_settings
+    from hivemind.settings import load
     from hivemind.store.token_file import state_dir
 
     first = journal.path.with_name(f"{journal.name}{journal.path.suffix}")
     first = first if first.is_file() else journal.path
     try:
-        usual = state_dir(folder_settings(argparse.Namespace(state_dir=None, config=None)).state_dir)
+        usual = state_dir(load([], environ=os.environ, cwd=Path.cwd()).state_dir)
         if find(journal.name, usual).samefile(first):
             return journal.name
     except (HiveMindError, OSError):
@@ -191,7 +224,7 @@ def _died(agents: Sequence[AgentView]) -> str:
     return f" ({'; '.join([*named[:_NAMED], *more])})"
 
 
-def _totals(snapshot: Snapshot) -> Iterable[str]:
+def _totals(snapshot: Snapshot) -> Iterator[str]:
     totals = snapshot.totals
     ends = [f"{totals.finished:,} answered", f"{totals.failed:,} failed"]
     ends += [f"{totals.refused:,} refused"] if totals.refused else []
