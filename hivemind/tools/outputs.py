@@ -219,7 +219,7 @@ class KnobRow(Output):
 
 class Config(Output):
     said: str
-    admissions: str = Field(description="serving, paused or draining.")
+    mode: str = Field(description="serving, paused or draining.")
     circuits: dict[str, str] = Field(description="State by lane.")
     knobs: list[KnobRow]
     read_only: bool = False

@@ -248,7 +248,7 @@ async def config(proxy: ProxyAccess, caller: Caller, args: ConfigInput) -> Confi
     world = await proxy.world()
     return Config(
         said=said,
-        admissions=world.mode,
+        mode=world.mode,
         circuits={lane.state.lane: lane.state.circuit for lane in world.lanes[:LANES_SHOWN]},
         knobs=_knobs(world, command),
         read_only=about.read_only,
@@ -270,7 +270,7 @@ def _knobs(world: Snapshot, applied: Command | None) -> list[KnobRow]:
 
 def _change(args: ConfigInput) -> tuple[Command | None, str]:
     """Return the command that the arguments ask for, if any, and the text for its success."""
-    wanted = [name for name in ("knob", "admissions", "circuit") if getattr(args, name) is not None]
+    wanted = [name for name in ("knob", "pause", "circuit") if getattr(args, name) is not None]
     if len(wanted) > 1:
         raise ToolError(f"change one thing per call: {' or '.join(wanted)}")
     if args.lane is not None and args.circuit is None:
@@ -286,10 +286,9 @@ def _change(args: ConfigInput) -> tuple[Command | None, str]:
             raise ToolError(f"value: is missing; {knob.name} takes {knob.lowest:g} to {knob.highest:g}{none}")
         where = f" for {args.upstream}" if args.upstream else ""
         return Tune(args.knob, args.value, args.upstream), f"{args.knob} is {args.value:g} now{where}."
-    if args.admissions is not None:
-        paused = args.admissions == "pause"
-        said = "Everything is paused: no request starts meanwhile." if paused else "Everything is resumed."
-        return PauseAdmissions(paused), said
+    if args.pause is not None:
+        said = "Everything is paused: no request starts meanwhile." if args.pause else "Everything is resumed."
+        return PauseAdmissions(args.pause), said
     if args.circuit is not None:
         return SetCircuit(args.circuit, args.lane), f"The circuit is set to {args.circuit}."
     return None, "Nothing was changed."

@@ -187,7 +187,7 @@ class ConfigInput(Input):
     knob: str | None = Field(None, description="To turn, such as aimd.beta, to value.")
     value: float | None = Field(None, description="0: no limit, where allowed.")
     upstream: str | None = Field(None, description="The knob's; all by default.")
-    admissions: Literal["pause", "resume"] | None = None
+    pause: bool | None = Field(None, description="Or resume.")
     circuit: Literal["auto", "open", "closed", "probe"] | None = None
     lane: str | None = Field(None, description="The circuit's; all by default.")
 

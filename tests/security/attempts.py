@@ -74,7 +74,7 @@ REQUESTS: dict[str, tuple[str, str, Any]] = {
     "read another's request": (OWN, "/_control/requests/1", None),
     "a tool": (OWN, "/mcp", tool("hm.budget", remove=True)),
     "a tool with the operator's token": (CONTROL, "/mcp", tool("hm.budget", agent="ann", tokens=10**6)),
-    "a tool for all": (OWN, "/mcp", tool("hm.config", admissions="pause")),
+    "a tool for all": (OWN, "/mcp", tool("hm.config", pause=True)),
     "a tool under another name": (OWN, "/agent/mother/mcp", tool("hm.budget", remove=True)),
 }
 

@@ -132,7 +132,7 @@ async def test_read_only(tmp_path: Path) -> None:
     async with served(tmp_path, mcp={"read_only": True}) as proxy, over_http(proxy) as client:
         await asks(proxy, "alice")
         assert "mcp.read_only" in await refusal(client, "hm.config", knob="aimd.beta", value=0.6)
-        assert "mcp.read_only" in await refusal(client, "hm.config", admissions="pause")
+        assert "mcp.read_only" in await refusal(client, "hm.config", pause=True)
         assert "mcp.read_only" in await refusal(client, "hm.priority", agent="alice", priority="low")
         assert "mcp.read_only" in await refusal(client, "hm.budget", agent="alice", tokens=5)
         assert "mcp.read_only" in await refusal(client, "hm.budget", pool=True, remove=True)

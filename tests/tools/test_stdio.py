@@ -40,7 +40,7 @@ async def test_the_real_programs(tmp_path: Path) -> None:
         assert (await said(client, "hm.status"))["proxy"]["address"] == proxy.url
         tasks = [{"name": "a"}, {"name": "b", "after": ["a"]}]
         assert (await said(client, "hm.batch", batch="x", tasks=tasks))["tasks_by_state"] == {"ready": 1, "waiting": 1}
-        assert (await said(client, "hm.config", admissions="pause"))["admissions"] == "paused"
+        assert (await said(client, "hm.config", pause=True))["mode"] == "paused"
         assert (await said(client, "hm.status"))["headroom"]["agents_now"] == 0
 
 

@@ -80,9 +80,9 @@ def test_who_waits_is_told_why_and_who_does_not_its_last_error() -> None:
     ("width", "heads"),
     [
         (80, "FAIL OUT COST"),
-        (100, "FAIL RETRIED OUT COST BUDGET"),
-        (160, "FLIGHT FAIL RETRIED IN OUT COST BUDGET TOKENS 1 min TTFT"),
-        (250, "FLIGHT QUEUE REQS OK FAIL RETRIED IN OUT COST BUDGET OF TOKENS 2 min TTFT SEEN CLIENT"),
+        (100, "FAIL IN OUT COST BUDGET"),
+        (160, "FAIL RETRIED OK IN OUT COST BUDGET TOKENS 1 min TTFT"),
+        (250, "IN FLIGHT QUEUE REQS OK FAIL RETRIED OK IN OUT COST BUDGET OF TOKENS 2 min TTFT SEEN CLIENT"),
     ],
 )
 def test_the_columns_that_matter_most_stay(width: int, heads: str) -> None:

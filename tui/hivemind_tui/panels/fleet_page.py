@@ -110,7 +110,7 @@ FLEET: Table[_Line] = Table(
         Column("state", "STATE", 10, 0, _state, "<"),
         Column("agents", "AGENTS", 6, 4, lambda e, _: number(e.member.agents)),
         Column("active", "ACTIVE", 6, 6, lambda e, _: number(e.member.active)),
-        Column("fly", "FLIGHT", 6, 1, lambda e, _: number(e.member.flying, "ok")),
+        Column("fly", "IN FLIGHT", 8, 1, lambda e, _: number(e.member.flying, "ok")),
         Column("queue", "QUEUE", 5, 1, lambda e, _: number(e.member.waiting, "wait")),
         Column("slots", "SLOTS", 7, 2, _slots),
         Column("demand", "DEMAND", 10, 3, lambda e, pen: _part(e.demand, pen, "wait"), "<"),
