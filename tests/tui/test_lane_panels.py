@@ -89,7 +89,7 @@ def test_where_slots_are_many_the_rest_is_counted() -> None:
     """No row is lost without a word."""
     snapshot = with_lane(replace(world(), slots=flying(40)), level=64.0, ceiling=64.0, active=40)
     rows = slots_of(snapshot, 60, 16)
-    shown = rows.count("agent-")
+    shown = sum(row.count("agent-") for row in rows.splitlines() if " more in flight" not in row)
     assert shown > 2
     assert f"… {40 - shown} more in flight" in rows
     few = with_lane(replace(world(), slots=flying(2)), level=64.0, ceiling=64.0, active=2)
@@ -126,11 +126,27 @@ def test_the_queue_goes_on_where_slots_are_free() -> None:
     assert "… 9 more" in rows[-1]
 
 
+def test_a_small_panel_names_who_waits() -> None:
+    """At 80x24, where all wait: below the free slots without heads, and those that no row is left for by name."""
+    names = ["alice", "carol", "dave", "frank", "ivan", "bob", "erin", "grace", "heidi"]
+    crowd = tuple(replace(world().queue[0], ticket=n, agent=name, position=n) for n, name in enumerate(names, 1))
+    snapshot = with_lane(replace(world(), slots=(), queue=crowd), level=8.0, active=0, waiting=9, retrying=0)
+    text = slots_of(snapshot, 80, 6, boxed=False)
+    assert "… 5 more: ivan, bob, erin, grace, …" in text
+    assert "frank" in text
+    assert "HELD BY" not in text
+    more = with_lane(snapshot, waiting=12)
+    assert "… 8 more: ivan, bob, erin, grace, …" in slots_of(more, 80, 6, boxed=False)
+    two = with_lane(replace(snapshot, queue=crowd[:5]), waiting=5)
+    assert "ivan" in slots_of(two, 80, 6, boxed=False)
+
+
 def test_slots_go_on_where_nothing_is_queued() -> None:
     """Each of them once, and those that no row is left for are counted."""
     snapshot = with_lane(replace(world(), slots=flying(30), queue=()), level=64.0, ceiling=64.0, active=30)
     rows = slots_of(snapshot, height=14).splitlines()[1:-1]
-    shown = [word for row in rows for word in row.split() if word.startswith("agent-")]
+    listed = [re.sub(" more in flight: .*", "", row) for row in rows]
+    shown = [word for row in listed for word in row.split() if word.startswith("agent-")]
     assert sorted(shown) == sorted({*shown})
     assert f"… {30 - len(shown)} more in flight" in "\n".join(rows)
 

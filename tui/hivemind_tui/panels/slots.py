@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 
+from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.text.humanise import NOTHING, short_count, short_duration
@@ -16,9 +17,9 @@ from hivemind.world.snapshot import LaneView, TicketView
 from hivemind_tui.panels.agent_table import number
 from hivemind_tui.panels.curve import trend
 from hivemind_tui.render import table, wait_reason
-from hivemind_tui.render.format import level, whole
+from hivemind_tui.render.format import clean, level, whole
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
-from hivemind_tui.render.pen import Pen, Row, Span, call
+from hivemind_tui.render.pen import Pen, Row, Span, call, cells_of
 from hivemind_tui.render.table import Column, Placed, Rows, Table
 from hivemind_tui.state.view import View, join
 
@@ -27,8 +28,8 @@ _WITH_HEADS = 8
 """Rows from which the columns have heads."""
 _WITH_MARKS = 5
 """Rows from which the signs on the level's trend have one of their own."""
-_AGAIN = 3
-"""Fewest free rows below a column in which the other one goes on: its heads, and two of its rows."""
+_AGAIN = 2
+"""Fewest free rows below a column in which the other one goes on, besides its heads where there are any."""
 _NAMES = (1, 20)
 """Narrowest and widest name of an agent."""
 
@@ -101,6 +102,8 @@ class _Entry:
     """The tickets that it stands for."""
     kept: bool = False
     """Whether it is shown although entries before it are not."""
+    name: str = ""
+    """The agent that it is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +118,23 @@ class _Column:
     """Tickets that have no entry."""
 
     def rows(self, width: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
-        """Return heads and entries; the tickets that don't fit are counted in the last row."""
+        """Return heads and entries; the tickets that don't fit are counted in the last row, with some of their agents'
+        names."""
         placed = self.table.placed(width)
         body = [table.heads(self.table, placed, _UNSORTED, width, pen, "NO")] if heads else []
         room = rows - len(body)
         if len(self.entries) + (self.hidden > 0) <= room:
-            shown, left = [*self.entries], self.hidden
+            shown, left, names = [*self.entries], self.hidden, list[str]()
         else:
             kept = [entry for entry in self.entries[max(0, room - 1) :] if entry.kept]
             shown = [*self.entries[: max(0, room - 1 - len(kept))]]
             left = self.hidden + sum(entry.tickets for entry in self.entries[len(shown) :])
+            names = [entry.name for entry in self.entries[len(shown) :] if entry.name]
             shown += kept
         body += [entry.draw(width, placed) for entry in shown if not (left and entry.kept and entry is shown[-1])]
         if left:
-            body.append(pen.row(width, *pen.more(left, self.more, indent="   ")))
+            counted = pen.more(left, self.more, indent="   ")
+            body.append(pen.row(width, *counted, (_named(names, left, width - cells_of(counted), pen), "dim")))
             body += [entry.draw(width, placed) for entry in shown[-1:] if entry.kept]
         return body[:rows]
 
@@ -142,16 +148,28 @@ class _Column:
         return sum(entry.tickets > 0 for entry in self.entries) + (self.hidden > 0)
 
 
+def _named(names: Sequence[str], count: int, width: int, pen: Pen) -> str:
+    """Return `: alice, bob, …`: as many names as fit, each once; of `count` requests some may have none here."""
+    distinct = list(dict.fromkeys(map(clean, names)))
+    for named in range(len(distinct), 0, -1):
+        cut = [pen.glyphs.ellipsis] if named < len(distinct) or count > len(names) else []
+        text = f": {', '.join([*distinct[:named], *cut])}"
+        if cell_len(text) <= width:
+            return text
+    return ""
+
+
 def _side_by_side(slots: _Column, queue: _Column, cells: int, rows: int, heads: bool, pen: Pen) -> list[Strip]:
     """Return the slots beside the queue; what one has too many for its column goes on below the other."""
     each, room = (cells - 2) // 2, rows - heads
     pair = (slots, queue)
     parts: list[list[Strip]] = []
     for column, other in (pair, pair[::-1]):
-        goes_on = column.height > room and room - other.height >= _AGAIN
+        least = _AGAIN + heads
+        goes_on = column.height > room and room - other.height >= least
         parts.append((column.part(0, room) if goes_on else column).rows(each, rows, heads, pen))
-        if other.height > room and room - column.height >= _AGAIN:
-            parts[-1] += other.part(room).rows(each, rows - len(parts[-1]), True, pen)
+        if other.height > room and room - column.height >= least:
+            parts[-1] += other.part(room).rows(each, rows - len(parts[-1]), heads, pen)
     gap, blank = pen.row(cells - 2 * each), pen.row(each)
     return [Strip.join([a, gap, b]) for a, b in zip_longest(*parts, fillvalue=blank)]
 
@@ -159,7 +177,8 @@ def _side_by_side(slots: _Column, queue: _Column, cells: int, rows: int, heads: 
 def _slots(tickets: list[TicketView], lane: LaneView, room: int, pen: Pen) -> _Column:
     limit = math.inf if math.isinf(lane.state.level) else max(0, int(lane.state.level))
     entries = [
-        _Entry(partial(_row, ticket, [(f"{number:2} ", "dim")], pen)) for number, ticket in enumerate(tickets, 1)
+        _Entry(partial(_row, ticket, [(f"{number:2} ", "dim")], pen), name=ticket.agent)
+        for number, ticket in enumerate(tickets, 1)
     ]
     free = range(len(tickets) + 1, int(limit) + 1) if not math.isinf(limit) else range(0)
     if len(free) > 1 and len(tickets) + len(free) + 1 > room:
@@ -229,7 +248,8 @@ def _queue(tickets: list[TicketView], lane: LaneView, pen: Pen) -> _Column:
     for ticket in tickets:
         place = f"{ticket.position:2} " if ticket.position is not None else "   "
         glyph, role = pen.mark(ticket.state)
-        entries.append(_Entry(partial(_row, ticket, [(place, "dim"), (f"{glyph} ", role)], pen)))
+        draw = partial(_row, ticket, [(place, "dim"), (f"{glyph} ", role)], pen)
+        entries.append(_Entry(draw, name=ticket.agent))
     return _Column(_QUEUED, entries, "more", total - len(tickets))
 
 
