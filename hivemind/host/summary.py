@@ -6,7 +6,7 @@ import importlib.util
 import logging
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +81,7 @@ def wait_causes_of(journal: Journal | None) -> WaitCauses:
         return WaitCauses()
     try:
         found = open_journal(journal.path)
-        if sum(part.stat().st_size for part in found.parts) > _READ_BYTES:
+        if not soon_read(found.parts):
             return WaitCauses()
         fold = FiguresFold()
         for event in found.events(FREQUENT):
@@ -89,6 +89,11 @@ def wait_causes_of(journal: Journal | None) -> WaitCauses:
     except (HiveMindError, OSError):
         return WaitCauses()
     return fold.figures().causes
+
+
+def soon_read(parts: Iterable[Path]) -> bool:
+    """Return whether a journal of these parts is short enough to be read for a summary. Raises: OSError."""
+    return sum(part.stat().st_size for part in parts) <= _READ_BYTES
 
 
 def summary(

@@ -152,9 +152,11 @@ async def test_ends_when_idle(tmp_path: Path) -> None:
     async with nothing(tmp_path, HIVEMIND_IDLE_EXIT_S="0.4") as (place, port):
         ran = await place.called("run", "--name", "alice", "--", "sh", "-c", "sleep 1.5; python -Wignore asks.py")
         await gone(tmp_path)
-        said = await place.called("logs", "-n", "1")
+        said = await place.called("logs")
     assert (ran.code, "tokens" in ran.err) == (0, True), ran.err
-    assert said.out.endswith("nobody used the proxy for 0.4s, so it ends\n")
+    assert "nobody used the proxy for 0.4s, so it ends\n" in said.out
+    assert " INFO hivemind: 1 agent: " in said.out
+    assert "look again: hivemind-tui --replay " in said.out.splitlines()[-1]
     assert not (tmp_path / "state" / f"control-{port}.json").exists()
 
 

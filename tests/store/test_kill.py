@@ -74,11 +74,11 @@ class Program:
         await self.process.communicate()
 
     async def stop(self) -> str:
-        """In good order; what it said on standard error."""
+        """In good order; what it said on standard error besides its session's summary."""
         self.process.send_signal(signal.SIGTERM)
         _, errors = await self.process.communicate()
         assert self.process.returncode == 0
-        return errors.decode()
+        return "".join(line for line in errors.decode().splitlines(True) if " INFO hivemind: " not in line)
 
 
 @contextlib.asynccontextmanager

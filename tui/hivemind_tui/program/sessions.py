@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from urllib.parse import quote
 
 from hivemind.console import Console
 from hivemind.errors import BindError, UsageError
-from hivemind.host.summary import Journal, journal_at, journal_of, summary, wait_causes_of
+from hivemind.host.summary import Journal, journal_at, journal_of, soon_read, summary, wait_causes_of
 from hivemind.text.table import show, width
 from hivemind_tui.loop.gc_pacing import Collector
 from hivemind_tui.program.preferences import Preferences, remember
@@ -170,10 +171,12 @@ async def _replay(path: Path, console: Console, supervisor: Supervisor, screens:
 
 def _print_recorded(player: Player, path: Path) -> None:
     """Print the summary of a recording: of its end, if that is soon found, else of the moment that was shown."""
-    if player.known_to >= 1:
-        with suppress(UsageError):  # the files are gone; what was shown is still known
+    with suppress(UsageError, OSError):  # the files are gone; what was shown is still known
+        if player.known_to >= 1 or soon_read(player.parts):
             player.seek(player.ends_at)
     snapshot = player.world.snapshot(player.at)
+    if player.at < player.ends_at:
+        print(f"until {time.strftime('%H:%M:%S', time.localtime(snapshot.wall))}, as the replay was left:")
     _print_summary(snapshot, journal_at(path, snapshot.wall))
 
 
