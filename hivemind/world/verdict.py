@@ -70,6 +70,8 @@ _GATES = {
     "credits": "the fleet's share is used up",
     "backoff": "the pause before a retry",
 }
+_OF_WINDOWS = frozenset({"window_used", "no_lease"})
+"""Findings about lanes that their gauges don't tell."""
 _BRACKETS = re.compile(r" \([^()]*\)")
 _RANKS = {code: rank for rank, code in enumerate(CODES)}
 _WORST = {severity: rank for rank, severity in enumerate(reversed(SEVERITIES))}
@@ -162,6 +164,14 @@ def remedy(finding: Finding, snapshot: Snapshot) -> str:
     if finding.code in ("circuit_forced", "circuit_closed"):
         return command_line("hivemind circuit auto", finding.about)
     return ""
+
+
+def lanes_held_up(snapshot: Snapshot) -> frozenset[str]:
+    """Return the lanes that send nothing new for now: by the operator, their circuit, the provider, a rate window or
+    their lease."""
+    states = [view.state for view in snapshot.lanes]
+    held = {each.lane for each in states if each.circuit != "closed" or each.parked_for_s > 0 or each.paused}
+    return frozenset(held | {each.about for each in snapshot.verdict.findings if each.code in _OF_WINDOWS})
 
 
 def about(seconds: float) -> str:

@@ -9,6 +9,8 @@ from tui.kit import frame, press, screen, seen, settle, whole_screen
 from tui.lanes import several, several_source
 from tui.worlds import FakeSource, world
 
+from hivemind.world.snapshot import LaneView
+from hivemind.world.verdict import judged
 from hivemind_tui.panels import lanes, slots
 from hivemind_tui.panels.lanes import short_name
 from hivemind_tui.render.glyphs import ASCII
@@ -114,6 +116,19 @@ async def test_the_header_is_about_the_whole_proxy() -> None:
             assert "slots 6/14" in seen(pilot, "header")
             assert "1 of 2 lanes held up" in seen(pilot, "header")
             await press(pilot, "tab")
+
+
+async def test_the_key_that_gives_a_circuit_back_is_that_of_its_lane() -> None:
+    """`c` is about the lane in focus, so before it stands the key that leads to another one."""
+    full = several(2)
+    one, two = full.lanes
+    forced = replace(two.state, circuit="open", circuit_forced=True, active=0)
+    source = FakeSource(judged(replace(full, lanes=(one, LaneView(forced, ())))))
+    async with screen(source, size=(160, 45)) as pilot:
+        text = "openai:77de40b11: circuit forced open, until you set it to automatic"
+        assert f"{text} (tab c)" in seen(pilot, "header")
+        await press(pilot, "tab")
+        assert f"{text} (c)" in seen(pilot, "header")
 
 
 async def test_a_click_focuses_a_lane() -> None:

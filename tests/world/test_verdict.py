@@ -14,7 +14,7 @@ from hivemind.world.fleet import Member
 from hivemind.world.health import SEVERITIES, VERDICTS, Alert, AlertLimits, Finding, Forecast, Vitals
 from hivemind.world.merge import Part, merged
 from hivemind.world.snapshot import AgentView, Alarm, CurvePoint, FleetView, LaneView, RecordingView, Snapshot
-from hivemind.world.verdict import CODES, FOUND_MOST, completed, judged, remedy, verdict
+from hivemind.world.verdict import CODES, FOUND_MOST, completed, judged, lanes_held_up, remedy, verdict
 
 OTHER = "other:1"
 
@@ -89,6 +89,19 @@ def test_one_lane_of_two_that_is_shut_degrades_and_is_named() -> None:
     flying = replace(snapshot.slots[0], lane=OTHER)
     snapshot = judged(replace(snapshot, slots=(flying,), lanes=(_idle(snapshot.lanes[0]), snapshot.lanes[1])))
     assert snapshot.verdict.text.startswith(f"DEGRADED {LANE}: circuit open, probe in 10 s; 2 of 3 wait")
+
+
+def test_lanes_that_are_held_up_are_those_of_the_findings_too() -> None:
+    """By a circuit, a Retry-After, or a rate window that is used up, which no gauge tells."""
+    used_up = shut(gate="requests", opens_in_s=40.0)
+    others = (
+        state(active=1, lane="works:1"),
+        state(active=0, lane="open:1", circuit="open", circuit_reopens_in_s=3.0),
+        state(active=0, lane="parked:1", parked_for_s=3.0),
+    )
+    snapshot = asked(used_up, *others, waiting=2)
+    assert [each.code for each in snapshot.verdict.findings if each.about == LANE] == ["window_used"]
+    assert lanes_held_up(snapshot) == {LANE, "open:1", "parked:1"}
 
 
 def test_an_idle_lane_that_is_shut_blocks_nothing_that_waits_elsewhere() -> None:

@@ -13,10 +13,9 @@ from hivemind.scheduler.events import LaneState
 from hivemind.text.humanise import short_count, short_dollars, short_duration, short_plural, short_size
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.fleet import GOOD
-from hivemind.world.health import Verdict
 from hivemind.world.snapshot import Alarm, RecordingView, Snapshot
-from hivemind.world.verdict import parts, short_sentence
-from hivemind_tui.keys.keymap import BY_ID, Key
+from hivemind.world.verdict import lanes_held_up, parts, short_sentence
+from hivemind_tui.keys.keymap import BY_ID
 from hivemind_tui.panels.timeline_strip import state_of
 from hivemind_tui.render.budgets import ceilings, figures, period
 from hivemind_tui.render.format import clean, fit, local, uptime
@@ -67,7 +66,7 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
     snapshot, lane = view.snapshot, view.lane
     chunks: list[Chunk] = [(5, [("HiveMind", "title")])] if view.playback is None else []
     frozen = f"{pen.glyphs.pause} VIEW FROZEN" if view.frozen else ""
-    verdict = _verdict(snapshot, width - (cell_len(frozen) + 2 if frozen else 0), pen, live=view.live)
+    verdict = _verdict(view, width - (cell_len(frozen) + 2 if frozen else 0), pen)
     chunks += verdict if view.playback is None else [(rank + 1, spans) for rank, spans in verdict]
     codes = {found.code for found in snapshot.verdict.findings[:1]}
     if view.link.kind in ("attached", "fleet"):
@@ -95,7 +94,7 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
     chunks += [(6, [*here, *there])] if here or there else []
     if lane is not None:
         states = [each.state for each in snapshot.lanes]
-        chunks += _lane(lane.state, pen) if len(states) == 1 else _lanes(states, pen)
+        chunks += _lane(lane.state, pen) if len(states) == 1 else _lanes(states, len(lanes_held_up(snapshot)), pen)
     chunks.append((2, named("queue", str(snapshot.queued), "wait" if snapshot.queued else "strong")))
     one = lane is not None and len(snapshot.lanes) == 1
     if one and lane is not None and lane.state.parked_for_s > 0 and "rate_limited" not in codes:
@@ -118,17 +117,16 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], p
     return Strip.join([chip, pen.row(rest, (" ", "text"), *fitting(rest - 2, begun + chunks))])
 
 
-def _verdict(snapshot: Snapshot, width: int, pen: Pen, *, live: bool) -> list[Chunk]:
+def _verdict(view: View, width: int, pen: Pen) -> list[Chunk]:
     """Return the state with its cause, what ends it and the key that does, cut to the row; then how many wait, and for
     how long. A note gives way to what else is told."""
-    found = snapshot.verdict
+    found = view.snapshot.verdict
     word, role = pen.worded(VERDICT_SIGNS.get(found.state, VERDICT_SIGNS["degraded"]))
     cause, *more = [""] if found.cause is None else parts(found)
     if found.state == "healthy":
         notes = [(4, cause), *((5, each) for each in more)] if cause else []
         return [(0, [(word, role)]), *((rank, [(pen.glyphs.plain(clean(each)), "dim")]) for rank, each in notes)]
-    key = _undoing(found, snapshot) if live else None
-    hint = [] if key is None else [linked(f" ({key.shown})", role, f"app.{key.action}")]
+    hint = _undoing(view, role)
     room = max(0, width - cell_len(word) - 1 - cells_of(hint))
     if found.cause is not None and cell_len(cause) > room:
         cause = fit(short_sentence(found.cause), room).rstrip()
@@ -137,12 +135,19 @@ def _verdict(snapshot: Snapshot, width: int, pen: Pen, *, live: bool) -> list[Ch
     return [(0, spans), *((first + number, [(each, role)]) for number, each in enumerate(more))]
 
 
-def _undoing(found: Verdict, snapshot: Snapshot) -> Key | None:
-    """Return the key that ends what an operator decided, or acknowledges what the operator was told of."""
-    if found.cause is None or (found.cause.code == "agent_died" and not unacknowledged(snapshot.alerts)):
-        return None
-    name = _KEYS.get(found.cause.code)
-    return None if name is None else BY_ID[name]
+def _undoing(view: View, role: str) -> list[Span]:
+    """Return the key that ends what an operator decided, or acknowledges what the operator was told of; before it the
+    key that leads to a lane that isn't in focus."""
+    cause, lane = view.snapshot.verdict.cause, view.lane
+    if not view.live or cause is None or (cause.code == "agent_died" and not unacknowledged(view.snapshot.alerts)):
+        return []
+    name = _KEYS.get(cause.code)
+    if name is None:
+        return []
+    key = BY_ID[name]
+    if cause.code == "circuit_forced" and (lane is None or lane.state.lane != cause.about):
+        return [(f" ({BY_ID['lane'].shown} {key.shown})", role)]
+    return [linked(f" ({key.shown})", role, f"app.{key.action}")]
 
 
 def _alarms(alarms: tuple[Alarm, ...], pen: Pen) -> list[Chunk]:
@@ -209,11 +214,10 @@ def _fleet(view: View, pen: Pen) -> list[Chunk]:
     return [(3 if state in GOOD and not troubled else 0, spans)]
 
 
-def _lanes(states: Sequence[LaneState], pen: Pen) -> list[Chunk]:
+def _lanes(states: Sequence[LaneState], held: int, pen: Pen) -> list[Chunk]:
     """Return what the whole proxy has in flight, and how many of its lanes are held up."""
     active, limit = sum(state.active for state in states), sum(state.level for state in states)
     of = "∞" if math.isinf(limit) else str(sum(int(state.level) for state in states))
-    held = sum(state.circuit != "closed" or state.parked_for_s > 0 or state.paused for state in states)
     chunks: list[Chunk] = [(1, named("slots", f"{active}/{of}", "strong"))]
     if held:
         chunks.insert(0, (3, [(f"{pen.glyphs.warn} {held} of {len(states)} lanes held up", "wait")]))

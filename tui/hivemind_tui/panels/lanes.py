@@ -12,7 +12,7 @@ from textual.strip import Strip
 from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.snapshot import LaneView, Snapshot
-from hivemind.world.verdict import WINDOW_GATES
+from hivemind.world.verdict import WINDOW_GATES, lanes_held_up
 from hivemind_tui.panels.limits import SCARCE, SHORT, gone, is_used_up
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.sample import SHADE, span_of
@@ -60,8 +60,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     room = next((each.width for each in table.placed(cells - 1) if each.column is table.rest), 0)
     assert table.rest is not None
     table = replace(table, rest=replace(table.rest, cell=lambda lane, pen: _windows(lane, room, pen)))
-    busy = sum(_in_trouble(lane) for lane in lanes)
-    note = join(short_plural(len(lanes), "lane"), f"{busy} held up" if busy else "", "tab shows the next one below")
+    held = len(lanes_held_up(view.snapshot))
+    note = join(short_plural(len(lanes), "lane"), f"{held} held up" if held else "", "tab shows the next one below")
     each = (rows - 1) // len(lanes) if lanes else 1
     if pen.boxed and each > 1:
         return pen.frame("Upstreams", note, _tall(table, shown, each, cells, pen), width, height)
@@ -160,11 +160,6 @@ def _lanes(snapshot: Snapshot) -> list[_Lane]:
         )
         for lane in snapshot.lanes
     ]
-
-
-def _in_trouble(lane: _Lane) -> bool:
-    state = lane.view.state
-    return state.circuit != "closed" or state.parked_for_s > 0 or state.paused
 
 
 def short_name(lane: str, width: int) -> str:
