@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -69,7 +70,7 @@ async def test_each_agent_has_a_window(tmp_path: Path) -> None:
 
 async def test_there_may_be_no_tmux(tmp_path: Path) -> None:
     async with at(tmp_path, PATH=str(tmp_path)) as place:
-        ran = await run(place, "--", "true")
+        ran = await run(place, "--", sys.executable)
     assert (ran.code, ran.err) == (2, "hivemind: --tmux: there is no tmux in PATH; install it, or leave the flag out\n")
 
 

@@ -99,12 +99,28 @@ def _run(namespace: argparse.Namespace) -> int:
     named = given_flags(namespace).keys() & {"host", "port"}
     environ = {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
     if namespace.tmux or namespace.count is not None:
-        if namespace.tmux:
-            from hivemind.cli.agents.windows import run_in_windows as run_all
-        else:
-            from hivemind.cli.agents.several import run_several as run_all
-        return run_all(namespace, settings, job, lambda session: _check_unused(session, namespace), environ=environ)
+        return _run_all(namespace, settings, job, environ)
     return run_in_session(namespace, settings, job, run, environ=environ, log=log)
+
+
+def _run_all(namespace: argparse.Namespace, settings: Settings, job: AgentCommand, environ: Mapping[str, str]) -> int:
+    """Run several agents, or each in a window. Return the exit code."""
+    if namespace.tmux:
+        from hivemind.cli.agents.windows import run_in_windows as run_all
+    else:
+        from hivemind.cli.agents.several import run_several as run_all
+    if namespace.count is not None:
+        if job.task is not None:
+            raise UsageError("--task: is one agent's, so it doesn't go with --count")
+        if job.name is not None:
+            from hivemind.agents.numbered import names_of
+
+            names_of(job.name, namespace.count)
+    check_command(job.command, job.cwd, os.environ)
+    try:
+        return run_all(namespace, settings, job, lambda session: _check_unused(session, namespace), environ=environ)
+    except ControlError as error:
+        raise HiveMindError(f"the proxy can't be reached any more: {error}") from None
 
 
 def run_in_session(

@@ -19,7 +19,7 @@ from hivemind.agents.batch import BatchRunner, begin
 from hivemind.agents.batch_context import BatchContext, BatchFolder, Busy
 from hivemind.agents.plans.document import PlanError
 from hivemind.agents.progress import BatchProgress, Screen, size_of, usage_of
-from hivemind.agents.run import AgentCommand, check_command
+from hivemind.agents.run import AgentCommand
 from hivemind.agents.session import Session
 from hivemind.api_types import TaskState
 from hivemind.cli.agents.batch import stopping_on_signals
@@ -49,20 +49,16 @@ def run_several(
     *,
     environ: Mapping[str, str],
 ) -> int:
-    """Run `--count` agents and print how they ended. Return the exit code. `check` is given the proxy's session."""
-    if job.task is not None:
-        raise UsageError("--task: is one agent's, so it doesn't go with --count")
+    """Run `--count` agents and print how they ended. Return the exit code. `check` is given the proxy's session.
+
+    Raises: HiveMindError; ControlError.
+    """
     if job.covers == "agent":
         raise UsageError("--covers agent: with --count the budget is each agent's, with all that it starts")
-    if job.name is not None:
-        numbered.names_of(job.name, namespace.count)
-    check_command(job.command, job.cwd, os.environ)
     try:
         return run_loop(_served(namespace, settings, job, check, environ))
     except Busy:
         raise UsageError(f"{job.name}: a runner works on agents of that name already; choose another --name") from None
-    except ControlError as error:
-        raise HiveMindError(f"the proxy can't be reached any more: {error}") from None
     except OSError as error:
         raise HiveMindError(f"{error.filename}: {error.strerror}") from None
 

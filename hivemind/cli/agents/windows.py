@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from hivemind.agents.numbered import names_of
-from hivemind.agents.run import AgentCommand, check_command
+from hivemind.agents.run import AgentCommand
 from hivemind.agents.session import Session, proxy_variables
 from hivemind.cli.agents.opening import session_by_flags
 from hivemind.cli.agents.several import free_name
 from hivemind.console import print_note
-from hivemind.control.client import ControlError
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.host.loop import run_loop
 from hivemind.settings import Settings
@@ -42,20 +41,16 @@ def run_in_windows(
 ) -> int:
     """Start each agent in a window, and attach the terminal if there is one. Return the exit code, which is tmux's.
 
-    `check` is given the proxy's session. Raises: UsageError: tmux isn't installed, or has a session of that name.
+    `check` is given the proxy's session.
+
+    Raises: UsageError: tmux isn't installed, or has a session of that name; ControlError.
     """
     if namespace.report is not None:
         raise UsageError("--report: is written when a command has ended, so it doesn't go with --tmux")
-    if job.task is not None and namespace.count is not None:
-        raise UsageError("--task: is one agent's, so it doesn't go with --count")
     program = shutil.which("tmux", path=environ.get("PATH", os.defpath))
     if program is None:
         raise UsageError("--tmux: there is no tmux in PATH; install it, or leave the flag out")
-    check_command(job.command, job.cwd, os.environ)
-    try:
-        name, url = run_loop(_prepared(namespace, settings, job, check, environ))
-    except ControlError as error:
-        raise HiveMindError(f"the proxy can't be reached any more: {error}") from None
+    name, url = run_loop(_prepared(namespace, settings, job, check, environ))
     names = [name] if namespace.count is None else names_of(name, namespace.count)
     # A server of its own takes our environment, which may hold keys, without a command line that shows them.
     server = (program, "-L", f"hivemind-{_FITTING.sub('_', name)}")
