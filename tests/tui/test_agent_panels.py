@@ -373,3 +373,12 @@ def test_models_without_a_price_are_listed_by_their_tokens() -> None:
     assert [row.split()[1] for row in rows[1:7:2]] == ["m2", "m1", "m0"]
     assert all("no price" in row for row in rows[1:7:2])
     assert models.rows_wanted(View(replace(world(), models=()))) == 4
+
+
+def test_a_wide_panel_has_a_row_a_model() -> None:
+    """With the same figures: what went in and out, the share and the cost."""
+    shown = world().models
+    rows = text(models.render(View(world()), 100, len(shown) + 1, Pen(boxed=False))).splitlines()[1:]
+    assert len(rows) == len(shown)
+    assert all("in " in row and "out " in row for row in rows)
+    assert all("$" in row or "no price" in row for row in rows)

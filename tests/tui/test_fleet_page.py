@@ -86,7 +86,10 @@ def test_trouble(golden: Callable[[str, str], None]) -> None:
 
 
 def test_without_a_fleet_it_says_how_to_get_one() -> None:
-    """In one line."""
+    """In its first line; below it what a fleet is, on the smallest screen too."""
+    small = text(fleet_page.render(looked(Fleet()), 80, 21, Pen(boxed=False)))
+    assert "hivemind-tui --fleet redis://HOST" in small
+    assert all(f"{title} " in small for title in ("what", "gains", "start", "look", "failure"))
     rows = text(fleet_page.render(looked(Fleet()), 120, 20, Pen()))
     assert "In no fleet. Proxies that share a key join one" in rows
     assert "hivemind-tui --fleet redis://HOST" in rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Mapping, Sequence
 
 from textual.app import ComposeResult
@@ -47,8 +48,12 @@ FULL = Size(140, 36)
 """Boxes, and all panels side by side."""
 WIDE = 190
 """Columns from which agents and events stand side by side."""
+TALL = 66
+"""Rows from which, on so wide a screen, both tasks and models have a place below the slots."""
 _BOTTOM = 15
 """Rows that agents and events have at least where they stand side by side."""
+_SLOTS_STEP = 4
+"""Rows by which the slots' panel grows, never to shrink again: each change is a layout."""
 _AROUND = 3
 """Rows of a list beside its items: head and box."""
 LANES_SHOWN = 2
@@ -73,13 +78,19 @@ def _classes_at(size: Size) -> Mapping[str, bool]:
         "compact": layout != "full",
         "tiny": layout == "tiny",
         "wide": layout == "full" and size.width >= WIDE,
+        "tall": layout == "full" and size.width >= WIDE and size.height >= TALL,
         "roomy": size.width >= ROOMY.width and size.height >= ROOMY.height,
     }
 
 
 def _classes_of(view: View) -> Mapping[str, bool]:
     """Return those by what there is to show."""
-    return {"choosing": view.what_if.choosing, "several": len(view.snapshot.lanes) > 1}
+    return {
+        "choosing": view.what_if.choosing,
+        "several": len(view.snapshot.lanes) > 1,
+        "alone": not view.fleet.store,
+        "planned": bool(view.snapshot.tasks),
+    }
 
 
 class Board(Vertical):
@@ -98,6 +109,13 @@ class Board(Vertical):
         self._bottom = Container(
             Panel(agent_table.render, id="agents"), Panel(log.render_newest, id="events"), id="bottom"
         )
+        self._slots = Panel(slots.render, id="slots")
+        self._fleet = Panel(fleet_page.render, id="fleet")
+        self._request_top = Horizontal(
+            Panel(request_page.render_timeline, id="request-course"),
+            Panel(agent_page.render_card, id="request-agent"),
+            id="request-top",
+        )
         self._waterfall = Panel(request_table.render_waterfall, id="waterfall")
         self._inside = Panel(diagnostics.render, id="inside")
         self._timeline = Scrubber(id="timeline")
@@ -105,7 +123,16 @@ class Board(Vertical):
             "overview": Vertical(
                 Panel(vitals.render, id="vitals"),
                 self._lanes,
-                Horizontal(Panel(slots.render, id="slots"), CurvePanel(plots, id="curve"), id="top"),
+                Horizontal(
+                    Vertical(
+                        self._slots,
+                        Panel(models.render, id="overview-models"),
+                        Panel(gantt.render, id="overview-tasks"),
+                        id="top-left",
+                    ),
+                    CurvePanel(plots, id="curve"),
+                    id="top",
+                ),
                 Horizontal(
                     Panel(limits.render_windows, id="windows"), Panel(limits.render_circuit, id="circuit"), id="middle"
                 ),
@@ -155,7 +182,12 @@ class Board(Vertical):
                     Panel(task_page.render_card, id="task-card"), CurvePanel(plots, id="tasks-curve"), id="tasks-right"
                 ),
             ),
-            "fleet": Vertical(Panel(fleet_page.render, id="fleet")),
+            "fleet": Vertical(
+                self._fleet,
+                Horizontal(
+                    Panel(log.render_newest, id="fleet-events"), CurvePanel(plots, id="fleet-curve"), id="fleet-below"
+                ),
+            ),
             "whatif": Horizontal(
                 Panel(knobs.render_what_if, id="whatif-settings"),
                 Vertical(
@@ -182,11 +214,7 @@ class Board(Vertical):
                 ),
             ),
             "request": Vertical(
-                Horizontal(
-                    Panel(request_page.render_timeline, id="request-course"),
-                    Panel(agent_page.render_card, id="request-agent"),
-                    id="request-top",
-                ),
+                self._request_top,
                 Horizontal(
                     Panel(request_table.render_around, id="request-around"),
                     CurvePanel(plots, id="request-curve"),
@@ -208,6 +236,8 @@ class Board(Vertical):
             page.add_class("page")
         self._panels: list[Panel] = []
         """The panels of the page shown."""
+        self._slots_rows = 0
+        """The most that the slots' panel has had use for."""
         self._recorded = False
         self._size = Size(0, 0)
         self._rows: dict[Widget, int | None] = {}
@@ -236,6 +266,7 @@ class Board(Vertical):
     def restyle(self, variables: Mapping[str, str], size: Size) -> None:
         """Take the theme's colours and the layout for this size."""
         self._size = size
+        self._slots_rows = 0
         self.update_classes(_classes_at(size))
         self._keep_clear()
         self.pen = Pen.themed(variables, self.pen.glyphs, boxed=layout_for(size) == "full")
@@ -304,13 +335,15 @@ class Board(Vertical):
         if full:
             rows += min(count, most) * lanes.more_rows(count, self._size.height)
         lists: Mapping[str, tuple[tuple[Widget, int], ...]] = {
-            "overview": ((self._bottom, len(view.agents)),),
+            "overview": ((self._bottom, len(view.agents)), (self._slots, self._rows_of_slots(view))),
             "agents": (
                 (self._every_agent, len(view.agents)),
                 (self._models, models.rows_wanted(view) - _AROUND),
             ),
             "tasks": ((self._every_task, len(view.tasks)), (self._gantt, len(view.tasks))),
             "agent": ((self._waterfall, len(view.listed) + 1),),
+            "request": ((self._request_top, request_page.timeline_rows(view) - 1),),
+            "fleet": ((self._fleet, self._rows_of_fleet(view)),),
         }
         # Only of the page shown: each change is a layout of all.
         for panel, items in (*lists.get(view.page, ()), (self._lanes, rows - _AROUND)):
@@ -318,12 +351,25 @@ class Board(Vertical):
             wanted = min(items, self._size.height) + _AROUND if full or panel is self._lanes else None
             if panel is self._bottom:
                 wanted = max(_BOTTOM, wanted or 0) if self.has_class("wide") else None
+            elif panel is self._slots and not self.has_class("wide"):
+                wanted = None  # nothing stands below it
+            elif panel is self._fleet and not self.has_class("alone"):
+                wanted = None
             if wanted != self._rows.get(panel):
                 self._rows[panel] = wanted
-                if panel is self._lanes:
+                if panel in (self._lanes, self._slots):
                     panel.styles.height = wanted
                 else:
                     panel.styles.max_height = wanted
+
+    def _rows_of_slots(self, view: View) -> int:
+        wanted = slots.rows_wanted(view)
+        if wanted > self._slots_rows:
+            self._slots_rows = math.ceil(wanted / _SLOTS_STEP) * _SLOTS_STEP
+        return min(self._slots_rows, self._size.height // 3 - _AROUND)
+
+    def _rows_of_fleet(self, view: View) -> int:
+        return fleet_page.rows_alone(view, self._size.width, self.pen) - _AROUND
 
     async def paint(self) -> None:
         """Draw the panels that are due, for ever, one in each turn of the loop, with turns for the traffic between."""

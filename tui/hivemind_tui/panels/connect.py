@@ -19,6 +19,8 @@ _BLOCK = 88
 """Cells that the whole takes where there is room; wider than that, it stands in the middle."""
 _ROOMY = 24
 """Rows from which there is air between the parts."""
+_PASTED = 4
+"""Most lines to paste that are shown of a client."""
 _BESIDE = 150, 36
 """Cells and rows from which every client is listed at the right, and the pages below the lines to paste."""
 _PAGES = (
@@ -76,17 +78,30 @@ def _steps(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 
 def _clients(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the rows of the large screen's right half: each client, what it is and the command that tells more."""
+    """Return the rows of the large screen's right half: each client, what it is and the command that tells more; where
+    there is room, also what to paste."""
     cells, rows = pen.body_size(width, height)
-    body: list[Row] = []
+    most = max(2, rows // len(CLIENTS) - 2)
+    parts: list[list[Row]] = []
+    pasted: list[list[Row]] = []
     for client in CLIENTS.values():
         steps = client.steps(Target(view.address, client.agent, view.token, view.shell))
-        said = shortened(f"{client.summary}. {steps.needs}", cells, 2, pen.glyphs.ellipsis)
+        said = shortened(f"{client.summary}. {steps.needs}", cells, most, pen.glyphs.ellipsis)
         command = f"hivemind setup {client.name}"
-        part: list[Row] = [
-            [(fit(client.title, max(0, cells - len(command))), "title"), (command, "accent")],
-            *([(line, "dim")] for line in said),
-        ]
+        parts.append(
+            [
+                [(fit(client.title, max(0, cells - len(command))), "title"), (command, "accent")],
+                *([(line, "dim")] for line in said),
+            ]
+        )
+        pasted.append([[("  " + line, "info")] for line in steps.snippets[0].text.splitlines()])
+    spare = rows - sum(len(part) + 1 for part in parts)
+    for part, lines in zip(parts, pasted, strict=True):
+        if 0 < len(lines) <= _PASTED and len(lines) <= spare:
+            part += lines
+            spare -= len(lines)
+    body: list[Row] = []
+    for part in parts:
         if len(body) + len(part) > rows:
             break
         body += [*part, []] if rows >= 4 * len(CLIENTS) else part

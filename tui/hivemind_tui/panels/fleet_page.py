@@ -38,13 +38,14 @@ _ABOUT = (
     ("look", "hivemind-tui --attach redis://HOST shows all of them on one screen; hivemind fleet tells it in a table."),
     ("failure", "Where the store can't be reached, the proxies go on with a safe share of the last limits known."),
 )
-_WITHOUT_ROWS = 34
 _BAR = 5
 _CARD = 46
 """Cells of the selected proxy's card, where there is room for one."""
 _WITH_CARD = 120
 _KINDS = {"requests": "requests", "input": "input tokens", "output": "output tokens", "tokens": "tokens"}
 _LABEL = 10
+_TALL = 99
+"""Any height at which a panel has its frame."""
 _NAME = 24
 _FIGURES = 14
 """After a bar: what was taken, and its part."""
@@ -150,22 +151,32 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return rows + render_newest(view, width, events, pen) if events else rows
 
 
+def rows_alone(view: View, width: int, pen: Pen) -> int:
+    """Return how many rows the page has use for where there is no store: the text, and a row for each lane."""
+    cells, rows = pen.body_size(width, _TALL)
+    lanes = len(view.snapshot.lanes)
+    return len(_about(cells)) + _TALL - rows + (min(lanes, _LISTED) + 1 + _TALL - rows if lanes else 0)
+
+
+def _about(cells: int) -> list[Row]:
+    """Return what a fleet is and how to get one, in rows of so many cells."""
+    text: list[Row] = [*([(line, "text")] for line in wrapped(NONE, cells)), []]
+    for title, said in _ABOUT:
+        for index, line in enumerate(wrapped(said, cells - _LABEL)):
+            text.append([(fit("" if index else title, _LABEL), "title"), (line, "dim")])
+    return text
+
+
 def _without(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the page's rows where there is no store: what a fleet is, and what this proxy does alone."""
-    if width < _WITH_CARD or height < _WITHOUT_ROWS:
-        return pen.message("Fleet", NONE, width, height)
-    cells, _ = pen.body_size(width, height)
-    text: list[Row] = [[(NONE, "text")], []]
-    for title, said in _ABOUT:
-        for index, line in enumerate(wrapped(said, cells - _LABEL - 2)):
-            text.append([(fit("" if index else title, _LABEL + 2), "title"), (line, "dim")])
-    frame = height - pen.body_size(width, height)[1]
-    count = len(view.snapshot.lanes)
-    parts = [pen.frame("Fleet", "this proxy is alone", text, width, len(text) + frame)]
-    if count:
-        parts.append(lanes.render(view, width, min(count, _LISTED) + 1 + frame, pen))
-    parts.append(render_newest(view, width, height - sum(map(len, parts)), pen))
-    return [strip for part in parts for strip in part]
+    cells, rows = pen.body_size(width, height)
+    text = _about(cells)
+    below = rows_alone(view, width, pen)
+    lanes_rows = below - len(text) - (height - rows)
+    if lanes_rows < 1 or height < below:
+        return pen.frame("Fleet", "this proxy is alone", text, width, height)
+    above = pen.frame("Fleet", "this proxy is alone", text, width, height - lanes_rows)
+    return [*above, *lanes.render(view, width, lanes_rows, pen)]
 
 
 def _table(view: View, width: int, height: int, pen: Pen) -> list[Strip]:

@@ -32,7 +32,8 @@ _NONE = "When tasks run, it is shown here."
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: the time axis and as many tasks as fit, with the selected one among them."""
     cells, rows = pen.body_size(width, height)
-    shown = {task.id for task in view.tasks}
+    listed = view.page == "tasks"
+    shown = {task.id for task in (view.tasks if listed else view.snapshot.tasks)}
     tree = branches([task for task in view.snapshot.tasks if task.id in shown], pen)
     if not tree or cells < _LEAD + _NAMES[0] + _TIME + _BARS + 4 * GAP:
         return pen.message("What ran when", _NONE, width, height)
@@ -44,7 +45,11 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     now = view.snapshot
     began = [run[0] for task in tasks for run in runs_of(task)]
     axis = axis_of(max(began, default=0.0), now.at, room)
-    picked = Rows(tasks, view.task, link=lambda task: call("app.pick_task", task.id))
+    if listed:
+        picked = Rows(tasks, view.task, link=lambda task: call("app.pick_task", task.id))
+    else:  # what runs is in sight
+        running = next((task for task in tasks if task.state == "running"), None)
+        picked = Rows(tasks, running, link=lambda _: "app.page('tasks')")
 
     def draw(items: Sequence[TaskView], cells: int) -> list[Strip]:
         times = times_of_day(axis, now.wall - now.at, pen.glyphs.frame[5])
@@ -52,7 +57,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         return [pen.row(cells, (head, "dim")), *(row(task, cells) for task in items)]
 
     def row(task: TaskView, cells: int) -> Strip:
-        selected = task is picked.selected
+        selected = listed and task is picked.selected
         glyph, role = pen.sign(task_sign(task.state))
         before = lines[task.id]
         label = fit(names[task.id], name - 2)

@@ -8,14 +8,16 @@ from hivemind.text.humanise import short_count, short_dollars
 from hivemind.world.snapshot import ModelView
 from hivemind_tui.panels.agent_table import at_least
 from hivemind_tui.render.format import fit, percent
-from hivemind_tui.render.pen import Pen, Row, cells_of, fitting
+from hivemind_tui.render.pen import Chunk, Pen, Row, cells_of, fitting
 from hivemind_tui.render.rows import named
 from hivemind_tui.state.view import View
 
 _GAUGE = 8
 _MONEY = 8
 _EACH = 2
-"""Rows of a model."""
+"""Rows of a model; one where there are many cells."""
+_ONE_ROW = 90
+_NAME = 26
 
 
 def rows_wanted(view: View) -> int:
@@ -23,15 +25,20 @@ def rows_wanted(view: View) -> int:
     return 2 + _EACH * max(1, len(view.snapshot.models))
 
 
+def _rows_each(cells: int) -> int:
+    return 1 if cells >= _ONE_ROW else _EACH
+
+
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: two for each model, the dearest first."""
+    """Return the panel's rows: one or two for each model, the dearest first."""
     cells, rows = pen.body_size(width, height)
     models = sorted(view.snapshot.models, key=lambda each: (-each.dollars, -each.usage.total))
     if not models:
         return pen.message("Cost by model", "Models appear here once one was used.", width, height)
     dollars = sum(each.dollars for each in models)
     whole = dollars or float(sum(each.usage.total for each in models)) or 1.0
-    most = rows // _EACH if len(models) * _EACH <= rows else (rows - 1) // _EACH
+    each = _rows_each(cells)
+    most = rows // each if len(models) * each <= rows else (rows - 1) // each
     body: list[Row] = []
     for model in models[:most]:
         body += _model(model, (model.dollars if dollars else model.usage.total) / whole, cells, pen)
@@ -53,12 +60,14 @@ def _model(model: ModelView, share: float, cells: int, pen: Pen) -> list[Row]:
     ]
     name = model.model or "all other models"
     cached = f" ({percent(usage.cache_read_tokens, usage.total_input)} cached)" if usage.cache_read_tokens else ""
-    used: Row = fitting(
-        cells - 2,
-        [
-            (0, [*named("in", short_count(usage.total_input)), (cached, "dim")]),
-            (0, named("out", short_count(usage.output_tokens))),
-            (1, [(model.provider, "dim")]),
-        ],
-    )
-    return [[(fit(name, max(4, cells - cells_of(end) - 1)), "text"), (" ", "text"), *end], [("  ", "text"), *used]]
+    facts: list[Chunk] = [
+        (0, [*named("in", short_count(usage.total_input)), (cached, "dim")]),
+        (0, named("out", short_count(usage.output_tokens))),
+        (1, [(model.provider, "dim")]),
+    ]
+    room = cells - cells_of(end) - 1
+    if _rows_each(cells) == 1:
+        used = fitting(room - _NAME - 1, facts)
+        left = max(0, room - _NAME - 1 - cells_of(used))
+        return [[(fit(name, _NAME), "text"), (" ", "text"), *used, (" " * (left + 1), "text"), *end]]
+    return [[(fit(name, max(4, room)), "text"), (" ", "text"), *end], [("  ", "text"), *fitting(cells - 2, facts)]]

@@ -37,6 +37,9 @@ _NARROW = 60
 """With fewer cells a decision is shown without its time of day."""
 _Attempt = tuple[AttemptView | None, list[Phase]]
 """An attempt's phases and the pause after it; None: what follows the last attempt."""
+_FACTS = 4
+_ATTEMPTS = 10
+"""Attempts that have a row of their own."""
 _SCALE = 6
 """Cells for the length of the bar's axis."""
 
@@ -139,6 +142,13 @@ def render_timeline(view: View, width: int, height: int, pen: Pen) -> list[Strip
     lasted = f"{'after' if request.over else 'for'} {fine(request.duration_s(at))}"
     note = f"{pen.worded(sign(request.state))[0]}{status} {lasted}"
     return pen.frame(f"Request #{request.ticket} of {request.agent}", note, body, width, height)
+
+
+def timeline_rows(view: View) -> int:
+    """Return how many rows the timeline has use for beside its box: facts, a head, and one for each attempt."""
+    request = _subject(view)
+    attempts = 1 if request is None else len(_by_attempt(request, phases_of(request, view.snapshot.at)))
+    return _FACTS + 2 + min(attempts, _ATTEMPTS)
 
 
 def _facts(view: View, request: RequestView, pen: Pen) -> list[Fact]:

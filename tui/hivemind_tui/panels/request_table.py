@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from textual.strip import Strip
 
-from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
+from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration
 from hivemind.world.snapshot import RequestView, TicketView
 from hivemind_tui.render.bars import bar, ending, times_of_day
 from hivemind_tui.render.format import clock, percent
@@ -23,6 +23,8 @@ from hivemind_tui.state.view import View, join
 _WIDE = 190
 """Cells from which a model's whole name has room."""
 _LEFT = {"number": 0, "state": 0, "model": 150}
+_LEFT_NAMED = {"number": 0, "agent": 0, "state": 0, "model": 150}
+"""The same where requests are of several agents."""
 _RIGHT = {"took": 50, "in": 110, "out": 60, "cost": 120, "status": 90}
 """Columns beside the bars of the waterfall, and the cells from which each is shown."""
 
@@ -187,25 +189,28 @@ def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip
 
 
 def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: the requests that were open at the same time as the one of the page."""
+    """Return the panel's rows: the requests that were open at the same time as the one of the page, and, where there
+    is room for more, those that arrived next to it."""
     cells, rows = pen.body_size(width, height)
     one = view.request
     if one is None:
-        return pen.message("At the same time", "", width, height)
+        return pen.message("Requests around it", "", width, height)
     now = view.snapshot.at
     until = now if one.ended_at is None else one.ended_at
-    others = [
-        each
-        for each in view.requests
-        if each.arrived_at <= until and (now if each.ended_at is None else each.ended_at) >= one.arrived_at
-    ]
-    nearest = sorted(others, key=lambda each: abs(each.arrived_at - one.arrived_at))[: max(1, rows - 1)]
-    nearest.sort(key=lambda each: -each.arrived_at)
+
+    def apart(each: RequestView) -> bool:
+        ended_at = now if each.ended_at is None else each.ended_at
+        return each.arrived_at > until or ended_at < one.arrived_at
+
+    beside = [(apart(each), abs(each.arrived_at - one.arrived_at), each) for each in view.requests]
+    beside.sort(key=lambda each: each[:2])
+    nearest = sorted((each for *_, each in beside[: max(1, rows - 1)]), key=lambda each: -each.arrived_at)
     columns = _table(now, view.snapshot.wall - now)
     shown = Rows(tuple(nearest), one, link=lambda each: f"app.pick_request({each.ticket})")
-    body = _waterfall(view, columns, shown, shown.items, cells, pen)
-    note = join(short_plural(len(others) - 1, "other request"), "  ".join(pen.worded(p)[0] for p in PHASES.values()))
-    return pen.frame("At the same time", note, body, width, height)
+    body = _waterfall(view, columns, shown, shown.items, cells, pen, _LEFT_NAMED)
+    overlap = sum(not alone for alone, *_ in beside) - 1
+    note = join(f"{overlap:,} at the same time", "  ".join(pen.worded(p)[0] for p in PHASES.values()))
+    return pen.frame("Requests around it", note, body, width, height)
 
 
 def _waterfall(
@@ -215,9 +220,10 @@ def _waterfall(
     items: Sequence[RequestView],
     cells: int,
     pen: Pen,
+    beside: Mapping[str, int] = _LEFT,
 ) -> list[Strip]:
     now = view.snapshot
-    left, right = _beside(columns, _LEFT, max(0, cells)), _beside(columns, _RIGHT, cells)
+    left, right = _beside(columns, beside, max(0, cells)), _beside(columns, _RIGHT, cells)
     digits = max((len(f"#{request.ticket}") for request in items), default=0)
     left[0] = Placed(left[0].column, max(4, digits), 0)
     width = max(1, cells - columns.lead - GAP - sum(each.width + each.gap for each in (*left, *right)))
@@ -241,5 +247,5 @@ def _waterfall(
 
 
 def _beside(columns: Table[RequestView], least: Mapping[str, int], cells: int) -> list[Placed[RequestView]]:
-    by_id = {column.id: column for column in columns.columns}
+    by_id = {column.id: column for column in (columns.name, *columns.columns)}
     return [Placed(by_id[name], by_id[name].width, GAP) for name, fits_from in least.items() if cells >= fits_from]
