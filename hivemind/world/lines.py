@@ -11,7 +11,7 @@ from hivemind.scheduler.limits import PROBE_S
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import WindowKind
 from hivemind.text.amounts import ceiling, how_used
-from hivemind.text.humanise import duration, plural
+from hivemind.text.humanise import duration, exit_text, plural
 from hivemind.text.humanise import level as level_text
 from hivemind.world.snapshot import Line
 from hivemind.world.tickets import STOPPED
@@ -173,7 +173,7 @@ def _agent_ended(event: ev.AgentEnded) -> Words:
     code = event.exit_code
     if code is None:
         return "bad", "agent", event.agent, "lost: its runner is gone"
-    text = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    text = exit_text(code) if code < 0 else f"ended with {exit_text(code)}"
     return "good" if code == 0 else "info" if event.asked else "bad", "agent", event.agent, text
 
 

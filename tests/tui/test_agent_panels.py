@@ -106,9 +106,9 @@ def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
         ({"stopped": True, "state": "stopped"}, "■ stopped"),
         ({"nudge": 1}, "norm▾"),
         ({"nudge": -1}, "norm▴"),
-        ({"failed": 2, "running": False, "exit_code": 1, "last_error": "boom"}, "exit 1: boom"),
-        ({"running": False, "exit_code": -9, "last_error": ""}, "killed (SIGKILL)"),
-        ({"running": False, "exit_code": -99, "last_error": ""}, "killed (signal 99)"),
+        ({"failed": 2, "running": False, "exit_code": 1, "last_error": "boom"}, "exit code 1: boom"),
+        ({"running": False, "exit_code": -9, "last_error": ""}, "SIGKILL"),
+        ({"running": False, "exit_code": -99, "last_error": ""}, "signal 99"),
         ({"running": False, "exit_code": None, "last_error": ""}, "lost with its runner"),
         ({"running": False, "exit_code": 0, "last_error": "boom"}, "boom"),
         ({"state": "ended", "running": False, "exit_code": 0}, "✓ ended"),
@@ -264,6 +264,15 @@ def test_what_was_kept_from_agents_always_stays(width: int, page: str) -> None:
     many = replace(full, totals=replace(full.totals, failed=12_300, rescued=45_600, agents_saved=1_200))
     rows = head(View(many, trail=(page,)), width)
     assert "12k failed · 46k retried OK · 1.2k agents recovered" in rows
+
+
+def test_nothing_avoided_takes_no_place_from_the_pages_names() -> None:
+    """Totals of 0 retried OK, recovered and saved aren't shown; failures are."""
+    totals = replace(world().totals, rescued=0, agents_saved=0, tokens_saved=0, failed=0)
+    shown = head(View(replace(world(), totals=totals)), 160).splitlines()[1]
+    assert "0 failed" in shown
+    assert not any(words in shown for words in ("retried OK", "recovered", "saved"))
+    assert "6 Tasks" in shown
 
 
 def test_all_totals_fit_on_a_wide_terminal() -> None:

@@ -34,9 +34,10 @@ def test_a_burst_is_one_row_with_what_it_led_to() -> None:
 
 
 def test_lines_of_one_burst_may_alternate() -> None:
+    """A level is told as the last of them has it."""
     cut = [line(n + 0.1, f"concurrency level {8 - n}.0 (overloaded)", tag="aimd", who="up") for n in range(3)]
     mixed = [each for pair in zip([line(float(n)) for n in range(3)], cut, strict=True) for each in pair]
-    assert shown(*mixed) == ["ann: overloaded ×3 in 2 s", "up: concurrency level 8.0 (overloaded) ×3 in 2 s"]
+    assert shown(*mixed) == ["ann: overloaded ×3 in 2 s", "up: concurrency level 6.0 (overloaded) ×3 in 2 s"]
 
 
 def test_what_differs_comes_later_or_was_done_on_purpose_stays_apart() -> None:

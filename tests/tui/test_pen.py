@@ -122,6 +122,14 @@ def test_selected_rows() -> None:
         assert all(style(segment).reverse and not style(segment).dim for segment in bare)
 
 
+def test_blanks_are_not_underlined() -> None:
+    """Without colours what is bad is underlined: its words, not an empty cell nor what aligns them; links stay."""
+    row = segments(themed(MONO).row(20, ("      ", "bad"), linked("  7s ", "bad", "app.b"), ("x", "bad")))
+    assert [segment.text for segment in row if style(segment).underline] == ["7s", "x"]
+    assert [style(segment).meta.get("@click") for segment in row] == [None, "app.b", "app.b", "app.b", None, None]
+    assert "".join(segment.text for segment in row) == "        7s x".ljust(20)
+
+
 @pytest.mark.parametrize("boxed", [True, False])
 @pytest.mark.parametrize("size", [(40, 6), (16, 3), (15, 3), (40, 2), (3, 3), (2, 2), (40, 0)])
 def test_a_frame_fits_its_place(size: tuple[int, int], boxed: bool) -> None:

@@ -130,7 +130,7 @@ ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tas
         (ev.AgentEnded(1.0, "ann", 0), "good", "agent", "ann", "ended with exit code 0"),
         (ev.AgentEnded(1.0, "ann", 3), "bad", "agent", "ann", "ended with exit code 3"),
         (ev.AgentEnded(1.0, "ann", 130, asked=True), "info", "agent", "ann", "ended with exit code 130"),
-        (ev.AgentEnded(1.0, "ann", -9), "bad", "agent", "ann", "killed by signal 9"),
+        (ev.AgentEnded(1.0, "ann", -9), "bad", "agent", "ann", "killed by SIGKILL"),
         (ev.AgentEnded(1.0, "ann", None), "bad", "agent", "ann", "lost: its runner is gone"),
         (task_changed("failed", "exit code 1"), "bad", "task", "lint", "failed: exit code 1"),
         (task_changed("blocked", "a is failed"), "warn", "task", "lint", "blocked: a is failed"),

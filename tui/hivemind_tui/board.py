@@ -54,6 +54,8 @@ _BOTTOM = 15
 """Rows that agents and events have at least where they stand side by side."""
 _SLOTS_STEP = 4
 """Rows by which the slots' panel grows, never to shrink again: each change is a layout."""
+_ANY = 999
+"""Rows of a list that takes whatever there is."""
 _AROUND = 3
 """Rows of a list beside its items: head and box."""
 LANES_SHOWN = 2
@@ -109,6 +111,7 @@ class Board(Vertical):
         self._bottom = Container(
             Panel(agent_table.render, id="agents"), Panel(log.render_newest, id="events"), id="bottom"
         )
+        self._own_events = Panel(log.render_of_agent, id="agent-own-events")
         self._slots = Panel(slots.render, id="slots")
         self._fleet = Panel(fleet_page.render, id="fleet")
         self._request_top = Horizontal(
@@ -205,7 +208,7 @@ class Board(Vertical):
                 self._waterfall,
                 Horizontal(
                     Vertical(
-                        Panel(log.render_of_agent, id="agent-own-events"),
+                        self._own_events,
                         Panel(log.render_newest, id="agent-events"),
                         id="agent-log",
                     ),
@@ -341,7 +344,10 @@ class Board(Vertical):
                 (self._models, models.rows_wanted(view) - _AROUND),
             ),
             "tasks": ((self._every_task, len(view.tasks)), (self._gantt, len(view.tasks))),
-            "agent": ((self._waterfall, len(view.listed) + 1),),
+            "agent": (
+                (self._waterfall, len(view.listed) + 1),
+                (self._own_events, _ANY if log.lines_of_agent(view) else 0),
+            ),
             "request": ((self._request_top, request_page.timeline_rows(view) - 1),),
             "fleet": ((self._fleet, self._rows_of_fleet(view)),),
         }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from textual.strip import Strip
 
-from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
+from hivemind.text.humanise import NOTHING, exit_text, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.agents import ACTIVITY_STEPS
 from hivemind.world.health import STEP_S
 from hivemind.world.snapshot import AgentView, TicketView
@@ -33,7 +32,6 @@ _ROOMS = (100, 120, 190)
 _NAME, _REASON = 18, 26
 """Least widths of names and reasons in a table of that many cells."""
 _NO_AGENT = "No agent yet. Each appears here with its first request."
-_SIGNALS = {each.value: each.name for each in signal.Signals}
 _QUIET = ("idle", "ended", "stopped", "spent")
 _WAITING = ("queued", "retry", "paused", "spent", "pending")
 
@@ -112,11 +110,12 @@ def _error(agent: AgentView, pen: Pen) -> Span:
     ended = process(agent)
     if ended is None or ended[1] != "bad":
         return error, role
-    return (f"{ended[0]}: {error}" if error else ended[0]), "bad"
+    how = ended[0].removeprefix("killed by ")  # beside "died" a signal's name says it
+    return (f"{how}: {error}" if error else how), "bad"
 
 
 def process(agent: AgentView) -> Span | None:
-    """Return the process's state: `runs`, `exit 1`, `killed (SIGKILL)`; None where the runner didn't start it."""
+    """Return the process's state: `runs`, `exit code 1`, `killed by SIGKILL`; None where the runner didn't start it."""
     code = agent.exit_code
     if agent.running is None:
         return None
@@ -125,7 +124,7 @@ def process(agent: AgentView) -> Span | None:
     if code is None:
         return "lost with its runner", "bad"
     role = "dim" if code == 0 or agent.state == "ended" else "bad"  # ended: an operator asked for it
-    return (f"exit {code}" if code >= 0 else f"killed ({_SIGNALS.get(-code, f'signal {-code}')})"), role
+    return exit_text(code), role
 
 
 AGENTS: Table[AgentView] = Table(

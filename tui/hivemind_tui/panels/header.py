@@ -261,7 +261,7 @@ def _tabs(view: View, named: tuple[str, ...]) -> list[Span]:
 
 
 def _totals(snapshot: Snapshot) -> list[Chunk]:
-    """Return the totals since start; failures and what retries avoided are always shown."""
+    """Return the totals since start; failures and what retries avoided, if anything, are always shown."""
     totals = snapshot.totals
     died = sum(agent.state == "died" for agent in snapshot.agents)
     recovered = "agent recovered" if totals.agents_saved == 1 else "agents recovered"
@@ -272,9 +272,12 @@ def _totals(snapshot: Snapshot) -> list[Chunk]:
         (0, counted(short_count(totals.failed), "failed", "bad" if totals.failed else "dim")),
         (0, counted(f"{died}", "agent died" if died == 1 else "agents died", "bad") if died else []),
         (0, counted(short_count(totals.refused), "refused", "wait") if totals.refused else []),
-        (0, counted(short_count(totals.rescued), "retried OK", "recover")),
-        (1 if totals.refused else 0, counted(short_count(totals.agents_saved), recovered, "recover")),
-        (3, counted(short_count(totals.tokens_saved), "tokens saved", "recover")),
+        (0, counted(short_count(totals.rescued), "retried OK", "recover") if totals.rescued else []),
+        (
+            1 if totals.refused else 0,
+            counted(short_count(totals.agents_saved), recovered, "recover") if totals.agents_saved else [],
+        ),
+        (3, counted(short_count(totals.tokens_saved), "tokens saved", "recover") if totals.tokens_saved else []),
         (7, named("in", short_count(totals.usage.total_input), "strong")),
         (7, named("out", short_count(totals.usage.output_tokens), "strong")),
         (4, counted(spent, "spent", "strong")),

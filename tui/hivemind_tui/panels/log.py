@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.strip import Strip
 
 from hivemind.text.humanise import short_plural
+from hivemind.world.snapshot import Line
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import sign
 from hivemind_tui.render.pen import Pen, Row
@@ -53,13 +54,18 @@ def render_newest(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     return pen.frame("Events", note, [_row(row, cells, pen) for row in folded[-max(1, rows) :]], width, height)
 
 
+def lines_of_agent(view: View) -> list[Line]:
+    """Return the lines of the log that are about the page's agent, oldest first."""
+    return [line for line in view.snapshot.lines if line.who == view.selected]
+
+
 def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the rows of the events of the page's agent: as many of the newest as fit."""
     cells, rows = pen.body_size(width, height)
     name = view.selected
-    lines = [line for line in view.snapshot.lines if line.who == name]
+    lines = lines_of_agent(view)
     if not lines:
-        return pen.message(f"Events of {name}", "Nothing that is remembered is about it.", width, height)
+        return pen.message(f"Events of {name}", "None in the newest lines of the log.", width, height)
     shown = rows_of(lines[-_RECENT:])[-max(1, rows) :]
     return pen.frame(f"Events of {name}", "", [_row(row, cells, pen) for row in shown], width, height)
 

@@ -146,8 +146,8 @@ def _tall(task: TaskView, before: Near, after: Near, keys: list[Row], cells: int
     parts = [state, _facts(task, pen)]
     room = rows - sum(map(len, parts)) - len(keys) - 6  # a gap after each part, and two titles
     split = max(2, min(len(before) or 1, room - min(len(after) or 1, room // 2)))
-    parts.append(_near("waits for", "nothing: it was the first", before, split, pen))
-    parts.append(_near("waited for by", "nobody", after, max(2, room - split), pen))
+    parts.append(_near("waits for", "no other task", before, split, pen))
+    parts.append(_near("waited for by", "no other task", after, max(2, room - split), pen))
     lines: list[Row] = []
     for part in (*parts, keys):
         lines += [*([[]] if lines else []), *part]
@@ -212,8 +212,8 @@ def _compact(task: TaskView, before: Near, after: Near, keys: list[Row], cells: 
     return [
         fitting(cells, [*state, *([(1, [(task.note, sign.role)])] if task.note else [])]),
         fitting(cells, [chunk for chunk in facts if chunk[1]]),
-        _beside("waits for", "nothing", before, cells, pen),
-        _beside("waited for by", "nobody", after, cells, pen),
+        _beside("waits for", "no other task", before, cells, pen),
+        _beside("waited for by", "no other task", after, cells, pen),
         fitting(cells, enumerate(keys)),
     ]
 

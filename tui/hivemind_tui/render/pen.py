@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -61,6 +61,8 @@ class Pen:
     selection: Style = field(default_factory=Style)
     glyphs: Glyphs = UNICODE
     boxed: bool = True
+    underlined: frozenset[str] = frozenset()
+    """Roles whose style underlines, which blanks around their words aren't to be."""
     _made: dict[tuple[bool, str], dict[str, Style]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
@@ -80,7 +82,8 @@ class Pen:
         }
         bar = Style(bgcolor=Color.parse(variables["ink-selection"]).rich_color)
         selection = style("ink-selection", "bold") + colour("ink-selected") + bar
-        return cls(styles, selection, glyphs, boxed)
+        underlined = frozenset(role for role, each in styles.items() if each.underline)
+        return cls(styles, selection, glyphs, boxed, underlined)
 
     def row(self, width: int, *spans: Span, selected: bool = False, link: str = "") -> Strip:
         """Return one row of exactly `width` cells; a click does `link`, except on spans that are :func:`linked`."""
@@ -89,6 +92,8 @@ class Pen:
         if styles is None:
             styles = self._begin(selected, link)
         plain, left = not self.glyphs.braille, width
+        if self.underlined:
+            spans = tuple(self._bare(spans))
         run, last = "", styles["text"]
         for text, role in spans:
             if not text:
@@ -120,6 +125,18 @@ class Pen:
         if run:
             segments.append(Segment(run, last))
         return Strip(segments, max(0, width))
+
+    def _bare(self, spans: Iterable[Span]) -> Iterator[Span]:
+        """Give the spans with the blanks around underlined words as spans of their own."""
+        for text, role in spans:
+            name, at, action = role.partition("@")
+            words = text.strip(" ")
+            if name not in self.underlined or words == text:
+                yield text, role
+                continue
+            before = text.index(words) if words else len(text)
+            blank = f"text{at}{action}"
+            yield from ((text[:before], blank), (words, role), (text[before + len(words) :], blank))
 
     def _begin(self, selected: bool, link: str) -> dict[str, Style]:
         if len(self._made) >= _KEPT:

@@ -34,6 +34,8 @@ class LogRow:
     kind: tuple[str, str, str, str]
     count: int = 1
     last_at: float = 0.0
+    last: str = ""
+    """The text of the newest of several: a level counts as it is now."""
     who: set[str] = field(default_factory=set)
     ends: str = ""
     """What they led to: `circuit open`."""
@@ -50,7 +52,7 @@ class LogRow:
             return self.line.text + self.ends
         over_s = self.last_at - self.line.at
         span = f" in {duration(max(1.0, round(over_s)))}"
-        return f"{_head(self.line.text)} ×{self.count}{span}{self.ends}"
+        return f"{_head(self.last)} ×{self.count}{span}{self.ends}"
 
 
 def rows_of(lines: Iterable[Line], words: str = "", hidden: frozenset[str] = frozenset()) -> list[LogRow]:
@@ -59,7 +61,7 @@ def rows_of(lines: Iterable[Line], words: str = "", hidden: frozenset[str] = fro
     for line in matching([line for line in lines if line.level not in hidden], words, line_fields):
         if line.level in _FOLDED and _joined(rows, line):
             continue
-        rows.append(LogRow(line, _kind(line), 1, line.at, {line.who}))
+        rows.append(LogRow(line, _kind(line), last_at=line.at, who={line.who}))
     return rows
 
 
@@ -70,7 +72,7 @@ def _joined(rows: list[LogRow], line: Line) -> bool:
         if line.at - row.last_at >= WITHIN_S or row.line.level not in _FOLDED:
             continue
         if row.kind == kind and not row.ends:
-            row.count, row.last_at = row.count + 1, line.at
+            row.count, row.last_at, row.last = row.count + 1, line.at, line.text
             row.who.add(line.who)
             return True
         if line.tag == "circuit" and line.text.startswith("open") and row.count > 1 and not row.ends:
