@@ -54,8 +54,8 @@ def first_changed(**changes: Any) -> Snapshot:
 def test_the_trend_of_an_agent_ends_now() -> None:
     """As high as its own peak, blank where it used nothing; a dot where it used nothing at all."""
     own = replace(ALICE, activity=(100, 0, 1, 50, 100))
-    assert agent_table.activity(own, PLAIN, 6) == (" █ ▁▄█", "info")
-    assert agent_table.activity(own, PLAIN, 3) == ("▁▄█", "info")
+    assert agent_table.activity(own, PLAIN, 6) == (" ▇ ▁▄▇", "info")
+    assert agent_table.activity(own, PLAIN, 3) == ("▁▄▇", "info")
     assert agent_table.activity(replace(ALICE, activity=(0, 0)), PLAIN, 3) == ("  .", "rule")
     assert agent_table.activity(replace(ALICE, activity=()), PLAIN, 3) == ("  .", "rule")
 

@@ -76,8 +76,8 @@ def activity(agent: AgentView, pen: Pen, steps: int = _STEPS) -> Span:
     used = agent.activity[-steps:]
     if not any(used):
         return f"{'.':>{steps}}", "rule"
-    peak, fine = max(used), len(pen.glyphs.steps) - 1
-    return "".join(pen.glyphs.steps[-(-tokens * fine // peak)] for tokens in used).rjust(steps), "info"
+    peak, fine = max(used), len(pen.glyphs.row_steps) - 1
+    return "".join(pen.glyphs.row_steps[-(-tokens * fine // peak)] for tokens in used).rjust(steps), "info"
 
 
 def _budget(agent: AgentView, pen: Pen) -> Span:

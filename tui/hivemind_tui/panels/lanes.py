@@ -216,7 +216,7 @@ def _curve(cells: int, lane: _Lane, pen: Pen) -> Span:
     now, span_s = curve[-1].at, span_of(curve)
     points = [(point.at - now, point.level) for point in curve if not math.isinf(point.level)]
     top = max((y for _, y in points), default=1.0)
-    return steps(columns(points, span_s, cells), top, pen.glyphs.steps), "ok"
+    return steps(columns(points, span_s, cells), top, pen.glyphs.row_steps), "ok"
 
 
 def _waiting(lane: _Lane, _pen: Pen) -> Span:

@@ -58,6 +58,8 @@ class Glyphs:
     """Corners (top left, top right, bottom left, bottom right), then the horizontal and the vertical line."""
     steps: str = " ▁▂▃▄▅▆▇█"
     """A one-row trend, lowest first."""
+    row_steps: str = " ▁▂▃▄▅▆▇"
+    """The same in the rows of a list, where a cell that is full would touch the row above."""
     braille: bool = True
 
     def plain(self, text: str) -> str:
@@ -106,6 +108,7 @@ ASCII = Glyphs(
     stream="=",
     frame="++++-|",
     steps=" .:-=+*#@",
+    row_steps=" .:-+*#@",
     braille=False,
 )
 """For the Linux console, whose font has neither blocks nor braille."""
