@@ -54,8 +54,6 @@ _BOTTOM = 15
 """Rows that agents and events have at least where they stand side by side."""
 _SLOTS_STEP = 4
 """Rows by which the slots' panel grows, never to shrink again: each change is a layout."""
-_ANY = 999
-"""Rows of a list that takes whatever there is."""
 _AROUND = 3
 """Rows of a list beside its items: head and box."""
 LANES_SHOWN = 2
@@ -337,29 +335,11 @@ class Board(Vertical):
         rows = min(count, most) + (3 if full else 2)
         if full:
             rows += min(count, most) * lanes.more_rows(count, self._size.height)
-        lists: Mapping[str, tuple[tuple[Widget, int], ...]] = {
-            "overview": ((self._bottom, len(view.agents)), (self._slots, self._rows_of_slots(view))),
-            "agents": (
-                (self._every_agent, len(view.agents)),
-                (self._models, models.rows_wanted(view) - _AROUND),
-            ),
-            "tasks": ((self._every_task, len(view.tasks)), (self._gantt, len(view.tasks))),
-            "agent": (
-                (self._waterfall, len(view.listed) + 1),
-                (self._own_events, _ANY if log.lines_of_agent(view) else 0),
-            ),
-            "request": ((self._request_top, request_page.timeline_rows(view) - 1),),
-            "fleet": ((self._fleet, self._rows_of_fleet(view)),),
-        }
         # Only of the page shown: each change is a layout of all.
-        for panel, items in (*lists.get(view.page, ()), (self._lanes, rows - _AROUND)):
+        for panel, items in (*self._lists(view), (self._lanes, rows - _AROUND)):
             # Lists longer than the screen get all that there is, however long.
-            wanted = min(items, self._size.height) + _AROUND if full or panel is self._lanes else None
-            if panel is self._bottom:
-                wanted = max(_BOTTOM, wanted or 0) if self.has_class("wide") else None
-            elif panel is self._slots and not self.has_class("wide"):
-                wanted = None  # nothing stands below it
-            elif panel is self._fleet and not self.has_class("alone"):
+            wanted = None if items is None else min(items, self._size.height) + _AROUND
+            if not full and panel is not self._lanes:
                 wanted = None
             if wanted != self._rows.get(panel):
                 self._rows[panel] = wanted
@@ -368,14 +348,33 @@ class Board(Vertical):
                 else:
                     panel.styles.max_height = wanted
 
+    def _lists(self, view: View) -> Sequence[tuple[Widget, int | None]]:
+        """Return those of the page's panels whose number of rows is known, and that number, beside head and box; None:
+        as many as there are."""
+        wide = self.has_class("wide")
+        match view.page:
+            case "overview":
+                bottom = max(_BOTTOM - _AROUND, len(view.agents)) if wide else None
+                return ((self._bottom, bottom), (self._slots, self._rows_of_slots(view) if wide else None))
+            case "agents":
+                return ((self._every_agent, len(view.agents)), (self._models, models.rows_wanted(view) - _AROUND))
+            case "tasks":
+                return ((self._every_task, len(view.tasks)), (self._gantt, len(view.tasks)))
+            case "agent":
+                own = None if log.lines_of_agent(view) else 0
+                return ((self._waterfall, len(view.listed) + 1), (self._own_events, own))
+            case "request":
+                return ((self._request_top, request_page.timeline_rows(view) - 1),)
+            case "fleet":
+                alone = fleet_page.rows_alone(view, self._size.width, self.pen) - _AROUND
+                return ((self._fleet, alone if self.has_class("alone") else None),)
+        return ()
+
     def _rows_of_slots(self, view: View) -> int:
         wanted = slots.rows_wanted(view)
         if wanted > self._slots_rows:
             self._slots_rows = math.ceil(wanted / _SLOTS_STEP) * _SLOTS_STEP
         return min(self._slots_rows, self._size.height // 3 - _AROUND)
-
-    def _rows_of_fleet(self, view: View) -> int:
-        return fleet_page.rows_alone(view, self._size.width, self.pen) - _AROUND
 
     async def paint(self) -> None:
         """Draw the panels that are due, for ever, one in each turn of the loop, with turns for the traffic between."""

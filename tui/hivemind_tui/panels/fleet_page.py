@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from textual.strip import Strip
 
@@ -158,7 +159,8 @@ def rows_alone(view: View, width: int, pen: Pen) -> int:
     return len(_about(cells)) + _TALL - rows + (min(lanes, _LISTED) + 1 + _TALL - rows if lanes else 0)
 
 
-def _about(cells: int) -> list[Row]:
+@lru_cache(maxsize=4)
+def _about(cells: int) -> Sequence[Row]:
     """Return what a fleet is and how to get one, in rows of so many cells."""
     text: list[Row] = [*([(line, "text")] for line in wrapped(NONE, cells)), []]
     for title, said in _ABOUT:
