@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from hivemind.cli.address import folder_settings
@@ -74,13 +74,17 @@ def prices_at(wall: float | None = None) -> Price:
 
 
 @contextlib.contextmanager
-def progress_line(what: str) -> Iterator[None]:
-    """Show a line on a terminal meanwhile."""
+def progress_line(what: str) -> Iterator[Callable[[str], None]]:
+    """Show a line on a terminal meanwhile; what is yielded shows another one in its place."""
     shown = sys.stderr.isatty()
-    if shown:
-        print(f"{what}...", end="", file=sys.stderr, flush=True)
+
+    def show(text: str) -> None:
+        if shown:
+            print(f"{CLEAR_LINE}{text}...", end="", file=sys.stderr, flush=True)
+
+    show(what)
     try:
-        yield
+        yield show
     finally:
         if shown:
             print(CLEAR_LINE, end="", file=sys.stderr, flush=True)

@@ -72,6 +72,8 @@ class Figures:
     """Waits of all priorities together."""
     causes: WaitCauses = field(default_factory=WaitCauses)
     """Why requests waited; all of them together are :attr:`waited_s`."""
+    served_s: float = 0.0
+    """In which attempts were in flight, all requests together."""
 
 
 class FiguresFold:
@@ -96,6 +98,7 @@ class FiguresFold:
         """Those of :class:`Figures`, by name."""
         self._dollars: float | None = None
         self._waited_s = 0.0
+        self._served_s = 0.0
 
     def apply(self, event: ev.Event) -> None:
         """Count the next event."""
@@ -123,6 +126,7 @@ class FiguresFold:
             fairness=jain([1 - waited / took if took else 1.0 for took, waited in self.times.values()]),
             together=_waits([each for waits in self.waits.values() for each in waits]),
             causes=self.why.causes,
+            served_s=self._served_s,
         )
 
     def _count(self, request: Lifecycle, at: float) -> None:
@@ -150,12 +154,14 @@ class FiguresFold:
 
     def _over(self, request: WaitingRequest, at: float) -> None:
         arrived, waited_s = request.arrived, request.all_s
+        took_s = at - request.known_from
         self._counts[request.state] += 1
         self._last_good[arrived.agent] = request.state == "answered"
         self._waited_s += waited_s
+        self._served_s += took_s - waited_s
         self.waits.setdefault(arrived.priority, []).append(waited_s)
         times = self.times.setdefault(arrived.agent, [0.0, 0.0])
-        times[0] += at - request.known_from
+        times[0] += took_s
         times[1] += waited_s
         self._ended = at
 

@@ -197,16 +197,6 @@ def more_work(before: Sequence[Figures], after: Sequence[Figures]) -> float:
     return answered or fmean(run.finished for run in after) - fmean(run.finished for run in before)
 
 
-def model_error(recorded: Figures, simulated: Sequence[Figures]) -> tuple[float | None, float | None]:
-    """Return by what share simulations with the recorded settings are off in wall time and in total wait; None: there
-    is nothing to compare with."""
-    waited_s = fmean(run.waited_s for run in simulated)
-    wait = relative_change(recorded.waited_s, waited_s)
-    if abs(waited_s - recorded.waited_s) < NOISE * recorded.wall_s:
-        wait = 0.0  # so little wait is no matter, whatever share of it the model misses
-    return relative_change(recorded.wall_s, fmean(run.wall_s for run in simulated)), wait
-
-
 def extrapolation_notes(recorded: Figures, simulated: Sequence[Figures]) -> list[str]:
     """Return a note if a simulation had more in flight than the recording shows."""
     seen, most = recorded.busiest, max((run.busiest for run in simulated), default=0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hivemind.cli.lab import tune, what_if
+from hivemind.cli.lab import tune
 from hivemind.lab.tune import workers
 from hivemind.lab.tune.workers import Runs
 
@@ -33,4 +33,3 @@ def _here(paths: Sequence[Path]) -> Iterator[Runs]:
 def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulations run in the test's process, because a second process takes a second to import the simulator."""
     monkeypatch.setattr(tune, "workers", _here)
-    monkeypatch.setattr(what_if, "workers", _here)

@@ -28,7 +28,11 @@ def test_what_holds_an_imported_run_back_is_told(tmp_path: Path) -> None:
     assert main(["journal", "import", str(path), "--state-dir", str(tmp_path)]) == 0
     recording = load(find("latest", tmp_path))
     (lane,) = recording.lanes.values()
-    assert any(f"HiveMind itself allows {lane.rpm} requests and " in line for line in recording.warnings)
+    assumed = (
+        f"no rate limit was seen; simulated are those that HiveMind assumes or is set to, {lane.rpm} requests and "
+    )
+    assert any(assumed in line for line in recording.warnings)
+    assert not any("none is simulated" in line for line in recording.warnings)
     assert simulate(recording).wall_s > 2 * recording.figures.wall_s
     free = simulate(recording, parse_changes(["rpm=0", "tpm=0", "max_concurrency=0"]))
     assert free.wall_s == pytest.approx(recording.figures.wall_s, rel=0.01)

@@ -36,6 +36,18 @@ def test_knobs_and_agents_are_commands() -> None:
         whatif.live_commands(made(PATIENCE))
 
 
+def test_what_is_asked_about_the_provider_is_applied_by_nothing() -> None:
+    """It is neither a command nor a line of a file, and that is said."""
+    asked = Change("provider.limits", "x2")
+    with pytest.raises(Rejected, match="changes neither its provider nor its agents"):
+        whatif.live_commands(made(asked))
+    both = made(BETA, asked)
+    assert whatif.live_commands(both) == [Tune("aimd.beta", 0.7)]
+    assert whatif.shell_lines(both) == ["hivemind set aimd.beta 0.7"]
+    assert said(whatif.left_over(both))[-2:] == ["Not applied, because no setting changes it:", "provider.limits=x2"]
+    assert parse_changes(shlex.split(whatif.what_if_line(both))[4::2]) == both.changes
+
+
 def test_what_is_left_is_toml() -> None:
     """Of every type, in its tables; agents aren't settings."""
     refuse = Change("circuit.when_open", "refuse")

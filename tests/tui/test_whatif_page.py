@@ -59,8 +59,9 @@ async def test_settings_are_chosen_and_simulated(tmp_path: Path) -> None:
         assert "412 requests of 11 agents in 12m34s" in seen(pilot, "comparison")
         await press(pilot, "j j j right right right right g left left left left enter")
         assert made.asked == [ReadRecording(str(path)), Simulate(str(path), (CEILING, BETA))]
-        assert "As recorded against max_concurrency=8, aimd.beta=0.7" in seen(pilot, "comparison")
-        assert "replayed with the recorded settings: wall time +1.2%, waits -0.3%" in seen(pilot, "comparison")
+        assert "Recorded against max_concurrency=8, aimd.beta=0.7" in seen(pilot, "comparison")
+        assert "this run would have ended about 15 % sooner (8 to 22 %)" in " ".join(seen(pilot, "comparison").split())
+        assert "the models were off by 1.2 % in wall time" in seen(pilot, "comparison")
         assert "they diverge after 3m00s" in seen(pilot, "courses")
         await press(pilot, "right")
         assert "of other settings than those chosen now" in seen(pilot, "comparison")
@@ -80,7 +81,9 @@ KEYS: dict[str, tuple[Change, ...]] = {
     ": b e t a space 0 . 7 enter": (BETA,),
     ": l i m i t = 8 enter": (CEILING,),
     ": a i m d . b e t a enter 0 . 7 enter": (BETA,),
-    "G right": (Change("retry.budget_ratio", 0.25),),
+    "G": (),
+    "G o 5 m enter": (Change("provider.outage", "5m"),),
+    "o a g e n t s = x 2 enter": (Change("agents", "x2"),),
     "ctrl+d ctrl+u right": (Change("max_concurrency", 13.0),),
     "j k right": (Change("max_concurrency", 13.0),),
     "o q u e u e . m a x _ w a i t _ s = 6 0 enter": (Change("queue.max_wait_s", 60.0),),
@@ -276,5 +279,5 @@ async def test_what_is_being_read_is_not_read_again(tmp_path: Path) -> None:
         await press(pilot, "right enter")
         await wait_until(pilot, lambda: room(pilot).view.what_if.outcome is not None)
         assert pid_of(made) == child
-        assert "replayed with the recorded settings" in seen(pilot, "comparison")
+        assert "this run would have" in seen(pilot, "comparison")
     assert pid_of(made) is None

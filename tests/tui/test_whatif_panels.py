@@ -9,20 +9,22 @@ from dataclasses import replace
 import msgspec
 import pytest
 from textual.strip import Strip
-from tui.trials import BETA, CEILING, LOOKED, PATIENCE, course, outcome, run
+from tui.trials import BETA, CEILING, LOOKED, PATIENCE, course, outcome
 from tui.worlds import KNOBS, empty_world, world
 
 from hivemind.journal.figures import Waits
+from hivemind.lab.simulate.overrides import Change
 from hivemind.scheduler.types import Priority
 from hivemind_tui.panels import comparison, knobs
 from hivemind_tui.panels.comparison import sampled
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.protocol import Progress, WhatIfResult
+from hivemind_tui.whatif.protocol import Progress
 from hivemind_tui.whatif.state import WhatIf
 from hivemind_tui.widgets.line_table import Render
 
+OUTAGE = Change("provider.outage", "5m")
 PANELS: dict[str, Render] = {
     "whatif_settings": knobs.render_what_if,
     "comparison": comparison.render,
@@ -43,7 +45,7 @@ STATES = {
     "replayed": replace(CHOSEN, outcome=outcome()),
     "less": replace(CHOSEN, outcome=outcome(BETA, finished=7, answered=200, wall_s=300.0)),
     "more": replace(CHOSEN, outcome=outcome(BETA, answered=412, failed=0, wall_s=900.0)),
-    "others": replace(CHOSEN, outcome=outcome(BETA, finished=10)),
+    "asked": replace(CHOSEN, changes=(OUTAGE,), name="provider.outage", outcome=outcome(OUTAGE, wall_s=1500.0)),
 }
 
 
@@ -93,37 +95,32 @@ def test_panels_fit_any_size(name: str, state: str) -> None:
 def test_every_priority_has_its_waits() -> None:
     """All four, where there is room."""
     waits = {each.name.lower(): Waits(1, 1.0, 2.0, 3.0) for each in Priority}
-    made = WhatIfResult((BETA,), run(waits=waits), run(waits=waits), run(waits=waits), 3.0)
-    shown = drawn("comparison", replace(CHOSEN, outcome=made), "large")
-    assert all(f"  {name}, p95" in shown for name in waits)
+    made = replace(CHOSEN, outcome=outcome(BETA, waits=waits))
+    rows = PANELS["comparison"](replace(View(world()), what_if=made), 110, 40, Pen())
+    assert all(f"  {name}, p95" in text(rows) for name in waits)
 
 
-def test_what_the_recording_cannot_know_is_told() -> None:
-    """More requests in flight than were ever recorded."""
-    shown = drawn("comparison", replace(CHOSEN, outcome=outcome(CEILING, busiest=20)), "large")
-    assert "no more than 8 requests in flight were recorded; latencies with 20 in flight are extrapolated" in shown
+def test_what_the_recording_shows_and_cannot_know_is_told() -> None:
+    """The fit where there is room; notes before the lesser figures."""
+    rows = PANELS["comparison"](replace(View(world()), what_if=STATES["answered"]), 110, 40, Pen())
+    assert "What the recording shows" in text(rows)
+    assert "- 529s came from a limit of about 7 in flight" in text(rows)
+    assert "no more than 8 in flight were recorded" in drawn("comparison", STATES["answered"], "large")
+    assert "What the recording shows" not in drawn("comparison", STATES["answered"], "narrow")
 
 
 @pytest.mark.parametrize("size", ["narrow", "large"])
 def test_what_was_recorded_without_hivemind_is_said_to_be(size: str) -> None:
-    """Nothing is called off there, or replayed with recorded settings."""
+    """The columns say which runs are compared."""
     summary = msgspec.structs.replace(LOOKED, foreign=True)
     assert "recorded without HiveMind" in drawn("comparison", replace(CHOSEN, summary=summary), "large")
-    for changes in ((), (BETA,)):
-        made = msgspec.structs.replace(outcome(*changes), foreign=True)
-        shown = drawn("comparison", replace(CHOSEN, outcome=made), size)
-        assert re.search(r"recorded +(with )?HiveMind +", shown)
-        assert "recordedw" not in shown
-        assert "recorded without HiveMind" in shown
-        assert "replayed" not in shown
-        assert ("with HiveMind" in drawn("comparison_chart", replace(CHOSEN, outcome=made), size)) is not bool(changes)
-
-
-def test_more_done_than_without_hivemind_is_told() -> None:
-    """By as much as it is more than what was recorded."""
-    more = run(answered=420, failed=0)
-    made = msgspec.structs.replace(outcome(), replayed=more, tried=more, foreign=True)
-    assert "11 more requests answered" in drawn("comparison", replace(CHOSEN, outcome=made), "large")
+    alone = replace(CHOSEN, outcome=outcome(foreign=True, wall_s=900.0))
+    assert re.search(r"recorded +with Hiv", drawn("comparison", alone, size))
+    assert "With HiveMind's usual settings" in drawn("comparison", alone, size)
+    assert "recorded and with HiveMind" in drawn("comparison_chart", alone, size)
+    assert "Recorded and with HiveMind" in drawn("comparison", alone, size)
+    changed = replace(CHOSEN, outcome=outcome(BETA, foreign=True))
+    assert re.search(r"with Hiv\S* +changed", drawn("comparison", changed, size))
 
 
 def test_names_from_outside_are_harmless() -> None:

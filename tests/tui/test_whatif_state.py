@@ -13,7 +13,7 @@ from hivemind.lab.simulate.overrides import Change
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.whatif.protocol import Progress, WhatIfFailed
-from hivemind_tui.whatif.state import WhatIf
+from hivemind_tui.whatif.state import QUESTIONS, WhatIf
 
 FRESH = WhatIf(path="j.jsonl", summary=LOOKED, upstream="anthropic", name="aimd.beta")
 
@@ -54,7 +54,9 @@ def test_changes_stand_in_the_order_of_the_page() -> None:
     assert made.changes == (CEILING, replace(BETA, value=0.8), PATIENCE)
     assert made.knobs == {"max_concurrency": 8.0, "aimd.beta": 0.8}
     assert made.others == (PATIENCE,)
-    assert made.names == (*NAMES, "queue.max_wait_s")
+    assert made.names == (*NAMES, *QUESTIONS, "queue.max_wait_s")
+    assert made.typed_in("agents=x2").asked == (Change("agents", "x2"),)
+    assert made.typed_in("agents=x2").others == (PATIENCE,)
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,7 @@ def test_changes_stand_in_the_order_of_the_page() -> None:
         ("queue.max_wait_s=60", PATIENCE),
         ("features.admission=off", Change("features.admission", False)),
         ("agent.alice.priority=high", Change("agent.alice.priority", "high")),
+        ("provider.limits=2x", Change("provider.limits", "x2")),
     ],
 )
 def test_values_and_names_are_typed(text: str, change: Change | None) -> None:
@@ -86,6 +89,7 @@ def test_values_and_names_are_typed(text: str, change: Change | None) -> None:
         ("aimd.bta=0.5", "aimd.beta"),
         ("queue.max_wait_s=soon", "queue.max_wait_s"),
         ("port=80", "makes no difference"),
+        ("provider.limits=soon", "must be a factor such as x2 or none"),
         ("admission.max_concurrency=unset", "max_concurrency"),
     ],
 )
@@ -110,7 +114,7 @@ def test_the_cursor_goes_through_all_and_stays_where_something_is() -> None:
     assert made.move(1).name == made.name == "queue.max_wait_s"
     assert made.move(-99).name == NAMES[0]
     gone = made.without("queue.max_wait_s")
-    assert (gone.changes, gone.name) == ((), NAMES[-1])
+    assert (gone.changes, gone.name) == ((), QUESTIONS[-1])
     assert FRESH.turn(1).without("aimd.beta") == replace(FRESH, choosing=True)
 
 

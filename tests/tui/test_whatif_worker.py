@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from lab.predictions import FIGURES
 from tui.decks import AT, WALL, recording, write
-from tui.trials import BETA, CEILING, FIGURES, pid_of
+from tui.trials import BETA, CEILING, pid_of
 
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
+from hivemind.lab.foresight.draws import Job
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.scheduler import events as ev
@@ -29,37 +32,40 @@ from hivemind_tui.whatif.protocol import (
     WhatIfFailed,
     WhatIfResult,
 )
-from hivemind_tui.whatif.worker import Worker
+from hivemind_tui.whatif.worker import SeriesFold, SimulatedRun, Worker
 
 
 class Lab:
-    """Stands in for the simulator: tells a few grants, later ones for every change."""
+    """Stands in for the simulator: grants come later with every change."""
 
     def __init__(self) -> None:
         self.loaded = 0
-        self.simulated: list[tuple[Change, ...]] = []
+        self.draws = 0
 
     def load(self, path: Path, price: Price | None) -> Recording:
         self.loaded += 1
         return load(path, price)
 
-    def simulate(
-        self,
-        recording: Recording,
-        changes: Sequence[Change],
-        *,
-        price: Price | None,
-        on_event: Callable[[ev.Event], object],
-    ) -> Figures:
+    def simulated(self, recording: Recording, changes: tuple[Change, ...], price: Price | None) -> SimulatedRun:
         if BETA in changes:
             raise UsageError("aimd.beta=0.7: contradicts other settings")
-        self.simulated.append(tuple(changes))
+        fold, grants = SeriesFold(), []
         for number, event in enumerate(each for each in recording_of() if isinstance(each, ev.Arrived)):
-            on_event(event)
             late = 0.5 if changes and number >= 6 else 0.0
-            on_event(ev.Granted(event.at + 1 + late, event.ticket, event.agent, event.lane, 1, 1.0))
-            on_event(ev.Finished(event.at + 2 + late, event.ticket, event.agent, event.lane, "m", 200, 1, None, 2.0))
-        return FIGURES
+            grants.append((event.at + 1 + late, event.ticket))
+            fold.apply(event)
+            fold.apply(ev.Granted(event.at + 1 + late, event.ticket, event.agent, event.lane, 1, 1.0))
+            ended = event.at + 2 + late
+            fold.apply(ev.Finished(ended, event.ticket, event.agent, event.lane, "m", 200, 1, None, 2.0))
+        return SimulatedRun(FIGURES, fold.series(), grants)
+
+    def drawn(
+        self, recording: Recording, jobs: Sequence[Job], price: Price | None, done: Callable[[int], object]
+    ) -> list[Figures]:
+        self.draws += 1
+        for number in range(len(jobs)):
+            done(number + 1)
+        return [FIGURES] * len(jobs)
 
 
 def recording_of() -> list[ev.Event]:
@@ -75,10 +81,8 @@ def asked(desk_of: Callable[[Callable[[Message], None]], Worker], *questions: Qu
     return said
 
 
-def worker_on(lab: Lab, seconds: float = 0.0) -> Callable[[Callable[[Message], None]], Worker]:
-    """Every look at the clock is so much later."""
-    times = iter(range(1_000_000))
-    return lambda tell: Worker(tell, load=lab.load, simulate=lab.simulate, now=lambda: next(times) * seconds)
+def worker_on(lab: Lab) -> Callable[[Callable[[Message], None]], Worker]:
+    return lambda tell: Worker(tell, load=lab.load, simulated=lab.simulated, draws=lab.drawn)
 
 
 def test_a_recording_is_looked_at(tmp_path: Path) -> None:
@@ -115,29 +119,32 @@ def test_knobs_turned_meanwhile_are_counted(tmp_path: Path) -> None:
     assert summary.turned == {"rpm": 2}
 
 
-def test_a_what_if_is_two_simulations(tmp_path: Path) -> None:
-    """With the recorded settings and with the changed ones; the first is kept for the next what-if, as is what was
-    read, until the file has changed."""
+def test_a_what_if_is_an_answer_and_two_courses(tmp_path: Path) -> None:
+    """The recorded and the changed run over time; what was read is kept until the file has changed."""
     path, lab = write(tmp_path), Lab()
     said = asked(worker_on(lab), ReadRecording(str(path)), Simulate(str(path), (CEILING,)), Simulate(str(path), ()))
     first, second = (each for each in said if isinstance(each, WhatIfResult))
-    assert (lab.loaded, lab.simulated) == (1, [(), (CEILING,)])
+    assert (lab.loaded, lab.draws) == (1, 2)
+    assert first.changes == first.answer.changes == (CEILING,)
+    assert first.answer.sentence.startswith("With max_concurrency 8 ")
     assert first.diverged_after_s == pytest.approx(21.0)
-    assert (second.diverged_after_s, second.tried) == (None, second.replayed)
-    assert max(first.recorded.series.in_flight) > max(first.replayed.series.in_flight) > 0
+    assert second.diverged_after_s is None
+    assert max(first.recorded.in_flight) > max(first.tried.in_flight) > 0
     with path.open("ab") as file:
         file.write(b"\n")
-    asked(lambda tell: Worker(tell, load=lab.load, simulate=lab.simulate), ReadRecording(str(path)))
+    asked(worker_on(lab), ReadRecording(str(path)))
     assert lab.loaded == 2
 
 
 def test_progress_is_told(tmp_path: Path) -> None:
-    """What is being done, and how much of it is; seldom enough that it costs nothing."""
+    """What is being done, and how much of it."""
     path = str(write(tmp_path))
-    stages = [each for each in asked(worker_on(Lab(), 1.0), Simulate(path, (CEILING,))) if isinstance(each, Progress)]
+    stages = [each for each in asked(worker_on(Lab()), Simulate(path, (CEILING,))) if isinstance(each, Progress)]
     words = list(dict.fromkeys(stage.words for stage in stages))
-    assert words == ["reading the recording", "replaying with the recorded settings", "simulating max_concurrency=8"]
-    assert all(stage.share is None or 0 <= stage.share < 1 for stage in stages)
+    assert words == ["reading the recording", "simulating max_concurrency=8"]
+    shares = [stage.share for stage in stages[1:] if stage.share is not None]
+    assert shares == sorted(shares)
+    assert 0 == shares[0] < shares[-1] < 1
 
 
 def test_what_cannot_be_simulated_is_refused_and_the_next_is_answered(tmp_path: Path) -> None:
@@ -159,13 +166,16 @@ def test_one_that_is_too_large_is_let_go_of(tmp_path: Path) -> None:
     """Nothing of it is kept."""
     path = str(write(tmp_path))
 
-    def too_large(*_: object, **__: object) -> Figures:
+    def too_large(*_: object, **__: object) -> list[Figures]:
         raise MemoryError
 
     said: list[Message] = []
-    worker = Worker(said.append, simulate=too_large)
+    lab = Lab()
+    worker = Worker(said.append, load=lab.load, simulated=lab.simulated, draws=too_large)
     worker.answer(Simulate(path, ()))
     assert said[-1] == WhatIfFailed("this recording doesn't fit into memory")
+    worker.answer(ReadRecording(path))
+    assert lab.loaded == 2
 
 
 async def heard(simulation: SimulationProcess, question: Question) -> list[Message]:
@@ -185,7 +195,7 @@ async def test_the_process_simulates(tmp_path: Path) -> None:
         assert isinstance(first, WhatIfResult)
         assert first == second
         assert pid_of(simulation) == child is not None
-        assert first.recorded.figures.requests == first.replayed.figures.requests == 36
+        assert max(first.tried.in_flight) > 0
     finally:
         await simulation.aclose()
     assert pid_of(simulation) is None
@@ -242,3 +252,30 @@ async def test_whoever_gives_up_ends_the_child(tmp_path: Path) -> None:
         assert isinstance(said[-1], RecordingSummary)
     finally:
         await simulation.aclose()
+
+
+async def test_what_a_cancelled_simulation_started_ends_with_it(tmp_path: Path) -> None:
+    """The processes that it forked aren't its parent's to end."""
+    script = (
+        "import os, sys, time; from hivemind_tui.loop.child import pack; from hivemind.lab.foresight import beside;"
+        " from hivemind_tui.whatif.protocol import Progress; beside.can_fork = lambda: True;"
+        " other = beside.Beside(lambda: time.sleep(600)); pid = str(other._process.pid);"
+        " sys.stdout.buffer.write(pack(Progress(pid))); sys.stdout.flush(); time.sleep(600)"
+    )
+    simulation, forked = SimulationProcess((sys.executable, "-c", script)), asyncio.Queue[Message]()
+    asking = asyncio.create_task(simulation.ask(ReadRecording("x"), forked.put_nowait))
+    async with asyncio.timeout(60):
+        message = await forked.get()
+        assert isinstance(message, Progress)
+        asking.cancel()
+        await asyncio.wait([asking])
+        await until_gone(int(message.words))
+
+
+async def until_gone(pid: int) -> None:
+    """Wait until a process that isn't a child of this one has ended."""
+    ended = os.pidfd_open(pid)
+    try:
+        await asyncio.to_thread(select.select, [ended], [], [])
+    finally:
+        os.close(ended)

@@ -3,58 +3,43 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 
 from hivemind.cli.address import FILE_HELP, add_folder_flags
 from hivemind.cli.journals import find_journals, prices_at, progress_line
-from hivemind.cli.lab import comparison
+from hivemind.cli.lab.comparison import amount_of
 from hivemind.cli.plugin import Command
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
-from hivemind.journal.figures import Figures
-from hivemind.lab.comparison import extrapolation_notes
-from hivemind.lab.simulate.overrides import Change, agent_commands, parse_changes
+from hivemind.lab.comparison import Verdict
+from hivemind.lab.foresight.answer import Answer, answer
+from hivemind.lab.foresight.foretell import foretell
+from hivemind.lab.foresight.foretold import Foretold
+from hivemind.lab.foresight.prediction import Prediction
+from hivemind.lab.foresight.processes import on_all_cores
+from hivemind.lab.foresight.ranges import Range
+from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.simulation import Faults, simulate, writable, write_journal
-from hivemind.lab.tune.workers import SimulationJob, workers
-from hivemind.scheduler.types import Price
-from hivemind.text.humanise import did_you_mean, duration, plural
-from hivemind.text.table import show, styled, width, wrapped
+from hivemind.lab.simulate.scenario_file import scenario
+from hivemind.lab.simulate.simulation import writable, write_journal
+from hivemind.text.humanise import duration, plural
+from hivemind.text.table import Cell, Column, lines, show, styled, width, wrapped
 
-_MOST_SEEDS = 1000
-_AGENTS_NAMED = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """The figures of a recording, its simulation, and its simulation with changes."""
-
-    recording: Recording
-    changes: tuple[Change, ...]
-    faults: Faults
-    replayed: tuple[Figures, ...]
-    """Simulated with the recorded settings, by seed."""
-    changed: tuple[Figures, ...]
-    """Simulated with the changes, by seed; empty if there are none."""
-
-    @property
-    def notes(self) -> list[str]:
-        """What limits the recording and the model."""
-        return [*self.recording.warnings, *extrapolation_notes(self.recording.figures, self.changed)]
+_STYLES: Mapping[Verdict, str] = {"better": "good", "worse": "bad", "unclear": "dim", "other work": "dim"}
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.usage = "%(prog)s FILE [FILE ...] [--set NAME=VALUE ...] [flags]"
+    parser.usage = "%(prog)s FILE [FILE ...] [--set NAME=VALUE ...] [--scenario FILE] [flags]"
     add = parser.add_argument
     add("file", metavar="FILE", nargs="+", help=f"{FILE_HELP}; of several proxies: as if they had shared their keys")
-    setting = "a setting of `hivemind proxy --help`, or agent.NAME.priority, agent.NAME.budget; may be repeated"
+    setting = (
+        "a setting of `hivemind proxy --help`, agent.NAME.priority, agent.NAME.budget, provider.limits=x2 and the like,"
+        " agents=x2 or fallback=copy; may be repeated"
+    )
     add("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
-    add("--seeds", metavar="N", type=int, help="draw faults and latencies anew N times [once]")
-    add("--seed", metavar="S", type=int, default=0, help="the first seed [0]")
-    faults = "faults as recorded, or drawn at the recorded rates [recorded; drawn with --seeds]"
-    add("--faults", choices=("recorded", "drawn"), help=faults)
+    add("--scenario", metavar="FILE", help="take changes from a TOML file; those of --set come on top")
     add("--out", metavar="FILE", help="write the simulated run as a journal")
     add("--force", action="store_true", help="with --out: overwrite the file")
     add("--json", action="store_true", help="print JSON")
@@ -62,118 +47,141 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    faults, seeds = _seeds(namespace)
-    changes = parse_changes(namespace.set)
+    if namespace.force and namespace.out is None:
+        raise UsageError("--force: goes with --out")
+    given = [] if namespace.scenario is None else scenario(Path(namespace.scenario).expanduser())
+    changes = parse_changes([*given, *namespace.set])
     out = None if namespace.out is None else writable(Path(namespace.out).expanduser(), force=namespace.force)
     paths = tuple(find_journals(namespace, namespace.file))
     price = prices_at()
     with progress_line("reading"):
         recording = load(paths, price)
-    with progress_line("simulating"):
-        found = compared(recording, paths, changes, faults, seeds, price)
+    with progress_line("simulating") as told:
+        runs = partial(on_all_cores, done=lambda number: told(f"simulating {number}"))
+        prediction = foretell(recording, changes, price, runs=runs)
+    found = answer(recording, prediction)
     if out is not None:
-        write_journal(recording, changes, out, faults, seeds[0], force=namespace.force)
+        write_journal(recording, changes, out, "recorded", 0, force=namespace.force)
     if namespace.json:
-        return print_json(as_json(found))
-    show(as_text(found))
+        return print_json(as_json(recording, prediction, found))
+    show(as_text(recording, found))
     return 0
 
 
-def _seeds(namespace: argparse.Namespace) -> tuple[Faults, range]:
-    count = namespace.seeds
-    if count is not None and not 1 <= count <= _MOST_SEEDS:
-        raise UsageError(f"--seeds {count}: must be a whole number from 1 to {_MOST_SEEDS:,}")
-    faults: Faults = namespace.faults or ("recorded" if count is None else "drawn")
-    if count is not None and faults == "recorded":
-        raise UsageError("--seeds: recorded faults are always the same; it goes with --faults drawn")
-    if namespace.out is not None and (count or 1) > 1:
-        raise UsageError("--out: writes one run, so it goes with one seed (--seed says which)")
-    if namespace.force and namespace.out is None:
-        raise UsageError("--force: goes with --out")
-    return faults, range(namespace.seed, namespace.seed + (count or 1))
-
-
-def compared(
-    recording: Recording,
-    paths: tuple[Path, ...],
-    changes: tuple[Change, ...],
-    faults: Faults,
-    seeds: Sequence[int],
-    price: Price,
-) -> Compared:
-    """Simulate with the recorded settings and, if there are any, with the changes.
-
-    Raises: UsageError: the changes contradict each other, or name an agent that isn't in the recording.
-    """
-    _check_agents(recording, changes)
-    first = simulate(recording, changes, seed=seeds[0], faults=faults, price=price)  # raises if changes are wrong
-    jobs = [SimulationJob(0, (), seed, faults) for seed in seeds]
-    jobs += [SimulationJob(0, changes, seed, faults) for seed in seeds[1:]] if changes else []
-    found = _simulated(recording, paths, price, jobs if changes else jobs[1:])
-    if not changes:
-        return Compared(recording, (), faults, (first, *found), ())
-    count = len(seeds)
-    return Compared(recording, changes, faults, tuple(found[:count]), (first, *found[count:]))
-
-
-def _check_agents(recording: Recording, changes: Sequence[Change]) -> None:
-    known = {each.arrived.agent for each in recording.trace.requests}
-    for order in agent_commands(changes):
-        if order.agent not in known:
-            some = ", ".join(sorted(known)[:_AGENTS_NAMED]) + (" and others" if len(known) > _AGENTS_NAMED else "")
-            hint = did_you_mean(order.agent or "", known) or f"; there are {some}"
-            raise UsageError(f"{order.agent}: no agent of that name is in {recording.name}{printable(hint)}")
-
-
-def _simulated(
-    recording: Recording, paths: tuple[Path, ...], price: Price, jobs: Sequence[SimulationJob]
-) -> list[Figures]:
-    """Simulate on all cores if that is worth starting processes."""
-    if len(jobs) < 4:
-        return [simulate(recording, job.changes, seed=job.seed, faults=job.faults, price=price) for job in jobs]
-    with workers([paths]) as runs:
-        return [figures for figures in runs(jobs) if figures is not None]
-
-
-def as_text(found: Compared) -> list[str]:
-    """Return the result for people."""
-    recording, room = found.recording, width()
-    figures = recording.figures
+def as_text(recording: Recording, found: Answer) -> list[str]:
+    """Return the answer for people."""
+    room, figures = width(), recording.figures
     what = f"{plural(figures.agents, 'agent')}, {plural(figures.requests, 'request')}, {duration(figures.wall_s)}"
-    head = [(f"{printable(recording.name)}: {what}", "bold")]
-    if found.changes:
-        head.append((f"changed: {', '.join(map(str, found.changes))}", "bold"))
-    if len(found.replayed) > 1:
-        head.append((f"means of {len(found.replayed)} runs, faults and latencies drawn anew for each", "dim"))
-    accuracy = comparison.accuracy(figures, found.replayed, drawn=found.faults == "drawn")
-    trust, other = (accuracy.text, accuracy.style), ""
-    if recording.began.foreign:
-        trust, other = (comparison.FOREIGN, "dim"), comparison.WITH_HIVEMIND
-    elif recording.apart:
-        trust, other = (comparison.APART, "dim"), comparison.AS_ONE
-    notes = [trust, *((f"Note: {printable(line)}.", "warn") for line in found.notes)]
-    table = comparison.table(figures, found.replayed, found.changed, room, other=other)
-    return [*_paragraphs(head, room), "", *table, "", *_paragraphs(notes, room)]
+    text = [*_paragraphs([(printable(found.sentence), "bold")], room), ""]
+    text += [*_paragraphs([(f"{printable(recording.name)}: {what}", "dim")], room), ""]
+    text += [*lines(_columns(found), [_row(each) for each in found.figures if each.is_told], room), ""]
+    if found.shows:
+        text += [styled("What the recording shows:", "bold"), *_items(found.shows, room), ""]
+    last = [(found.checked, "warn" if found.far_off else "dim")]
+    last += [(f"Note: {printable(line)}.", "warn") for line in found.notes]
+    return [*text, *_paragraphs(last, room)]
 
 
-def _paragraphs(texts: Sequence[tuple[str, str]], room: int | None) -> list[str]:
-    return [styled(line, style) for text, style in texts for line in wrapped(text, room)]
+def _columns(found: Answer) -> tuple[Column, ...]:
+    first, second = found.titles
+    return (
+        Column(""),
+        Column(first.upper(), right=True),
+        Column(second.upper(), right=True),
+        Column("90 % INTERVAL", right=True, spare=1),
+        Column("DIFFERENCE", right=True),
+        Column("INTERVAL", right=True, spare=3),
+        Column("", spare=2),
+    )
 
 
-def as_json(found: Compared) -> dict[str, object]:
-    """Return the result for programs."""
+def _row(each: Foretold) -> list[Cell | str]:
+    amount = partial(amount_of, each.unit, unpriced=each.unpriced)
+    recorded = "" if each.recorded is None else amount(each.recorded)
+    changed, moved = each.changed, each.difference
+    if changed is None:
+        return [each.name, recorded, "", "", "", "", ""]
+    values = [recorded, amount(_whole(each, changed.value)), _interval(map(amount, _ends(each, changed)))]
+    if moved is None:
+        return [each.name, *values, "", "", ""]
+    if each.verdict == "same" or moved.low == moved.high == 0:
+        return [each.name, *values, Cell("=", "dim"), "", ""]
+    style = _STYLES.get(each.verdict, "")
+    texts = [_difference(each, share) for share in (moved.value, moved.low, moved.high)]
+    return [each.name, *values, Cell(texts[0], style), _interval(texts[1:]), Cell(each.verdict, style)]
+
+
+def _whole(each: Foretold, value: float) -> float:
+    return round(value) if each.unit == "count" else value
+
+
+def _ends(each: Foretold, found: Range) -> list[float]:
+    return [_whole(each, found.low), _whole(each, found.high)]
+
+
+def _interval(ends: Iterable[str]) -> str:
+    low, high = ends
+    return "" if low == high else f"{low} to {high}"
+
+
+def _difference(each: Foretold, value: float) -> str:
+    if each.by_share:
+        if abs(value) < 0.0005:
+            return "0.0 %"
+        return f"{100 * value:+.1f} %" if abs(value) < 0.995 else f"{100 * value:+,.0f} %"
+    text = amount_of(each.unit, _whole(each, abs(value)))
+    return text if text == amount_of(each.unit, 0.0) else f"{'+' if value > 0 else '-'}{text}"
+
+
+def _items(texts: Iterable[str], room: int | None) -> list[str]:
+    found = []
+    for text in texts:
+        first, *others = wrapped(printable(text), None if room is None else room - 2)
+        found += [f"- {first}", *(f"  {line}" for line in others)]
+    return found
+
+
+def _paragraphs(texts: Iterable[tuple[str, str]], room: int | None) -> list[str]:
+    return [styled(line, style) for text, style in texts if text for line in wrapped(text, room)]
+
+
+def as_json(recording: Recording, prediction: Prediction, found: Answer) -> dict[str, object]:
+    """Return the answer for programs."""
     return {
-        "journal": found.recording.name,
-        "source": found.recording.began.source,
-        "proxies": found.recording.trace.proxies,
-        "apart": found.recording.apart,
+        "journal": recording.name,
+        "source": recording.began.source,
+        "proxies": recording.trace.proxies,
+        "apart": recording.apart,
         "changes": {change.name: change.value for change in found.changes},
-        "faults": found.faults,
-        "recorded": found.recording.figures,
-        "replayed": found.replayed,
-        "changed": found.changed,
+        "sentence": found.sentence,
+        "reason": found.reason,
+        "finishes_less": found.finishes_less,
+        "columns": found.titles,
+        "figures": [
+            {
+                "name": each.name.strip(),
+                "unit": each.unit,
+                "recorded": each.recorded,
+                **_range_json("", each.changed),
+                **_range_json("difference", each.difference),
+                "difference_is": None if each.difference is None else "share" if each.by_share else each.unit,
+                "verdict": each.verdict,
+            }
+            for each in found.figures
+        ],
+        "shows": found.shows,
+        "held_out": {"wall_time": found.off_wall, "wait": found.off_wait, "text": found.checked},
         "notes": found.notes,
+        "recorded": prediction.real,
+        "compared": prediction.recorded,
+        "simulated": prediction.own,
     }
+
+
+def _range_json(name: str, found: Range | None) -> dict[str, float | None]:
+    prefix = f"{name}_" if name else ""
+    low, value, high = (None, None, None) if found is None else (found.low, found.value, found.high)
+    return {name or "value": value, f"{prefix}low": low, f"{prefix}high": high}
 
 
 command = Command(_configure, _run)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.draws import Drawn, Job, Runs, draws_of, one_by_one, part_drawn_from, part_of
 from hivemind.lab.foresight.heldout import UNCHECKED, Figure, HeldOut
-from hivemind.lab.foresight.ranges import Evidence, Range, changed, difference
-from hivemind.lab.simulate.overrides import Change
+from hivemind.lab.foresight.ranges import Evidence, Range, changed, difference, shift
+from hivemind.lab.simulate.overrides import Change, questions
 from hivemind.lab.simulate.recording import Recording
 from hivemind.scheduler.types import Price
 
@@ -18,6 +18,8 @@ EXTRAPOLATED = 0.1
 """Error added for a simulation with e times as much in flight as was recorded."""
 _LEAST_SHARE = 0.02
 """Waits and times below this share of the wall time are too small for shares."""
+_BY_CHANCE = 0.1
+"""In so many draws, as a share, fewer agents may finish by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +27,46 @@ class Prediction:
     """The recorded run, the same with the changes and its own luck, and draws of both."""
 
     changes: tuple[Change, ...]
+    real: Figures
+    """As it was recorded."""
     recorded: Figures
     """What the changed run is compared with: the recorded run, or for a recording made without HiveMind, or by several
     proxies apart, its simulation."""
+    replayed: Figures
+    """With the recorded settings and luck: as recorded, as far as the models reproduce it."""
     own: Figures
     """With the changes and the recorded luck."""
     drawn: Drawn
     held_out: HeldOut
     """What the models made of parts of the recording that they hadn't seen."""
 
+    @property
+    def simulated(self) -> bool:
+        """The changed run is compared with a simulation rather than with the recorded run."""
+        return self.recorded is not self.real
+
     def evidence(self, of: Figure, *, adds_up: bool, least: float) -> Evidence | None:
         """Return what is known of a figure; None: some run doesn't have it."""
-        recorded, own = of(self.recorded), of(self.own)
+        recorded, replayed, own = of(self.recorded), of(self.replayed), of(self.own)
         before, after = ([of(run) for run in runs] for runs in (self.drawn.before, self.drawn.after))
-        if recorded is None or own is None:
+        if recorded is None or replayed is None or own is None:
             return None
+        # What the models don't reproduce of the recording is no effect of the changes.
+        own = recorded * own / replayed if min(replayed, own) >= least else max(0.0, recorded + own - replayed)
         some_before = [each for each in before if each is not None]
         some_after = [each for each in after if each is not None]
         if len(some_before) < len(before) or len(some_after) < len(after):
             return None
-        drawn, error = self.drawn, math.hypot(self.held_out.error(of, least=least), self._extrapolated)
+        beyond = self.beyond
+        extrapolated = EXTRAPOLATED * math.log(beyond[1] / beyond[0]) if beyond is not None else 0.0
+        drawn, error = self.drawn, math.hypot(self.held_out.error(of, least=least), extrapolated)
         return Evidence(recorded, own, some_before, some_after, drawn.share, drawn.parts, error, least, adds_up)
 
     @property
-    def _extrapolated(self) -> float:
-        """The error added where the run goes beyond what was recorded."""
-        seen, most = max(1, self.recorded.busiest), self.own.busiest
-        return EXTRAPOLATED * math.log(most / seen) if most > seen else 0.0
+    def beyond(self) -> tuple[int, int] | None:
+        """The most in flight as recorded, and with the changes where that is more; None: it isn't."""
+        seen, most = max(1, self.real.busiest), self.own.busiest
+        return (seen, most) if most > seen else None
 
     def changed(self, of: Figure, *, adds_up: bool = True, least: float = 5.0) -> Range | None:
         """Return a figure of the run with the changes; None: a run doesn't have it."""
@@ -63,6 +78,11 @@ class Prediction:
         found = self.evidence(of, adds_up=adds_up, least=least)
         return None if found is None else difference(found)
 
+    def shift(self, of: Figure, *, adds_up: bool = True, least: float = 5.0) -> Range | None:
+        """Return by how much the changes alter a figure, in its unit; None: a run doesn't have it."""
+        found = self.evidence(of, adds_up=adds_up, least=least)
+        return None if found is None else shift(found)
+
     @property
     def wall_s(self) -> Range:
         """The time until the last agent is done."""
@@ -73,14 +93,32 @@ class Prediction:
     @property
     def waited_s(self) -> Range:
         """How long requests wait, all together."""
-        found = self.changed(lambda run: run.waited_s, least=max(1.0, _LEAST_SHARE * self.recorded.wall_s))
+        found = self.changed(lambda run: run.waited_s, least=self.least_wait_s)
         assert found is not None
         return found
 
     @property
+    def least_wait_s(self) -> float:
+        """A total wait below this is too little for shares."""
+        return max(1.0, _LEAST_SHARE * self.recorded.wall_s)
+
+    @property
+    def asks_for_agents(self) -> bool:
+        """The changes alter how many agents there are, so that the runs do other work."""
+        return any(each.what == "agents" for each in questions(self.changes))
+
+    @property
     def finishes_less(self) -> bool:
         """Fewer agents finish, or fewer requests are answered, so that no other figure can be better."""
-        return loses(self.recorded, self.own) or _lost(self.drawn) > 0
+        if self.asks_for_agents:
+            return _unfinished(self.own) > _unfinished(self.replayed)
+        return loses(self.replayed, self.own) or self.draws_that_lose > _BY_CHANCE * len(self.drawn.before)
+
+    @property
+    def draws_that_lose(self) -> int:
+        """In how many draws fewer agents finish; 0 if more do on average."""
+        lost = [one.finished - two.finished for one, two in zip(self.drawn.before, self.drawn.after, strict=True)]
+        return sum(each > 0 for each in lost) if sum(lost) > 0 else 0
 
 
 def loses(before: Figures, after: Figures) -> bool:
@@ -88,10 +126,8 @@ def loses(before: Figures, after: Figures) -> bool:
     return after.finished < before.finished or after.answered < before.answered
 
 
-def _lost(drawn: Drawn) -> float:
-    """Return how many agents fewer finish on average over the draws; more than one in ten draws count."""
-    lost = [one.finished - two.finished for one, two in zip(drawn.before, drawn.after, strict=True)]
-    return sum(lost) / len(lost) if sum(each > 0 for each in lost) > 0.1 * len(lost) else 0.0
+def _unfinished(run: Figures) -> float:
+    return 1 - run.finished / run.agents if run.agents else 0.0
 
 
 def predict(
@@ -112,14 +148,10 @@ def predict(
     made = tuple(changes)
     count = draws or draws_of(recording)
     simulated = recording.began.foreign or recording.apart or bool(recording.asked)
-    jobs = [Job(made), *([Job(())] if simulated else [])]
-    jobs += [Job(each, draw) for draw in range(count) for each in ((), made)]
-    found = runs(recording, jobs, price)
-    own, rest = found[0], found[1:]
-    recorded = recording.figures
-    if simulated:
-        recorded, rest = rest[0], rest[1:]
+    jobs = [Job(made), Job(()), *(Job(each, draw) for draw in range(count) for each in ((), made))]
+    own, replayed, *rest = runs(recording, jobs, price)
+    recorded = replayed if simulated else recording.figures
     share = len(part_drawn_from(recording, 0).trace.requests) / len(recording.trace.requests)
     parts = tuple(part_of(recording, draw) for draw in range(count))
     drawn = Drawn(tuple(rest[::2]), tuple(rest[1::2]), share, parts)
-    return Prediction(made, recorded, own, drawn, checked)
+    return Prediction(made, recording.figures, recorded, replayed, own, drawn, checked)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-import os
-import signal
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 
 from hivemind.errors import HiveMindError
 from hivemind.journal.figures import Figures
-from hivemind.lab.foresight.draws import Job, carry_out, one_by_one
+from hivemind.lab.foresight.beside import ENDED, can_fork, cores, ends_with_parent
+from hivemind.lab.foresight.draws import Job, carry_out
 from hivemind.lab.simulate.recording import Recording
 from hivemind.scheduler.types import Price
 
@@ -22,34 +20,43 @@ _given: tuple[Recording, Price | None] | None = None
 """In a worker, what its jobs are about."""
 
 
-def on_all_cores(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:
+def on_all_cores(
+    recording: Recording, jobs: Sequence[Job], price: Price | None, done: Callable[[int], object] = lambda _: None
+) -> list[Figures]:
     """Simulate jobs in a process for each core; in this one where processes can't be forked.
+
+    `done` is told how many are done after each.
 
     Raises: UsageError: the changes of a job don't go together. HiveMindError: a process ended by itself.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    # On macOS a forked process may crash in the system's libraries.
-    if sys.platform != "linux" or cores < 2 or len(jobs) < _FEW:
-        return one_by_one(recording, jobs, price)
+    found: list[Figures] = []
+    if not can_fork() or len(jobs) < _FEW:
+        for job in jobs:
+            found.append(carry_out(recording, job, price))
+            done(len(found))
+        return found
     context = multiprocessing.get_context("fork")
     gc.freeze()  # a collection in a worker would copy the recording's memory page by page
     try:
-        with ProcessPoolExecutor(min(cores, len(jobs)), context, _begin, (recording, price)) as pool:
+        with ProcessPoolExecutor(min(cores(), len(jobs)), context, _begin, (recording, price)) as pool:
             try:
-                return list(pool.map(_carry_out, jobs))
+                for figures in pool.map(_carry_out, jobs):
+                    found.append(figures)
+                    done(len(found))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
     except BrokenExecutor:
-        raise HiveMindError("a simulating process ended by itself; is there enough memory?") from None
+        raise HiveMindError(ENDED) from None
     finally:
         gc.unfreeze()
+    return found
 
 
 def _begin(recording: Recording, price: Price | None) -> None:
     global _given
     _given = recording, price
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-c is for the process that waits for this one
+    ends_with_parent()
 
 
 def _carry_out(job: Job) -> Figures:

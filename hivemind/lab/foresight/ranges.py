@@ -101,6 +101,16 @@ def difference(evidence: Evidence) -> Range | None:
     return Range(*(math.expm1(each) for each in (middle, middle - half, middle + half)))
 
 
+def shift(evidence: Evidence) -> Range:
+    """Return by how much the changes alter the figure, in its unit, luck being the same."""
+    pairs = [(two - one) / evidence.scale for one, two in zip(evidence.before, evidence.after, strict=True)]
+    own = evidence.own - evidence.recorded
+    middle = (own + fmean(pairs)) / 2
+    spread = math.sqrt(evidence.variance(pairs) * evidence.share)
+    half = evidence.quantile * math.hypot(spread, evidence.error * middle, (own - fmean(pairs)) / 2)
+    return Range(middle, middle - half, middle + half)
+
+
 def _by_difference(evidence: Evidence) -> Range:
     pairs = [two - one for one, two in zip(evidence.before, evidence.after, strict=True)]
     moved = fmean(pairs) / evidence.scale

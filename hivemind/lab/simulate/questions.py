@@ -139,6 +139,11 @@ def all_names() -> list[str]:
     return ["agents", "fallback", *(f"provider.{what}" for what in PROVIDER)]
 
 
+def meaning_of(name: str) -> Allowed:
+    """Return what a question, one of :func:`all_names`, asks and may be answered with."""
+    return {"agents": AGENTS, "fallback": FALLBACK}.get(name) or PROVIDER[name.rpartition(".")[2]]
+
+
 def _agents(text: str) -> Value:
     value = _factor(text, "agents", AGENTS)
     if value is not None:

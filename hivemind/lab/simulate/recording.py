@@ -41,8 +41,9 @@ class Recording:
     name: str
     began: JournalBegan
     figures: Figures
-    warnings: tuple[str, ...]
-    """What is wrong with the journal, and what it can't show, a line each."""
+    defects: tuple[str, ...]
+    """What is wrong with the journal, and what it can't show, a line each; what of that depends on settings is among
+    the :attr:`warnings`."""
     trace: Trace = field(repr=False)
     providers: Mapping[str, FittedProvider] = field(repr=False)
     """By lane."""
@@ -53,6 +54,29 @@ class Recording:
     """By lane, how its provider is to differ from the recorded one."""
     apart: bool = False
     """Several proxies recorded it, each of which scheduled for itself; simulated they are one."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with the journal, and what it can't show, a line each."""
+        return (*self.defects, *self.unseen_limits(self.lanes))
+
+    def unseen_limits(self, lanes: Mapping[str, LaneConfig]) -> list[str]:
+        """Return a line for each upstream of which no rate limit was seen, with those that HiveMind keeps by itself."""
+        found = {}
+        for key, provider in self.providers.items():
+            name, own = provider.lane.upstream, _own_limits(lanes[key])
+            if provider.limits:
+                continue
+            if not own:
+                found[name] = f"{name}: no rate limit was seen, so none is simulated"
+            elif self.began.foreign:
+                found[name] = (
+                    f"{name}: no rate limit was seen; simulated are those that HiveMind assumes or is set to, {own}:"
+                    " rpm and tpm change them"
+                )
+            else:
+                found[name] = f"{name}: no rate limit of its own was seen; simulated is what HiveMind allows, {own}"
+        return [*found.values()]
 
 
 def load(paths: Path | Sequence[Path], price: Price | None = None, *, most: int = MOST_REQUESTS) -> Recording:
@@ -86,7 +110,7 @@ def _fitted(journals: Journals, trace: Trace, figures: Figures, of: int) -> Reco
         name=trace.began.journal,
         began=_with_shared_knobs(trace.began, trace.lanes),
         figures=figures,
-        warnings=(*journals.notes(), *_part_of(trace, of), *_unmodelled(trace), *_caveats(providers, configs)),
+        defects=(*journals.notes(), *_part_of(trace, of), *_unmodelled(trace), *_caveats(providers)),
         trace=trace,
         providers=providers,
         lanes=configs,
@@ -132,19 +156,13 @@ def _with_shared_knobs(began: JournalBegan, lanes: Mapping[str, LaneTrace]) -> J
     return structs.replace(began, config=replace(began.config, retry=replace(began.config.retry, **retry)))
 
 
-def _caveats(providers: Mapping[str, FittedProvider], configs: Mapping[str, LaneConfig]) -> list[str]:
+def _caveats(providers: Mapping[str, FittedProvider]) -> list[str]:
     lines = []
-    for key, provider in providers.items():
-        name = provider.lane.upstream
-        if not provider.limits:
-            own = _own_limits(configs[key])
-            lines.append(
-                f"{name}: no rate limit was seen, so none is simulated{own and f'; HiveMind itself allows {own}'}"
-            )
+    for provider in providers.values():
         answers = len(provider.service.answered)
         if answers < _FEW:
             only = f"only {plural(answers, 'answer')}" if answers else "no answer"
-            lines.append(f"{name}: {only}, so little is known of how long they take")
+            lines.append(f"{provider.lane.upstream}: {only}, so little is known of how long they take")
     return [*dict.fromkeys(lines)]
 
 

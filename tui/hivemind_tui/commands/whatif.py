@@ -98,7 +98,7 @@ class WhatIfActions(SteeringActions):
         """Ask for the value of a setting, by default of the one under the cursor; `text` was refused before."""
         if name:
             self._show_sheet(replace(self.view.what_if, name=name))
-        hint = "a value; or another setting: queue.max_wait_s=60"
+        hint = "a value; or anything as NAME=VALUE: queue.max_wait_s=60"
         self.ask_line(self.view.what_if.name, text, hint=hint, done=self.set_setting, trouble=trouble)
 
     def action_as_recorded(self) -> None:
@@ -170,6 +170,8 @@ def live_commands(wanted: WhatIf) -> list[Command]:
     """Return the commands for a running proxy. Raises: Rejected: only a restart applies the changes."""
     found: list[Command] = [Tune(name, value) for name, value in wanted.knobs.items()]
     found += agent_commands(wanted.others)
+    if not found and not wanted.others:
+        raise Rejected("a proxy changes neither its provider nor its agents; only settings can be applied")
     if not found:
         raise Rejected(
             "none of these can be changed while a proxy runs; write them into hivemind.toml and start it anew"
@@ -240,15 +242,15 @@ def difference(wanted: WhatIf, snapshot: Snapshot) -> Rows:
 
 
 def left_over(wanted: WhatIf) -> Rows:
-    """Return rows with the changes that need a restart, as lines of the settings file."""
-    lines = file_lines(wanted.others)
-    if not lines:
-        return []
-    return [
-        [],
-        [("Only from the next start on, in hivemind.toml:", "dim")],
-        *([(f"  {line}", "text")] for line in lines),
-    ]
+    """Return rows with the changes that need a restart, as lines of the settings file, and with what no setting is."""
+    rows: Rows = []
+    if lines := file_lines(wanted.others):
+        rows += [[], [("Only from the next start on, in hivemind.toml:", "dim")]]
+        rows += [[(f"  {line}", "text")] for line in lines]
+    if wanted.asked:
+        rows += [[], [("Not applied, because no setting changes it:", "dim")]]
+        rows += [[(f"  {clean(str(each))}", "text")] for each in wanted.asked]
+    return rows
 
 
 def _value(change: Change) -> str:

@@ -1,4 +1,4 @@
-"""A what-if's answer: what was recorded, the same replayed, and the same with changed settings."""
+"""A what-if's answer: a sentence, what was recorded beside what the changes would have done, and both over time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from textual.strip import Strip
 
-from hivemind.journal.figures import Figures
-from hivemind.lab import comparison
-from hivemind.lab.comparison import TRUSTED, Measure, Verdict, extrapolation_notes
+from hivemind.lab.comparison import Verdict
+from hivemind.lab.foresight.answer import Answer
+from hivemind.lab.foresight.foretold import Foretold
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind_tui.panels.request_page import shortened
 from hivemind_tui.plots.canvas import Canvas, Runs
@@ -19,21 +19,25 @@ from hivemind_tui.render.format import clock as time_of_day
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, cells_of, fitting
 from hivemind_tui.render.rows import hanging
 from hivemind_tui.state.view import View
-from hivemind_tui.whatif.protocol import RunSeries, WhatIfResult
+from hivemind_tui.whatif.protocol import RunSeries
 from hivemind_tui.whatif.state import WhatIf
 
 _LABEL = 17
-_FIGURE = (9, 13)
+_FIGURE = (9, 14)
 """Narrowest and widest column of figures."""
-_DIFFERENCE = 10
+_DIFFERENCE = 9
+_INTERVAL = 17
 _SIGNS: Mapping[Verdict, tuple[str, str]] = {
     "better": ("good", "ok"),
     "worse": ("cross", "bad"),
     "unclear": ("about", "dim"),
     "other work": ("idle", "dim"),
     "same": ("idle", "dim"),
+    "": ("idle", "dim"),
 }
 """Glyph and colour role by verdict."""
+_LEAST_FIGURES = 7
+"""Figures that notes leave room for."""
 _GAUGE = 30
 _SCALE = 14
 """Cells at the left for labels and scales."""
@@ -44,10 +48,6 @@ _APART_FROM = 5
 _AT_ONCE_S = 0.05
 _LEAST = 2
 """Fewest rows of a strip."""
-WITH_HIVEMIND = "with HiveMind"
-"""What `replayed` is of a recording that HiveMind had no part in."""
-DOUBTED = 0.15
-"""A model that is further off than this share is shown as bad."""
 _RANKS: Mapping[str, int] = {
     "agents finished": 0,
     "wall time": 0,
@@ -71,7 +71,7 @@ _UNITS: Mapping[str, Callable[[float], str]] = {
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: the figures side by side, and below them the error of the model."""
+    """Return the panel's rows: the answer in a sentence, the figures side by side, and what they rest on."""
     cells, rows = pen.body_size(width, height)
     what_if = view.what_if
     outcome = what_if.outcome
@@ -82,11 +82,10 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if outcome is None:
         body += _facts(what_if, cells, pen)
     else:
-        alone = "As recorded, with HiveMind" if outcome.foreign else "As recorded, replayed"
-        title = f"As recorded against {', '.join(map(str, outcome.changes))}" if outcome.changes else alone
-        body += _table(outcome, cells, rows - len(body), pen)
-        if len(body) + 2 <= rows:
-            body += [[], *_doubts(what_if, cells, pen)]
+        first, second = outcome.answer.titles
+        what = f"against {', '.join(map(str, outcome.changes))}" if outcome.changes else f"and {second}"
+        title = f"{first[0].upper()}{first[1:]} {what}"
+        body += _answer(outcome.answer, cells, rows - len(body), pen)
     note = "of other settings than those chosen now" if what_if.stale and what_if.stage is None else ""
     return pen.frame(title, note, body, width, height)
 
@@ -112,7 +111,7 @@ def _facts(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
         rows += [
             [(clean(summary.name), "strong"), (f"  from {time_of_day(summary.began_wall)}", "dim")],
             [(requests, "text"), (" of ", "dim"), (agents, "text"), (" in ", "dim"), (lasts, "text")],
-            *_doubts(what_if, cells, pen),
+            *_doubts(summary.defects, cells, pen),
             [],
         ]
     if summary is not None and summary.foreign:
@@ -125,82 +124,65 @@ def _facts(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
     return [*rows, *hanging(how, "dim", cells)]
 
 
-def _doubts(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
-    outcome = what_if.outcome
-    notes = [] if outcome is None else extrapolation_notes(outcome.recorded.figures, [outcome.tried.figures])
-    notes += what_if.summary.defects if what_if.summary is not None else ()
+def _doubts(notes: Sequence[str], cells: int, pen: Pen) -> list[Row]:
     return [row for note in notes for row in hanging(note, "dim", cells, (pen.glyphs.warn, "wait"))]
 
 
-def _table(outcome: WhatIfResult, cells: int, room: int, pen: Pen) -> list[Row]:
-    error = _foreign(outcome, cells, pen) if outcome.foreign else _model_error(outcome, cells, pen)
-    columns = 3 if outcome.changes else 2
-    figure = min(_FIGURE[1] + outcome.foreign, max(_FIGURE[0], (cells - _LABEL - _DIFFERENCE - 2) // columns))
-    roles = ("info", "dim", "accent") if outcome.changes else ("info", "accent")
-    replayed = "replayed"
-    if outcome.foreign:
-        replayed = WITH_HIVEMIND if figure > len(WITH_HIVEMIND) else "HiveMind"
-    names = zip(("recorded", replayed, "changed"), roles, strict=False)
-    heads = [(fit(name, figure, ">"), role) for name, role in names]
-    body: list[Row] = [[(" " * _LABEL, "dim"), *heads, (fit("difference", _DIFFERENCE + 2, ">"), "dim")]]
-    roles = ("info", "dim", "strong") if outcome.changes else ("info", "strong")
-    for row in fitting_rows(figure_rows(outcome), room - 1 - len(error)):
-        glyph, role = _SIGNS[row.verdict]
-        values = zip((row.recorded, row.replayed, row.tried), roles, strict=False)
-        figures = [(fit(value, figure, ">"), colour) for value, colour in values]
-        sign = (f" {getattr(pen.glyphs, glyph)}", role)
-        body.append([(fit(row.label, _LABEL), "text"), *figures, (fit(row.difference, _DIFFERENCE, ">"), role), sign])
-    return [*body, *error]
+def _answer(answer: Answer, cells: int, room: int, pen: Pen) -> list[Row]:
+    """Return as much of the answer as there is room for: notes before the lesser figures, the fit at the end."""
+    head = [*hanging(answer.sentence, "bad" if answer.finishes_less else "strong", cells), []]
+    checked = hanging(answer.checked, "wait" if answer.far_off else "dim", cells)
+    doubts = _doubts(answer.notes, cells, pen)
+    figures = figure_rows(answer)
+    room -= len(head) + len(checked) + 2  # the titles and the meanings of signs
+    kept = fitting_rows(figures, max(min(room, _LEAST_FIGURES), room - len(doubts)))
+    body = [*head, *_table(answer, kept, cells, pen), *checked, *doubts]
+    left = room - len(kept) - len(doubts)
+    shows = [row for text in answer.shows for row in hanging(text, "text", cells, ("-", "dim"))]
+    if shows and left >= len(shows) + 2:
+        body += [[], [("What the recording shows", "title")], *shows]
+    return body
 
 
-def _model_error(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
-    wall, waits = model_error(outcome)
-    errors: list[Span] = [
-        ("wall time ", "dim"),
-        (signed(wall), _trusted(wall)),
-        (", waits ", "dim"),
-        (signed(waits), _trusted(waits)),
+def _table(answer: Answer, figures: Sequence[FigureRow], cells: int, pen: Pen) -> list[Row]:
+    compared = any(row.difference for row in figures) or bool(answer.changes)
+    intervals = min(2, max(0, cells - _LABEL - 2 * _FIGURE[0] - _DIFFERENCE - 2) // _INTERVAL)
+    rest = cells - _LABEL - _INTERVAL * intervals - _DIFFERENCE - 2
+    figure = min(_FIGURE[1], max(_FIGURE[0], rest // 2))
+    first, second = answer.titles
+    heads: list[Span] = [
+        (" " * _LABEL, "dim"),
+        (fit(first, figure, ">"), "info"),
+        (fit(second, figure, ">"), "accent"),
     ]
-    head = "replayed with the recorded settings: "
-    row: Row = [(head if len(head) + cells_of(errors) <= cells else "replayed: ", "dim"), *errors]
-    return [row, *_meanings(outcome, cells, pen)] if outcome.changes else [row]
+    interval: Span = (fit("90 % interval", _INTERVAL, ">"), "dim")
+    heads += [interval] if intervals else []
+    if compared:
+        heads += [(fit("difference", _DIFFERENCE + 2, ">"), "dim")]
+        heads += [interval] if intervals > 1 else []
+    body: list[Row] = [heads]
+    for row in figures:
+        glyph, role = _SIGNS[row.verdict]
+        spans: list[Span] = [
+            (fit(row.label, _LABEL), "text"),
+            (fit(row.recorded, figure, ">"), "info"),
+            (fit(row.changed, figure, ">"), "strong"),
+        ]
+        spans += [(fit(row.interval, _INTERVAL, ">"), "dim")] if intervals else []
+        if compared:
+            spans += [(fit(row.difference, _DIFFERENCE, ">"), role), (f" {getattr(pen.glyphs, glyph)}", role)]
+            spans += [(fit(row.difference_interval, _INTERVAL, ">"), "dim")] if intervals > 1 else []
+        body.append(spans)
+    return [*body, _meanings(cells, pen) if compared else []]
 
 
-def _foreign(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
-    text = "recorded without HiveMind, simulated with its default settings: the model's error is unknown"
-    if cells < len(text):
-        text = "recorded without HiveMind: the model's error is unknown"
-    return [[(fit(text, cells), "dim")], *_meanings(outcome, cells, pen)]
-
-
-def _meanings(outcome: WhatIfResult, cells: int, pen: Pen) -> list[Row]:
-    if other := _other_work(outcome):
-        return [[(f"{pen.glyphs.warn} ", "wait"), (other, "text")]]
-    meanings: tuple[tuple[Verdict, str], ...] = (("better", "better"), ("worse", "worse"), ("unclear", "within noise"))
+def _meanings(cells: int, pen: Pen) -> Row:
+    meanings: tuple[tuple[Verdict, str], ...] = (("better", "better"), ("worse", "worse"), ("unclear", "may be chance"))
     chunks: list[Chunk] = []
     for rank, (each, meaning) in enumerate(meanings):
         glyph, role = _SIGNS[each]
         chunks.append((rank, [(f"{getattr(pen.glyphs, glyph)} ", role), (meaning, "dim")]))
-    before = WITH_HIVEMIND if outcome.foreign else "replayed"
-    chunks += [(3, [(f"difference: changed from {before}", "dim")])] if outcome.changes else []
-    return [fitting(cells, chunks)]
-
-
-def _other_work(outcome: WhatIfResult) -> str:
-    more = more_was_done(outcome)
-    if not more:
-        return ""
-    if outcome.tried.figures.answered == baseline(outcome).answered:
-        return "other agents finish, so time and cost aren't compared"
-    which = f"{'more' if more > 0 else 'fewer'} request"
-    requests = short_plural(round(abs(more)), which)
-    return f"{requests} answered, so time and cost aren't compared"
-
-
-def _trusted(share: float | None) -> str:
-    if share is None:
-        return "text"
-    return "ok" if abs(share) <= TRUSTED else "wait" if abs(share) <= DOUBTED else "bad"
+    return fitting(cells, chunks)
 
 
 _STRIPS: tuple[tuple[str, Callable[[RunSeries], Sequence[float | None]]], ...] = (
@@ -216,7 +198,7 @@ def render_chart(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     outcome = view.what_if.outcome
     if outcome is None:
         return pen.message("Over time", "Both runs are drawn here on one axis once they are simulated.", width, height)
-    second = "changed" if outcome.changes else WITH_HIVEMIND if outcome.foreign else "replayed"
+    _, second = outcome.answer.titles
     after_s, note = outcome.diverged_after_s, ""
     if after_s is None:
         note = "the changes make no difference" if outcome.changes else ""
@@ -224,7 +206,7 @@ def render_chart(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         note = f"they diverge {'at once' if after_s < _AT_ONCE_S else f'after {short_duration(after_s)}'}"
     # Only where there is something to see of both runs before they diverge.
     marked_s = after_s if after_s is not None and after_s >= _AT_ONCE_S else None
-    room, runs = cells - _SCALE, (outcome.recorded.series, outcome.tried.series)
+    room, runs = cells - _SCALE, (outcome.recorded, outcome.tried)
     body: list[Runs] = []
     if room >= _NARROWEST and rows >= _LEAST + 2:
         span_s = max(run.lasts_s for run in runs) or 1.0
@@ -294,53 +276,49 @@ def _axis(span_s: float, marked_s: float | None, width: int) -> Runs:
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One figure of the three runs."""
+    """One figure of both runs."""
 
     label: str
     recorded: str
-    replayed: str
-    tried: str
+    changed: str
+    interval: str
     difference: str
-    """Between the two simulated runs; empty if it is too small to be seen."""
+    """Empty if it is too small to be seen."""
+    difference_interval: str
     verdict: Verdict
     rank: int
 
 
-def figure_rows(outcome: WhatIfResult) -> list[FigureRow]:
+def figure_rows(answer: Answer) -> list[FigureRow]:
     """Return every figure, in the order in which they are shown."""
-    recorded, replayed, tried = (run.figures for run in (outcome.recorded, outcome.replayed, outcome.tried))
-    if outcome.changes:
-        reference = None if outcome.foreign else recorded
-        found = comparison.compare_runs([replayed], [tried], recorded=reference, also=[recorded])
-    else:
-        found = comparison.compare_runs([recorded], [replayed], also=[tried])
-    return [
-        _figure_row(row, outcome) for row in found if row.measure.name in _RANKS or row.measure.name.startswith(" ")
-    ]
+    shown = (each for each in answer.figures if each.name in _RANKS or each.name.startswith(" "))
+    return [_figure_row(each) for each in shown if each.is_told]
 
 
-def _figure_row(row: comparison.Row[Figures], outcome: WhatIfResult) -> FigureRow:
-    measure, verdict, difference = row.measure, row.verdict, ""
-    if row.difference is not None and verdict != "same":
-        difference = _difference(measure, row.base, row.difference.mean)
-    if not difference:
+def _figure_row(each: Foretold) -> FigureRow:
+    changed, moved = each.changed, each.difference
+    rank = _RANKS.get(each.name, 2 if each.name.endswith("p95") else 6)
+    difference, between, verdict = "", "", each.verdict
+    if moved is not None and each.verdict != "same":
+        texts = [_difference(each, share) for share in (moved.value, moved.low, moved.high)]
+        difference = texts[0] if any(texts) else ""
+        between = _between(texts[1] or "0", texts[2] or "0") if any(texts) else ""
+    if not difference and verdict:
         verdict = "same"
-    elif not (outcome.changes or outcome.foreign):
-        verdict = "unclear"  # a simulation with the recorded settings is neither better nor worse
-    runs = (outcome.recorded, outcome.replayed, outcome.tried)
-    first, second, third = (_figure(measure, run.figures) for run in runs)
-    rank = _RANKS.get(measure.name, 2 if measure.name.endswith("p95") else 6)
-    return FigureRow(measure.name, first, second, third, difference, verdict, rank)
+    return FigureRow(
+        each.name,
+        _text(each, each.recorded),
+        NOTHING if changed is None else _text(each, changed.value),
+        "" if changed is None else _between(_text(each, changed.low), _text(each, changed.high)),
+        difference,
+        between,
+        verdict,
+        rank,
+    )
 
 
-def more_was_done(outcome: WhatIfResult) -> float:
-    """Return how many more requests are answered, or if equal, how many more agents finish; negative for fewer."""
-    return comparison.more_work([baseline(outcome)], [outcome.tried.figures])
-
-
-def baseline(outcome: WhatIfResult) -> Figures:
-    """Return the figures that the last run is compared with."""
-    return (outcome.recorded if outcome.foreign and not outcome.changes else outcome.replayed).figures
+def _between(low: str, high: str) -> str:
+    return "" if low == high else f"{low} to {high}"
 
 
 def fitting_rows(found: Sequence[FigureRow], room: int) -> list[FigureRow]:
@@ -349,11 +327,6 @@ def fitting_rows(found: Sequence[FigureRow], room: int) -> list[FigureRow]:
     while len(kept) > max(0, room):
         kept.remove(max(reversed(kept), key=lambda row: row.rank))
     return kept
-
-
-def model_error(outcome: WhatIfResult) -> tuple[float | None, float | None]:
-    """Return by what share the model is off, in wall time and in total wait; None: nothing to compare."""
-    return comparison.model_error(outcome.recorded.figures, [outcome.replayed.figures])
 
 
 def signed(share: float | None) -> str:
@@ -365,20 +338,15 @@ def signed(share: float | None) -> str:
     return f"{share:+.1%}" if abs(share) < 0.0995 else f"{share:+.0%}"
 
 
-def _figure(measure: Measure[Figures], run: Figures) -> str:
-    shown = _text(measure, measure.of(run))
-    return f"{shown} of {run.agents:,}" if measure.name == "agents finished" else shown
-
-
-def _text(measure: Measure[Figures], value: float | None) -> str:
+def _text(each: Foretold, value: float | None) -> str:
     if value is None:
         return NOTHING
-    return _UNITS.get(measure.unit, "{:,.0f}".format)(value)
+    return _UNITS.get(each.unit, "{:,.0f}".format)(value)
 
 
-def _difference(measure: Measure[Figures], before: float, more: float) -> str:
-    """Return the difference in percent, of counts and shares in their own unit; empty if it can't be seen."""
-    if before and measure.unit not in ("count", "share"):
-        return signed(more / before)
-    size = _text(measure, abs(more))
-    return "" if size == _text(measure, 0.0) else f"{'+' if more > 0 else '-'}{size}"
+def _difference(each: Foretold, value: float) -> str:
+    """Return a difference in percent where it is a share, otherwise in the figure's unit; empty if it can't be seen."""
+    if each.by_share:
+        return signed(value)
+    size = _text(each, abs(value))
+    return "" if size == _text(each, 0.0) else f"{'+' if value > 0 else '-'}{size}"

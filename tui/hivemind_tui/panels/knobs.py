@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.lab.simulate.overrides import value_text
+from hivemind.lab.simulate.questions import is_question, meaning_of
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.text.humanise import NOTHING, count, short_count, short_plural
 from hivemind_tui.render.dials import DIALS, GROUPS, NAMES, leap, number, reach, shown_value, step, tuned
@@ -15,7 +16,7 @@ from hivemind_tui.render.format import clean, fit
 from hivemind_tui.render.pen import Pen, Row, Span, call
 from hivemind_tui.render.table import scrolled
 from hivemind_tui.state.view import View, join
-from hivemind_tui.whatif.state import WhatIf
+from hivemind_tui.whatif.state import QUESTIONS, WhatIf
 
 _VALUE, _LABEL, _WAS = 11, 16, 12
 _ABOUT = 3
@@ -90,16 +91,17 @@ def render_what_if(view: View, width: int, height: int, pen: Pen) -> list[Strip]
     """Return the panel's rows: every knob with its recorded value and the value to simulate, and a description."""
     cells, rows = pen.body_size(width, height)
     what_if = view.what_if
-    about = _ABOUT_WHAT_IF + (len(what_if.bases) > 1) if rows >= 4 * _ABOUT_WHAT_IF else 0
-    others = [name for name in what_if.names if name not in KNOBS]
-    groups = [*GROUPS, *([("Others, not while a proxy runs", others)] if others else [])]
+    described = _ABOUT_WHAT_IF + (len(what_if.bases) > 1) if rows >= 4 * _ABOUT_WHAT_IF else 0
+    groups = [*GROUPS, ("Provider and agents", QUESTIONS)]
+    if others := [name for name in what_if.names if name not in KNOBS and name not in QUESTIONS]:
+        groups.append(("Others, not while a proxy runs", tuple(others)))
 
     def row(name: str) -> Strip:
         link = call("app.pick_setting", name)
         return _row(name, name == what_if.name, _change(name, what_if, pen), link, cells, pen)
 
-    body: list[Strip | Row] = [*_listed(groups, what_if.names, what_if.name, row, cells, rows - about, pen)]
-    body += _about(what_if, cells, pen) if about else []
+    body: list[Strip | Row] = [*_listed(groups, what_if.names, what_if.name, row, cells, rows - described, pen)]
+    body += _about(what_if, cells, pen) if described else []
     changed = len(what_if.changes)
     note = f"{short_count(changed)} changed" if changed else "as recorded"
     return pen.frame("What if", join(note, "enter simulates"), body, width, height)
@@ -139,6 +141,9 @@ def _by_upstream(name: str, what_if: WhatIf, cells: int, pen: Pen) -> str:
 
 def _about(what_if: WhatIf, cells: int, pen: Pen) -> list[Row]:
     name = what_if.name
+    if is_question(name):
+        asks = meaning_of(name)
+        return _described(name, (asks.means, f"o types {asks}"), cells, pen)
     if name not in KNOBS:
         resets = "o types another value, backspace resets it"
         return _described(name, ("takes effect when a proxy starts", resets), cells, pen)

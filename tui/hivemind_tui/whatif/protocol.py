@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from hivemind.journal.figures import Figures
+from hivemind.lab.foresight.answer import Answer
 from hivemind.lab.simulate.overrides import Change
 
 
@@ -17,7 +17,7 @@ class ReadRecording(msgspec.Struct, frozen=True, tag=True):
 
 
 class Simulate(msgspec.Struct, frozen=True, tag=True):
-    """A request to simulate a recording with these changes, and with none."""
+    """A request to foretell what these changes do to a recording."""
 
     path: str
     changes: tuple[Change, ...]
@@ -66,26 +66,20 @@ class RunSeries(msgspec.Struct, frozen=True):
         return self.width_s * len(self.in_flight)
 
 
-class SimulatedRun(msgspec.Struct, frozen=True):
-    """The figures of a run, and its series over time."""
-
-    figures: Figures
-    series: RunSeries
-
-
 class WhatIfResult(msgspec.Struct, frozen=True, tag=True):
     """The answer to :class:`Simulate`."""
 
-    changes: tuple[Change, ...]
-    recorded: SimulatedRun
-    replayed: SimulatedRun
-    """Simulated with the recorded settings, which shows the error of the model."""
-    tried: SimulatedRun
-    """Simulated with the changes; the same as `replayed` where there are none."""
+    answer: Answer
+    recorded: RunSeries
+    tried: RunSeries
+    """Simulated with the changes and the recorded luck."""
     diverged_after_s: float | None
-    """Seconds until the two simulated runs differ; None if they never do."""
-    foreign: bool = False
-    """Whether it was recorded without HiveMind; `replayed` is then simulated with HiveMind's default settings."""
+    """Seconds until the runs simulated without and with the changes differ; None if they never do."""
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """The changes that were asked about."""
+        return self.answer.changes
 
 
 class WhatIfFailed(msgspec.Struct, frozen=True, tag=True):
@@ -95,7 +89,6 @@ class WhatIfFailed(msgspec.Struct, frozen=True, tag=True):
 
 
 Question = ReadRecording | Simulate
-Answer = RecordingSummary | WhatIfResult | WhatIfFailed
-Message = Progress | Answer
+Message = Progress | RecordingSummary | WhatIfResult | WhatIfFailed
 QUESTIONS: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
 MESSAGES: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)

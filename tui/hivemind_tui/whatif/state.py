@@ -8,10 +8,14 @@ from typing import Self
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, parse_changes
+from hivemind.lab.simulate.questions import all_names, is_question
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.render.dials import NAMES, reach, stepped, typed
 from hivemind_tui.whatif.protocol import Message, Progress, RecordingSummary, WhatIfFailed, WhatIfResult
+
+QUESTIONS = tuple(all_names())
+"""What else can be asked: about the provider, and about the agents."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,9 @@ class WhatIf:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The settings in the list: the knobs, then other changed settings."""
-        return (*NAMES, *(change.name for change in self.changes if change.name not in NAMES))
+        """What is in the list: the knobs, the questions, then other changed settings."""
+        listed = (*NAMES, *QUESTIONS)
+        return (*listed, *(change.name for change in self.changes if change.name not in listed))
 
     @property
     def knobs(self) -> Mapping[str, float]:
@@ -65,7 +70,12 @@ class WhatIf:
     @property
     def others(self) -> tuple[Change, ...]:
         """The changes that need a restart or another command."""
-        return tuple(change for change in self.changes if change.name not in KNOBS)
+        return tuple(each for each in self.changes if each.name not in KNOBS and not is_question(each.name))
+
+    @property
+    def asked(self) -> tuple[Change, ...]:
+        """The changes that are of the provider or the agents, which no setting makes."""
+        return tuple(each for each in self.changes if is_question(each.name))
 
     @property
     def stale(self) -> bool:

@@ -7,9 +7,10 @@ it. It keeps the recording it read last, and ends with its input, or after some 
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,12 @@ from typing import Any
 from hivemind.errors import HiveMindError
 from hivemind.journal.figures import Figures
 from hivemind.journal.read.reader import open_journal
+from hivemind.lab.foresight.answer import answer
+from hivemind.lab.foresight.beside import Beside
+from hivemind.lab.foresight.draws import Job
+from hivemind.lab.foresight.foretell import foretell
+from hivemind.lab.foresight.heldout import HeldOut, held_out
+from hivemind.lab.foresight.processes import on_all_cores
 from hivemind.lab.simulate.overrides import Change, value_in
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
@@ -35,14 +42,10 @@ from hivemind_tui.whatif.protocol import (
     ReadRecording,
     RecordingSummary,
     RunSeries,
-    SimulatedRun,
     WhatIfFailed,
     WhatIfResult,
 )
 
-_REPORT_EVERY_S = 0.1
-_EVENTS_PER_CHECK = 256
-"""Events between two readings of the clock."""
 _IDLE_S = 300.0
 Mark = tuple[tuple[str, int, int], ...]
 """Names, sizes and times of a journal's files when it was read."""
@@ -175,6 +178,28 @@ def _knobs(recording: Recording) -> dict[str, dict[str, float]]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class SimulatedRun:
+    """A run simulated with the recorded luck."""
+
+    figures: Figures
+    series: RunSeries
+    grants: list[Grant]
+
+
+def simulated(recording: Recording, changes: tuple[Change, ...], price: Price | None) -> SimulatedRun:
+    """Simulate a run. Raises: UsageError: the changes don't go together."""
+    fold, grants = SeriesFold(), list[Grant]()
+
+    def on_event(event: ev.Event) -> None:
+        fold.apply(event)
+        if type(event) is ev.Granted:
+            grants.append((event.at, event.ticket))
+
+    figures = simulate(recording, changes, price=price, on_event=on_event)
+    return SimulatedRun(figures, fold.series(), grants)
+
+
 class Worker:
     """Answers questions one after the other; `send` receives the progress and the answer."""
 
@@ -184,22 +209,21 @@ class Worker:
         *,
         price: Price | None = None,
         load: Callable[[Path, Price | None], Recording] = load,
-        simulate: Callable[..., Figures] = simulate,
-        now: Callable[[], float] = time.monotonic,
+        simulated: Callable[[Recording, tuple[Change, ...], Price | None], SimulatedRun] = simulated,
+        draws: Callable[..., list[Figures]] = on_all_cores,
     ) -> None:
         self._send = send
         self._price = price
         self._load = load
-        self._simulate = simulate
-        self._now = now
+        self._simulated = simulated
+        self._draws = draws
         self._mark: Mark = ()
         self._recording: Recording | None = None
         self._summary: RecordingSummary | None = None
         self._series = RunSeries(1.0, [], [], [])
         self._began = 0.0
-        self._replayed: SimulatedRun | None = None
-        self._grants: list[Grant] = []
-        """Of the replayed run."""
+        self._checked: Beside[HeldOut] | None = None
+        self._replayed: Beside[SimulatedRun] | None = None
 
     def answer(self, question: Question) -> None:
         """Send the answer to a question; an error is an answer too."""
@@ -213,7 +237,10 @@ class Worker:
             self._send(WhatIfFailed("this recording doesn't fit into memory"))
 
     def _forget(self) -> None:
-        self._mark, self._recording, self._replayed, self._grants = (), None, None, []
+        for beside in (self._checked, self._replayed):
+            if beside is not None:
+                beside.cancel()
+        self._mark, self._recording, self._checked, self._replayed = (), None, None, None
 
     def _read(self, path: Path) -> RecordingSummary:
         journal = open_journal(path)
@@ -243,40 +270,40 @@ class Worker:
         self._series, self._recording, self._mark = fold.series(), recording, mark
         return self._summary
 
+    def _report(self, words: str, jobs: int, done: int) -> None:
+        self._send(Progress(words, done / jobs))
+
     def _tried(self, changes: tuple[Change, ...]) -> WhatIfResult:
-        assert self._recording is not None
-        foreign = self._recording.began.foreign
-        if self._replayed is None:
-            self._replayed, self._grants = self._run(
-                (), f"replaying with {'default' if foreign else 'the recorded'} settings"
-            )
-        recorded = SimulatedRun(self._recording.figures, self._series)
-        if not changes:
-            return WhatIfResult((), recorded, self._replayed, self._replayed, None, foreign)
-        tried, grants = self._run(changes, "simulating " + ", ".join(map(str, changes)))
-        diverged = first_difference(self._grants, grants)
-        diverged_after_s = None if diverged is None else diverged - self._began
-        return WhatIfResult(changes, recorded, self._replayed, tried, diverged_after_s, foreign)
-
-    def _run(self, changes: tuple[Change, ...], words: str) -> tuple[SimulatedRun, list[Grant]]:
-        assert self._recording is not None
-        assert self._summary is not None
-        fold, grants, lasts_s = SeriesFold(), list[Grant](), self._summary.lasts_s
-        reported_at, count = self._now(), 0
+        recording = self._recording
+        assert recording is not None
+        words = f"simulating {', '.join(map(str, changes))}" if changes else "simulating the recorded settings"
         self._send(Progress(words, 0.0))
+        if self._checked is None or self._replayed is None:
+            self._checked = Beside(partial(held_out, recording))
+            self._replayed = Beside(partial(self._simulated, recording, (), self._price))
+        replayed = self._replayed
+        tried = Beside(partial(self._simulated, recording, changes, self._price)) if changes else replayed
 
-        def on_event(event: ev.Event) -> None:
-            nonlocal reported_at, count
-            fold.apply(event)
-            if type(event) is ev.Granted:
-                grants.append((event.at, event.ticket))
-            count += 1
-            if count % _EVENTS_PER_CHECK == 0 and (now := self._now()) - reported_at >= _REPORT_EVERY_S:
-                reported_at = now
-                self._send(Progress(words, min(0.99, (event.at - self._began) / lasts_s) if lasts_s > 0 else None))
+        def runs(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:
+            drawn = [job for job in jobs if job.draw is not None]
+            done = partial(self._report, words, len(jobs))
+            found = iter(self._draws(recording, drawn, price, done))
+            own = {(): replayed, changes: tried}
+            return [next(found) if job.draw is not None else own[job.changes].result().figures for job in jobs]
 
-        figures = self._simulate(self._recording, changes, price=self._price, on_event=on_event)
-        return SimulatedRun(figures, fold.series()), grants
+        try:
+            prediction = foretell(recording, changes, self._price, runs=runs, checked=self._checked)
+        except BaseException:
+            if tried is not replayed:
+                tried.cancel()
+            raise
+        diverged = first_difference(replayed.result().grants, tried.result().grants)
+        return WhatIfResult(
+            answer(recording, prediction),
+            self._series,
+            tried.result().series,
+            None if diverged is None else diverged - self._began,
+        )
 
 
 def _size_and_time(path: Path) -> tuple[int, int]:
