@@ -112,9 +112,9 @@ WHAT_IF = (
         "whatif",
         "end w g right right right j j j right right right right enter",
         shows=(
-            r"As recorded against max_concurrency=",
-            r"(better|fewer|more)",
-            r"wall time .* [+-]\d",
+            r"Recorded against max_concurrency=",
+            r"this run (would|might) have",
+            r"wall time .* to \d",
             r"they diverge",
         ),
         same=True,

@@ -82,6 +82,15 @@ def test_where_the_end_says_little_the_waits_do() -> None:
     assert "and requests would have waited about as long (" in said(same)
 
 
+def test_what_may_be_chance_might_be() -> None:
+    """The direction is told, with an interval that holds both."""
+    made = prediction(CEILING)
+    after = [replace(made.own, wall_s=wall_s, waited_s=6 * wall_s) for wall_s in (400.0, 900.0) * 3]
+    unsure = said(replace(made, drawn=replace(made.drawn, after=tuple(after))))
+    assert " this run might have ended about 18 % sooner (" in unsure
+    assert " sooner to 2.0 times as long), and requests might have waited about 10 % less (" in unsure
+
+
 def test_nothing_changes() -> None:
     """Not even the draws differ."""
     same = prediction(CEILING, wall_s=754.0, waited_s=3600.0, causes=FIGURES.causes)
@@ -122,7 +131,7 @@ def test_a_run_in_which_1_of_14_agents_finishes_is_not_better() -> None:
     )
     assert made.finishes_less
     assert said(made).startswith(
-        "With max_concurrency 8 only 1 of 14 agents would have finished instead of 14, so nothing else counts as better"
+        "With max_concurrency 8, only 1 of 14 agents would have finished instead of 14, so nothing else counts as better"
     )
     verdicts = {each.name: each.verdict for each in foretold(made)}
     assert "better" not in verdicts.values()
@@ -136,7 +145,7 @@ def test_a_run_in_which_1_of_14_agents_finishes_is_not_better() -> None:
 def test_fewer_answers() -> None:
     """They are counted; what the model loses with the recorded settings too isn't held against the changes."""
     fewer = prediction(CEILING, answered=400)
-    assert "8 9 requests fewer would have been answered, so nothing" in said(fewer)
+    assert "8, 9 requests fewer would have been answered, so nothing" in said(fewer)
     lossy = replace(fewer, replayed=fewer.own, real=FIGURES)
     assert not lossy.finishes_less
 

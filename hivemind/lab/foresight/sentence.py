@@ -34,9 +34,9 @@ def sentence(prediction: Prediction, figures: Sequence[Foretold], *, apart: bool
     than = "" if not (prediction.simulated and prediction.changes) else f" than {_usually(apart)}"
     ended = _ended(wall.difference, wall.by_share, than)
     if less_is_done(prediction):
-        return f"{what} {_loss(prediction)}, so nothing else counts as better: the run would have {ended}."
+        return f"{what}, {_loss(prediction)}, so nothing else counts as better: the run {_modal(wall)} have {ended}."
     if _is_unclear(wall):
-        return f"{what} this run would have {ended}, {_waits(prediction, waited)}."
+        return f"{what} this run {_modal(wall)} have {ended}, {_waits(prediction, waited)}."
     why = _why(prediction, sooner=wall.difference.value < 0)
     return f"{what} this run would have {ended}{why}."
 
@@ -114,9 +114,9 @@ def _ended(moved: Range, by_share: bool, than: str) -> str:
         way = "sooner" if moved.value < 0 else "later"
         return f"ended {duration(abs(moved.value))} {way}{than}"
     span = span_text(moved, "sooner", "later", "as long")
-    if is_noise(moved.value, 1.0) or moved.low <= 0 <= moved.high:
+    if is_noise(moved.value, 1.0):
         return f"ended at about the same time{than and ' as' + than.removeprefix(' than')} ({span})"
-    if moved.high >= 1:
+    if moved.high >= 1 and moved.low >= 0:
         return f"taken about {_times(moved.value)} as long{than and ' as' + than.removeprefix(' than')} ({span})"
     return f"ended about {percent(abs(moved.value))} {'sooner' if moved.value < 0 else 'later'}{than} ({span})"
 
@@ -127,16 +127,23 @@ def _waits(prediction: Prediction, waited: Foretold) -> str:
     if moved is None or not waited.by_share:
         return "and requests would have waited little either way"
     span = span_text(moved, "less", "longer", "as long")
-    if _is_unclear(waited):
+    if is_noise(moved.value, 1.0):
         return f"and requests would have waited about as long ({span})"
-    much = (
-        f"about {_times(moved.value)} as long"
-        if moved.high >= 1
-        else f"about {percent(abs(moved.value))} {'less' if moved.value < 0 else 'longer'}"
-    )
+    if moved.high >= 1 and moved.low >= 0:
+        much = f"about {_times(moved.value)} as long"
+    else:
+        much = f"about {percent(abs(moved.value))} {'less' if moved.value < 0 else 'longer'}"
+    if _is_unclear(waited):
+        return f"and requests might have waited {much} ({span})"
     cause, seconds = _largest_wait(prediction)
     mainly = f", mainly {WAITED_FOR[cause]}" if cause and seconds * moved.value > 0 else ""
     return f"but requests would have waited {much} ({span}){mainly}"
+
+
+def _modal(figure: Foretold) -> str:
+    moved = figure.difference
+    assert moved is not None
+    return "would" if not _is_unclear(figure) or (figure.by_share and is_noise(moved.value, 1.0)) else "might"
 
 
 def _is_unclear(figure: Foretold) -> bool:
