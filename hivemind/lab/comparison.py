@@ -1,7 +1,7 @@
 """Comparison of two sets of runs, with one rule for which differences count, and intervals of means.
 
-`what-if`, `tune`, the load test and the what-if page of the control room all judge by :func:`compare`, so that they
-never disagree on what is better.
+Predictions have the same measures and the same rule (:mod:`hivemind.lab.foresight.foretold`), so that nothing disagrees
+on what is better.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ NOISE = 0.01
 Latencies of a real provider vary by more than a percent between two identical runs, and a simulation is seldom closer
 to its recording. A smaller difference would be another one next time, and no reason to change a setting.
 """
-TRUSTED = 0.05
-"""A simulation that is further off than this share doesn't reproduce its recording."""
 _ROUNDING = 0.0005
 """A difference below this share of a figure vanishes when it is shown."""
 Unit = Literal["count", "seconds", "tokens", "dollars", "share"]
 Verdict = Literal["better", "worse", "same", "unclear", "other work", ""]
-"""`unclear`: the difference is noise, chance, or no larger than the error of the model; `other work`: the runs didn't
+"""`unclear`: the difference is noise or chance; `other work`: the runs didn't
 answer the same number of requests, so that time and cost can't be compared; empty: nothing to judge."""
 T = TypeVar("T")
 
@@ -92,15 +90,13 @@ def compare(
     before: Sequence[T],
     after: Sequence[T],
     *,
-    recorded: T | None = None,
     more_work: float = 0,
 ) -> list[Row[T]]:
     """Compare runs pairwise: the first with the first, and so on.
 
-    `recorded` is what `before` simulates; a difference no larger than the error of that simulation is unclear.
     `more_work` is positive if more was done after than before, negative if less was.
     """
-    return [_row(each, before, after, recorded, more_work) for each in measures]
+    return [_row(each, before, after, more_work) for each in measures]
 
 
 def is_noise(difference: float, base: float) -> bool:
@@ -108,7 +104,7 @@ def is_noise(difference: float, base: float) -> bool:
     return abs(difference) <= NOISE * abs(base)
 
 
-def _row(measure: Measure[T], before: Sequence[T], after: Sequence[T], recorded: T | None, more_work: float) -> Row[T]:
+def _row(measure: Measure[T], before: Sequence[T], after: Sequence[T], more_work: float) -> Row[T]:
     pairs = [
         (one, two)
         for one, two in ((measure.of(one), measure.of(two)) for one, two in zip(before, after, strict=True))
@@ -116,19 +112,16 @@ def _row(measure: Measure[T], before: Sequence[T], after: Sequence[T], recorded:
     ]
     difference = spread([two - one for one, two in pairs]) if pairs else None
     base = fmean(one for one, _ in pairs) if pairs else 0.0
-    was = None if recorded is None else measure.of(recorded)
-    error = 0.0 if was is None else abs(base - was)
-    verdict = _verdict(measure, difference, base, error, more_work)
-    return Row(measure, base, difference, verdict)
+    return Row(measure, base, difference, _verdict(measure, difference, base, more_work))
 
 
-def _verdict(measure: Measure[T], difference: Spread | None, base: float, error: float, more_work: float) -> Verdict:
+def _verdict(measure: Measure[T], difference: Spread | None, base: float, more_work: float) -> Verdict:
     if difference is None or not measure.better:
         return ""
     if abs(difference.mean) <= _ROUNDING * abs(base) and not difference.half:
         return "same"
     uncertain = difference.runs > 1 and difference.low <= 0 <= difference.high
-    if uncertain or is_noise(difference.mean, base) or abs(difference.mean) <= error:
+    if uncertain or is_noise(difference.mean, base):
         return "unclear"
     good = (difference.mean < 0) == (measure.better == "less")
     if not measure.counts_endings and (more_work < 0 if good else more_work > 0):
@@ -179,16 +172,9 @@ def _wait(priority: str, quantile: str, run: Figures) -> float | None:
     return None if waits is None else waits.p50_s if quantile == "p50" else waits.p95_s
 
 
-def compare_runs(
-    before: Sequence[Figures],
-    after: Sequence[Figures],
-    *,
-    recorded: Figures | None = None,
-    also: Sequence[Figures] = (),
-) -> list[Row[Figures]]:
-    """Compare the same traffic under two configurations; see :func:`compare`. The rows suit the runs of `also` too."""
-    measures = run_measures([*before, *after, *also])
-    return compare(measures, before, after, recorded=recorded, more_work=more_work(before, after))
+def compare_runs(before: Sequence[Figures], after: Sequence[Figures]) -> list[Row[Figures]]:
+    """Compare the same traffic under two configurations; see :func:`compare`."""
+    return compare(run_measures([*before, *after]), before, after, more_work=more_work(before, after))
 
 
 def more_work(before: Sequence[Figures], after: Sequence[Figures]) -> float:
@@ -204,10 +190,3 @@ def extrapolation_notes(recorded: Figures, simulated: Sequence[Figures]) -> list
         return []
     were = "1 request in flight was" if seen == 1 else f"{seen} requests in flight were"
     return [f"no more than {were} recorded; latencies with {most} in flight are extrapolated"]
-
-
-def relative_change(before: float, after: float) -> float | None:
-    """Return the change as a share of `before`; None: `before` is 0, or the change isn't finite."""
-    if not before or math.isinf(after):
-        return None if after else 0.0
-    return (after - before) / abs(before)

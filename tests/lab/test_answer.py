@@ -130,9 +130,8 @@ def test_a_run_in_which_1_of_14_agents_finishes_is_not_better() -> None:
         retries=2,
     )
     assert made.finishes_less
-    assert said(made).startswith(
-        "With max_concurrency 8, only 1 of 14 agents would have finished instead of 14, so nothing else counts as better"
-    )
+    loss = "only 1 of 14 agents would have finished instead of 14, so nothing else counts as better: "
+    assert said(made).startswith(f"With max_concurrency 8, {loss}")
     verdicts = {each.name: each.verdict for each in foretold(made)}
     assert "better" not in verdicts.values()
     assert (verdicts["agents finished"], verdicts["wall time"], verdicts["retries"]) == (

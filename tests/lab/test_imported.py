@@ -10,6 +10,8 @@ from journal.recordings import entry, har
 
 from hivemind.cli.main import main
 from hivemind.journal.files import find
+from hivemind.lab.foresight.answer import answer
+from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
@@ -33,6 +35,11 @@ def test_what_holds_an_imported_run_back_is_told(tmp_path: Path) -> None:
     )
     assert any(assumed in line for line in recording.warnings)
     assert not any("none is simulated" in line for line in recording.warnings)
+    limited = answer(recording, foretell(recording, ()))
+    assert limited.sentence.startswith("With HiveMind's usual settings this run would have taken about ")
+    assert any(assumed in note for note in limited.notes)
+    lifted = answer(recording, foretell(recording, parse_changes(["rpm=0", "tpm=0"])))
+    assert not any("assumes" in note for note in lifted.notes)
     assert simulate(recording).wall_s > 2 * recording.figures.wall_s
     free = simulate(recording, parse_changes(["rpm=0", "tpm=0", "max_concurrency=0"]))
     assert free.wall_s == pytest.approx(recording.figures.wall_s, rel=0.01)

@@ -60,11 +60,11 @@ class Lab:
         return SimulatedRun(FIGURES, fold.series(), grants)
 
     def drawn(
-        self, recording: Recording, jobs: Sequence[Job], price: Price | None, done: Callable[[int], object]
+        self, recording: Recording, jobs: Sequence[Job], price: Price | None, done: Callable[[int, int], object]
     ) -> list[Figures]:
         self.draws += 1
         for number in range(len(jobs)):
-            done(number + 1)
+            done(number + 1, len(jobs))
         return [FIGURES] * len(jobs)
 
 

@@ -57,7 +57,7 @@ def _run(namespace: argparse.Namespace) -> int:
     with progress_line("reading"):
         recording = load(paths, price)
     with progress_line("simulating") as told:
-        runs = partial(on_all_cores, done=lambda number: told(f"simulating {number}"))
+        runs = partial(on_all_cores, done=lambda done, of: told(f"simulating, {done} of {of}"))
         prediction = foretell(recording, changes, price, runs=runs)
     found = answer(recording, prediction)
     if out is not None:

@@ -21,11 +21,11 @@ _given: tuple[Recording, Price | None] | None = None
 
 
 def on_all_cores(
-    recording: Recording, jobs: Sequence[Job], price: Price | None, done: Callable[[int], object] = lambda _: None
+    recording: Recording, jobs: Sequence[Job], price: Price | None, done: Callable[[int, int], object] = lambda *_: None
 ) -> list[Figures]:
     """Simulate jobs in a process for each core; in this one where processes can't be forked.
 
-    `done` is told how many are done after each.
+    `done` is told after each how many are done, of how many.
 
     Raises: UsageError: the changes of a job don't go together. HiveMindError: a process ended by itself.
     """
@@ -33,7 +33,7 @@ def on_all_cores(
     if not can_fork() or len(jobs) < _FEW:
         for job in jobs:
             found.append(carry_out(recording, job, price))
-            done(len(found))
+            done(len(found), len(jobs))
         return found
     context = multiprocessing.get_context("fork")
     gc.freeze()  # a collection in a worker would copy the recording's memory page by page
@@ -42,7 +42,7 @@ def on_all_cores(
             try:
                 for figures in pool.map(_carry_out, jobs):
                     found.append(figures)
-                    done(len(found))
+                    done(len(found), len(jobs))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

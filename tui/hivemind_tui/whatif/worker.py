@@ -270,8 +270,8 @@ class Worker:
         self._series, self._recording, self._mark = fold.series(), recording, mark
         return self._summary
 
-    def _report(self, words: str, jobs: int, done: int) -> None:
-        self._send(Progress(words, done / jobs))
+    def _report(self, words: str, done: int, of: int) -> None:
+        self._send(Progress(words, done / (of + 1)))  # what is left then is the run with its own luck
 
     def _tried(self, changes: tuple[Change, ...]) -> WhatIfResult:
         recording = self._recording
@@ -286,8 +286,7 @@ class Worker:
 
         def runs(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:
             drawn = [job for job in jobs if job.draw is not None]
-            done = partial(self._report, words, len(jobs))
-            found = iter(self._draws(recording, drawn, price, done))
+            found = iter(self._draws(recording, drawn, price, partial(self._report, words)))
             own = {(): replayed, changes: tried}
             return [next(found) if job.draw is not None else own[job.changes].result().figures for job in jobs]
 

@@ -1,0 +1,85 @@
+"""Predictions on all cores, and work beside them in forked processes."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from lab.kit import recorded, served
+
+from hivemind.errors import HiveMindError, UsageError
+from hivemind.lab.foresight import beside
+from hivemind.lab.foresight.beside import Beside
+from hivemind.lab.foresight.draws import one_by_one
+from hivemind.lab.foresight.foretell import foretell
+from hivemind.lab.foresight.heldout import held_out
+from hivemind.lab.foresight.prediction import predict
+from hivemind.lab.simulate.overrides import parse_changes
+from hivemind.lab.simulate.recording import Recording
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a single core, too."""
+    if not hasattr(os, "fork"):
+        pytest.skip("processes can't be forked here")
+    monkeypatch.setattr(beside, "can_fork", lambda: True)
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    """A hundred requests of four agents."""
+    return recorded(tmp_path, (event for n in range(100) for event in served(1.0 + n, n + 1, f"agent-{n % 4}")))
+
+
+def test_the_same_as_in_one_process(recording: Recording) -> None:
+    """With the check of the models."""
+    changes = parse_changes(["max_concurrency=1"])
+    found = foretell(recording, changes)
+    alone = predict(recording, changes, runs=one_by_one, checked=held_out(recording))
+    assert found == alone
+    assert found.held_out.parts
+
+
+def test_an_unknown_agent_is_refused(recording: Recording) -> None:
+    """With the name that is near."""
+    with pytest.raises(UsageError, match=r"agent-9: no agent of that name is in by-hand; did you mean agent-"):
+        foretell(recording, parse_changes(["agent.agent-9.priority=high"]))
+
+
+@pytest.mark.usefixtures("forks")
+def test_work_beside() -> None:
+    """Its result is there as often as it is asked for; a mistake of the user's is raised here."""
+    assert Beside(lambda: os.getpid()).result() != os.getpid()
+    found = Beside(time.monotonic)
+    assert found.result() == found.result()
+
+    def refused() -> None:
+        raise UsageError("no")
+
+    with pytest.raises(UsageError, match="no"):
+        Beside(refused).result()
+
+
+@pytest.mark.usefixtures("forks")
+def test_a_process_that_ends_by_itself() -> None:
+    """As if there was no memory left."""
+    with pytest.raises(HiveMindError, match="ended by itself"):
+        Beside(partial(os._exit, 9)).result()
+
+
+@pytest.mark.usefixtures("forks")
+def test_cancelled() -> None:
+    """It isn't waited for."""
+    work = Beside(partial(time.sleep, 600))
+    work.cancel()
+    assert not work._process.is_alive()
+
+
+def test_where_nothing_can_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work is done when its result is asked for."""
+    monkeypatch.setattr(beside, "can_fork", lambda: False)
+    assert Beside(os.getpid).result() == os.getpid()
