@@ -117,7 +117,7 @@ def _limited(provider: FittedProvider, each: Question) -> FittedProvider:
     if not mine:
         raise UsageError(
             f"provider.{each.what}: no such rate limit of {provider.lane.upstream} is in the recording, so there is"
-            " none to change"
+            f" none to change; {_changeable(provider)}"
         )
 
     def changed(limit: FittedLimit) -> FittedLimit:
@@ -138,12 +138,20 @@ def _with_places(provider: FittedProvider, each: Question) -> FittedProvider:
     if provider.places is None:
         raise UsageError(
             f"provider.places: no limit of requests in flight of {provider.lane.upstream} is in the recording, so there"
-            " is none to change"
+            f" is none to change; {_changeable(provider)}"
         )
     by = each.value.by if isinstance(each.value, Factor) else 0.0
     if isinstance(each.value, float):
         by = each.value / provider.places.most
     return replace(provider, places=provider.places.times(by))
+
+
+def _changeable(provider: FittedProvider) -> str:
+    """Return what can be changed of a provider."""
+    kinds = {limit.kind for limit in provider.limits}
+    names = [name for name, kind in _KINDS.items() if kind in kinds]
+    names += ["places"] if provider.places is not None else []
+    return f"there are {', '.join([*names, 'latency', 'price', 'outage'])}"
 
 
 def _outage(value: object, recording: Recording) -> tuple[float, float] | None:
