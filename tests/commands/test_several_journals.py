@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -67,9 +68,9 @@ def test_as_one_scheduler(journals: tuple[Path, ...], capsys: pytest.CaptureFixt
     out = does(capsys, "what-if", *named(journals), "--set", "max_concurrency=1")
     titles = next(line for line in out.splitlines() if "CHANGED" in line)
     assert titles.split()[:3] == ["AS", "ONE", "CHANGED"]
-    assert " than with the recorded settings in one scheduler (" in " ".join(out.split())
+    assert re.search(" (as|than) with the recorded settings in one scheduler ", " ".join(out.split()))
     alone = does(capsys, "what-if", *named(journals))
-    assert "With one scheduler for all of these proxies this run would have" in alone
+    assert re.match("With one scheduler for all of these proxies,? ", alone)
     assert next(line for line in alone.splitlines() if "RECORDED" in line).split()[:3] == ["RECORDED", "AS", "ONE"]
     assert "Each of these proxies scheduled for itself" in out
 
