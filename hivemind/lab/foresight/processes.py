@@ -36,6 +36,7 @@ def on_all_cores(
             done(len(found), len(jobs))
         return found
     context = multiprocessing.get_context("fork")
+    others = frozenset(multiprocessing.active_children())
     gc.freeze()  # a collection in a worker would copy the recording's memory page by page
     try:
         with ProcessPoolExecutor(min(cores(), len(jobs)), context, _begin, (recording, price)) as pool:
@@ -45,6 +46,8 @@ def on_all_cores(
                     done(len(found), len(jobs))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                for process in frozenset(multiprocessing.active_children()) - others:
+                    process.kill()  # nothing is to wait for what they compute
                 raise
     except BrokenExecutor:
         raise HiveMindError(ENDED) from None
