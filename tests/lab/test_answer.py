@@ -227,11 +227,11 @@ def answered(recording: Recording, *texts: str) -> Answer:
     return answer(recording, foretell(recording, parse_changes(texts)))
 
 
-def limited(folder: Path) -> Recording:
-    """Of ten requests a minute two are left."""
+def limited(folder: Path, lane: LaneConfig = LANE_LIMITED) -> Recording:
+    """Of sixty requests a minute two are left."""
     reading = (WindowReading(WindowKind.REQUESTS, 60, 2, 30.0), WindowReading(WindowKind.INPUT, 40_000, 900, 30.0))
     events = [event for number in range(40) for event in served(1.0 + number, number + 1, f"agent-{number % 4}")]
-    return recorded(folder, events, [ev.LimitsRead(1.5, LANE, "m", reading)], lane=LANE_LIMITED)
+    return recorded(folder, events, [ev.LimitsRead(1.5, LANE, "m", reading)], lane=lane)
 
 
 def test_the_providers_own_limit_stays(tmp_path: Path) -> None:
@@ -247,6 +247,8 @@ def test_the_providers_own_limit_stays(tmp_path: Path) -> None:
     assert not any("stays" in each for each in both)
     (own,) = [each for each in answered(recording, "provider.limits=x4").notes if "stays" in each]
     assert own == "mock: HiveMind's own limit, rpm 60, stays; rpm=none lifts it"
+    assumed = limited(tmp_path, replace(LANE_LIMITED, rpm_binding=False))
+    assert not any("stays" in each for each in answered(assumed, "provider.limits=x4").notes)
 
 
 def test_a_limit_of_requests_at_once_stays(tmp_path: Path) -> None:

@@ -67,8 +67,13 @@ def test_work_beside() -> None:
 @pytest.mark.usefixtures("forks")
 def test_a_process_that_ends_by_itself() -> None:
     """As if there was no memory left."""
-    with pytest.raises(HiveMindError, match="ended by itself"):
-        Beside(partial(os._exit, 9)).result()
+
+    def too_large() -> None:
+        raise MemoryError
+
+    for work in (partial(os._exit, 9), too_large):
+        with pytest.raises(HiveMindError, match="ended by itself; is there enough memory"):
+            Beside(work).result()
 
 
 @pytest.mark.usefixtures("forks")

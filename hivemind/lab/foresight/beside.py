@@ -96,3 +96,5 @@ def _work(work: Callable[[], T], sender: Connection) -> None:
         sender.send((work(), None))
     except HiveMindError as error:
         sender.send((None, error))
+    except MemoryError:
+        os._exit(1)  # `result` says so

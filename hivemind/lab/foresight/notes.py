@@ -108,7 +108,7 @@ def _limits_that_stay(
     for name in ("rpm", "tpm"):
         if name in changed and _raised(getattr(before, name), getattr(after, name)):
             yield from _provider_keeps(provider, name, getattr(after, name), asked)
-        elif name not in changed and getattr(after, name) and _asks_for_more(name, asked):
+        elif name not in changed and _holds(provider, name, after) and _asks_for_more(name, asked):
             own = f"{name} {count(getattr(after, name))}"
             yield f"{provider.lane.upstream}: HiveMind's own limit, {own}, stays; {name}=none lifts it"
     places = provider.places
@@ -133,6 +133,12 @@ def _provider_keeps(provider: FittedProvider, name: str, own: int, asked: set[st
                 f"{provider.lane.upstream}: {name} is HiveMind's own limit; the provider's, {count(least.limit)} {what}"
                 f" in {duration(least.span_s)}, stays; provider.{question}=x2 asks about twice as much"
             )
+
+
+def _holds(provider: FittedProvider, name: str, lane: LaneConfig) -> bool:
+    """Return whether HiveMind keeps to its own limit: an assumed one is replaced by what the provider's headers say."""
+    stated = any(limit.reported and limit.kind in _KINDS[name] for limit in provider.limits)
+    return bool(getattr(lane, name)) and (getattr(lane, f"{name}_binding") or not stated)
 
 
 def _asks_for_more(name: str, asked: set[str]) -> bool:
