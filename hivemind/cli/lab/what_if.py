@@ -29,6 +29,9 @@ from hivemind.text.table import Cell, Column, lines, show, styled, width, wrappe
 
 _STYLES: Mapping[Verdict, str] = {"better": "good", "worse": "bad", "unclear": "dim", "other work": "dim"}
 
+_DIGITS = 9
+"""Of figures for programs: what is beyond is the rounding of logarithms."""
+
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s FILE [FILE ...] [--set NAME=VALUE ...] [--scenario FILE] [flags]"
@@ -180,7 +183,9 @@ def as_json(recording: Recording, prediction: Prediction, found: Answer) -> dict
 
 def _range_json(name: str, found: Range | None) -> dict[str, float | None]:
     prefix = f"{name}_" if name else ""
-    low, value, high = (None, None, None) if found is None else (found.low, found.value, found.high)
+    if found is None:
+        return {name or "value": None, f"{prefix}low": None, f"{prefix}high": None}
+    value, low, high = (float(f"{each:.{_DIGITS}g}") for each in (found.value, found.low, found.high))
     return {name or "value": value, f"{prefix}low": low, f"{prefix}high": high}
 
 
