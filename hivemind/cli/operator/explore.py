@@ -38,31 +38,18 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("set", metavar="KNOB=VALUE", nargs="+", help="what to try; hivemind set shows what there is")
     add("--upstream", metavar="NAME", help="try it for this upstream alone [all]")
-    add("--for", metavar="TIME", dest="length", default="10m", help="how long at most [10m]")
-    add("--slice", metavar="TIME", default="30s", help="how long each turn is [30s]")
-    add("--transition", metavar="TIME", help="beginning of a turn that doesn't count [a quarter, 10s at most]")
-    bound = "stop beyond it: errors=10%%, wait=20s (p95); answered=5: fewer a turn don't count; may be repeated"
-    add("--bound", metavar="NAME=VALUE", action="append", default=[], help=bound)
+    add_length_flags(parser)
     add("--seed", metavar="S", type=int, help="draw which is first in each pair [in turn: A B B A]")
     add("--keep", action="store_true", help="leave the new settings in force if they proved better")
     client.add_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    changed, bounds = _changed(namespace.set), _bounds(namespace.bound)
-    slice_s, length_s = _seconds("--slice", namespace.slice), _seconds("--for", namespace.length)
-    pairs = int(length_s / (2 * slice_s) + 1e-9)
-    if pairs < _LEAST_PAIRS:
-        raise UsageError(f"--for {namespace.length[:20]}: must be at least {_LEAST_PAIRS} pairs of --slice")
-    transition_s = min(_TRANSITION * slice_s, _MOST_TRANSITION_S)
-    if namespace.transition is not None:
-        transition_s = _seconds("--transition", namespace.transition)
-    if transition_s >= slice_s:
-        raise UsageError("--transition: must be shorter than --slice")
-    experiment = Experiment(pairs, bounds, namespace.seed)
+    changed = _changed(namespace.set)
+    experiment, slice_s, transition_s = planned(namespace, namespace.seed)
     proxy = signed(client.find_proxy(namespace))
     trial = Trial(proxy, changed, namespace.upstream, slice_s, transition_s)
-    progress = _Progress(experiment, slice_s)
+    progress = ExperimentProgress(experiment, slice_s)
     try:
         outcome = explore(trial, experiment, progress.tell, keep=namespace.keep)
     finally:
@@ -72,6 +59,34 @@ def _run(namespace: argparse.Namespace) -> int:
     else:
         show(as_text(trial, experiment, outcome))
     return outcome.exit_code
+
+
+def add_length_flags(group: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    """Add the flags of how long an experiment is, and of what ends it."""
+    add = group.add_argument
+    add("--for", metavar="TIME", dest="length", default="10m", help="how long at most [10m]")
+    add("--slice", metavar="TIME", default="30s", help="how long each turn is [30s]")
+    add("--transition", metavar="TIME", help="beginning of a turn that doesn't count [a quarter, 10s at most]")
+    bound = "stop beyond it: errors=10%%, wait=20s (p95); answered=5: fewer a turn don't count; may be repeated"
+    add("--bound", metavar="NAME=VALUE", action="append", default=[], help=bound)
+
+
+def planned(namespace: argparse.Namespace, seed: int | None = None) -> tuple[Experiment, float, float]:
+    """Return the experiment that the flags describe, and the seconds of a turn and of its beginning that doesn't count.
+
+    Raises: UsageError.
+    """
+    bounds = _bounds(namespace.bound)
+    slice_s, length_s = _seconds("--slice", namespace.slice), _seconds("--for", namespace.length)
+    pairs = int(length_s / (2 * slice_s) + 1e-9)
+    if pairs < _LEAST_PAIRS:
+        raise UsageError(f"--for {namespace.length[:20]}: must be at least {_LEAST_PAIRS} pairs of --slice")
+    transition_s = min(_TRANSITION * slice_s, _MOST_TRANSITION_S)
+    if namespace.transition is not None:
+        transition_s = _seconds("--transition", namespace.transition)
+    if transition_s >= slice_s:
+        raise UsageError("--transition: must be shorter than --slice")
+    return Experiment(pairs, bounds, seed), slice_s, transition_s
 
 
 def _changed(given: list[str]) -> dict[str, float]:
@@ -123,7 +138,7 @@ def _seconds(flag: str, text: str) -> float:
     return found
 
 
-class _Progress:
+class ExperimentProgress:
     """A live line on a terminal, else a line for each slice."""
 
     def __init__(self, experiment: Experiment, slice_s: float) -> None:
@@ -189,10 +204,14 @@ def as_text(trial: Trial, experiment: Experiment, outcome: Outcome) -> list[str]
             " longer turns (--slice) have more."
         )
     found = [line for each in text for line in wrapped(each, width())]
+    table = differences(experiment)
+    return [*found, "", *table] if table else found
+
+
+def differences(experiment: Experiment) -> list[str]:
+    """Return a line for each measure of both settings; none: nothing was measured."""
     table = experiment.table()
-    if table:
-        found += ["", *lines(_COLUMNS, [_row(each) for each in table], width())]
-    return found
+    return lines(_COLUMNS, [_row(each) for each in table], width()) if table else []
 
 
 def _afterwards(trial: Trial, outcome: Outcome) -> str:
