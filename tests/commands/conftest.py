@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from hivemind.cli.lab import tune
-from hivemind.lab.tune import workers
-from hivemind.lab.tune.workers import Runs
+from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.tune.processes import Simulations
+from hivemind.scheduler.types import Price
 
 
 @pytest.fixture
@@ -22,14 +23,11 @@ def at_a_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @contextmanager
-def _here(paths: Sequence[Path]) -> Iterator[Runs]:
-    """Simulate as :func:`hivemind.lab.tune.workers.workers` does, in this process."""
-    workers._recording.cache_clear()
-    workers._price.cache_clear()
-    yield lambda jobs: [workers.simulate_job(paths, job) for job in jobs]
+def _simulated_here(recordings: Sequence[Recording], price: Price | None) -> Iterator[Simulations]:
+    yield Simulations(recordings, price)
 
 
 @pytest.fixture
 def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulations run in the test's process, because a second process takes a second to import the simulator."""
-    monkeypatch.setattr(tune, "workers", _here)
+    monkeypatch.setattr(tune, "simulations", _simulated_here)

@@ -12,6 +12,9 @@ from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import write_journal
 from hivemind_mock.bench.runs import Run, execute_run
 from hivemind_mock.provider.config import SCENARIOS
+from hivemind_mock.worlds.agents import Habits
+from hivemind_mock.worlds.provider import Cost, Rules
+from hivemind_mock.worlds.world import World, run
 
 
 def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:
@@ -28,6 +31,15 @@ def recorded(folder: Path, scenario: str = "replay-11") -> Path:
     execute_run(run)
     assert run.journal is not None
     return run.journal
+
+
+def badly_tuned(folder: Path) -> Path:
+    """A journal of a run in which a low latency target took most of the slots away from agents of a slow provider."""
+    path = folder / "badly-tuned.jsonl"
+    agents = tuple(Habits(f"agent-{number}", 0.0, 10, 0.5, 200, 20, 100, number % 2 == 0) for number in range(8))
+    settings = {"max_concurrency": 4, "aimd": {"latency_target_s": 4.0}}
+    run(World("badly-tuned", 1, Rules(Cost(6.0, 0.0, 0.0, 0.1)), agents, settings, ()), 1, path=path)
+    return path
 
 
 def badly_set(folder: Path) -> Path:

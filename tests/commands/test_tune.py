@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import pty
 import re
@@ -15,17 +16,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from commands.journals import badly_set, does, recorded
+from commands.journals import badly_set, badly_tuned, does, recorded
 
-from hivemind.cli.lab import tune
+from hivemind.cli.lab import progress, tune
 from hivemind.cli.main import main
+from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.tuning import TuningResult
+from hivemind.text.humanise import duration
 
 _HIVEMIND = Path(sys.executable).with_name("hivemind")
-_BRIEF = ("--trials", "4", "--seeds", "4", "--knobs", "max_concurrency,retry.base_s")
+_BRIEF = ("--trials", "4", "--seeds", "4", "--knobs", "aimd.latency_target_s,retry.base_s")
 
 pytestmark = pytest.mark.usefixtures("at_a_shell")
 
@@ -33,37 +35,49 @@ pytestmark = pytest.mark.usefixtures("at_a_shell")
 @pytest.fixture(scope="module")
 def badly(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose settings can be bettered."""
-    return badly_set(tmp_path_factory.mktemp("badly"))
+    return badly_tuned(tmp_path_factory.mktemp("badly"))
+
+
+@pytest.fixture(autouse=True)
+def silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, no line says how far the search is."""
+    monkeypatch.setattr(progress, "FIRST_S", math.inf)
 
 
 @pytest.fixture(scope="module")
-def searches() -> dict[object, TuningResult]:
+def searches() -> dict[object, tuple[TuningResult, list[Recording]]]:
     """Results of searches by what was searched, so that tests of what is done with one needn't search again."""
     return {}
 
 
 @pytest.fixture
-def searched_once(in_one_process: None, monkeypatch: pytest.MonkeyPatch, searches: dict[object, TuningResult]) -> None:
+def searched_once(
+    in_one_process: None,
+    monkeypatch: pytest.MonkeyPatch,
+    searches: dict[object, tuple[TuningResult, list[Recording]]],
+) -> None:
     """The same search is carried out once for all tests of this module."""
-    search = tune._search
+    run = tune._Tuning.run
 
-    def remembered(*args: Any) -> TuningResult:
-        key = repr(args)
+    def remembered(self: tune._Tuning) -> TuningResult:
+        key = repr((self._plan, self._knobs, self._paths))
         if key not in searches:
-            searches[key] = search(*args)
-        return searches[key]
+            searches[key] = run(self), self.recordings
+        found, self.recordings = searches[key]
+        return found
 
-    monkeypatch.setattr(tune, "_search", remembered)
+    monkeypatch.setattr(tune._Tuning, "run", remembered)
 
 
 @pytest.mark.usefixtures("searched_once")
 def test_finds_better_settings(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What to change, what each change is worth, what comes of it, and how sure that is."""
+    """First a sentence with what is promised, then what to change and what comes of it."""
     out = does(capsys, "tune", str(badly), *_BRIEF)
-    assert out.splitlines()[0] == "goal: less wall time; 4 candidates tried"
-    assert "SETTING" in out
-    assert re.search(r"^ +AS RECORDED +BEST FOUND +DIFFERENCE$", out, re.MULTILINE)
-    assert "off the wall time; on 4 seeds not used in the search, between" in " ".join(out.split())
+    first = out.splitlines()[0]
+    assert re.fullmatch(r"aimd\.latency_target_s 8 would take about \d+ % \(\d+ to \d+ %\) off the wall time\.", first)
+    assert re.search(r"^ +RECORDED +PREDICTED +INTERVAL$", out, re.MULTILINE)
+    recorded_s = load(badly).figures.wall_s
+    assert re.search(rf"^wall time +{duration(recorded_s)} ", out, re.MULTILINE)
     assert max(map(len, out.splitlines())) <= 100
 
 
@@ -77,13 +91,35 @@ def test_the_same_again(badly: Path, capsys: pytest.CaptureFixture[str], request
 
 @pytest.mark.usefixtures("searched_once")
 def test_json(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The same for programs."""
+    """The same for programs, with the interval of the promise."""
     first = json.loads(does(capsys, "tune", str(badly), *_BRIEF, "--json"))
-    assert first["better"] is True
-    assert first["changes"]
-    assert first["recorded"]["max_concurrency"] == [1]
-    assert 0 < first["check"]["gain_low"] <= first["check"]["gain"] <= first["check"]["gain_high"]
-    assert first["search"]["best"] <= first["search"]["recorded"]
+    assert first["recommended"] is True
+    assert first["changes"] == {"aimd.latency_target_s": 8.0}
+    assert first["recorded"] == {"aimd.latency_target_s": [4.0]}
+    assert 0 < first["gain"]["low"] <= first["gain"]["value"] <= first["gain"]["high"] < 1
+    assert first["verified"] is None
+
+
+@pytest.mark.usefixtures("searched_once")
+def test_verified(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the settings really do in front of a mock of the provider stands beside what was promised."""
+    told = json.loads(does(capsys, "tune", str(badly), *_BRIEF, "--json", "--verify"))
+    verified, gain = told["verified"], told["gain"]
+    assert verified["where"] == "mock"
+    assert verified["promised"] == gain
+    assert gain["low"] <= verified["real"] <= gain["high"]
+    out = " ".join(does(capsys, "tune", str(badly), *_BRIEF, "--verify", "mock").split())
+    assert "In front of a mock of this provider, 3 runs with each settings, they really took" in out
+    assert "VERIFIED, MOCK AS RECORDED CHOSEN DIFFERENCE" in out
+
+
+@pytest.mark.usefixtures("searched_once")
+def test_no_proxy_to_verify_at(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a running proxy there is no live traffic, which one line says after the answer."""
+    assert main(["tune", str(badly), *_BRIEF, "--verify", "live", "--attach", "http://127.0.0.1:9"]) != 0
+    out, err = capsys.readouterr()
+    assert out.startswith("aimd.latency_target_s 8 would take")
+    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("columns", [60, 80])
@@ -97,11 +133,11 @@ def test_fits(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 @pytest.mark.e2e
 @pytest.mark.usefixtures("in_one_process")
 def test_several_journals(badly: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """A row each."""
-    other = recorded(tmp_path, "micro-5")
+    """One answer for all of them, and a table for each."""
+    other = badly_tuned(tmp_path)
+    other = other.rename(other.with_stem("another"))
     out = does(capsys, "tune", str(badly), str(other), *_BRIEF, "--goal", "wall-time")
-    rows = [line.split()[0] for line in out.splitlines() if line.startswith(("JOURNAL ", "badly-set ", "micro-5-1 "))]
-    assert rows == ["JOURNAL", "badly-set", "micro-5-1"]
+    assert len(re.findall(r"^\S+ +RECORDED +PREDICTED +INTERVAL$", out, re.MULTILINE)) == 2
 
 
 @pytest.mark.usefixtures("searched_once")
@@ -111,7 +147,7 @@ def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = does(capsys, "tune", str(badly), *_BRIEF, "--write", "--yes")
     text = Path("hivemind.toml").read_text()
     assert text.startswith("# mine\nport = 9000 # ours\n")
-    assert "max_concurrency = " in text
+    assert "latency_target_s = 8" in text
     assert out.rstrip().endswith("hivemind.toml is written; a proxy reads it when it starts")
     assert "+++ " in out
     does(capsys, "tune", str(badly), *_BRIEF, "--write", "other.toml", "--yes")
@@ -122,10 +158,18 @@ def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_nothing_is_written_that_is_not_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Where nothing is certainly better the file stays as it is."""
     journal = recorded(tmp_path / "journals", "micro-5")
-    args = ["tune", str(journal), "--trials", "1", "--seeds", "2", "--goal", "dollars", "--write", "--yes"]
+    args = ["tune", str(journal), "--trials", "1", "--seeds", "4", "--goal", "dollars", "--write", "--yes"]
     assert main(args) == 2
     assert capsys.readouterr().err == "hivemind: nothing is written: no settings were found that are certainly better\n"
     assert not Path("hivemind.toml").exists()
+
+
+@pytest.mark.usefixtures("in_one_process")
+def test_time_is_up(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time holds for reading, too; then nothing was tried, and nothing is recommended."""
+    monkeypatch.setattr(tune, "load", lambda *_: signal.pause())
+    out = does(capsys, "tune", str(badly), *_BRIEF, "--timeout", "0.05")
+    assert out == "Nothing is recommended: time was up before anything better was found.\n"
 
 
 @pytest.mark.parametrize(
@@ -133,10 +177,12 @@ def test_nothing_is_written_that_is_not_better(capsys: pytest.CaptureFixture[str
     [
         (["--goal", "speed"], "--goal speed: must be wall_time, p95_wait or dollars"),
         (["--trials", "0"], "--trials 0: must be a whole number from 1 to 10,000"),
-        (["--seeds", "1"], "--seeds 1: must be a whole number from 2 to 1,000"),
+        (["--seeds", "1"], "--seeds 1: must be a whole number from 4 to 1,000"),
         (["--seed", "-1"], "--seed -1: must be a whole number from 0 to 4,294,967,295"),
         (["--timeout", "0"], "--timeout 0: must be a number of seconds above 0"),
         (["--knobs", "aimd.bta"], "aimd.bta: no such setting; did you mean aimd.beta?"),
+        (["--verify", "prod"], "--verify prod: must be mock or live"),
+        (["--verify", "live", "--for", "1m"], "--for 1m: must be at least 3 pairs of --slice"),
         (["--yes"], "--yes: goes with --write"),
         (["--write", ".", "--yes"], "."),
     ],
@@ -162,13 +208,13 @@ def searching(journal: Path) -> Iterator[tuple[subprocess.Popen[str], list[str],
     """The program in the middle of a search that wouldn't end, the processes that it started, and what it writes to its
     terminal, which is complete when the context has ended."""
     ours, theirs = pty.openpty()
-    command = [str(_HIVEMIND), "tune", str(journal), "--trials", "10000"]
+    command = [str(_HIVEMIND), "tune", str(journal)]
     with subprocess.Popen(
         command, stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True, start_new_session=True
     ) as process:
         os.close(theirs)
         seen = b""
-        while b"searching 8 of 10000" not in seen:
+        while b"searching 8 of 60" not in seen:
             seen += os.read(ours, 4096)
         started = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
         assert started
@@ -196,15 +242,15 @@ def test_ctrl_c(badly: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "until interrupted" in out
+    assert out.startswith("Nothing is recommended: it was interrupted before")
     all_end(started)
 
 
 @pytest.mark.e2e
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at its processes in /proc")
-def test_ctrl_c_while_its_processes_begin(badly: Path) -> None:
+def test_ctrl_c_while_its_processes_begin(tmp_path: Path) -> None:
     """They never hear of it, so that none dies with a traceback and nobody waits for it."""
-    command = [str(_HIVEMIND), "what-if", str(badly), "--seeds", "1000", "--set", "max_concurrency=2"]
+    command = [str(_HIVEMIND), "what-if", str(badly_set(tmp_path)), "--seeds", "1000", "--set", "max_concurrency=2"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True) as process:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         while len(started := children.read_text().split()) < 2:  # the first one counts what they share
@@ -232,8 +278,7 @@ def test_killed(badly: Path, number: int, code: int) -> None:
 def test_a_process_of_its_own_is_killed(badly: Path) -> None:
     """One line says so, and the others end too."""
     with searching(badly) as (process, started, said):
-        (*_, last) = (pid for pid in started if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
-        os.kill(int(last), signal.SIGKILL)
+        os.kill(int(started[-1]), signal.SIGKILL)
         out, _ = process.communicate(timeout=60)
     assert (process.returncode, out) == (1, "")
     assert said.rstrip().endswith(b"hivemind: a simulating process ended by itself; is there enough memory?")

@@ -1,91 +1,144 @@
-"""What tuning found, in words: a gain only where it is one, and honest where it isn't."""
+"""What tuning found, in words: a recommendation only where there is one, and why there is none."""
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from lab.kit import recorded, served
 
-from hivemind.cli.lab import tune
+from hivemind.cli.lab.tune_output import advice, as_json, as_text, progress_text, sentence
+from hivemind.cli.lab.tune_verify import MockRuns, mock_text, verified_json
 from hivemind.journal.figures import FiguresFold
-from hivemind.lab.comparison import Spread
+from hivemind.lab.foresight.draws import Drawn
+from hivemind.lab.foresight.heldout import UNCHECKED
+from hivemind.lab.foresight.prediction import Prediction
+from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.tune.tuning import KeptChange, TuningProgress, TuningResult, Validation
+from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.tune.promise import Promise, WhyNot
+from hivemind.lab.tune.space import RecordedSettings
+from hivemind.lab.tune.tuning import KeptChange, TuningProgress, TuningResult
+from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 
-RUN = replace(FiguresFold().figures(), agents=1, finished=1, wall_s=100.0)
-KEPT = (KeptChange(Change("max_concurrency", 8), 1.2),)
+RUN = replace(FiguresFold().figures(), agents=1, finished=1, wall_s=100.0, busiest=12)
+CHANGES = (Change("max_concurrency", 8),)
+KEPT = (KeptChange(CHANGES[0], 1.0),)
+BEGAN = [RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=12),), 12)]
 
 
-def found(gain: float, half: float, *, acceptable: bool = True) -> TuningResult:
-    check = Validation((RUN,) * 10, (RUN,) * 10, Spread(100.0, 1.0, 10), Spread(gain, half, 10), acceptable)
-    return TuningResult("wall_time", 60, 100.0, 90.0, KEPT, check)
+@pytest.fixture
+def recordings(tmp_path: Path) -> list[Recording]:
+    """A recording with these figures."""
+    return [replace(recorded(tmp_path, served(1.0, 1, "a")), figures=RUN)]
 
 
-SEEN = "on 10 seeds not used in the search"
+def found(gain: Range | None, why_not: WhyNot = "", experiment: tuple[Change, ...] = ()) -> TuningResult:
+    after = replace(RUN, wall_s=84.0)
+    drawn = Drawn((RUN, RUN), (after, after), 1.0, (0, 0))
+    prediction = Prediction(CHANGES, RUN, after, drawn, UNCHECKED)
+    promise = Promise("wall_time", CHANGES, (prediction,), (gain,), gain, why_not)
+    return TuningResult("wall_time", 60, KEPT, 0.2, promise, experiment)
 
 
 @pytest.mark.parametrize(
-    ("result", "text", "style"),
+    ("result", "text"),
     [
+        (found(Range(0.16, 0.10, 0.20)), "max_concurrency 8 would take about 16 % (10 to 20 %) off the wall time."),
         (
-            found(9.0, 2.0),
-            f"They take 9.0 % off the wall time; {SEEN}, between 7.0 % and 11.0 % (95 % confidence).",
-            "good",
+            found(Range(0.03, -0.02, 0.08), "unclear"),
+            "Nothing is recommended: max_concurrency 8, the best found, would take about 3 % off the wall time, but the"
+            " recording can't tell: it may take 8 % off it, or add 2 %.",
         ),
         (
-            found(3.0, 4.0),
-            f"No better settings found: the best ones take 3.0 % off the wall time; {SEEN}, between -1.0 % and 7.0 %"
-            " (95 % confidence), so the gain may be luck.",
-            "warn",
+            found(Range(0.003, 0.002, 0.004), "little"),
+            "Nothing is recommended: the best found, max_concurrency 8, takes no more than 0.3 % off the wall time.",
         ),
         (
-            found(0.3, 0.1),
-            f"No better settings found: the best ones take 0.3 % off the wall time; {SEEN}, between 0.2 % and 0.4 %"
-            " (95 % confidence), which is within the noise.",
-            "warn",
+            found(Range(0.16, 0.10, 0.20), "agents"),
+            "Nothing is recommended: with max_concurrency 8, the best found, fewer agents finish.",
         ),
         (
-            found(-0.1, 0.3),
-            f"No better settings found: {SEEN}, what looked best isn't better.",
-            "warn",
+            found(Range(0.16, 0.10, 0.20), "beyond"),
+            "Nothing is recommended: with max_concurrency 8, the best found, more would be in flight than was"
+            " recorded.",
         ),
         (
-            found(9.0, 2.0, acceptable=False),
-            f"No better settings found: {SEEN}, fewer agents finished or more requests failed with the best ones.",
-            "warn",
+            TuningResult("p95_wait", 60, (), 0.0, None, ()),
+            "Nothing is recommended: of 60 candidates none is better than the recorded settings by more than luck.",
         ),
         (
-            TuningResult("p95_wait", 60, 100.0, 100.0, (), None),
-            "No better settings found in 60 trials.",
-            "warn",
+            TuningResult("wall_time", 8, (), 0.0, None, (), "interrupted"),
+            "Nothing is recommended: it was interrupted before anything better was found.",
         ),
         (
-            TuningResult("wall_time", 8, 100.0, 100.0, (), None, "interrupted"),
-            "No better settings found in 8 trials. The search was interrupted.",
-            "warn",
-        ),
-        (
-            TuningResult("dollars", 8, 2.0, 1.5, KEPT, None, "interrupted"),
-            "Interrupted before validation: in the search it took 25.0 % off the dollars, some of which is luck.",
-            "warn",
+            TuningResult("dollars", 8, KEPT, 0.25, None, (), "time"),
+            "Nothing is recommended: time was up before max_concurrency 8 was validated; in the search it took 25 % off"
+            " the dollars, some of which is luck.",
         ),
     ],
 )
-def test_verdict(result: TuningResult, text: str, style: str) -> None:
-    """Good only where the whole interval is a gain, it is worth a change, and nobody pays for it."""
-    verdict = tune.verdict(result)
-    assert (verdict.text, verdict.style) == (text, style)
+def test_sentence(result: TuningResult, text: str) -> None:
+    """The answer is one sentence, with the interval of what is promised, or the reason why nothing is."""
+    assert sentence(result) == text
+
+
+def test_table(recordings: list[Recording]) -> None:
+    """What to change, what was really recorded, and what is predicted with its interval; the sentence comes first."""
+    lines = as_text(found(Range(0.16, 0.10, 0.20)), recordings, BEGAN, ["a note"], 100)
+    assert lines[0].startswith("max_concurrency 8 would take")
+    assert "max_concurrency        12       8" in lines
+    assert any(re.fullmatch("wall time +1 min 40 s +84 s +80 s to 90 s", line) for line in lines)
+    assert lines[-1] == "Note: a note."
+
+
+def test_experiment(recordings: list[Recording]) -> None:
+    """What can't be told is to be tried, by a command that can be pasted."""
+    wide = (Change("max_concurrency", 24),)
+    text = " ".join(advice(found(Range(0.16, -0.1, 0.3), "unclear", wide), recordings))
+    assert text == (
+        "An experiment on live traffic would tell: no more than 12 requests in flight were recorded; hivemind explore"
+        " max_concurrency=24"
+    )
+
+
+def test_json(recordings: list[Recording]) -> None:
+    """Programs get the promise with its interval, and what isn't recommended with its reason."""
+    good, bad = found(Range(0.16, 0.10, 0.20)), found(Range(0.03, -0.02, 0.08), "unclear", CHANGES)
+    first, second = (json.loads(json.dumps(as_json(each, recordings, BEGAN, []))) for each in (good, bad))
+    assert first["recommended"] is True
+    assert first["gain"] == {"value": 0.16, "low": 0.10, "high": 0.20}
+    assert first["figures"][0]["wall time"]["recorded"] == 100.0
+    assert (second["recommended"], second["why_not"]) == (False, "unclear")
+    assert second["experiment"] == {"max_concurrency": 8}
+
+
+def test_promised_and_real() -> None:
+    """What the mock's runs really gained stands beside what was promised."""
+    promise = found(Range(0.16, 0.10, 0.20)).promise
+    assert promise is not None
+    runs = MockRuns((RUN, RUN), (replace(RUN, wall_s=80.0), replace(RUN, wall_s=90.0)))
+    text = mock_text(runs, promise, "wall time", 200)
+    assert text[0] == (
+        "In front of a mock of this provider, 2 runs with each settings, they really took 15 % off the wall time;"
+        " promised: 16 % (10 to 20 %)."
+    )
+    assert any(line.startswith("wall time") and line.endswith("-15 %") for line in text)
+    assert verified_json(runs, promise)["real"] == pytest.approx(0.1515, abs=1e-4)
 
 
 @pytest.mark.parametrize(
     ("progress", "text"),
     [
-        (TuningProgress("search", 4, 60, 100.0, 100.0), "searching 4 of 60"),
-        (TuningProgress("search", 8, 60, 100.0, 90.0), "searching 8 of 60, best so far 90 s (-10.0 %)"),
-        (TuningProgress("choose", 0, 0, 100.0, 90.0), "choosing, best so far 90 s (-10.0 %)"),
-        (TuningProgress("check", 0, 20, 0.0, 0.0), "validating 0 of 20"),
+        (TuningProgress("search", 4, 60, 0.0), "searching 4 of 60"),
+        (TuningProgress("search", 8, 60, 0.1), "searching 8 of 60, the best so far takes 10 % off"),
+        (TuningProgress("choose", 0, 0, 0.1), "comparing the best, the best so far takes 10 % off"),
+        (TuningProgress("check", 0, 2, 0.0), "validating 0 of 2"),
     ],
 )
-def test_standing(progress: TuningProgress, text: str) -> None:
-    """Where the search stands fits in a short line."""
-    assert tune.progress_text(progress, "wall_time") == text
+def test_progress(progress: TuningProgress, text: str) -> None:
+    """Where the search is fits in a short line."""
+    assert progress_text(progress) == text

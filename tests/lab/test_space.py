@@ -1,4 +1,4 @@
-"""Where tuning looks: round what was recorded, within what knobs take, and in numbers that people would write."""
+"""Where tuning looks: around what was recorded, within what knobs take, and in numbers that people would write."""
 
 from __future__ import annotations
 
@@ -6,81 +6,84 @@ import pytest
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.tune.search import (
-    DEFAULT_KNOBS,
-    Dimension,
-    RecordedSettings,
-    changes_of,
-    knobs_named,
-    significant_changes,
-    space,
-)
+from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings, agree, knobs_named, neighbours, single_changes
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS
 
 RECORDED = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=6),), busiest=6)
 
 
-def dimension(name: str, *recorded: RecordedSettings) -> Dimension:
-    (found,) = space([name], recorded or [RECORDED])
-    return found
+def values(name: str, *recorded: RecordedSettings) -> list[object]:
+    return [each.value for each in single_changes([name], recorded or [RECORDED])]
 
 
 @pytest.mark.parametrize("name", KNOBS)
-def test_ranges(name: str) -> None:
-    """Every knob has a range that is not empty, lies within the knob's own, and holds what was recorded."""
-    found, knob = dimension(name), KNOBS[name]
-    assert knob.lowest <= found.low < found.high <= knob.highest
-    assert found.low <= found.start <= found.high
-    assert not found.whole or (found.low, found.high) == (int(found.low), int(found.high))
+def test_values(name: str) -> None:
+    """Every knob has values to try, within its range, none of them as recorded."""
+    knob = KNOBS[name]
+    found = values(name)
+    assert found
+    for each in found:
+        assert isinstance(each, int | float)
+        assert knob.lowest <= each <= knob.highest
+        assert not knob.whole or each == int(each)
+        assert agree((Change(name, each),), [RECORDED])
 
 
-def test_round_what_was_recorded() -> None:
-    """Down to an eighth and up to eight times, on a logarithmic scale; four times as many requests in flight."""
-    assert dimension("retry.base_s") == Dimension("retry.base_s", 0.125, 8, False, True, 1)
-    assert dimension("max_concurrency") == Dimension("max_concurrency", 1, 24, True, True, 6)
+def test_around_what_was_recorded() -> None:
+    """Half and twice as much first, then further off; concurrency in smaller steps."""
+    assert values("retry.base_s") == [0.5, 2.0, 0.25, 4.0]
+    assert values("max_concurrency") == [3, 9, 4, 12, 2]
 
 
-def test_several_recordings() -> None:
-    """The range covers those round each of them."""
-    other = RecordedSettings(SchedulerConfig(), (LaneConfig("there", "generic", max_concurrency=40),), busiest=40)
-    found = dimension("max_concurrency", RECORDED, other)
-    assert (found.low, found.high, found.start) == (1, 160, 6)
+def test_knobs_take_turns() -> None:
+    """The first value of every knob comes before the second one of any, so that a search cut short has tried all."""
+    names = [each.name for each in single_changes(DEFAULT_KNOBS, [RECORDED])]
+    first = names[: len(set(names))]
+    assert len(set(first)) == len(first)
 
 
 def test_no_limit_recorded() -> None:
-    """Where there was no limit, the range is round what there was in flight."""
+    """Where there was no limit, values are around what there was in flight."""
     free = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=0),), busiest=10)
-    assert dimension("max_concurrency", free) == Dimension("max_concurrency", 1, 40, True, True, 10)
+    assert values("max_concurrency", free) == [10, 5, 15, 8, 20, 3]
+
+
+def test_a_limit_that_was_never_reached() -> None:
+    """The most that was ever in flight is tried first."""
+    idle = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=40),), busiest=10)
+    assert values("max_concurrency", idle)[0] == 10
 
 
 def test_few_digits() -> None:
-    """What is tried is what somebody would write down, within the range, whole where it must be."""
-    dimensions = space(["aimd.beta", "max_concurrency", "retry.max_s"], [RECORDED])
-    params = {"aimd.beta": 0.71234, "max_concurrency": 22.7, "retry.max_s": 123.4}
-    assert changes_of(params, dimensions) == (
-        Change("aimd.beta", 0.71),
-        Change("max_concurrency", 23),
-        Change("retry.max_s", 120.0),
-    )
+    """What is tried is what somebody would write down."""
+    odd = RecordedSettings(SchedulerConfig(retry=RetryConfig(base_s=1.2345)), RECORDED.lanes, 6)
+    assert values("retry.base_s", odd) == [0.62, 2.5, 0.31, 4.9]
+
+
+def test_neighbours() -> None:
+    """A value is refined by nearby ones; one that is as recorded isn't among them."""
+    assert [each.value for each in neighbours(Change("max_concurrency", 12), [RECORDED])] == [8, 17]
+    assert [each.value for each in neighbours(Change("max_concurrency", 3), [RECORDED])] == [2, 4]
+    assert [each.value for each in neighbours(Change("aimd.beta", 0.3), [RECORDED])] == [0.4]
+    assert [each.value for each in neighbours(Change("retry.base_s", 0.7), [RECORDED])] == [0.49]
 
 
 def test_what_must_go_together() -> None:
-    """The first delay isn't longer than the longest, the floor not above the ceiling."""
-    names = ("retry.base_s", "retry.max_s", "aimd.floor", "max_concurrency")
-    params = {"retry.base_s": 7.0, "retry.max_s": 4.0, "aimd.floor": 2.0, "max_concurrency": 1.0}
-    found = {change.name: change.value for change in changes_of(params, space(names, [RECORDED]))}
-    assert found == {"retry.base_s": 4, "retry.max_s": 4, "aimd.floor": 1, "max_concurrency": 1}
+    """The first delay isn't longer than the longest, the floor not above the ceiling, changed or recorded."""
+    assert agree((Change("retry.base_s", 4.0), Change("retry.max_s", 4.0)), [RECORDED])
+    assert not agree((Change("retry.base_s", 7.0), Change("retry.max_s", 4.0)), [RECORDED])
+    assert not agree((Change("aimd.floor", 7.0),), [RECORDED])
+    assert not agree((Change("max_concurrency", 3), Change("aimd.floor", 4.0)), [RECORDED])
 
 
 def test_what_changes_nothing() -> None:
-    """What is as it was, or nearly, in all recordings isn't a change; in one of them is enough to be one."""
+    """What is as it was, or nearly, in all recordings isn't tried; in one of them it is enough to differ."""
     other = RecordedSettings(
         SchedulerConfig(retry=RetryConfig(base_s=2)), (LaneConfig("x", "generic", aimd=AimdConfig(1)),), 1
     )
-    changes = (Change("retry.base_s", 1.05), Change("aimd.beta", 0.52), Change("aimd.alpha", 2.0))
-    assert significant_changes(changes, [RECORDED]) == (Change("aimd.alpha", 2.0),)
-    assert significant_changes(changes, [RECORDED, other]) == (Change("retry.base_s", 1.05), Change("aimd.alpha", 2.0))
+    assert 2.0 in values("retry.base_s", RECORDED, other)
+    assert 2.0 not in values("retry.base_s", other)
 
 
 def test_knobs_named() -> None:

@@ -1,15 +1,10 @@
-"""The search space of tuning, each knob with a range around its recorded values, and the optimiser.
-
-Only this module imports Optuna, which is an optional dependency.
-"""
+"""The search space of tuning: for each knob, values around the recorded one."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, setting_named, value_in
@@ -17,54 +12,37 @@ from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.text.humanise import did_you_mean
 
-if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
-    from optuna.trial import Trial
-
-_RANDOM_TRIALS = 12
-"""Random trials before the sampler learns from results."""
-
-
 DEFAULT_KNOBS = (
     "max_concurrency",
-    "aimd.alpha",
-    "aimd.beta",
     "aimd.latency_target_s",
-    "aimd.floor",
-    "circuit.threshold",
-    "circuit.cooldown_s",
+    "aimd.beta",
     "retry.base_s",
+    "circuit.cooldown_s",
+    "circuit.threshold",
+    "aimd.alpha",
+    "aimd.floor",
     "retry.max_s",
     "retry.budget_ratio",
 )
 """The knobs searched by default, without limits of the provider (rpm, tpm) and those that refuse requests."""
-_FACTOR = 8.0
-"""Knobs on a logarithmic scale are tried down to 1/8 and up to 8 times their recorded values."""
-_EXTRAPOLATED = 4.0
-"""Concurrency is tried up to so many times its recorded value, because latencies beyond are unknown."""
-_LINEAR: Mapping[str, tuple[float, float]] = {
-    "aimd.beta": (0.3, 0.95),
-    "circuit.threshold": (0.2, 1.0),
-    "retry.budget_ratio": (0.0, 1.0),
+_FACTORS = (0.5, 2.0, 0.25, 4.0)
+"""Knobs on a logarithmic scale are tried at so many times their recorded value, in this order."""
+_PLACES = (0.5, 1.5, 0.75, 2.0, 0.33)
+"""The same for concurrency, on which most depends."""
+_LINEAR: Mapping[str, tuple[float, ...]] = {
+    "aimd.beta": (0.85, 0.3, 0.7),
+    "circuit.threshold": (0.9, 0.25),
+    "retry.budget_ratio": (1.0, 0.05),
 }
-"""Ranges of knobs on a linear scale."""
+"""Values of knobs on a linear scale."""
+_BETWEEN = (0.7, 1.4)
+"""A value that serves well is refined by its neighbours, so many times as large."""
 _DIGITS = 2
 """Significant digits of values; more would overfit the recording."""
 _SAME = 0.1
 """Values that differ from the recorded one by at most this share are the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Dimension:
-    """A knob and its range."""
-
-    name: str
-    low: float
-    high: float
-    whole: bool
-    log: bool
-    start: float
-    """The recorded value, or the nearest one in the range."""
+_AT_MOST = (("retry.base_s", "retry.max_s"), ("aimd.floor", "max_concurrency"))
+"""Of two knobs, the first is at most as large as the second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +55,7 @@ class RecordedSettings:
     """Most requests in flight at once."""
 
 
-Params = Mapping[str, float]
-"""Values by knob."""
+Changes = tuple[Change, ...]
 
 
 def knobs_named(text: str) -> tuple[str, ...]:
@@ -95,54 +72,41 @@ def knobs_named(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def space(names: Iterable[str], recorded: Sequence[RecordedSettings]) -> tuple[Dimension, ...]:
-    """Return the ranges of these knobs for recordings with at least one lane each."""
-    return tuple(_dimension(KNOBS[name], recorded) for name in names)
+def single_changes(names: Iterable[str], recorded: Sequence[RecordedSettings]) -> list[Change]:
+    """Return the changes of one knob to try, the most promising of each knob first."""
+    by_knob = [
+        [change for value in _values(KNOBS[name], recorded) if (change := _change(name, value, recorded)) is not None]
+        for name in names
+    ]
+    most = max((len(each) for each in by_knob), default=0)
+    turn_by_turn = [each[place] for place in range(most) for each in by_knob if place < len(each)]
+    return list(dict.fromkeys(turn_by_turn))
 
 
-def _dimension(knob: Knob, recorded: Sequence[RecordedSettings]) -> Dimension:
-    values = values_of(knob.name, recorded)
-    if knob.name in _LINEAR:
-        low, high = _LINEAR[knob.name]
-        low, high = min(low, *values), max(high, *values)
-        return Dimension(knob.name, low, high, knob.whole, False, values[0])
-    factor, unlimited = _FACTOR, 1000.0
-    if knob.name == "max_concurrency":
-        factor, unlimited = _EXTRAPOLATED, float(max(each.busiest for each in recorded))
-    if knob.zero_is_none:
-        values = [value or max(1.0, unlimited) for value in values]
-    low = max(knob.lowest, min(values) / _FACTOR)
-    high = min(knob.highest, max(values) * factor)
-    if knob.name == "aimd.floor":
-        high = min(high, max(2.0, *values))
-    if knob.whole:
-        low, high = max(knob.lowest, math.floor(low)), max(2.0, math.ceil(high))
-    return Dimension(knob.name, low, high, knob.whole, True, min(max(values[0], low), high))
+def neighbours(change: Change, recorded: Sequence[RecordedSettings]) -> list[Change]:
+    """Return the changes of the same knob to nearby values."""
+    assert isinstance(change.value, int | float)
+    knob, middle = KNOBS[change.name], float(change.value)
+    if change.name in _LINEAR:
+        values = [(middle + _start(knob, recorded)) / 2]
+    elif knob.whole and middle < 4:
+        values = [middle - 1, middle + 1]
+    else:
+        values = [middle * by for by in _BETWEEN]
+    found = [_change(change.name, value, recorded) for value in values]
+    return [each for each in dict.fromkeys(found) if each is not None and each != change]
 
 
-def changes_of(params: Params, dimensions: Sequence[Dimension]) -> tuple[Change, ...]:
-    """Return parameters as changes: rounded, and with lower bounds not above upper ones."""
-    values = {each.name: rounded(params[each.name], each) for each in dimensions}
-    for smaller, larger in (("retry.base_s", "retry.max_s"), ("aimd.floor", "max_concurrency")):
-        if smaller in values and larger in values:
-            values[smaller] = min(values[smaller], values[larger])
-    return tuple(Change(name, value) for name, value in values.items())
-
-
-def significant_changes(changes: Iterable[Change], recorded: Sequence[RecordedSettings]) -> tuple[Change, ...]:
-    """Return the changes that differ noticeably from some recording."""
-    return tuple(
-        change
-        for change in changes
-        if isinstance(change.value, int | float)
-        and any(abs(change.value - was) > _SAME * abs(was) for was in values_of(change.name, recorded))
-    )
-
-
-def rounded(value: float, dimension: Dimension) -> float:
-    """Round a value to two digits within the range."""
-    within = min(max(float(f"{value:.{_DIGITS}g}"), dimension.low), dimension.high)
-    return round(within) if dimension.whole else within
+def agree(changes: Changes, recorded: Sequence[RecordedSettings]) -> bool:
+    """Return whether changes go together, and with what was recorded: no lower bound is above its upper one."""
+    values = {each.name: each.value for each in changes}
+    for smaller, larger in _AT_MOST:
+        lows = [values[smaller]] if smaller in values else values_of(smaller, recorded)
+        highs = [values[larger]] if larger in values else [each or math.inf for each in values_of(larger, recorded)]
+        changed = smaller in values or larger in values
+        if changed and max(map(float, lows)) > min(map(float, highs)):  # type: ignore[arg-type]
+            return False
+    return True
 
 
 def values_of(name: str, recorded: Sequence[RecordedSettings]) -> list[float]:
@@ -150,50 +114,31 @@ def values_of(name: str, recorded: Sequence[RecordedSettings]) -> list[float]:
     return [float(value_in(name, each.scheduler, lane) or 0) for each in recorded for lane in each.lanes]
 
 
-class Search:
-    """A search by tree-structured Parzen estimators, deterministic for a seed, a space and results.
+def _values(knob: Knob, recorded: Sequence[RecordedSettings]) -> list[float]:
+    if knob.name in _LINEAR:
+        return list(_LINEAR[knob.name])
+    start = _start(knob, recorded)
+    if knob.name == "max_concurrency":
+        # The recording tells of what was in flight at most, whatever the limit was.
+        return [float(max(each.busiest for each in recorded)), *(start * by for by in _PLACES)]
+    return [start * by for by in _FACTORS]
 
-    It begins with the start of each dimension. Raises: UsageError: Optuna isn't installed.
-    """
 
-    def __init__(self, dimensions: Sequence[Dimension], seed: int) -> None:
-        try:
-            import optuna
-        except ImportError as error:
-            raise UsageError(
-                f"tuning needs the library Optuna ({error}): pip install 'hivemind-tui[lab]', or make setup"
-            ) from None
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._failed = optuna.trial.TrialState.FAIL
-        self._ranges: dict[str, BaseDistribution] = {}
-        for each in dimensions:
-            if each.whole:
-                whole = optuna.distributions.IntDistribution(int(each.low), int(each.high), log=each.log)
-                self._ranges[each.name] = whole
-            else:
-                self._ranges[each.name] = optuna.distributions.FloatDistribution(each.low, each.high, log=each.log)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_RANDOM_TRIALS, multivariate=True)
-        self._study = optuna.create_study(sampler=sampler, direction="minimize")
-        self._study.enqueue_trial({each.name: int(each.start) if each.whole else each.start for each in dimensions})
-        self._asked: list[Trial] = []
+def _start(knob: Knob, recorded: Sequence[RecordedSettings]) -> float:
+    """Return the value that others are tried around: the recorded one, or where there was no limit what was used."""
+    values = values_of(knob.name, recorded)
+    unlimited = float(max(each.busiest for each in recorded)) if knob.name == "max_concurrency" else 1000.0
+    return max(each or max(1.0, unlimited) for each in values) if knob.zero_is_none else values[0]
 
-    def ask(self, count: int) -> list[Params]:
-        """Return the next parameters to try."""
-        self._asked = [self._study.ask(self._ranges) for _ in range(count)]
-        return [dict(trial.params) for trial in self._asked]
 
-    def tell(self, answers: Sequence[tuple[float, Mapping[str, float]] | None]) -> None:
-        """Report for each of these its cost and by how much it violates each constraint (at most 0: it doesn't).
-
-        None: it can't be simulated.
-        """
-        for trial, answer in zip(self._asked, answers, strict=True):
-            if answer is None:
-                self._study.tell(trial, state=self._failed)
-                continue
-            cost, violations = answer
-            for name, amount in violations.items():
-                trial.set_constraint(name, amount)
-            self._study.tell(trial, cost)
+def _change(name: str, value: float, recorded: Sequence[RecordedSettings]) -> Change | None:
+    """Return a change to a value that people would write; None: it is as recorded, or the knob doesn't take it."""
+    knob = KNOBS[name]
+    rounded = float(f"{value:.{_DIGITS}g}")
+    number: float = round(rounded) if knob.whole else rounded
+    if not knob.lowest <= number <= knob.highest:
+        return None
+    if all(abs(number - was) <= _SAME * abs(was) for was in values_of(name, recorded)):
+        return None
+    change = Change(name, number)
+    return change if agree((change,), recorded) else None

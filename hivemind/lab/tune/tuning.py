@@ -1,36 +1,50 @@
-"""Searches for settings that would have served recorded traffic better, and measures how certain the gain is.
+"""Searches for settings that would have served recorded traffic better over the range of what the recording allows.
 
-Faults and latencies are drawn anew by seeds, the same for every candidate. The search uses a few seeds; the best
-candidates are compared and pruned on other seeds; and the result is validated against the recorded settings on seeds
-not used before, so that luck isn't taken for a gain.
+Every candidate is simulated on the same draws of fits and luck as the recorded settings, and ranked by the lower end
+of its gain. First single changes are tried, then the best are refined and combined, as long as each further change is
+worth it. The best few are compared on other draws, and the winner is foretold on draws not used before, with the
+error that the models have on parts of the recording that they haven't seen. Only what is better over that whole
+interval is recommended.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
-from typing import Literal, TypeGuard
+from statistics import fmean, stdev
+from typing import Literal
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.comparison import Spread, is_noise, spread
+from hivemind.lab.foresight.draws import Job
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.tune.search import Dimension, RecordedSettings, Search, changes_of, significant_changes
-from hivemind.lab.tune.workers import Runs, SimulationJob
+from hivemind.lab.tune.processes import Simulations
+from hivemind.lab.tune.promise import LEAST_GAIN, REDUCED, Goal, Promise, goes_beyond, harm, promised
+from hivemind.lab.tune.space import Changes, RecordedSettings, agree, neighbours, single_changes
 
-Goal = Literal["wall_time", "p95_wait", "dollars"]
-
-SEARCHED_SEEDS = 3
-CHOSEN_SEEDS = 8
-FINALISTS = 4
-_AT_ONCE = 4
+SCREENED, SEARCHED, CHOSEN = 2, 6, 12
+"""Draws of a candidate to see whether it does any good, of one that does in the search, and to choose between the
+best."""
+FINALISTS, _VALIDATED = 5, 2
+"""So many are compared, and of these so many foretold at most."""
+_MOST_CHANGES = 3
+_AT_ONCE = 8
 """Candidates per batch, independent of the number of cores, so that a seed gives the same search everywhere."""
-_PRUNING = 0.1
-"""The share of the gain that may be given up for fewer changes."""
-_FOR_THE_SEARCH = 0.6
-"""The share of a limited time; the rest is for choosing."""
-_STAGES = 1_000_000
-"""Distance between the seeds of two stages, which have none in common."""
+_WORTH_A_CHANGE = 0.1
+"""One more change has to add at least this share to the gain."""
+_SEARCH, _CHOOSE = 0.6, 0.8
+"""Shares of a limited time by which the search and the choice end; the rest is for validation."""
+_SOME = 0.002
+"""A candidate that gains less in each of the first draws isn't tried on more."""
+_STAGE, _SEED = 10_000, 100_000
+"""Distances between the numbers of draws of two stages, and of two seeds; those of predictions begin at 0."""
+_CERTAIN = 1.0
+"""Standard errors below the mean at which candidates are ranked."""
+Stage = Literal["search", "choose", "check"]
+
+
+class TimeIsUp(BaseException):
+    """The time for tuning is over. Not an `Exception`, because nothing but the end may handle it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,28 +54,34 @@ class TuningPlan:
     goal: Goal
     trials: int
     """Candidates to try, without the recorded settings."""
-    seeds: int
-    """Number of seeds for the validation, at least 2."""
+    draws: int | None = None
+    """Number of draws for the validation; None: by the recording's length."""
     seed: int = 0
     """The seed of the search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A candidate and its simulations on the seeds of a stage."""
+    """A candidate and its simulations."""
 
-    changes: tuple[Change, ...]
-    runs: tuple[Figures, ...]
-    """By recording, then by seed."""
-    cost: float
-    """By the goal."""
-    violations: tuple[tuple[str, float], ...]
-    """By how much it violates each constraint, compared with the recorded settings on the same seeds."""
+    changes: Changes
+    gains: tuple[float, ...]
+    """By draw, the logarithm of the ratio of the goal's figure with the recorded settings to that with the changes."""
+    harms: str
+    """What gets worse; empty: nothing that counts."""
+    beyond: bool
+    """More is in flight than was recorded."""
 
     @property
-    def acceptable(self) -> bool:
-        """In no recording did fewer agents finish, or more requests stay unanswered."""
-        return all(by <= 0 for _, by in self.violations)
+    def gain(self) -> float:
+        """The share taken off the goal's figure."""
+        return -math.expm1(-fmean(self.gains))
+
+    @property
+    def score(self) -> float:
+        """The lower end of the gain."""
+        spread = stdev(self.gains) if len(self.gains) > 1 else 0.0
+        return fmean(self.gains) - _CERTAIN * spread / math.sqrt(len(self.gains))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,243 +94,238 @@ class KeptChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Validation:
-    """The comparison of the result with the recorded settings, on seeds not used before."""
-
-    before: tuple[Figures, ...]
-    """By recording, then by seed."""
-    after: tuple[Figures, ...]
-    cost: Spread
-    """The cost with the recorded settings."""
-    gain: Spread
-    """The saving by the changes, seed by seed."""
-    acceptable: bool
-    """See :class:`Candidate`."""
-
-    def of(self, recording: int) -> tuple[tuple[Figures, ...], tuple[Figures, ...]]:
-        """Return the runs of a recording before and after, by seed."""
-        part = slice(recording * self.gain.runs, (recording + 1) * self.gain.runs)
-        return self.before[part], self.after[part]
-
-    @property
-    def better(self) -> bool:
-        """The gain is certain, as far as the model goes, and more than noise."""
-        return self.acceptable and self.gain.low > 0 and not is_noise(self.gain.mean, self.cost.mean)
-
-
-@dataclass(frozen=True, slots=True)
 class TuningResult:
     """The result of a search."""
 
     goal: Goal
     trials: int
     """Candidates tried."""
-    before: float
-    """The cost of the recorded settings on the seeds of the search."""
-    best: float
-    """The cost of the best acceptable candidate there."""
     kept: tuple[KeptChange, ...]
-    """Empty: nothing better was found."""
-    check: Validation | None
-    """None: nothing to validate, or interrupted."""
-    stopped: str = ""
-    """Why it ended early: `interrupted`, `time`."""
+    """The best found; empty: nothing looked better."""
+    searched: float
+    """The gain that these had in the search, some of which is luck."""
+    promise: Promise | None
+    """None: nothing to validate, or ended before that."""
+    experiment: Changes
+    """What to try on live traffic, where the recording can't tell; empty: nothing."""
+    stopped: Literal["", "interrupted", "time"] = ""
+    """Why it ended early."""
+
+    @property
+    def recommended(self) -> bool:
+        """Whether the changes are certainly better, as far as the recording shows."""
+        return self.promise is not None and not self.promise.why_not
 
 
 @dataclass(frozen=True, slots=True)
 class TuningProgress:
     """The progress of a search."""
 
-    stage: Literal["search", "choose", "check"]
+    stage: Stage
     done: int
     of: int
-    before: float
     best: float
-
-
-def cost(goal: Goal, runs: Sequence[Figures]) -> float:
-    """Return the cost of runs by a goal: the mean of wall times, of p95 waits, or of dollars."""
-    if goal == "dollars":
-        return fmean(run.dollars or 0.0 for run in runs)
-    return fmean(run.wall_s if goal == "wall_time" else run.together.p95_s for run in runs)
+    """The gain of the best candidate so far."""
 
 
 @dataclass(slots=True)
 class Tuner:
     """One search over recordings with these settings."""
 
-    simulate: Runs
+    simulations: Simulations
     recorded: Sequence[RecordedSettings]
-    dimensions: Sequence[Dimension]
+    knobs: Sequence[str]
     plan: TuningPlan
     tell: Callable[[TuningProgress], object] = lambda _: None
     spent: Callable[[], float] = lambda: 0.0
-    """Returns the used share of the time for searching and choosing."""
-    _seen: dict[tuple[int, tuple[Change, ...]], Candidate | None] = field(default_factory=dict)
-    _before: float = 0.0
-    _best: float = 0.0
-    _trials: int = 0
+    """Returns the used share of the time."""
+    _seen: dict[tuple[int, Changes], Candidate | None] = field(default_factory=dict)
+    _before: dict[int, list[Figures]] = field(default_factory=dict)
+    """By first draw of a stage, the runs with the recorded settings."""
+    _found: dict[Changes, Candidate] = field(default_factory=dict)
+    _best: Candidate | None = None
+    _promise: Promise | None = None
 
     def run(self) -> TuningResult:
-        """Search, choose and validate. Ctrl-C ends with the best so far, not validated.
-
-        Raises: UsageError: Optuna isn't installed.
-        """
-        found: list[Candidate] = []
-        stopped = ""
-        kept: tuple[KeptChange, ...] = ()
-        check = None
-        search = Search(self.dimensions, self.plan.seed)
+        """Search, choose and validate. Ctrl-C, or the end of the time, gives the best so far."""
+        stopped: Literal["", "interrupted", "time"] = ""
+        worth: dict[Change, float | None] = {}
         try:
-            self._search(search, found)
-            stopped = "time" if self._trials < self.plan.trials else ""
-            best = _ranked(found)
-            if best and best[0].cost < self._before:
-                kept = self._without_needless(self._choose(best[:FINALISTS]))
-                check = self._validate(tuple(each.change for each in kept)) if kept else None
+            self._search()
+            stopped = "time" if self._is_over(_SEARCH) else ""
+            finalists = self._choose()
+            if finalists:
+                self._best = finalists[0]
+                self._validate(finalists)
+                if self._promise is not None and not self._promise.why_not:
+                    worth = self._worth(self._promise.changes)
         except KeyboardInterrupt:
             stopped = "interrupted"
-            best = _ranked(found)
-            if not kept and best and best[0].cost < self._before:
-                kept = tuple(KeptChange(change, None) for change in best[0].changes)
-        return TuningResult(self.plan.goal, self._trials, self._before, self._best, kept, check, stopped)
+        except TimeIsUp:
+            stopped = "time"
+        promise = self._promise
+        changes = promise.changes if promise is not None else self._best.changes if self._best is not None else ()
+        kept = tuple(KeptChange(each, worth.get(each)) for each in changes)
+        searched = self._found[changes].gain if changes in self._found else 0.0
+        trials = len(self._found)
+        return TuningResult(self.plan.goal, trials, kept, searched, promise, self._experiment(), stopped)
 
     # --- Stages --------------------------------------------------------------------------------------------------
 
-    def _search(self, search: Search, found: list[Candidate]) -> None:
-        """Try candidates, beginning with the recorded settings."""
-        seeds = self._seeds(1, SEARCHED_SEEDS)
-        (recorded,) = self._try([()], seeds)
-        assert recorded is not None
-        self._before = self._best = recorded.cost
-        search.ask(1)
-        search.tell([(recorded.cost, dict(recorded.violations))])
-        while self._trials < self.plan.trials and self.spent() < _FOR_THE_SEARCH:
-            self._report("search", self._trials, self.plan.trials)
-            asked = search.ask(min(_AT_ONCE, self.plan.trials - self._trials))
-            changes = [changes_of(params, self.dimensions) for params in asked]
-            tried = self._try([significant_changes(each, self.recorded) for each in changes], seeds)
-            search.tell([None if each is None else (each.cost, dict(each.violations)) for each in tried])
-            found += [each for each in tried if each is not None and each.acceptable]
-            self._trials += len(asked)
-            self._best = min([self._best, *(each.cost for each in found)])
-        self._report("search", self._trials, self.plan.trials)
+    def _search(self) -> None:
+        self._report("search")
+        self._look_at([(each,) for each in single_changes(self.knobs, self.recorded)])
+        for _ in range(_MOST_CHANGES - 1):
+            best = self._best
+            if best is None or self._is_over(_SEARCH):
+                return
+            self._look_at([self._replaced(best.changes, each) for each in neighbours(best.changes[-1], self.recorded)])
+            best = self._best or best
+            more = [each.changes[0] for each in self._ranked() if len(each.changes) == 1]
+            others = [each for each in more if each.name not in {change.name for change in best.changes}]
+            by_knob = {each.name: each for each in reversed(others)}
+            self._look_at([(*best.changes, each) for each in by_knob.values()])
+            if self._best is best:
+                return
 
-    def _choose(self, finalists: Sequence[Candidate]) -> Candidate | None:
-        """Return the finalist that is best on other seeds; None: none is better than the recorded settings there."""
-        seeds = self._seeds(2, CHOSEN_SEEDS)
-        self._report("choose", 0, 0)
-        (recorded,) = self._try([()], seeds)
-        tried = [each for each in self._try([each.changes for each in finalists], seeds) if each is not None]
-        best = _ranked(tried)
-        return best[0] if best and recorded is not None and best[0].cost < recorded.cost else None
+    def _look_at(self, candidates: Iterable[Changes]) -> None:
+        """Try candidates in batches, as far as there are trials and time left."""
+        new = [each for each in dict.fromkeys(candidates) if each not in self._found and agree(each, self.recorded)]
+        while new and len(self._found) < self.plan.trials and not self._is_over(_SEARCH):
+            count = min(_AT_ONCE, self.plan.trials - len(self._found))
+            batch, new = new[:count], new[count:]
+            screened = [each for each in self._tried(batch, 0, SCREENED) if each is not None]
+            self._found.update((each.changes, each) for each in screened)
+            good = [each.changes for each in screened if max(each.gains) > _SOME]
+            self._found.update((each.changes, each) for each in self._tried(good, 1, SEARCHED) if each is not None)
+            self._best = self._winner(self._ranked())
+            self._report("search")
 
-    def _without_needless(self, best: Candidate | None) -> tuple[KeptChange, ...]:
-        """Drop changes that don't matter and measure the worth of the others, as time permits."""
-        if best is None:
-            return ()
-        seeds = self._seeds(2, CHOSEN_SEEDS)
-        (recorded,) = self._try([()], seeds)
-        assert recorded is not None
-        left = best
-        if self.spent() < 1:
-            left = self._pruned(best, best.cost + _PRUNING * (recorded.cost - best.cost), seeds)
-        if self.spent() >= 1:
-            return tuple(KeptChange(each, None) for each in left.changes)
-        worth, gain = self._costs_without_each(left, seeds), recorded.cost - left.cost
-        return tuple(
-            KeptChange(each, None if worth[each] is None else (worth[each] - left.cost) / gain)  # type: ignore[operator]
-            for each in left.changes
-        )
+    def _choose(self) -> list[Candidate]:
+        """Return the best few, compared on other draws, the best first."""
+        ranked = self._ranked()[:FINALISTS]
+        if not ranked or self._is_over(_CHOOSE):
+            return ranked
+        self._report("choose")
+        again = [each for each in self._tried([each.changes for each in ranked], 2, CHOSEN) if each is not None]
+        left = sorted(filter(_is_good, again), key=_order)
+        best = self._winner(left)
+        return left if best is None else [best, *(each for each in left if each is not best)]
 
-    def _pruned(self, best: Candidate, allowed: float, seeds: Sequence[int]) -> Candidate:
-        """Undo changes as long as the cost stays allowed: all that can be undone alone at once, else the cheapest."""
-
-        def fits(tried: Candidate | None) -> TypeGuard[Candidate]:
-            return tried is not None and tried.acceptable and bool(tried.changes) and tried.cost <= allowed
-
-        left, first = best, len(best.changes)
-        while self.spent() < 1:
-            self._report("choose", first - len(left.changes), first)
-            costs = self._costs_without_each(left, seeds)
-            idle = sorted(
-                (cost, str(each), each) for each, cost in costs.items() if cost is not None and cost <= allowed
+    def _validate(self, finalists: Sequence[Candidate]) -> None:
+        """Foretell the finalists until one is recommended."""
+        checked = None
+        for number, each in enumerate(finalists[:_VALIDATED]):
+            self._report("check", number, min(_VALIDATED, len(finalists)))
+            checked = checked or self.simulations.checked()
+            found = promised(
+                self.plan.goal,
+                each.changes,
+                self.simulations.recordings,
+                self.simulations,
+                price=self.simulations.price,
+                draws=self.plan.draws,
+                checked=checked,
             )
-            if not idle or len(left.changes) == 1:
-                break
-            all_undone, one_undone = (
-                _without(left.changes, *(each for _, _, each in part)) for part in (idle, idle[:1])
-            )
-            both = self._try([all_undone, one_undone], seeds)
-            left = next(filter(fits, both))
-        return left
+            if self._promise is None or not found.why_not:
+                self._promise = found
+            if not found.why_not:
+                return
 
-    def _costs_without_each(self, whole: Candidate, seeds: Sequence[int]) -> dict[Change, float | None]:
-        """Return the cost with each change undone alone; None: not possible or not acceptable."""
-        tried = self._try([_without(whole.changes, each) for each in whole.changes], seeds)
+    def _worth(self, changes: Changes) -> dict[Change, float | None]:
+        """Return for each change the share of the gain that is lost without it."""
+        if len(changes) == 1:
+            return {changes[0]: 1.0}
+        without = [_without(changes, each) for each in changes]
+        whole, *rest = self._tried([changes, *without], 2, CHOSEN)
+        if whole is None or whole.gain <= 0:
+            return {}
         return {
-            change: one.cost if one is not None and one.acceptable else None
-            for change, one in zip(whole.changes, tried, strict=True)
+            change: None if each is None else (whole.gain - each.gain) / whole.gain
+            for change, each in zip(changes, rest, strict=True)
         }
 
-    def _validate(self, changes: tuple[Change, ...]) -> Validation | None:
-        seeds = self._seeds(3, self.plan.seeds)
-        self._report("check", 0, len(seeds))
-        before, after = self._try([(), changes], seeds)
-        if before is None or after is None:
+    def _experiment(self) -> Changes:
+        """Return what to try on live traffic: what would be better if the model is right where it wasn't tried."""
+        promise = self._promise
+        if promise is not None and not promise.why_not:
+            return ()
+        unsure = [each for each in self._seen_well() if not each.harms and each.score > LEAST_GAIN]
+        if not unsure:
+            return ()
+        return min(unsure, key=_order).changes
+
+    # --- Candidates ----------------------------------------------------------------------------------------------
+
+    def _ranked(self) -> list[Candidate]:
+        """Return the candidates that may be recommended, the best first."""
+        return sorted(filter(_is_good, self._seen_well()), key=_order)
+
+    def _seen_well(self) -> list[Candidate]:
+        """Return the candidates that were tried on more draws than the first ones."""
+        return [each for each in self._found.values() if len(each.gains) >= SEARCHED]
+
+    def _winner(self, ranked: Sequence[Candidate]) -> Candidate | None:
+        """Return the best candidate, or one with fewer changes that is about as good."""
+        if not ranked:
             return None
-        costs, new_costs = (
-            [cost(self.plan.goal, tried.runs[number :: len(seeds)]) for number in range(len(seeds))]
-            for tried in (before, after)
-        )
-        gains = [was - now for was, now in zip(costs, new_costs, strict=True)]
-        return Validation(before.runs, after.runs, spread(costs), spread(gains), after.acceptable)
+        enough = ranked[0].score * (1 - _WORTH_A_CHANGE)
+        return min((each for each in ranked if each.score >= enough), key=lambda each: (len(each.changes), -each.score))
 
-    # --- Simulations ---------------------------------------------------------------------------------------------
+    def _replaced(self, changes: Changes, change: Change) -> Changes:
+        return (*(each for each in changes if each.name != change.name), change)
 
-    def _try(self, candidates: Sequence[tuple[Change, ...]], seeds: Sequence[int]) -> list[Candidate | None]:
-        """Simulate each candidate once in every recording with every seed; None: its changes don't go together."""
-        stage = seeds[0]
-        new = [each for each in dict.fromkeys(candidates) if (stage, each) not in self._seen]
-        places = range(len(self.recorded))
-        jobs = [SimulationJob(place, each, seed) for each in new for place in places for seed in seeds]
-        runs = self.simulate(jobs)
-        size = len(places) * len(seeds)
-        for number, each in enumerate(new):
+    def _tried(self, candidates: Sequence[Changes], stage: int, count: int) -> list[Candidate | None]:
+        """Simulate each candidate once in every recording with every draw; None: its changes don't go together."""
+        first = stage * _STAGE + (self.plan.seed + 1) * _SEED
+        draws, places = range(first, first + count), range(len(self.recorded))
+        new = [each for each in dict.fromkeys(candidates) if (first, each) not in self._seen]
+        wanted = new if first in self._before else [(), *new]
+        runs = self.simulations([(place, Job(each, draw)) for each in wanted for place in places for draw in draws])
+        size = len(places) * count
+        for number, each in enumerate(wanted):
             own = [run for run in runs[number * size : (number + 1) * size] if run is not None]
-            self._seen[stage, each] = self._tried(stage, each, own, len(seeds)) if len(own) == size else None
-        return [self._seen[stage, each] for each in candidates]
+            if not each:
+                self._before[first] = own
+            else:
+                self._seen[first, each] = self._candidate(each, self._before[first], own) if len(own) == size else None
+        return [self._seen[first, each] for each in candidates]
 
-    def _tried(self, stage: int, changes: tuple[Change, ...], runs: Sequence[Figures], seeds: int) -> Candidate:
-        recorded = self._seen.get((stage, ()))
-        against = runs if recorded is None else recorded.runs
-        violations = []
-        for place in range(len(self.recorded)):
-            part = slice(place * seeds, (place + 1) * seeds)
-            was, now = against[part], runs[part]
-            violations.append(
-                (f"finished in {place}", float(sum(run.finished for run in was) - sum(run.finished for run in now)))
-            )
-            violations.append((f"unanswered in {place}", float(_unanswered(now) - _unanswered(was))))
-        return Candidate(changes, tuple(runs), cost(self.plan.goal, runs), tuple(violations))
+    def _candidate(self, changes: Changes, before: Sequence[Figures], after: Sequence[Figures]) -> Candidate:
+        draws, harms, beyond = len(before) // len(self.recorded), "", False
+        gains = [0.0] * draws
+        for place, recording in enumerate(self.simulations.recordings):
+            part = slice(place * draws, (place + 1) * draws)
+            was, now = before[part], after[part]
+            harms = harms or harm(was, now)
+            beyond = beyond or goes_beyond(recording.figures, was, now)
+            for draw, (one, two) in enumerate(zip(was, now, strict=True)):
+                gains[draw] += self._gain(one, two) / len(self.recorded)
+        return Candidate(changes, tuple(gains), harms, beyond)
 
-    def _seeds(self, stage: int, count: int) -> range:
-        first = stage * _STAGES + self.plan.seed % 1000 * 1000
-        return range(first, first + count)
+    def _gain(self, before: Figures, after: Figures) -> float:
+        reduced = REDUCED[self.plan.goal]
+        one, two = (max(reduced.of(run) or 0.0, reduced.least) for run in (before, after))
+        return math.log(one / two)
 
-    def _report(self, stage: Literal["search", "choose", "check"], done: int, of: int) -> None:
-        self.tell(TuningProgress(stage, done, of, self._before, self._best))
+    def _is_over(self, share: float) -> bool:
+        return self.spent() >= share
 
-
-def _ranked(tried: Iterable[Candidate]) -> list[Candidate]:
-    """Return the acceptable candidates without duplicates, by cost, then by number of changes."""
-    once = {each.changes: each for each in tried if each.acceptable}
-    return sorted(once.values(), key=lambda each: (each.cost, len(each.changes), str(each.changes)))
-
-
-def _without(changes: tuple[Change, ...], *undone: Change) -> tuple[Change, ...]:
-    return tuple(each for each in changes if each not in undone)
+    def _report(self, stage: Stage, done: int | None = None, of: int = 0) -> None:
+        best = 0.0 if self._best is None else self._best.gain
+        trials = done is None and stage == "search"
+        self.tell(
+            TuningProgress(stage, len(self._found) if trials else done or 0, self.plan.trials if trials else of, best)
+        )
 
 
-def _unanswered(runs: Sequence[Figures]) -> int:
-    return sum(run.failed + run.refused + run.left + run.open for run in runs)
+def _is_good(each: Candidate) -> bool:
+    return not each.harms and not each.beyond and each.score > 0
+
+
+def _order(each: Candidate) -> tuple[float, int, str]:
+    return -each.score, len(each.changes), str(each.changes)
+
+
+def _without(changes: Changes, undone: Change) -> Changes:
+    return tuple(each for each in changes if each != undone)

@@ -1,0 +1,235 @@
+"""The answer of `hivemind tune`, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hivemind.cli.lab.tune_verify import range_text
+from hivemind.console import printable
+from hivemind.journal.wait_causes import WAITED_FOR
+from hivemind.lab.comparison import run_measures
+from hivemind.lab.foresight.ranges import CONFIDENCE, Range
+from hivemind.lab.simulate.overrides import Change, value_text
+from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.tune.promise import Goal, Promise
+from hivemind.lab.tune.space import RecordedSettings, values_of
+from hivemind.lab.tune.tuning import TuningProgress, TuningResult
+from hivemind.scheduler.operator.knobs import KNOBS
+from hivemind.text.humanise import count, dollars, duration, percent, plural
+from hivemind.text.table import Cell, Column, lines, styled, wrapped
+
+GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
+_WORTH = "worth: the share of the gain that is lost if that change alone is undone"
+_LEGEND = (
+    "RECORDED is what the journal holds; of runs with the chosen settings,"
+    f" {percent(CONFIDENCE)} are within the interval."
+)
+_STAGES = {"search": "searching", "choose": "comparing the best", "check": "validating"}
+_CHANGES = (
+    Column("SETTING"),
+    Column("RECORDED", right=True),
+    Column("CHOSEN", right=True),
+    Column("WORTH", right=True),
+)
+_REDUCED: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "wait, p95", "dollars": "dollars"}
+"""The figure that a goal reduces, as it is called in tables."""
+_ADDS_UP = frozenset({"wall time", "wait, total", "retries", "dollars"})
+_SHOWN = ("wall time", "wait, total", "wait, p95", "retries", "dollars", "most in flight")
+
+
+def progress_text(progress: TuningProgress) -> str:
+    """Return the progress in a short line."""
+    of = f" {progress.done} of {progress.of}" if progress.of else ""
+    so_far = f", the best so far takes {percent(progress.best)} off" if progress.best > 0 else ""
+    return f"{_STAGES[progress.stage]}{of}{so_far}"
+
+
+def sentence(found: TuningResult) -> str:
+    """Return the answer in a sentence."""
+    promise, name = found.promise, GOALS[found.goal]
+    if promise is not None and not promise.why_not:
+        assert promise.gain is not None
+        would = "would take" if len(promise.changes) == 1 else "together would take"
+        return f"{_named(promise.changes)} {would} about {range_text(promise.gain)} off the {name}."
+    if found.stopped and promise is None:
+        why = "it was interrupted" if found.stopped == "interrupted" else "time was up"
+        if not found.kept:
+            return f"Nothing is recommended: {why} before anything better was found."
+        changes = _named([each.change for each in found.kept])
+        took = percent(found.searched)
+        return (
+            f"Nothing is recommended: {why} before {changes} was validated; in the search it took {took} off the"
+            f" {name}, some of which is luck."
+        )
+    if promise is None:
+        tried = plural(found.trials, "candidate")
+        return f"Nothing is recommended: of {tried} none is better than the recorded settings by more than luck."
+    return f"Nothing is recommended: {_why_not(promise, name)}."
+
+
+def _why_not(promise: Promise, name: str) -> str:
+    changes, gain = _named(promise.changes), promise.gain
+    match promise.why_not:
+        case "agents":
+            return f"with {changes}, the best found, fewer agents finish"
+        case "failures":
+            return f"with {changes}, the best found, more requests stay unanswered"
+        case "errors":
+            return f"with {changes}, the best found, many more attempts fail"
+        case "beyond":
+            return f"with {changes}, the best found, more would be in flight than was recorded"
+        case "small":
+            return f"the {name} is too short to be reduced"
+    assert gain is not None
+    if promise.why_not == "unclear":
+        between = f"take {percent(gain.high)} off" if gain.high > 0 else "not shorten"
+        return (
+            f"{changes}, the best found, would take about {percent(max(0.0, gain.value))} off the {name}, but the"
+            f" recording can't tell: it may {between} it, or add {percent(-gain.low)}"
+        )
+    return f"the best found, {changes}, takes no more than {percent(max(0.0, gain.value))} off the {name}"
+
+
+def advice(found: TuningResult, recordings: Sequence[Recording]) -> Iterator[str]:
+    """Yield what to do next, and what is known besides."""
+    if found.recommended:
+        yield "To see them at work: --verify runs both settings in front of a mock, --verify live on live traffic."
+        return
+    if found.experiment:
+        changes = " ".join(map(str, found.experiment))
+        busiest = max(each.figures.busiest for each in recordings)
+        beyond = any(
+            each.name == "max_concurrency" and isinstance(each.value, int | float) and each.value > busiest
+            for each in found.experiment
+        )
+        why = f"no more than {plural(busiest, 'request')} in flight were recorded; " if beyond else ""
+        yield f"An experiment on live traffic would tell: {why}hivemind explore {changes}"
+    causes: dict[str, float] = {}
+    for each in recordings:
+        for cause, seconds in each.figures.causes.seconds.items():
+            causes[cause] = causes.get(cause, 0.0) + seconds
+    if causes and sum(causes.values()) > 1.0:
+        cause = max(causes, key=lambda name: causes[name])
+        yield f"Requests waited mainly {WAITED_FOR[cause]}."
+
+
+def as_text(
+    found: TuningResult,
+    recordings: Sequence[Recording],
+    began: Sequence[RecordedSettings],
+    notes: Sequence[str],
+    room: int | None,
+) -> list[str]:
+    """Return the result for people."""
+    style = "good" if found.recommended else "warn"
+    text = [styled(each, style) for each in wrapped(sentence(found), room)]
+    if found.kept and (found.recommended or found.promise is not None):
+        foreign = all(each.began.foreign for each in recordings)
+        worth = len(found.kept) > 1 and any(each.worth is not None for each in found.kept)
+        text += ["", *lines(_columns(foreign, worth), _changes(found, began, worth), room)]
+        if worth:
+            text += [styled(line, "dim") for line in wrapped(_WORTH, room)]
+    if found.promise is not None and found.recommended:
+        for place, recording in enumerate(recordings):
+            text += ["", *_figures(recording, found.promise, place, room)]
+        text += [styled(each, "dim") for each in wrapped(_LEGEND, room)]
+    text.append("")
+    for line in advice(found, recordings):
+        text += wrapped(line, room)
+    for note in notes:
+        text += [styled(each, "warn") for each in wrapped(f"Note: {printable(note)}.", room)]
+    return text if text[-1] else text[:-1]
+
+
+def _columns(foreign: bool, worth: bool) -> tuple[Column, ...]:
+    columns = _CHANGES if worth else _CHANGES[:-1]
+    return (columns[0], Column("USUAL", right=True), *columns[2:]) if foreign else columns
+
+
+def _changes(found: TuningResult, began: Sequence[RecordedSettings], worth: bool) -> list[list[Cell | str]]:
+    rows: list[list[Cell | str]] = []
+    for each in found.kept:
+        values = sorted(set(values_of(each.change.name, began)))
+        was = " to ".join(_setting(each.change.name, value) for value in dict.fromkeys((values[0], values[-1])))
+        row: list[Cell | str] = [each.change.name, was, Cell(_setting(each.change.name, each.change.value), "bold")]
+        if worth:
+            row.append("" if each.worth is None else percent(each.worth) if each.worth < 1 else "all of it")
+        rows.append(row)
+    return rows
+
+
+def _setting(name: str, value: float | bool | str | None) -> str:
+    return "none" if not value and name in KNOBS and KNOBS[name].zero_is_none else value_text(value)
+
+
+def _figures(recording: Recording, promise: Promise, place: int, room: int | None) -> list[str]:
+    simulated = promise.predictions[place].recorded is not recording.figures
+    heads = (
+        Column(printable(recording.name) if len(promise.predictions) > 1 else "", cut=True),
+        Column("SIMULATED AS RECORDED" if simulated else "RECORDED", right=True),
+        Column("PREDICTED", right=True),
+        Column("INTERVAL", right=True),
+    )
+    rows: list[list[Cell | str]] = []
+    for name, unit, before, after in figures(promise, place):
+        span = f"{_amount(unit, after.low)} to {_amount(unit, after.high)}"
+        rows.append([name, _amount(unit, before), _amount(unit, after.value), span])
+    return lines(heads, rows, room)
+
+
+def figures(promise: Promise, place: int) -> Iterator[tuple[str, str, float, Range]]:
+    """Yield name, unit, recorded value and predicted range of the figures of a recording that are worth showing."""
+    prediction, gain = promise.predictions[place], promise.gains[place]
+    for measure in run_measures([prediction.recorded]):
+        if measure.name not in _SHOWN:
+            continue
+        before = measure.of(prediction.recorded)
+        after = prediction.changed(measure.of, adds_up=measure.name in _ADDS_UP, least=0.1)
+        if before is not None and measure.name == _REDUCED[promise.goal] and gain is not None:
+            after = Range(*(before * (1 - share) for share in (gain.value, gain.high, gain.low)))
+        if before is not None and after is not None and (before or after.value):
+            yield measure.name, measure.unit, before, after
+
+
+def _amount(unit: str, value: float) -> str:
+    if unit == "seconds":
+        return duration(value)
+    return dollars(value) if unit == "dollars" else count(round(value))
+
+
+def _named(changes: Sequence[Change]) -> str:
+    said = [f"{each.name} {_setting(each.name, each.value)}" for each in changes]
+    return f"{', '.join(said[:-1])} and {said[-1]}" if len(said) > 1 else said[0]
+
+
+def as_json(
+    found: TuningResult, recordings: Sequence[Recording], began: Sequence[RecordedSettings], notes: Sequence[str]
+) -> dict[str, object]:
+    """Return the result for programs; shares are of one, times in seconds."""
+    promise = found.promise
+    gain = None if promise is None else promise.gain
+    return {
+        "sentence": sentence(found),
+        "recommended": found.recommended,
+        "goal": found.goal,
+        "journals": [each.name for each in recordings],
+        "trials": found.trials,
+        "stopped": found.stopped,
+        "why_not": promise.why_not if promise is not None else "" if found.kept else "nothing",
+        "changes": {each.change.name: each.change.value for each in found.kept},
+        "recorded": {each.change.name: values_of(each.change.name, began) for each in found.kept},
+        "worth": {each.change.name: each.worth for each in found.kept},
+        "gain": None if gain is None else {"value": gain.value, "low": gain.low, "high": gain.high},
+        "confidence": CONFIDENCE,
+        "gain_in_search": found.searched,
+        "figures": [] if promise is None else [_figures_json(promise, each) for each in range(len(recordings))],
+        "experiment": {each.name: each.value for each in found.experiment},
+        "notes": notes,
+    }
+
+
+def _figures_json(promise: Promise, place: int) -> dict[str, object]:
+    return {
+        name: {"recorded": before, "predicted": after.value, "low": after.low, "high": after.high}
+        for name, _, before, after in figures(promise, place)
+    }

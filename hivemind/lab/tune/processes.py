@@ -1,0 +1,132 @@
+"""Simulations of several recordings in worker processes, which have the recordings because they are forked."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.process import BaseProcess
+
+from hivemind.errors import HiveMindError, UsageError
+from hivemind.journal.figures import Figures
+from hivemind.lab.foresight.draws import Job, carry_out
+from hivemind.lab.foresight.heldout import HeldOut, held_out
+from hivemind.lab.simulate.recording import Recording
+from hivemind.scheduler.types import Price
+
+_NICE = 10
+_given: tuple[Sequence[Recording], Price | None] = ((), None)
+"""In a worker, what its jobs are about."""
+
+Located = tuple[int, Job]
+"""A job and the index of its recording."""
+Runs = Callable[[Sequence[Located]], list[Figures | None]]
+"""Simulates jobs and returns their figures in order; None: the changes don't go together."""
+
+
+@dataclass(slots=True)
+class Simulations:
+    """Simulations of these recordings, on all cores where processes can be forked, else in this process."""
+
+    recordings: Sequence[Recording]
+    price: Price | None
+    _pool: ProcessPoolExecutor | None = None
+    _checks: list[Future[HeldOut]] = field(default_factory=list)
+
+    def __call__(self, jobs: Sequence[Located]) -> list[Figures | None]:
+        """Simulate jobs. Raises: HiveMindError: a process ended by itself."""
+        if self._pool is None:
+            return [_simulated(self.recordings[number], job, self.price) for number, job in jobs]
+        futures = [self._pool.submit(_work, job) for job in jobs]
+        try:
+            return [each.result() for each in futures]
+        except BrokenExecutor:
+            raise HiveMindError("a simulating process ended by itself; is there enough memory?") from None
+        finally:
+            for each in futures:
+                each.cancel()
+
+    def checked(self) -> list[HeldOut]:
+        """Return what the held-out check found of each recording, which began when this was made."""
+        if self._pool is None:
+            return [held_out(each) for each in self.recordings]
+        return [each.result() for each in self._checks]
+
+
+@contextmanager
+def simulations(recordings: Sequence[Recording], price: Price | None) -> Iterator[Simulations]:
+    """Begin a process for each core, and the held-out checks in them. An exception kills them at once."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    # On macOS a forked process may crash in the system's libraries.
+    if sys.platform != "linux" or cores < 2:
+        yield Simulations(recordings, price)
+        return
+    others = frozenset(multiprocessing.active_children())
+    gc.freeze()  # a collection in a worker would copy the recordings' memory page by page
+    pool = ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), _begin, (recordings, price))
+    try:
+        checks = [pool.submit(_check, number) for number in range(len(recordings))]
+        yield Simulations(recordings, price, pool, checks)
+    except BaseException:
+        for process in frozenset(multiprocessing.active_children()) - others:
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+        gc.unfreeze()
+
+
+def runs_of(simulate: Runs, number: int) -> Callable[[Recording, Sequence[Job], Price | None], list[Figures]]:
+    """Return the simulations of one recording, as predictions take them."""
+    return partial(_runs_of, simulate, number)
+
+
+def _runs_of(
+    simulate: Runs, number: int, recording: Recording, jobs: Sequence[Job], price: Price | None
+) -> list[Figures]:
+    found = [each for each in simulate([(number, job) for job in jobs]) if each is not None]
+    if len(found) < len(jobs):
+        raise UsageError("the changes don't go together")
+    return found
+
+
+def _begin(recordings: Sequence[Recording], price: Price | None) -> None:
+    global _given
+    _given = recordings, price
+    os.nice(_NICE)
+    # Ctrl-C is for the process that waits for this one, which ends it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
+
+
+def _exit_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _work(located: Located) -> Figures | None:
+    number, job = located
+    recordings, price = _given
+    return _simulated(recordings[number], job, price)
+
+
+def _check(number: int) -> HeldOut:
+    return held_out(_given[0][number])
+
+
+def _simulated(recording: Recording, job: Job, price: Price | None) -> Figures | None:
+    try:
+        return carry_out(recording, job, price)
+    except UsageError:
+        return None

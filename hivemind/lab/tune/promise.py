@@ -1,0 +1,179 @@
+"""What changed settings promise: by how much they reduce the goal's figure, and why they aren't recommended.
+
+Nothing is promised that the recording can't show: the whole interval has to be a gain, nobody may pay for it, and no
+more may be in flight than was recorded, because a provider's limit just beyond would show in no draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import Literal
+
+from hivemind.journal.figures import Figures
+from hivemind.lab.foresight.heldout import UNCHECKED, Figure, HeldOut
+from hivemind.lab.foresight.prediction import Prediction, predict
+from hivemind.lab.foresight.ranges import Evidence, Range
+from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.tune.processes import Runs, runs_of
+from hivemind.lab.tune.space import Changes
+from hivemind.scheduler.types import Price
+
+Goal = Literal["wall_time", "p95_wait", "dollars"]
+WhyNot = Literal["", "agents", "failures", "errors", "beyond", "unclear", "little", "small"]
+"""Why settings aren't recommended: `agents`: fewer finish; `failures`: more requests stay unanswered; `errors`: many
+more attempts fail; `beyond`: more is in flight than was recorded; `unclear`: the interval of the gain contains 0;
+`little`: the gain is no more than noise; `small`: the figure is too small for shares."""
+LEAST_GAIN = 0.01
+"""A smaller gain is no reason to change a setting."""
+_FEW_DRAWS = 0.1
+"""What happens in at most this share of the draws is luck."""
+_OF_DIFFERENCE, _LEAST_ERROR = 0.25, 0.03
+"""What models get wrong of a difference, as standard deviations: a share of its logarithm, to which their error on what
+they haven't seen is added, and what there is at least.
+
+Measured in 144 worlds and settings of `benchmarks.foresight`: of the differences of 3 % and more, 93 % are within.
+"""
+_DRAWS_COUNT = 2
+"""The draws together count for so many times the run with the recorded luck."""
+_MORE_ERRORS, _ERRORS = 0.2, 0.02
+"""Failed attempts may rise by this share, or by this share of the requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """The figure of a run that a goal reduces."""
+
+    of: Figure
+    adds_up: bool
+    least: float
+    """Below this it is too small for shares."""
+
+
+REDUCED: Mapping[Goal, Reduced] = {
+    "wall_time": Reduced(lambda run: run.wall_s, True, 0.1),
+    "p95_wait": Reduced(lambda run: run.together.p95_s, False, 0.2),
+    "dollars": Reduced(lambda run: run.dollars, True, 0.001),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What changes do to recordings, on draws that the search hasn't seen."""
+
+    goal: Goal
+    changes: Changes
+    predictions: tuple[Prediction, ...]
+    """By recording."""
+    gains: tuple[Range | None, ...]
+    """By recording, the share that the changes take off the goal's figure; None: the figure is too small."""
+    gain: Range | None
+    """The same of all recordings together."""
+    why_not: WhyNot
+    """Why they aren't recommended; empty: they are."""
+
+
+def promised(
+    goal: Goal,
+    changes: Changes,
+    recordings: Sequence[Recording],
+    simulate: Runs,
+    *,
+    price: Price | None = None,
+    draws: int | None = None,
+    checked: Sequence[HeldOut] = (),
+) -> Promise:
+    """Foretell what changes do to each recording. Takes seconds. Raises: UsageError: the changes don't go together."""
+    checks = checked or [UNCHECKED] * len(recordings)
+    found = tuple(
+        predict(each, changes, price=price, runs=runs_of(simulate, number), draws=draws, checked=check)
+        for number, (each, check) in enumerate(zip(recordings, checks, strict=True))
+    )
+    gains = [_gain(goal, each) for each in found]
+    gain = _together(goal, found, gains)
+    return Promise(goal, changes, found, tuple(gains), gain, _why_not(found, gains, gain))
+
+
+def harm(before: Sequence[Figures], after: Sequence[Figures]) -> Literal["", "agents", "failures", "errors"]:
+    """Return what gets worse from the first runs to the second, draw by draw, that no gain is worth."""
+    if _more(before, after, lambda run: -run.finished):
+        return "agents"
+    if _more(before, after, unanswered):
+        return "failures"
+    errors, more = (sum(run.attempts - run.answered for run in runs) for runs in (before, after))
+    allowed = max(_MORE_ERRORS * errors, _ERRORS * sum(run.requests for run in before))
+    return "errors" if more - errors > allowed else ""
+
+
+def unanswered(run: Figures) -> int:
+    """Return how many requests weren't answered."""
+    return run.failed + run.refused + run.left + run.open
+
+
+def _more(before: Sequence[Figures], after: Sequence[Figures], of: Figure) -> bool:
+    """Return whether a figure rises in more than a few draws, and on average."""
+    rises = [(of(two) or 0) - (of(one) or 0) for one, two in zip(before, after, strict=True)]
+    return sum(rises) > 0 and sum(each > 0 for each in rises) > _FEW_DRAWS * len(rises)
+
+
+def _gain(goal: Goal, prediction: Prediction) -> Range | None:
+    """Return the share that the changes take off the goal's figure of one recording; None: it is too small."""
+    reduced = REDUCED[goal]
+    found = prediction.evidence(reduced.of, adds_up=reduced.adds_up, least=reduced.least)
+    return None if found is None else gained(found)
+
+
+def gained(evidence: Evidence) -> Range | None:
+    """Return the share that changes take off a figure; None: it is too small for shares.
+
+    Settings are chosen because they look good, so their interval has to hold for a difference rather than for a figure:
+    what models get wrong grows with what the changes alter. See :data:`_OF_DIFFERENCE`.
+    """
+    scale = evidence.share if evidence.adds_up else 1.0
+    drawn = min(*evidence.before, *evidence.after) / scale
+    if min(evidence.recorded, evidence.own, drawn) < evidence.least:
+        return None
+    pairs = [math.log(one / two) for one, two in zip(evidence.before, evidence.after, strict=True)]
+    own, mean = math.log(evidence.recorded / evidence.own), fmean(pairs)
+    middle = (own + _DRAWS_COUNT * mean) / (1 + _DRAWS_COUNT)
+    luck = math.hypot(stdev(pairs) / math.sqrt(len(pairs)), (own - mean) / (1 + _DRAWS_COUNT))
+    error = math.hypot(_LEAST_ERROR, (_OF_DIFFERENCE + evidence.error) * middle)
+    half = evidence.quantile * math.hypot(luck, error)
+    return Range(*(-math.expm1(-each) for each in (middle, middle - half, middle + half)))
+
+
+def _together(goal: Goal, predictions: Sequence[Prediction], gains: Sequence[Range | None]) -> Range | None:
+    """Return the gain of all recordings together: what the models get wrong in one they may get wrong in all."""
+    known = [(REDUCED[goal].of(each.recorded) or 0.0, gain) for each, gain in zip(predictions, gains, strict=True)]
+    parts = [(weight, gain) for weight, gain in known if gain is not None]
+    whole = sum(weight for weight, _ in parts)
+    if not whole:
+        return None
+    value, low, high = (
+        sum(weight * getattr(gain, name) for weight, gain in parts) / whole for name in ("value", "low", "high")
+    )
+    return Range(value, low, high)
+
+
+def _why_not(predictions: Sequence[Prediction], gains: Sequence[Range | None], gain: Range | None) -> WhyNot:
+    if gain is None:
+        return "small"
+    if gain.value <= LEAST_GAIN or any(each is not None and each.value < -LEAST_GAIN for each in gains):
+        return "little"
+    for each in predictions:
+        if each.finishes_less:
+            return "agents"
+        if found := harm(each.drawn.before, each.drawn.after):
+            return found
+    if any(goes_beyond(each.recorded, each.drawn.before, (each.own, *each.drawn.after)) for each in predictions):
+        return "beyond"
+    if gain.low <= 0:
+        return "unclear"
+    return "little" if gain.low < LEAST_GAIN / 2 else ""
+
+
+def goes_beyond(recorded: Figures, before: Sequence[Figures], after: Sequence[Figures]) -> bool:
+    """Return whether more is in flight than was recorded, or than with the recorded settings."""
+    return max(run.busiest for run in after) > max(recorded.busiest, *(run.busiest for run in before))
