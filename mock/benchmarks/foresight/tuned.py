@@ -1,0 +1,215 @@
+"""`python -m benchmarks.foresight.tuned`: tune worlds drawn from seeds, and really run what is recommended."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+
+import msgspec
+
+from benchmarks.figures import Figure
+from benchmarks.figures import table as figures_table
+from benchmarks.foresight.cases import RECORDED_LUCK, generator_version
+from hivemind.errors import HiveMindError, UsageError
+from hivemind.journal.figures import Figures
+from hivemind.lab.simulate.recording import load
+from hivemind.lab.tune.processes import Simulations
+from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings
+from hivemind.lab.tune.tuning import Tuner, TuningPlan
+from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
+from hivemind_mock.worlds.world import World, run, with_changes, world
+
+_PROCESSES = 2
+_LUCKS = (2, 3, 4)
+"""Of the real runs."""
+_DETUNED = (
+    *("", "aimd.latency_target_s=2", "max_concurrency=30", "retry.base_s=10", "aimd.beta=0.2"),
+    *("", "circuit.cooldown_s=60", "max_concurrency=2", "aimd.latency_target_s=3", "circuit.threshold=0.15"),
+)
+"""What worlds in turn are recorded with, so that there is something to tune."""
+_HALF = 0.5
+"""The real gain has to be at least this share of the promised one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """What tuning said of a world, and what came of it."""
+
+    world: str
+    detuned: str
+    changes: tuple[str, ...]
+    """The best found."""
+    why_not: str
+    """Empty: recommended."""
+    promised: tuple[float, float, float] | None
+    """The gain in wall time, and its interval."""
+    real: tuple[float, ...]
+    """By luck, the gain in wall time."""
+    noise: float
+    """What two real runs of the same differ by, as a share."""
+    errors: tuple[int, int]
+    """Failed attempts in the real runs, before and after."""
+    finished: tuple[int, int]
+
+    @property
+    def gain(self) -> float:
+        """The mean real gain."""
+        return fmean(self.real) if self.real else 0.0
+
+    @property
+    def holds(self) -> bool:
+        """The real gain is at least half of the promised one."""
+        return self.promised is not None and self.gain >= _HALF * self.promised[0]
+
+    @property
+    def loses(self) -> bool:
+        """It was slower for real, by more than two real runs differ by, or fewer agents finished in more runs."""
+        return self.gain < -self.noise or self.finished[1] < self.finished[0] - len(self.real)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    parser = argparse.ArgumentParser(prog="benchmarks.foresight.tuned", description=__doc__)
+    add = parser.add_argument
+    add("--seeds", metavar="A:B", default="0:48", help="worlds of the seeds from A to B - 1 [0:48]")
+    add("--kinds", metavar="KIND+KIND", help="worlds of these kinds alone")
+    add("--cache", metavar="FOLDER", help="where what the worlds did is kept [nowhere]")
+    add("--each", action="store_true", help="print every world, too")
+    add("--all", action="store_true", help="really run what isn't recommended, too")
+    add("--json", metavar="FILE", help="write the figures to a file; - for standard output")
+    namespace = parser.parse_args(argv)
+    try:
+        output = JsonOutput(namespace.json)
+        first, _, last = namespace.seeds.partition(":")
+        if not (first.isdecimal() and last.isdecimal()):
+            raise UsageError(f"--seeds {namespace.seeds}: must be A:B, as in 0:48")
+        kinds = namespace.kinds.split("+") if namespace.kinds else None
+        found = measured(range(int(first), int(last)), kinds, namespace.cache, everything=namespace.all)
+    except HiveMindError as error:
+        print(f"benchmarks.foresight.tuned: {error}", file=sys.stderr)
+        return error.exit_code
+    show_progress("")
+    made = figures(found)
+    output.write(msgspec.json.format(msgspec.json.encode({"figures": made, "worlds": found}), indent=2) + b"\n")
+    if not output.replaces_tables:
+        print(table(found if namespace.each else [each for each in found if not each.why_not]) + "\n")
+        print(figures_table("tuned", made))
+    return 0
+
+
+def measured(
+    seeds: Sequence[int], kinds: Sequence[str] | None, cache: str | None, *, everything: bool = False
+) -> list[Tuned]:
+    """Return what came of tuning the worlds of these seeds. `everything`: what isn't recommended really runs, too."""
+    with tempfile.TemporaryDirectory(prefix="hivemind-tuned-") as made:
+        work = partial(tuned, kinds=kinds, folder=Path(cache or made), everything=everything)
+        found = []
+        with ProcessPoolExecutor(_PROCESSES) as pool:
+            for number, each in enumerate(pool.map(work, seeds), 1):
+                show_progress(f"tuned: world {number} of {len(seeds)}")
+                found.append(each)
+    return found
+
+
+def tuned(seed: int, kinds: Sequence[str] | None, folder: Path, *, everything: bool = False) -> Tuned:
+    """Record a world, tune it, and really run it with the chosen settings and with the recorded ones."""
+    made, detuned = world(seed, kinds), _DETUNED[seed % len(_DETUNED)]
+    if detuned:
+        made = replace(made, settings=with_changes(made.settings, [detuned]))
+    place = folder / generator_version() / f"{made.name}-{detuned or 'as-is'}"
+    place.mkdir(parents=True, exist_ok=True)
+    recording = load(_recorded(made, place))
+    began = RecordedSettings(recording.began.config, tuple(recording.lanes.values()), recording.figures.busiest)
+    found = Tuner(Simulations([recording], None), [began], DEFAULT_KNOBS, TuningPlan("wall_time", 60)).run()
+    changes = tuple(str(each.change) for each in found.kept)
+    promise = found.promise
+    gain = None if promise is None or promise.gain is None else promise.gain
+    promised = None if gain is None else (gain.value, gain.low, gain.high)
+    why_not = "nothing" if promise is None else promise.why_not
+    if promise is None or (why_not and not everything):
+        return Tuned(made.name, detuned, changes, why_not, promised, (), 0.0, (0, 0), (0, 0))
+    before, after = _real(made, (), place), _real(made, changes, place)
+    walls = [run.wall_s for run in before]
+    noise = max(abs(math.log(one / two)) for one in walls for two in walls)
+    return Tuned(
+        made.name,
+        detuned,
+        changes,
+        why_not,
+        promised,
+        tuple(1 - two.wall_s / one.wall_s for one, two in zip(before, after, strict=True)),
+        noise,
+        (_errors(before), _errors(after)),
+        (sum(run.finished for run in before), sum(run.finished for run in after)),
+    )
+
+
+def _errors(runs: Sequence[Figures]) -> int:
+    return sum(run.attempts - run.answered for run in runs)
+
+
+def _recorded(world: World, place: Path) -> Path:
+    path = place / "recorded.jsonl"
+    if not path.exists():
+        made = path.with_suffix(".part.jsonl")
+        run(world, RECORDED_LUCK, path=made)
+        made.replace(path)
+    return path
+
+
+def _real(world: World, changes: Sequence[str], place: Path) -> list[Figures]:
+    """Return the figures of runs that really had these changes."""
+    path = place / f"{' '.join(changes) or 'recorded'}.json"
+    if not path.exists():
+        made = []
+        for luck in _LUCKS:
+            journal = path.with_suffix(f".{luck}.jsonl")
+            run(world, luck, changes, journal)
+            made.append(load(journal).figures)
+            journal.unlink()
+        path.write_bytes(msgspec.json.encode(made))
+    return msgspec.json.decode(path.read_bytes(), type=list[Figures])
+
+
+def figures(found: Sequence[Tuned]) -> list[Figure]:
+    """Return the figures with their targets."""
+    recommended = [each for each in found if not each.why_not]
+    made = [Figure("worlds for which something is recommended", float(len(recommended)), 10.0, True, "")]
+    if recommended:
+        hold = 100 * sum(each.holds for each in recommended) / len(recommended)
+        made.append(Figure("recommended: real gain at least half of the promised one", hold, 90.0, True, "%"))
+        made.append(Figure("recommended: loses", float(sum(each.loses for each in recommended)), 0.0, False, ""))
+    return made
+
+
+def table(found: Sequence[Tuned]) -> str:
+    """Return a row for each world."""
+    head = ("world", "recorded with", "best found", "recommended", "promised", "real", "noise", "errors", "finished")
+    return format_table([head, *map(_row, found)], left=3)
+
+
+def _row(each: Tuned) -> tuple[str, ...]:
+    said = "" if each.promised is None else "{:.1%} ({:.1%} to {:.1%})".format(*each.promised)
+    real = " ".join(f"{gain:.1%}" for gain in each.real)
+    before = (f"{each.noise:.1%}", f"{each.errors[0]} {each.errors[1]}", f"{each.finished[0]} {each.finished[1]}")
+    return (
+        each.world,
+        each.detuned,
+        " ".join(each.changes),
+        f"no: {each.why_not}" if each.why_not else "yes",
+        said,
+        real,
+        *(before if each.real else ("", "", "")),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
