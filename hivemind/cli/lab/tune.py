@@ -6,6 +6,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -95,6 +96,8 @@ def _run(namespace: argparse.Namespace) -> int:
         print_json({**as_json(found, recordings, began, notes), "verified": verified})
     if target is not None:
         _write(target, found, ask=not namespace.yes, out=sys.stderr if namespace.json else sys.stdout)
+    if isinstance(runs, LiveRuns) and runs.outcome.exit_code:
+        return runs.outcome.exit_code
     return 130 if found.stopped == "interrupted" else 0
 
 
@@ -198,8 +201,8 @@ class _Tuning:
 
 @contextmanager
 def _ended_after(seconds: float | None) -> Iterator[None]:
-    """Raise :class:`TimeIsUp` after so long, wherever this process is then; None: never."""
-    if seconds is None:
+    """Raise :class:`TimeIsUp` after so long, wherever the main thread is then; None: never."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return
     with _handled(signal.SIGALRM, _time_is_up):
@@ -212,7 +215,11 @@ def _ended_after(seconds: float | None) -> Iterator[None]:
 
 @contextmanager
 def _handled(number: int, handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
-    before = signal.signal(number, handler)
+    try:
+        before = signal.signal(number, handler)
+    except ValueError:  # not in the main thread, which alone gets signals
+        yield
+        return
     try:
         yield
     finally:
