@@ -45,8 +45,8 @@ from hivemind.text.table import show, width
 
 _MOST_TRIALS, _MOST_SEEDS, _MOST_SEED = 10_000, 1000, 2**32 - 1
 _LEAST_SEEDS = 4
-_FOR_THE_END = 0.03
-"""The share of `--timeout` that is left for ending processes and printing."""
+_FOR_THE_END, _FOR_THE_BEGINNING_S = 0.03, 0.5
+"""What is left of `--timeout` for ending processes and printing, as a share, and for what was before the clock ran."""
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -167,7 +167,9 @@ class _Tuning:
 
     def run(self) -> TuningResult:
         """Raises: UsageError: a journal can't be read, or the goal not be reached; HiveMindError."""
-        left_s = None if self._timeout_s is None else self._timeout_s * (1 - _FOR_THE_END)
+        left_s = self._timeout_s
+        if left_s is not None:
+            left_s = max(left_s / 2, left_s * (1 - _FOR_THE_END) - _FOR_THE_BEGINNING_S)
         nothing = TuningResult(self._plan.goal, 0, (), 0.0, None, (), "time")
         try:
             with _ended_after(left_s), _handled(signal.SIGTERM, _end):

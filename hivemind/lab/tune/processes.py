@@ -63,7 +63,7 @@ class Simulations:
 
 @contextmanager
 def simulations(recordings: Sequence[Recording], price: Price | None) -> Iterator[Simulations]:
-    """Begin a process for each core, and the held-out checks in them. An exception kills them at once."""
+    """Begin a process for each core, and the held-out checks in them; in the end they are killed at once."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     # On macOS a forked process may crash in the system's libraries.
     if sys.platform != "linux" or cores < 2:
@@ -75,11 +75,10 @@ def simulations(recordings: Sequence[Recording], price: Price | None) -> Iterato
     try:
         checks = [pool.submit(_check, number) for number in range(len(recordings))]
         yield Simulations(recordings, price, pool, checks)
-    except BaseException:
+    finally:
+        # What they still work on is of no use, and may take longer than there is time.
         for process in frozenset(multiprocessing.active_children()) - others:
             process.kill()
-        raise
-    finally:
         pool.shutdown(wait=True, cancel_futures=True)
         gc.unfreeze()
 
