@@ -21,12 +21,13 @@ from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.promise import Promise, WhyNot
 from hivemind.lab.tune.space import RecordedSettings
-from hivemind.lab.tune.tuning import KeptChange, TuningProgress, TuningResult
+from hivemind.lab.tune.tuning import Candidate, KeptChange, TuningProgress, TuningResult
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 
 RUN = replace(FiguresFold().figures(), agents=1, finished=1, wall_s=100.0, busiest=12)
 CHANGES = (Change("max_concurrency", 8),)
 KEPT = (KeptChange(CHANGES[0], 1.0),)
+WIDE = Candidate((Change("max_concurrency", 24),), (0.3567,) * 6, "", beyond=True)
 BEGAN = [RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=12),), 12)]
 
 
@@ -36,7 +37,7 @@ def recordings(tmp_path: Path) -> list[Recording]:
     return [replace(recorded(tmp_path, served(1.0, 1, "a")), figures=RUN)]
 
 
-def found(gain: Range | None, why_not: WhyNot = "", experiment: tuple[Change, ...] = ()) -> TuningResult:
+def found(gain: Range | None, why_not: WhyNot = "", experiment: Candidate | None = None) -> TuningResult:
     after = replace(RUN, wall_s=84.0)
     drawn = Drawn((RUN, RUN), (after, after), 1.0, (0, 0))
     prediction = Prediction(CHANGES, RUN, after, drawn, UNCHECKED)
@@ -67,15 +68,20 @@ def found(gain: Range | None, why_not: WhyNot = "", experiment: tuple[Change, ..
             " recorded.",
         ),
         (
-            TuningResult("p95_wait", 60, (), 0.0, None, ()),
+            TuningResult("wall_time", 60, (), 0.0, None, WIDE),
+            "Nothing is recommended: max_concurrency 24 might take 30 % off the wall time, but more would be in flight"
+            " than was recorded, and what the provider does then isn't known.",
+        ),
+        (
+            TuningResult("p95_wait", 60, (), 0.0, None, None),
             "Nothing is recommended: of 60 candidates none is better than the recorded settings by more than luck.",
         ),
         (
-            TuningResult("wall_time", 8, (), 0.0, None, (), "interrupted"),
+            TuningResult("wall_time", 8, (), 0.0, None, None, "interrupted"),
             "Nothing is recommended: it was interrupted before anything better was found.",
         ),
         (
-            TuningResult("dollars", 8, KEPT, 0.25, None, (), "time"),
+            TuningResult("dollars", 8, KEPT, 0.25, None, None, "time"),
             "Nothing is recommended: time was up before max_concurrency 8 was validated; in the search it took 25 % off"
             " the dollars, some of which is luck.",
         ),
@@ -97,23 +103,22 @@ def test_table(recordings: list[Recording]) -> None:
 
 def test_experiment(recordings: list[Recording]) -> None:
     """What can't be told is to be tried, by a command that can be pasted."""
-    wide = (Change("max_concurrency", 24),)
-    text = " ".join(advice(found(Range(0.16, -0.1, 0.3), "unclear", wide), recordings))
+    text = " ".join(advice(found(Range(0.16, -0.1, 0.3), "unclear", WIDE), recordings))
     assert text == (
-        "An experiment on live traffic would tell: no more than 12 requests in flight were recorded; hivemind explore"
+        "No more than 12 requests in flight were recorded. An experiment on live traffic would tell: hivemind explore"
         " max_concurrency=24"
     )
 
 
 def test_json(recordings: list[Recording]) -> None:
     """Programs get the promise with its interval, and what isn't recommended with its reason."""
-    good, bad = found(Range(0.16, 0.10, 0.20)), found(Range(0.03, -0.02, 0.08), "unclear", CHANGES)
+    good, bad = found(Range(0.16, 0.10, 0.20)), found(Range(0.03, -0.02, 0.08), "unclear", WIDE)
     first, second = (json.loads(json.dumps(as_json(each, recordings, BEGAN, []))) for each in (good, bad))
     assert first["recommended"] is True
     assert first["gain"] == {"value": 0.16, "low": 0.10, "high": 0.20}
     assert first["figures"][0]["wall time"]["recorded"] == 100.0
     assert (second["recommended"], second["why_not"]) == (False, "unclear")
-    assert second["experiment"] == {"max_concurrency": 8}
+    assert second["experiment"] == {"max_concurrency": 24}
 
 
 def test_promised_and_real() -> None:

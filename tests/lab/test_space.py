@@ -6,7 +6,15 @@ import pytest
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings, agree, knobs_named, neighbours, single_changes
+from hivemind.lab.tune.space import (
+    DEFAULT_KNOBS,
+    RecordedSettings,
+    agree,
+    distance,
+    knobs_named,
+    neighbours,
+    single_changes,
+)
 from hivemind.scheduler.config import AimdConfig, LaneConfig, RetryConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS
 
@@ -84,6 +92,13 @@ def test_what_changes_nothing() -> None:
     )
     assert 2.0 in values("retry.base_s", RECORDED, other)
     assert 2.0 not in values("retry.base_s", other)
+
+
+def test_distance() -> None:
+    """Twice as much is as far as half as much, and changes of several knobs add up."""
+    half, twice = (Change("max_concurrency", 3),), (Change("max_concurrency", 12),)
+    assert distance(half, [RECORDED]) == pytest.approx(distance(twice, [RECORDED]), rel=0.01)
+    assert distance((*half, Change("retry.budget_ratio", 0.0)), [RECORDED]) > distance(half, [RECORDED])
 
 
 def test_knobs_named() -> None:

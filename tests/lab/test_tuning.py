@@ -105,7 +105,7 @@ def test_finds_what_is_better(recording: Recording) -> None:
     assert gain is not None
     assert gain.value == pytest.approx(40 / 140, abs=0.02)
     assert 0 < gain.low < gain.value < gain.high < 1
-    assert found.experiment == ()
+    assert found.experiment is None
 
 
 def test_the_same_again(recording: Recording) -> None:
@@ -150,7 +150,7 @@ def test_a_gain_of_next_to_nothing_is_none(recording: Recording) -> None:
 def test_nothing_better_there(recording: Recording) -> None:
     """Where the recorded settings are the best there are, nothing is kept, and there is nothing to try."""
     found = tuned(World(recording, lambda values, _: replace(RUN, wall_s=100 + abs(values["max_concurrency"] - 16))))
-    assert (found.kept, found.promise, found.experiment) == ((), None, ())
+    assert (found.kept, found.promise, found.experiment) == ((), None, None)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,9 @@ def test_more_in_flight_than_recorded(recording: Recording) -> None:
 
     found = tuned(World(recording, model))
     assert not found.recommended
-    (change,) = found.experiment
+    assert found.experiment is not None
+    assert found.experiment.beyond
+    (change,) = found.experiment.changes
     assert change.name == "max_concurrency"
     assert float(change.value or 0) > 16
     promise = promised(
@@ -221,7 +223,8 @@ def test_where_the_models_are_far_off(recording: Recording) -> None:
     assert unsure.promise.gain is not None
     assert unsure.promise.gain.high > sure.promise.gain.high
     assert unsure.promise.why_not == "unclear"
-    assert [each.name for each in unsure.experiment] == ["max_concurrency"]
+    assert unsure.experiment is not None
+    assert [each.name for each in unsure.experiment.changes] == ["max_concurrency"]
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ class _Tuning:
         left_s = self._timeout_s
         if left_s is not None:
             left_s = max(left_s / 2, left_s * (1 - _FOR_THE_END) - _FOR_THE_BEGINNING_S)
-        nothing = TuningResult(self._plan.goal, 0, (), 0.0, None, (), "time")
+        nothing = TuningResult(self._plan.goal, 0, (), 0.0, None, None, "time")
         try:
             with _ended_after(left_s), _handled(signal.SIGTERM, _end):
                 for number, path in enumerate(self._paths, 1):

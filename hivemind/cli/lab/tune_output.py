@@ -61,6 +61,12 @@ def sentence(found: TuningResult) -> str:
             f"Nothing is recommended: {why} before {changes} was validated; in the search it took {took} off the"
             f" {name}, some of which is luck."
         )
+    if promise is None and found.experiment is not None and found.experiment.beyond:
+        changes, might = _named(found.experiment.changes), percent(found.experiment.gain)
+        return (
+            f"Nothing is recommended: {changes} might take {might} off the {name}, but more would be in flight than was"
+            " recorded, and what the provider does then isn't known."
+        )
     if promise is None:
         tried = plural(found.trials, "candidate")
         return f"Nothing is recommended: of {tried} none is better than the recorded settings by more than luck."
@@ -95,15 +101,11 @@ def advice(found: TuningResult, recordings: Sequence[Recording]) -> Iterator[str
     if found.recommended:
         yield "To see them at work: --verify runs both settings in front of a mock, --verify live on live traffic."
         return
-    if found.experiment:
-        changes = " ".join(map(str, found.experiment))
+    if found.experiment is not None:
+        changes = " ".join(map(str, found.experiment.changes))
         busiest = max(each.figures.busiest for each in recordings)
-        beyond = any(
-            each.name == "max_concurrency" and isinstance(each.value, int | float) and each.value > busiest
-            for each in found.experiment
-        )
-        why = f"no more than {plural(busiest, 'request')} in flight were recorded; " if beyond else ""
-        yield f"An experiment on live traffic would tell: {why}hivemind explore {changes}"
+        why = f"No more than {plural(busiest, 'request')} in flight were recorded. " if found.experiment.beyond else ""
+        yield f"{why}An experiment on live traffic would tell: hivemind explore {changes}"
     causes: dict[str, float] = {}
     for each in recordings:
         for cause, seconds in each.figures.causes.seconds.items():
@@ -223,7 +225,7 @@ def as_json(
         "confidence": CONFIDENCE,
         "gain_in_search": found.searched,
         "figures": [] if promise is None else [_figures_json(promise, each) for each in range(len(recordings))],
-        "experiment": {each.name: each.value for each in found.experiment},
+        "experiment": {} if found.experiment is None else {each.name: each.value for each in found.experiment.changes},
         "notes": notes,
     }
 

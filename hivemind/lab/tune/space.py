@@ -41,6 +41,8 @@ _DIGITS = 2
 """Significant digits of values; more would overfit the recording."""
 _SAME = 0.1
 """Values that differ from the recorded one by at most this share are the same."""
+_TINY = 0.01
+"""Keeps logarithms of values that may be 0 finite."""
 _AT_MOST = (("retry.base_s", "retry.max_s"), ("aimd.floor", "max_concurrency"))
 """Of two knobs, the first is at most as large as the second."""
 
@@ -107,6 +109,15 @@ def agree(changes: Changes, recorded: Sequence[RecordedSettings]) -> bool:
         if changed and max(map(float, lows)) > min(map(float, highs)):  # type: ignore[arg-type]
             return False
     return True
+
+
+def distance(changes: Changes, recorded: Sequence[RecordedSettings]) -> float:
+    """Return how far changes are from what was recorded: the sum of the logarithms of the knobs' factors."""
+    far = 0.0
+    for each in changes:
+        assert isinstance(each.value, int | float)
+        far += abs(math.log((each.value + _TINY) / (_start(KNOBS[each.name], recorded) + _TINY)))
+    return far
 
 
 def values_of(name: str, recorded: Sequence[RecordedSettings]) -> list[float]:

@@ -20,7 +20,7 @@ from hivemind.lab.foresight.draws import Job
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.tune.processes import Simulations
 from hivemind.lab.tune.promise import LEAST_GAIN, REDUCED, Goal, Promise, goes_beyond, harm, promised
-from hivemind.lab.tune.space import Changes, RecordedSettings, agree, neighbours, single_changes
+from hivemind.lab.tune.space import Changes, RecordedSettings, agree, distance, neighbours, single_changes
 
 SCREENED, SEARCHED, CHOSEN = 2, 6, 12
 """Draws of a candidate to see whether it does any good, of one that does in the search, and to choose between the
@@ -106,8 +106,8 @@ class TuningResult:
     """The gain that these had in the search, some of which is luck."""
     promise: Promise | None
     """None: nothing to validate, or ended before that."""
-    experiment: Changes
-    """What to try on live traffic, where the recording can't tell; empty: nothing."""
+    experiment: Candidate | None
+    """What to try on live traffic, where the recording can't tell."""
     stopped: Literal["", "interrupted", "time"] = ""
     """Why it ended early."""
 
@@ -245,15 +245,13 @@ class Tuner:
             for change, each in zip(changes, rest, strict=True)
         }
 
-    def _experiment(self) -> Changes:
+    def _experiment(self) -> Candidate | None:
         """Return what to try on live traffic: what would be better if the model is right where it wasn't tried."""
         promise = self._promise
         if promise is not None and not promise.why_not:
-            return ()
+            return None
         unsure = [each for each in self._seen_well() if not each.harms and each.score > LEAST_GAIN]
-        if not unsure:
-            return ()
-        return min(unsure, key=_order).changes
+        return min(unsure, key=_order, default=None)
 
     # --- Candidates ----------------------------------------------------------------------------------------------
 
@@ -266,11 +264,14 @@ class Tuner:
         return [each for each in self._found.values() if len(each.gains) >= SEARCHED]
 
     def _winner(self, ranked: Sequence[Candidate]) -> Candidate | None:
-        """Return the best candidate, or one with fewer changes that is about as good."""
+        """Return the best candidate, or one with fewer and smaller changes that is about as good."""
         if not ranked:
             return None
         enough = ranked[0].score * (1 - _WORTH_A_CHANGE)
-        return min((each for each in ranked if each.score >= enough), key=lambda each: (len(each.changes), -each.score))
+        return min(
+            (each for each in ranked if each.score >= enough),
+            key=lambda each: (len(each.changes), distance(each.changes, self.recorded)),
+        )
 
     def _replaced(self, changes: Changes, change: Change) -> Changes:
         return (*(each for each in changes if each.name != change.name), change)
