@@ -40,7 +40,7 @@ def recordings(tmp_path: Path) -> list[Recording]:
 def found(gain: Range | None, why_not: WhyNot = "", experiment: Candidate | None = None) -> TuningResult:
     after = replace(RUN, wall_s=84.0)
     drawn = Drawn((RUN, RUN), (after, after), 1.0, (0, 0))
-    prediction = Prediction(CHANGES, RUN, after, drawn, UNCHECKED)
+    prediction = Prediction(CHANGES, RUN, RUN, RUN, after, drawn, UNCHECKED)
     promise = Promise("wall_time", CHANGES, (prediction,), (gain,), gain, why_not)
     return TuningResult("wall_time", 60, KEPT, 0.2, promise, experiment)
 
