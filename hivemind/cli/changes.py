@@ -78,6 +78,9 @@ def _read(proxy: ProxyClient, name: str, given: dict[str, Any]) -> object:
             paused = given["paused"]
             mode = _settled(lambda: proxy.world().snapshot.mode, lambda mode: (mode == "paused") is paused)
             return {"mode": mode}
+        case "Drain":
+            mode = _settled(lambda: proxy.world().snapshot.mode, lambda mode: (mode == "draining") is given["draining"])
+            return {"mode": mode}
         case "Acknowledge":
             return proxy.world().snapshot.alerts
         case "AddNote":

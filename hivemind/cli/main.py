@@ -81,7 +81,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "note": ("operator.steer:note", "write a note on the curve, into log and journal"),
         "pause": ("operator.steer:pause", "pause everything: all requests wait"),
         "release": ("operator.steer:release", "let a held agent's requests go on"),
-        "resume": ("agents.resume", "end a pause, or let an agent go on where it was stopped"),
+        "resume": ("agents.resume", "end a pause or a drain, or let an agent go on where it was stopped"),
         "set": ("operator.steer:set_command", "turn a knob, or give an agent another priority"),
         "stop": ("operator.steer:stop", "cut an agent off, or let it ask again"),
     },

@@ -149,7 +149,7 @@ def short_sentence(finding: Finding) -> str:
 
 def remedy(finding: Finding, snapshot: Snapshot) -> str:
     """Return the command line that does something about it; empty: there is none."""
-    if finding.code == "paused":
+    if finding.code in ("paused", "draining"):
         return "hivemind resume"
     if finding.code in ("budget_used", "agent_budget", "budget_low"):
         states = [snapshot.pool, *(agent.budget for agent in snapshot.agents)]

@@ -12,7 +12,7 @@ from commands.kit import Desk, desk, run
 from control.processes import program
 
 from hivemind.api_types import NOBODY
-from hivemind.scheduler.commands import BeginAgent, EndAgent
+from hivemind.scheduler.commands import BeginAgent, Drain, EndAgent
 from hivemind.scheduler.types import Priority
 
 Golden = Callable[[str, str], None]
@@ -50,6 +50,17 @@ async def test_everybody_is_held(tmp_path: Path) -> None:
             {"paused": False},
             "serving",
         )
+
+
+async def test_a_drain_is_ended(tmp_path: Path) -> None:
+    """As status advises."""
+    async with desk(tmp_path) as at:
+        at.proxy.proxy.apply(Drain(True), "test")
+        assert (await at.does("status")).splitlines()[1] == "  hivemind resume"
+        assert await at.does("resume") == "requests are accepted again\n"
+        assert at.proxy.snapshot().mode == "serving"
+        at.proxy.proxy.apply(Drain(True), "test")
+        assert json.loads(await at.does("resume --json"))["state"] == {"mode": "serving"}
 
 
 async def test_circuits(tmp_path: Path) -> None:

@@ -104,10 +104,10 @@ def how_to_raise(agent: str, state: BudgetState) -> str:
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [NAME] [--json] [setting ...]"
     parser.epilog = (
-        "Without a name: send requests again after `hivemind pause`. With one: let that agent go on; where its process"
-        " has ended, its command is started again, and its client continues its session if it can; its conversation"
-        " is printed where no command is known. With --json nothing is started: the result has what was done, the"
-        " agent's new state, its checkpoint and its conversation."
+        "Without a name: send requests again after `hivemind pause`, or accept them again after a drain. With one: let"
+        " that agent go on; where its process has ended, its command is started again, and its client continues its"
+        " session if it can; its conversation is printed where no command is known. With --json nothing is started: the"
+        " result has what was done, the agent's new state, its checkpoint and its conversation."
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="an agent, or a checkpoint [everybody]")
     client.add_flags(parser)
@@ -118,6 +118,9 @@ def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
     if namespace.name is None:
         at = _proxy(namespace, settings)
+        if at.world().snapshot.mode == "draining":
+            done = at.command("Drain", draining=False)
+            return changes.print_change(namespace, at, done, ["requests are accepted again"])
         done = at.command("PauseAdmissions", paused=False)
         return changes.print_change(namespace, at, done, ["all requests go on"])
     proxy = _proxy_if_any(namespace, settings)
