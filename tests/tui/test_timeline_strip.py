@@ -12,7 +12,7 @@ from tui.worlds import calm_world, world
 
 from hivemind.journal.index.activity import Column, Mark
 from hivemind.world.snapshot import RecordingView
-from hivemind.world.verdict import completed
+from hivemind.world.verdict import completed, judged
 from hivemind_tui.panels import header, timeline_strip
 from hivemind_tui.panels.timeline_strip import share_at
 from hivemind_tui.render.glyphs import ASCII
@@ -124,6 +124,17 @@ def test_nobody_takes_it_for_live() -> None:
     view = View(world(), playback=playback())
     assert head(view).startswith(" ► REPLAY x4  Sat 21 Nov 14:00:40  20261121-140000-8765")
     assert "REPLAY x4" in head(view, 40)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_the_verdict_stands_beside_the_recorded_time(width: int) -> None:
+    """Its cause is cut to what is left of the row; the key that would end it isn't named, as none does."""
+    calm = calm_world()
+    died = replace(calm.agents[0], state="died", running=False, exit_code=3)
+    snapshot = judged(replace(calm, agents=(died, *calm.agents[1:])))
+    row = head(View(snapshot, playback=playback()), width)
+    assert "Sat 21 Nov 14:00:40  ▲ DEGRADED alice" in row or "20261121-140000-8765  ▲ DEGRADED alice" in row
+    assert "(A)" not in row
 
 
 def test_a_recording_of_no_address_has_no_empty_place_for_it() -> None:

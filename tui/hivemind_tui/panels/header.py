@@ -37,7 +37,8 @@ _ABOUT = 24
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return one row of identity and health, and below it the pages and the totals since start."""
     lost = view.link.lost_for_s is not None
-    chunks = _lost(view, width - 2, pen) if lost else _health(view, width - 2, pen)
+    moment = 0 if view.playback is None else cell_len("".join(_moment(view.playback, pen))) + 3
+    chunks = _lost(view, width - 2, pen) if lost else _health(view, width - 2 - moment, pen)
     if height == 1 and not lost:
         chunks += [(3, chunk) for rank, chunk in _totals(view.snapshot) if rank == 0]
     if view.playback is not None:
@@ -104,9 +105,7 @@ def _health(view: View, width: int, pen: Pen) -> list[Chunk]:
 
 
 def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], pen: Pen) -> Strip:
-    glyph, _, _ = state_of(playback, pen)
-    banner = f" {glyph} REPLAY {shown_speed(playback.speed)} "
-    day = time.strftime("%a %d %b %H:%M:%S", local(playback.wall))
+    banner, day = _moment(playback, pen)
     begun: list[Chunk] = [(0, [(day, "strong")]), (2, [(fit(playback.name, min(_NAME, len(playback.name))), "info")])]
     if playback.damage:
         first, *others = playback.damage
@@ -115,6 +114,12 @@ def _replayed(view: View, playback: Playback, width: int, chunks: list[Chunk], p
     rest = max(0, width - cell_len(banner))
     chip = pen.row(width - rest, (banner, "accent"), selected=True)
     return Strip.join([chip, pen.row(rest, (" ", "text"), *fitting(rest - 2, begun + chunks))])
+
+
+def _moment(playback: Playback, pen: Pen) -> tuple[str, str]:
+    """Return how it is played back, and the recorded time of day."""
+    glyph, _, _ = state_of(playback, pen)
+    return f" {glyph} REPLAY {shown_speed(playback.speed)} ", time.strftime("%a %d %b %H:%M:%S", local(playback.wall))
 
 
 def _verdict(view: View, width: int, pen: Pen) -> list[Chunk]:
