@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tui.kit import frame, press, screen, seen
+import pytest
+from tui.kit import frame, press, room, screen, seen
 from tui.worlds import FakeSource, world
 
 from hivemind.world.snapshot import Line, Snapshot
+from hivemind_tui.commands import navigation
 from hivemind_tui.panels import log
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.log_rows import WITHIN_S, found, next_found, rows_of
@@ -38,6 +40,14 @@ def test_lines_of_one_burst_may_alternate() -> None:
     cut = [line(n + 0.1, f"concurrency level {8 - n}.0 (overloaded)", tag="aimd", who="up") for n in range(3)]
     mixed = [each for pair in zip([line(float(n)) for n in range(3)], cut, strict=True) for each in pair]
     assert shown(*mixed) == ["ann: overloaded ×3 in 2 s", "up: concurrency level 6.0 (overloaded) ×3 in 2 s"]
+
+
+def test_only_failures_lead_to_an_open_circuit() -> None:
+    """An agent that is refused, or a level that falls at the same time, isn't its cause."""
+    refused = [line(n / 10, "refused: budget", level="bad", tag="400") for n in range(3)]
+    assert [row.ends for row in rows_of([*refused, OPEN])] == ["", ""]
+    levels = [line(n / 10, f"concurrency level {n}.0", tag="aimd") for n in range(3)]
+    assert [row.ends for row in rows_of([*levels, OPEN])] == ["", ""]
 
 
 def test_what_differs_comes_later_or_was_done_on_purpose_stays_apart() -> None:
@@ -98,6 +108,42 @@ async def test_a_search_is_typed_on_the_page() -> None:
         assert note.message == "nothing further back has dmi"
         await press(pilot, "escape n")
         assert "nothing is searched for" in str([each.message for each in pilot.app._notifications])
+
+
+async def test_a_search_goes_on_in_the_journal() -> None:
+    """What the newest lines don't have is looked for in older ones, to the first; what isn't there is said."""
+    source = FakeSource(logged(*(line(1000.0 + 20.0 * n, f"now {n}") for n in range(30))))
+    source.older = tuple(line(20.0 * n, "needle" if n == 3 else f"then {n}") for n in range(35))
+    async with screen(source, size=(120, 20)) as pilot:
+        await press(pilot, "5 slash n e e d enter")
+        for _ in range(8):  # ten lines are read at once
+            await frame(pilot)
+        assert "needle" in seen(pilot, "log")
+        assert "reading back" not in seen(pilot, "log")
+        await press(pilot, "escape slash x y z enter")
+        for _ in range(8):
+            await frame(pilot)
+        assert "/xyz: 0 found · following" in seen(pilot, "log")
+        await press(pilot, "n")
+        assert "nothing further back has xyz" in [each.message for each in pilot.app._notifications]
+
+
+async def test_a_search_reads_so_far_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond that it says up to when nothing was found, and a key sends it on."""
+    monkeypatch.setattr(navigation, "SOUGHT_MOST", 10)
+    source = FakeSource(logged(line(1000.0, "now")))
+    source.older = tuple(line(20.0 * n, f"then {n}") for n in range(25))
+    async with screen(source, size=(120, 20)) as pilot:
+        await press(pilot, "5 slash x y enter")
+        for _ in range(4):
+            await frame(pilot)
+        (note,) = pilot.app._notifications
+        assert note.message.startswith("nothing since ")
+        assert note.message.endswith("has xy; n goes on")
+        before = len(room(pilot).view.log_older)
+        await press(pilot, "n")
+        await frame(pilot)
+        assert len(room(pilot).view.log_older) > before
 
 
 async def test_scrolling_back_goes_on_in_the_journal() -> None:

@@ -35,7 +35,7 @@ from hivemind_tui.loop.loop_lag import Diagnostics, Pace, memory_mb, wanted_fps
 from hivemind_tui.loop.lossy_driver import LossyDriver, TerminalBack
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
-from hivemind_tui.render.format import clean
+from hivemind_tui.render.format import clean, clock
 from hivemind_tui.render.glyphs import glyphs_for
 from hivemind_tui.render.notices import Notices, NoticesWanted
 from hivemind_tui.sources.base import Source
@@ -49,6 +49,8 @@ _TICK_S = 1 / 16
 _BLURRED_FPS = 1.0
 _DETAIL_EVERY_S = 0.5
 _WHEEL_ROWS = 3
+_READ_COUNTS = 50
+"""What a read of the journal counts at least, in lines, so that one without any ends, too."""
 _ANSWERS = frozenset({"answer", "run_choice"})
 
 
@@ -260,9 +262,9 @@ class ControlRoom(ModalApp, Actions):
     def _read_back(self) -> None:
         """Read older lines of the log from the journal, where its first ones are about to be reached."""
         view = self.view
-        if view.page != "log" or view.log_before is None or self._reading_back or not view.log_back:
+        if view.page != "log" or view.log_before is None or self._reading_back:
             return
-        if view.log_back >= len(view.log_rows) - self.size.height:
+        if view.log_sought or (view.log_back and view.log_back >= len(view.log_rows) - self.size.height):
             self._reading_back = True
             self.run_worker(self._fetch_older(), group="older lines")
 
@@ -279,7 +281,26 @@ class ControlRoom(ModalApp, Actions):
         now = self.view
         if now.log_lines[:1] == lines[:1]:  # else a recording was moved meanwhile
             self.view = replace(now, log_older=found.lines + now.log_older, log_before=found.before)
+            if now.log_sought:
+                self._go_on_searching()
             self._draw_all()
+
+    def _go_on_searching(self) -> None:
+        """Go to what is searched for if the lines just read have it; else read on, or say how far it wasn't found."""
+        view = self.view
+        found = navigation.find(view, 1)
+        if found is not None:
+            self.view = replace(found, log_sought=0)
+        elif view.log_before is None:
+            self.view = replace(view, log_sought=0)
+            self.complain(f"nothing further back has {view.log_search}")
+        elif len(view.log_older) >= view.log_sought:
+            self.view = replace(view, log_sought=0)
+            since = clock(view.log_lines[0].wall)
+            self.complain(f"nothing since {since} has {view.log_search}; n goes on")
+        else:
+            self.view = replace(view, log_sought=view.log_sought - _READ_COUNTS)
+            self._read_back()
 
     def _draw_all(self) -> None:
         self._board.draw_all(self.view)

@@ -20,6 +20,8 @@ from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 Work = AgentView | RequestView | TaskView
 Item = Work | Member
 P = ParamSpec("P")
+SOUGHT_MOST = 1_000
+"""Older lines of the log that a search reads before it asks to be sent on."""
 LISTED = OF_AGENTS | OF_REQUESTS | {"tasks", "fleet"}
 """Pages with a list."""
 FILTERED = LISTED - {"fleet"} | {"log"}
@@ -39,7 +41,7 @@ def back(view: View) -> View:
     if view.marked and view.page in OF_AGENTS:
         return replace(view, marked=frozenset())
     if view.page == "log" and view.log_search:
-        return replace(view, log_search="")
+        return replace(view, log_search="", log_sought=0)
     if view.page == "log" and view.log_back:
         return replace(view, log_back=0)
     if len(view.trail) == 1:
@@ -219,9 +221,14 @@ def severity(view: View) -> View:
 
 
 def searched(view: View, text: str) -> View:
-    """Search the log, upwards from the newest row."""
-    view = replace(view, log_search=text, log_back=0)
-    return find(view, 1, first=True) or view
+    """Search the log, upwards from the newest row, and on in the journal."""
+    view = replace(view, log_search=text, log_back=0, log_sought=0)
+    return find(view, 1, first=True) or (sought(view) if text.strip() else view)
+
+
+def sought(view: View) -> View:
+    """Let the search go on in older lines of the journal, if there are any."""
+    return view if view.log_before is None else replace(view, log_sought=len(view.log_older) + SOUGHT_MOST)
 
 
 def find(view: View, step: int, *, first: bool = False) -> View | None:
@@ -348,6 +355,8 @@ class NavigationActions(Room):
             self.complain("nothing is searched for; / asks for the words")
             return
         view = find(self.view, step)
+        if view is None and step > 0 and self.view.log_before is not None:
+            view = sought(self.view)
         if view is None:
             where = "further back" if step > 0 else "below"
             self.complain(f"nothing {where} has {self.view.log_search}")

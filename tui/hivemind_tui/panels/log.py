@@ -32,7 +32,8 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         body = [[(_empty(view, cut), "dim")]]
     back = f"{short_plural(len(lines) - end, 'newer row')} below, G follows" if end < len(lines) else "following"
     kept = f"filter {view.log_filter}: {len(lines)} of {len(rows_of(view.log_lines))}" if view.log_filter else ""
-    search = f"/{view.log_search}: {len(hits):,} found" if view.log_search else ""
+    more = ", reading back" if view.log_sought else ""
+    search = f"/{view.log_search}: {len(hits):,} found{more}" if view.log_search else ""
     return pen.frame("Log", join(cut, kept, search, back), body, width, height)
 
 

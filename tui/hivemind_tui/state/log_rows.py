@@ -22,6 +22,8 @@ _BACK = 4
 """Rows above the last one that a line may still repeat, as those of one burst alternate."""
 _FOLDED = frozenset({"warn", "bad"})
 """Levels whose repetitions are folded; what an operator or an agent did stands line by line."""
+_OURS = frozenset({"agent", "aimd", "alert", "circuit", "lane", "task"})
+"""Tags of lines that tell of no answer."""
 _NUMBERS = re.compile(r"\d[\d.,]*")
 
 
@@ -75,10 +77,16 @@ def _joined(rows: list[LogRow], line: Line) -> bool:
             row.count, row.last_at, row.last = row.count + 1, line.at, line.text
             row.who.add(line.who)
             return True
-        if line.tag == "circuit" and line.text.startswith("open") and row.count > 1 and not row.ends:
+        opened = line.tag == "circuit" and line.text.startswith("open")
+        if opened and row.count > 1 and not row.ends and _is_failure(row.line):
             row.ends = f" -> circuit {line.text}"
             return True
     return False
+
+
+def _is_failure(line: Line) -> bool:
+    """Return whether it tells of an upstream's failure, of which several open a circuit; refusals of our own don't."""
+    return line.tag not in _OURS and not line.text.startswith("refused")
 
 
 def _kind(line: Line) -> tuple[str, str, str, str]:

@@ -74,6 +74,8 @@ class View:
     """What the log is cut down to, of :data:`~hivemind_tui.state.log_rows.SEVERITIES`."""
     log_search: str = ""
     """Words that are searched for in the log."""
+    log_sought: int = 0
+    """While a search goes on in what isn't read yet: how many older lines it reads at most, with those read before."""
     scroll: int = 0
     """On the request page the entries scrolled past; on the first screen the selected line."""
     tree: bool | None = None
