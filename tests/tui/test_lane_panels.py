@@ -237,7 +237,19 @@ def test_the_tightest_family_is_never_the_one_left_out() -> None:
     )
     rows = windows_of(with_lane(world(), windows=many, plan=()), height=7)
     assert "model-8" in rows
-    assert "4 OF 9" in rows
+    assert "4 OF 9 MODELS" in rows
+
+
+def test_tiles_with_room_have_whole_names() -> None:
+    """Of the model, and of what is limited; the head says of what so many are shown."""
+    lane = world().lanes[0]
+    many = tuple(replace(w, family=f"claude-sonnet-{n}") for n in range(3) for w in lane.state.windows)
+    view = View(with_lane(world(), windows=many, plan=()))
+    wide = text(limits.render_windows(view, 73, 7, PLAIN))
+    assert re.search(r"claude-sonnet-\d +(requests|input|output) ", wide)
+    assert "OF 9 WINDOWS" in wide
+    narrow = text(limits.render_windows(view, 60, 7, PLAIN))
+    assert "claude-sonn… req" in narrow
 
 
 def test_a_window_that_only_one_family_has_leaves_a_gap() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from textual.strip import Strip
@@ -191,9 +191,11 @@ def _tiled(items: Sequence[_Item], cells: int, rows: int, pen: Pen) -> Sequence[
     total = len(items)
     if total > room:
         items = sorted(items, key=_urgency)[:room]
-    name = min(16, max(3, *(len(item.short) for item in items)))
-    title = "WINDOW" if total <= room else f"{room} OF {total}"
+    if each >= _WITH_NAMES:
+        items = [replace(item, short=item.name) for item in items]
+    name = min(26 if each >= _WITH_NAMES else 16, max(3, *(len(item.short) for item in items)))
     layout = _tile_columns(name, each)
+    title = "WINDOW" if total <= room else _part(room, total, "WINDOWS", name + layout[0])
     heads = pen.row(each, *_heads(title, name + 1 + layout[0], *zip(_TILE_HEADS, layout[1:], strict=True)))
     strips = [pen.row(each, *_tile(item, name, layout, pen)) for item in items]
     if columns == 1:
@@ -204,6 +206,14 @@ def _tiled(items: Sequence[_Item], cells: int, rows: int, pen: Pen) -> Sequence[
     return [Strip.join([heads, gap, heads]), *body]
 
 
+def _part(shown: int, total: int, what: str, cells: int) -> str:
+    """Return a head that tells how many of all are shown, with what they are where that fits."""
+    short = f"{shown} OF {total}"
+    return f"{short} {what}" if len(short) + 1 + len(what) <= cells else short
+
+
+_WITH_NAMES = 62
+"""Cells of a tile from which models and kinds have their whole names."""
 _TILE_HEADS = ("LEFT", "OF", "RUNS OUT", "RESETS")
 
 
@@ -241,7 +251,7 @@ def _by_family(
     if total > room:
         keys = {family: min(_urgency(_window(w, False, ends[id(w)])) for w in windows[family]) for family in families}
         families = sorted(families, key=lambda family: keys[family])[:room]
-    title = "WINDOW" if len(families) == total else f"{len(families)} OF {total}"
+    title = "WINDOW" if len(families) == total else _part(len(families), total, "MODELS", name)
     columns = [(f"{SHORT.get(kind.value, kind.value).upper()} LEFT/OF", each) for kind in kinds]
     lines: list[Row] = [_heads(title, name, *columns, ("RUNS OUT", _ENDS), ("RESETS", _ENDS))]
     for family in families:
