@@ -384,7 +384,7 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
 
 def _longest(agent: AgentView) -> tuple[str, str, str]:
     if not agent.waiting_s:
-        return NOTHING, "dim", " nothing of it waits"
+        return NOTHING, "dim", " none of its requests waits"
     return short_duration(agent.waiting_s), "wait", " the longest of its current waits"
 
 
