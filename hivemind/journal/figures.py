@@ -80,13 +80,19 @@ class FiguresFold:
     """Counts events, which come in order."""
 
     def __init__(
-        self, price: Price | None = None, observer: Callable[[float, Sequence[int]], None] | None = None
+        self,
+        price: Price | None = None,
+        observer: Callable[[float, Sequence[int]], None] | None = None,
+        *,
+        explained: bool = True,
     ) -> None:
-        """`observer`: see :class:`~hivemind.journal.waits.WaitsFold`."""
+        """`observer`: see :class:`~hivemind.journal.waits.WaitsFold`; `explained`: with causes, which take time."""
         self._price = price
         self.why = WaitsFold(observer)
-        """Why requests waited, also by lane and by agent."""
+        """Why requests waited, also by lane and by agent; empty unless that is `explained`."""
+        self._explained = explained
         self._open = self.why.open
+        self._requests = self.why if explained else self._open
         self._began: float | None = None
         self._ended = 0.0
         self._last_good: dict[str, bool] = {}
@@ -103,11 +109,12 @@ class FiguresFold:
     def apply(self, event: ev.Event) -> None:
         """Count the next event."""
         if isinstance(event, Carried):
-            for request in self.why.carried(event):  # from now on; what was before isn't known
+            new = self.why.carried(event) if self._explained else self._open.carried(event)[0]
+            for request in new:  # from now on; what was before isn't known
                 self._count(request, event.at)
                 self._counts["attempts"] += request.in_flight
             self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
-        elif (changed := self.why.apply(event)) is not None:
+        elif (changed := self._requests.apply(event)) is not None:
             self._request_changed(changed, event)
 
     def figures(self) -> Figures:
@@ -136,24 +143,30 @@ class FiguresFold:
         self._last_good.setdefault(request.arrived.agent, False)
 
     def _request_changed(self, request: WaitingRequest, event: ev.Event) -> None:
+        counts = self._counts
         match event:
+            case ev.FirstContent():
+                return
+            case ev.Granted():
+                counts["attempts"] += 1
+                if self._open.in_flight > counts["busiest"]:
+                    counts["busiest"] = self._open.in_flight
+                return
             case ev.Arrived():
                 self._count(request, event.at)
-            case ev.Granted():
-                self._counts["attempts"] += 1
-                self._counts["busiest"] = max(self._counts["busiest"], self._open.in_flight)
+            case ev.Finished():
+                counts["rescued"] += event.attempts > 1
+                self._use(request, event.usage, wasted=False)
             case ev.AttemptFailed() | ev.Abandoned():
                 self._use(request, event.usage, wasted=True)
-            case ev.Finished():
-                self._counts["rescued"] += event.attempts > 1
-                self._use(request, event.usage, wasted=False)
         if request.end is not None:
             self._over(request, event.at)
         elif isinstance(event, ev.AttemptFailed):
-            self._counts["retries"] += 1
+            counts["retries"] += 1
 
     def _over(self, request: WaitingRequest, at: float) -> None:
-        arrived, waited_s = request.arrived, request.all_s
+        arrived = request.arrived
+        waited_s = request.all_s if self._explained else request.waited_after(request.known_from)
         took_s = at - request.known_from
         self._counts[request.state] += 1
         self._last_good[arrived.agent] = request.state == "answered"

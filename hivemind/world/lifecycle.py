@@ -9,9 +9,9 @@ are open: a known one that it leaves out has ended unrecorded. Events of unknown
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Usage
@@ -180,22 +180,11 @@ class OpenRequests(Generic[R]):
         return len(self.by_ticket) - self.in_flight
 
     def apply(self, event: ev.Event) -> R | None:
-        match event:
-            case ev.Arrived():
-                return self.arrived(event)
-            case ev.Granted():
-                return self.granted(event)
-            case ev.FirstContent():
-                return self.first_content(event)
-            case ev.AttemptFailed():
-                return self.attempt_failed(event)
-            case ev.Finished() | ev.Abandoned() | ev.Refused():
-                return self.ended(event)
-            case ev.LaneOpened():
-                self.lane_opened(event)
-        return None
+        take = self._kinds.get(type(event))
+        return None if take is None else take(self, event)
 
     def lane_opened(self, event: ev.LaneOpened) -> None:
+        """Learn the name of a lane's provider."""
         self.providers[event.lane] = event.provider
 
     def arrived(self, event: ev.Arrived) -> R:
@@ -273,3 +262,14 @@ class OpenRequests(Generic[R]):
     def _forget(self, request: R) -> None:
         self.in_flight -= request.in_flight
         del self.by_ticket[request.arrived.ticket]
+
+    _kinds: ClassVar[Mapping[type[ev.Event], Callable[[Any, Any], Any]]] = {
+        ev.Arrived: arrived,
+        ev.Granted: granted,
+        ev.FirstContent: first_content,
+        ev.AttemptFailed: attempt_failed,
+        ev.Finished: ended,
+        ev.Abandoned: ended,
+        ev.Refused: ended,
+        ev.LaneOpened: lane_opened,
+    }

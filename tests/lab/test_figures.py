@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hivemind.journal.figures import FiguresFold, jain, percentile
+from hivemind.journal.wait_causes import WaitCauses
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
 
@@ -32,6 +35,20 @@ def failed(
 def finished(at: float, ticket: int, agent: str, attempts: int = 1) -> ev.Finished:
     """An answer."""
     return ev.Finished(at, ticket, agent, "lane", "model", 200, attempts, Usage(100, 0, 0, 50), 1.0)
+
+
+def test_figures_without_causes_are_the_same() -> None:
+    """Only why requests waited is left out."""
+    events = (
+        *(arrived(1.0, 1, "a"), ev.Granted(2.0, 1, "a", "lane", 1, 1.0), failed(3.0, 1, "a", 2.0)),
+        *(ev.Granted(6.0, 1, "a", "lane", 2, 1.0), finished(8.0, 1, "a", 2)),
+    )
+    explained, bare = FiguresFold(), FiguresFold(explained=False)
+    for event in (ev.LaneOpened(0.0, "lane", "up", "mock"), *events):
+        explained.apply(event)
+        bare.apply(event)
+    assert explained.figures().causes != WaitCauses()
+    assert bare.figures() == replace(explained.figures(), causes=WaitCauses())
 
 
 def test_every_way_to_end_is_counted() -> None:

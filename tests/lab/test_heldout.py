@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from hivemind.journal.figures import Figures, FiguresFold
-from hivemind.lab.foresight.draws import Job, carry_out
+from hivemind.lab.foresight import draws
+from hivemind.lab.foresight.draws import Job, carry_out, one_by_one, part_of, parts_drawn_from
 from hivemind.lab.foresight.heldout import MODEL_ERROR, UNCHECKED, HeldOut, Part, held_out
 from hivemind.lab.foresight.processes import on_all_cores
 from hivemind.lab.simulate.recording import Recording, load
@@ -68,3 +69,16 @@ def test_on_all_cores(recording: Recording) -> None:
     """Other processes find what this one does."""
     jobs = [Job(()), *(Job((), draw) for draw in range(4))]
     assert on_all_cores(recording, jobs, None) == [carry_out(recording, job) for job in jobs]
+
+
+def test_parts_of_a_long_recording_are_drawn_from(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that are cut once, for all draws from them, give the same figures in every process."""
+    monkeypatch.setattr(draws, "WHOLE", 60)
+    monkeypatch.setattr(draws, "PART", 30)
+    jobs = [Job(()), *(Job((), draw) for draw in range(4))]
+    parts = parts_drawn_from(recording, jobs)
+    assert sorted(parts) == sorted({part_of(recording, draw) for draw in range(4)})
+    assert len(parts) == 2
+    alone = [carry_out(recording, job) for job in jobs]
+    assert all(each.requests < alone[0].requests / 2 for each in alone[1:])
+    assert one_by_one(recording, jobs, None) == on_all_cores(recording, jobs, None) == alone

@@ -197,7 +197,8 @@ class ProviderModel:
 
 def _result_of(one: TracedAttempt, *, own: bool) -> TracedAttempt:
     """Return a recorded attempt as one to simulate. `own`: it is the request's own."""
-    result = replace(one, charged=not one.uncharged)
+    result = one.copied()
+    result.charged = not one.uncharged
     if not own:
         result.first_number = result.end_number = None
     if one.failure is not None:

@@ -7,7 +7,7 @@ how far two runs of the same differ. Of a long recording a part is drawn from: l
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -60,19 +60,35 @@ def draws_of(recording: Recording) -> int:
     return max(LEAST_DRAWS, min(MOST_DRAWS, _WORK // (2 * max(1, drawn))))
 
 
-def carry_out(recording: Recording, job: Job, price: Price | None = None) -> Figures:
-    """Return the figures of a job. Raises: UsageError: its changes don't go together."""
+def carry_out(
+    recording: Recording, job: Job, price: Price | None = None, parts: Mapping[int, Recording] | None = None
+) -> Figures:
+    """Return the figures of a job, those of draws without causes of waits.
+
+    `parts`: those that :func:`parts_drawn_from` returned.
+
+    Raises: UsageError: its changes don't go together.
+    """
     if job.draw is None:
         return simulate(recording, job.changes, price=price)
-    drawn = part_drawn_from(recording, job.draw)
+    part = None if parts is None else parts.get(part_of(recording, job.draw))
+    drawn = part_drawn_from(recording, job.draw) if part is None else part
     rng = random.Random(f"fit {job.draw}")
     providers = {key: each.drawn(rng) for key, each in drawn.providers.items()}
-    return simulate(replace(drawn, providers=providers), job.changes, seed=job.draw, faults="drawn", price=price)
+    drawn = replace(drawn, providers=providers)
+    return simulate(drawn, job.changes, seed=job.draw, faults="drawn", price=price, explained=False)
 
 
 def one_by_one(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:
     """Simulate jobs in this process."""
-    return [carry_out(recording, job, price) for job in jobs]
+    parts = parts_drawn_from(recording, jobs)
+    return [carry_out(recording, job, price, parts) for job in jobs]
+
+
+def parts_drawn_from(recording: Recording, jobs: Iterable[Job]) -> dict[int, Recording]:
+    """Return the parts of a recording that the draws among jobs simulate, by their numbers."""
+    draws = {part_of(recording, job.draw): job.draw for job in jobs if job.draw is not None}
+    return {part: part_drawn_from(recording, draw) for part, draw in draws.items()}
 
 
 def part_of(recording: Recording, draw: int) -> int:

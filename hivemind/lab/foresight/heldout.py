@@ -115,8 +115,8 @@ def _foretold(recording: Recording, fitted: Trace, foretold: Trace) -> Part | No
     lanes = {key: _seen(recording.providers[key].lane, fitted.ends_at) for key in by_lane}
     providers = {**recording.providers, **fit_providers(fitted, lanes, by_lane)}
     unseen = replace(recording, trace=foretold, providers=providers, clients=fit_clients(fitted.requests))
-    drawn = tuple(simulate(unseen, seed=seed, faults="drawn") for seed in range(_DRAWS))
-    return Part(simulate(replace(recording, trace=foretold)), drawn)
+    drawn = tuple(simulate(unseen, seed=seed, faults="drawn", explained=False) for seed in range(_DRAWS))
+    return Part(simulate(replace(recording, trace=foretold), explained=False), drawn)
 
 
 def _seen(lane: LaneTrace, until: float) -> LaneTrace:

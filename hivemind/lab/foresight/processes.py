@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 
 from hivemind.errors import HiveMindError
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.beside import ENDED, can_fork, cores, ends_with_parent
-from hivemind.lab.foresight.draws import Job, carry_out
+from hivemind.lab.foresight.draws import Job, carry_out, parts_drawn_from
 from hivemind.lab.simulate.recording import Recording
 from hivemind.scheduler.types import Price
 
 _FEW = 3
 """So few jobs aren't worth a process."""
-_given: tuple[Recording, Price | None] | None = None
+_given: tuple[Recording, Price | None, Mapping[int, Recording]] | None = None
 """In a worker, what its jobs are about."""
 
 
@@ -30,16 +30,17 @@ def on_all_cores(
     Raises: UsageError: the changes of a job don't go together. HiveMindError: a process ended by itself.
     """
     found: list[Figures] = []
+    parts = parts_drawn_from(recording, jobs)
     if not can_fork() or len(jobs) < _FEW:
         for job in jobs:
-            found.append(carry_out(recording, job, price))
+            found.append(carry_out(recording, job, price, parts))
             done(len(found), len(jobs))
         return found
     context = multiprocessing.get_context("fork")
     others = frozenset(multiprocessing.active_children())
     gc.freeze()  # a collection in a worker would copy the recording's memory page by page
     try:
-        with ProcessPoolExecutor(min(cores(), len(jobs)), context, _begin, (recording, price)) as pool:
+        with ProcessPoolExecutor(min(cores(), len(jobs)), context, _begin, (recording, price, parts)) as pool:
             try:
                 for figures in pool.map(_carry_out, jobs):
                     found.append(figures)
@@ -56,13 +57,13 @@ def on_all_cores(
     return found
 
 
-def _begin(recording: Recording, price: Price | None) -> None:
+def _begin(recording: Recording, price: Price | None, parts: Mapping[int, Recording]) -> None:
     global _given
-    _given = recording, price
+    _given = recording, price, parts
     ends_with_parent()
 
 
 def _carry_out(job: Job) -> Figures:
     assert _given is not None
-    recording, price = _given
-    return carry_out(recording, job, price)
+    recording, price, parts = _given
+    return carry_out(recording, job, price, parts)

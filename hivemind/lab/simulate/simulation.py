@@ -168,7 +168,8 @@ class Simulation:
         settle, take, clocks = self._settle, heapq.heappop, self._clocks
         while heap and self._remaining:
             _, _, at, _, happen = take(heap)
-            now = max(now, at)
+            if at > now:
+                now = at
             happen(now)
             settle(now)
             for clock in clocks:
@@ -198,7 +199,8 @@ class Simulation:
         `version` tells two times of the same happening apart.
         """
         order = next(self._numbers) if number is None else number
-        heapq.heappush(self._heap, (round(max(at, not_before), _DIGITS), order, at, version, happen))
+        sorted_as = round(at if at > not_before else not_before, _DIGITS)
+        heapq.heappush(self._heap, (sorted_as, order, at, version, happen))
 
     def _random(self) -> float:
         drawn, self._draw = self._draw, None
@@ -508,16 +510,18 @@ def simulate(
     faults: Faults = "recorded",
     price: Price | None = None,
     on_event: Callable[[Event], object] | None = None,
+    explained: bool = True,
 ) -> Figures:
     """Run a recording's traffic through the scheduler with these changes, and return its figures.
 
-    The same arguments give the same figures. `on_event` is called with each event, on the clock of the recording. Takes
-    up to some seconds without reading a clock; not for an event loop.
+    The same arguments give the same figures. `on_event` is called with each event, on the clock of the recording;
+    `explained`: the figures say why requests waited, which takes time. Takes up to some seconds without reading a
+    clock; not for an event loop.
 
     Raises: UsageError: the changes don't go together.
     """
     price = priced(price, questions(changes), recording)
-    tally = FiguresFold(price)
+    tally = FiguresFold(price, explained=explained)
 
     def on_each(event: Event) -> None:
         tally.apply(event)

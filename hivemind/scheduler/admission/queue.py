@@ -336,9 +336,10 @@ class LaneQueue:
 
     def _classes(self, waiting: list[Band], now: float) -> list[Priority]:
         """Return the classes of these bands, in which tickets wait, most urgent now first."""
-        if len(waiting) == 1:
-            return [waiting[0].priority]
-        return sorted({band.priority for band in waiting}, key=lambda priority: self._rank(priority, now))
+        classes = {band.priority for band in waiting}
+        if len(classes) < 2:
+            return list(classes)
+        return sorted(classes, key=lambda priority: self._rank(priority, now))
 
     def _reordered_in_s(self, now: float) -> float:
         """Return the seconds until a class competes higher, by which a ticket that fits may become its family's
