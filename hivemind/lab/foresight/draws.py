@@ -20,7 +20,11 @@ from hivemind.scheduler.types import Price
 
 MOST_DRAWS, LEAST_DRAWS = 12, 6
 WHOLE, PART = 1600, 800
-"""A recording of at most so many requests is drawn from as a whole; of a longer one parts of about so many are."""
+"""A recording of at most so many requests is drawn from as a whole; of a longer one parts of about so many are.
+
+Parts begin without a backlog, so they mustn't be short: of one hour of fifty agents the total wait with another
+setting was foretold 11 % too high by parts of 800, and 29 % by parts of 600.
+"""
 _WORK = 6000
 """Requests simulated for all draws of one change together, as far as the least number of draws allows."""
 _OF_ONE = 2
@@ -63,9 +67,7 @@ def draws_of(recording: Recording) -> int:
 def carry_out(
     recording: Recording, job: Job, price: Price | None = None, parts: Mapping[int, Recording] | None = None
 ) -> Figures:
-    """Return the figures of a job, those of draws without causes of waits.
-
-    `parts`: those that :func:`parts_drawn_from` returned.
+    """Return the figures of a job. `parts`: those that :func:`parts_drawn_from` returned.
 
     Raises: UsageError: its changes don't go together.
     """
@@ -76,7 +78,7 @@ def carry_out(
     rng = random.Random(f"fit {job.draw}")
     providers = {key: each.drawn(rng) for key, each in drawn.providers.items()}
     drawn = replace(drawn, providers=providers)
-    return simulate(drawn, job.changes, seed=job.draw, faults="drawn", price=price, explained=False)
+    return simulate(drawn, job.changes, seed=job.draw, faults="drawn", price=price)
 
 
 def one_by_one(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:

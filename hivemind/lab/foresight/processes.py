@@ -60,6 +60,7 @@ def on_all_cores(
 def _begin(recording: Recording, price: Price | None, parts: Mapping[int, Recording]) -> None:
     global _given
     _given = recording, price, parts
+    gc.disable()  # a simulation leaves few cycles behind, and the process ends with its last one
     ends_with_parent()
 
 
