@@ -69,7 +69,7 @@ fuzz: $(VENV)/.ready ## mutated inputs, and property tests with many examples, f
 
 bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead, and hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
-	@for name in fairness prediction perf gateways attacks workers; do \
+	@for name in fairness prediction foresight.speed perf gateways attacks workers; do \
 	  PYTHONPATH=mock $(BIN)/python -m benchmarks.$$name --json $$name.json || exit; \
 	done
 

@@ -233,15 +233,19 @@ def _moved(event: Sampled, by: int) -> tuple[Any, ...]:
 
 
 def write_journal(
-    folder: Path, size: int, *, part_size: int = 64 << 20, agents: int = 50, hour_s: float = HOUR_S
+    folder: Path, size: int, *, part_size: int = 64 << 20, events: list[Event] | None = None, hour_s: float = HOUR_S
 ) -> tuple[Path, int]:
-    """A journal of about so many bytes in that folder. Returns its first part, and how many events are in it."""
+    """A journal of about so many bytes in that folder, of an hour's events over and over; None: those of a long run.
+
+    Returns its first part, and how many events are in it.
+    """
+    hour = LongRun(hour_s=hour_s).run() if events is None else events
     world = World(at=BEGAN.at, wall=BEGAN.wall, address=BEGAN.address, upstreams=())
     part, left, written, count, at = 1, 0, 0, 0, 0.0
     file = part_path(folder, NAME, part).open("wb")
     try:
         written += file.write(line_of(BEGAN))
-        for event in hours(LongRun(agents, hour_s=hour_s).run(), hour_s):
+        for event in hours(hour, hour_s):
             if written - left >= part_size:
                 left, part = written, part + 1
                 file.close()
