@@ -7,7 +7,7 @@ how far two runs of the same differ. Of a long recording a part is drawn from: l
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -65,16 +65,16 @@ def draws_of(recording: Recording) -> int:
 
 
 def carry_out(
-    recording: Recording, job: Job, price: Price | None = None, parts: Mapping[int, Recording] | None = None
+    recording: Recording, job: Job, price: Price | None = None, parts: dict[int, Recording] | None = None
 ) -> Figures:
-    """Return the figures of a job. `parts`: those that :func:`parts_drawn_from` returned.
+    """Return the figures of a job. `parts`: those that were cut already, to which this adds its own.
 
     Raises: UsageError: its changes don't go together.
     """
     if job.draw is None:
         return simulate(recording, job.changes, price=price)
-    part = None if parts is None else parts.get(part_of(recording, job.draw))
-    drawn = part_drawn_from(recording, job.draw) if part is None else part
+    parts, number = {} if parts is None else parts, part_of(recording, job.draw)
+    drawn = parts.get(number) or parts.setdefault(number, part_drawn_from(recording, job.draw))
     rng = random.Random(f"fit {job.draw}")
     providers = {key: each.drawn(rng) for key, each in drawn.providers.items()}
     drawn = replace(drawn, providers=providers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 
 from hivemind.errors import HiveMindError
@@ -16,7 +16,7 @@ from hivemind.scheduler.types import Price
 
 _FEW = 3
 """So few jobs aren't worth a process."""
-_given: tuple[Recording, Price | None, Mapping[int, Recording]] | None = None
+_given: tuple[Recording, Price | None, dict[int, Recording]] | None = None
 """In a worker, what its jobs are about."""
 
 
@@ -57,7 +57,7 @@ def on_all_cores(
     return found
 
 
-def _begin(recording: Recording, price: Price | None, parts: Mapping[int, Recording]) -> None:
+def _begin(recording: Recording, price: Price | None, parts: dict[int, Recording]) -> None:
     global _given
     _given = recording, price, parts
     gc.disable()  # a simulation leaves few cycles behind, and the process ends with its last one

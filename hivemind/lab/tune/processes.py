@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
@@ -25,6 +26,8 @@ from hivemind.scheduler.types import Price
 _NICE = 10
 _given: tuple[Sequence[Recording], Price | None] = ((), None)
 """In a worker, what its jobs are about."""
+_parts: defaultdict[int, dict[int, Recording]] = defaultdict(dict)
+"""In a worker, the parts that it has cut for draws, by the index of their recording."""
 
 Located = tuple[int, Job]
 """A job and the index of its recording."""
@@ -117,15 +120,17 @@ def _exit_with(parent: BaseProcess) -> None:
 def _work(located: Located) -> Figures | None:
     number, job = located
     recordings, price = _given
-    return _simulated(recordings[number], job, price)
+    return _simulated(recordings[number], job, price, _parts[number])
 
 
 def _check(number: int) -> HeldOut:
     return held_out(_given[0][number])
 
 
-def _simulated(recording: Recording, job: Job, price: Price | None) -> Figures | None:
+def _simulated(
+    recording: Recording, job: Job, price: Price | None, parts: dict[int, Recording] | None = None
+) -> Figures | None:
     try:
-        return carry_out(recording, job, price)
+        return carry_out(recording, job, price, parts)
     except UsageError:
         return None
