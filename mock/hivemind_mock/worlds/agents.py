@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import re
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ class Habits:
     retries: int = 0
     """Of its client after an error; then the agent dies."""
     model: str = "claude-sonnet-5"
+    mood: float = 0.0
+    """How much a pause has in common with the one before, 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class WorldAgent:
         self._url = base_url + _PATH
         self._messages: list[dict[str, str]] = []
         self._answered = 0
+        self._mood = 0.0
 
     async def run(self) -> Ended:
         """Work until all turns are done, or an error is left after all retries."""
@@ -73,11 +77,17 @@ class WorldAgent:
         try:
             for turn in range(habits.turns):
                 if turn:
-                    await asyncio.sleep(habits.think_s * self._luck.lognormvariate(0.0, 0.5))
+                    await asyncio.sleep(habits.think_s * self.pace())
                 await self._turn(turn)
         except Died:
             return Ended(habits.name, False, self._answered)
         return Ended(habits.name, True, self._answered)
+
+    def pace(self) -> float:
+        """Return how long the next pause is, as a share of the median."""
+        mood = self.habits.mood
+        self._mood = mood * self._mood + math.sqrt(1 - mood * mood) * self._luck.normalvariate(0.0, 0.5)
+        return math.exp(self._mood)
 
     async def _turn(self, turn: int) -> None:
         habits = self.habits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from hivemind_mock.worlds.server import Server, Speed
 _WIRE = Anthropic()
 _PIECES = 4
 """Events of a stream."""
+_STALL = 8.0
 _QUICK_S = (0.01, 0.04)
 """A refusal takes so long."""
 
@@ -34,10 +36,14 @@ class Cost:
     output_s: float
     jitter: float
     """The standard deviation of the logarithm of it all."""
+    power: float = 1.0
+    """The work of the input grows with this power; a thousand tokens are as much work with any."""
+    stalls: float = 0.0
+    """This share of answers takes eight times as long."""
 
     def first_s(self, input_tokens: int) -> float:
         """Return the work to the first content."""
-        return self.base_s + self.input_s * input_tokens
+        return self.base_s + self.input_s * 1000 * math.pow(input_tokens / 1000, self.power)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,10 @@ class Rules:
     speed: Speed = lambda now, active: 1.0
     places: int = 0
     """So many are served at once, the others wait at the provider; 0: all of them."""
+    last_first: bool = False
+    """Of those that wait at the provider, the last one is next."""
+    pools: int = 1
+    """Servers between which requests are drawn by lot; each has its own speed and places."""
     cache_s: float = 0.0
     """Prompts of a conversation are kept so long; 0: there is no cache."""
 
@@ -66,8 +76,11 @@ class WorldProvider:
         self._gates = rules.gates()
         self._cache = Cache(rules.cache_s) if rules.cache_s else None
         began = self._began
-        self._server = Server(lambda at, active: rules.speed(at - began, active), places=rules.places)
-        self._active = 0
+        self._servers = [
+            Server(lambda at, active: rules.speed(at - began, active), places=rules.places, last_first=rules.last_first)
+            for _ in range(rules.pools)
+        ]
+        self._active = self._tokens_active = 0
         self._count = 0
 
     def wall(self) -> float:
@@ -85,7 +98,7 @@ class WorldProvider:
             await connection.reply_json(404, {"type": "error", "error": {"type": "not_found_error", "message": "?"}})
             return
         # Each agent says who it is in its system prompt, so that this names the conversation.
-        asked = Asked(request.input_tokens, request.max_tokens, str(fields.get("system")))
+        asked = Asked(request.input_tokens, request.max_tokens, str(fields.get("system")), self._tokens_active)
         self._count += 1
         ident = f"{self._count:024d}"
         refusal = self._refusal(asked)
@@ -132,6 +145,7 @@ class WorldProvider:
             gate.taken(now, asked)
         cached = 0 if self._cache is None else self._cache.read(now, asked)
         self._active += 1
+        self._tokens_active += asked.input_tokens + asked.max_tokens
         task = asyncio.current_task()
         assert task is not None
         watch = asyncio.ensure_future(_cancel_with(connection, task))
@@ -144,6 +158,7 @@ class WorldProvider:
         finally:
             watch.cancel()
             self._active -= 1
+            self._tokens_active -= asked.input_tokens + asked.max_tokens
 
     def _reply(self, request: Request, cached: int, ident: str) -> Reply:
         longest = request.max_tokens or 400
@@ -155,8 +170,11 @@ class WorldProvider:
         return Reply(ident, 0, pieces, tokens, False, 0.0, cache_read=cached, cache_written=written)
 
     async def _answer(self, request: Request, reply: Reply, asked: Asked, connection: Connection) -> None:
-        cost, server = self._rules.cost, self._server
+        cost = self._rules.cost
+        server = self._servers[0] if len(self._servers) == 1 else self._luck.choice(self._servers)
         luck = self._luck.lognormvariate(0.0, cost.jitter)
+        if cost.stalls and self._luck.random() < cost.stalls:
+            luck *= _STALL
         first_s = cost.first_s(request.input_tokens - reply.cache_read) * luck
         rest_s = cost.output_s * reply.output_tokens * luck
         async with server.place():

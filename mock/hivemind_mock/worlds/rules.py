@@ -21,6 +21,8 @@ class Asked:
     input_tokens: int
     max_tokens: int
     agent: str
+    tokens_active: int = 0
+    """Input and longest output of all requests that are active."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,14 @@ _ROUNDING = 1e-9
 class Server:
     """Serves requests on a clock of its own, which goes at their common speed; for one event loop."""
 
-    def __init__(self, speed: Speed, *, places: int = 0) -> None:
-        """`places`: so many are in service at once, the others wait in order of arrival; 0: all of them."""
+    def __init__(self, speed: Speed, *, places: int = 0, last_first: bool = False) -> None:
+        """`places`: so many are in service at once, the others wait in order of arrival; 0: all of them.
+
+        `last_first`: the last one to come is next.
+        """
         self._speed = speed
         self._places = places
+        self._last_first = last_first
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._loop = asyncio.get_running_loop()
         self._served = 0.0
@@ -71,7 +75,7 @@ class Server:
 
     def _leave(self) -> None:
         while self._waiting:
-            free = self._waiting.popleft()
+            free = self._waiting.pop() if self._last_first else self._waiting.popleft()
             if not free.done():
                 free.set_result(None)
                 return

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind_mock.bench.proxied import in_process
+from hivemind_mock.bench.proxied import in_process, on_sockets
+from hivemind_mock.provider.serve import serving
 from hivemind_mock.worlds.agents import Ended, Habits, WorldAgent
 from hivemind_mock.worlds.kinds import Traffic, kinds_of, rules_of, typical_s
 from hivemind_mock.worlds.provider import Rules, WorldProvider
 
+_SHORTER = 0.4
+"""The share of turns that is left of a world for real time."""
+_NO_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
 _LONGEST_S = 4 * 3600.0
 """Virtual time after which a run is given up."""
 
@@ -34,13 +42,17 @@ class World:
 
 def world(seed: int, kinds: Sequence[str] | None = None) -> World:
     """Return the world of a seed, of the kinds that are its turn or of these."""
+    chosen = kinds_of(seed) if kinds is None else kinds
     rng = random.Random(f"world {seed}")
-    kinds = kinds_of(seed) if kinds is None else kinds
+    return drawn_world(f"{seed:03d}-{'-'.join(chosen)}", seed, rng, lambda traffic: rules_of(chosen, rng, traffic))
+
+
+def drawn_world(name: str, seed: int, rng: random.Random, rules: Callable[[Traffic], Rules]) -> World:
+    """Return a world whose agents and settings are drawn, with a provider for the traffic of these agents."""
     agents = tuple(_agents(rng))
     concurrency = rng.choice((4, 6, 8, 10, 12))
     settings = {"max_concurrency": concurrency, "aimd": {"latency_target_s": rng.choice((5.0, 10.0, 30.0))}}
-    rules = rules_of(kinds, rng, _traffic(agents, rng))
-    return World(f"{seed:03d}-{'-'.join(kinds)}", seed, rules, agents, settings, _changes(rng, concurrency))
+    return World(name, seed, rules(_traffic(agents, rng)), agents, settings, _changes(rng, concurrency))
 
 
 def _agents(rng: random.Random) -> list[Habits]:
@@ -97,24 +109,45 @@ def _changes(rng: random.Random, concurrency: int) -> tuple[str, ...]:
 
 
 async def _run(world: World, luck: int, settings: Mapping[str, Any], path: Path | None) -> list[Ended]:
-    provider = WorldProvider(world.rules, random.Random(f"provider {world.seed} {luck}"))
+    provider = _provider(world, luck)
     async with in_process(provider, luck, dict(settings), path) as transport:
-        agents = [
-            WorldAgent(
-                each,
-                random.Random(f"{each.name} {world.seed} {luck}"),
-                transport,
-                f"http://hivemind.localhost/agent/{each.name}",
-            )
-            for each in world.agents
-        ]
-        async with asyncio.timeout(_LONGEST_S):
-            return list(await asyncio.gather(*(agent.run() for agent in agents)))
+        return await _work(world, luck, transport, "http://hivemind.localhost")
+
+
+def _provider(world: World, luck: int, **wall: float) -> WorldProvider:
+    return WorldProvider(world.rules, random.Random(f"provider {world.seed} {luck}"), **wall)
+
+
+async def _work(world: World, luck: int, transport: httpx.AsyncBaseTransport, base_url: str) -> list[Ended]:
+    agents = [
+        WorldAgent(each, random.Random(f"{each.name} {world.seed} {luck}"), transport, f"{base_url}/agent/{each.name}")
+        for each in world.agents
+    ]
+    async with asyncio.timeout(_LONGEST_S):
+        return list(await asyncio.gather(*(agent.run() for agent in agents)))
 
 
 def run(world: World, luck: int, changes: Sequence[str] = (), path: Path | None = None) -> list[Ended]:
     """Run a world through HiveMind in virtual time, with these settings changed, and write its journal to `path`."""
     return run_virtual(_run(world, luck, with_changes(world.settings, changes), path))
+
+
+async def run_on_sockets(world: World, luck: int, changes: Sequence[str], path: Path) -> list[Ended]:
+    """Run a world like :func:`run`, but in real time and over sockets of the loopback interface."""
+    provider = _provider(world, luck, wall=time.time() - asyncio.get_running_loop().time())
+    settings = with_changes(world.settings, changes)
+    async with AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(serving(provider))
+        url = await stack.enter_async_context(on_sockets(upstream, luck, settings, path))
+        # Nothing here is encrypted, and reading certificates would hold the loop.
+        transport = await stack.enter_async_context(httpx.AsyncHTTPTransport(verify=False, limits=_NO_LIMITS))
+        return await _work(world, luck, transport, url)
+
+
+def shortened(world: World) -> World:
+    """Return the world with agents that do less, for real time."""
+    agents = tuple(replace(each, turns=max(3, round(each.turns * _SHORTER))) for each in world.agents)
+    return replace(world, name=f"{world.name}-on-sockets", agents=agents)
 
 
 def with_changes(settings: Mapping[str, Any], changes: Sequence[str]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Worlds that no model of the simulation describes exactly."""
