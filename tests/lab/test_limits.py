@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 from hypothesis import given
@@ -37,7 +38,7 @@ def test_a_fixed_window_is_found(limit: int, span_s: float, rounded: bool) -> No
         FixedWindow(limit, span_s), limit, every_s=1.3, takes=limit / 20, lasts_s=span_s * 2.5, rounded=rounded
     )
     (fitted,) = fit_limits(readings, 0.0)
-    assert (fitted.limit, fitted.fixed, fitted.span_s, fitted.spent) == (limit, True, span_s, 0.0)
+    assert (fitted.limit, fitted.form, fitted.span_s, fitted.spent) == (limit, "fixed", span_s, 0.0)
 
 
 @given(limit=st.integers(20, 5000), rounded=st.booleans())
@@ -45,7 +46,24 @@ def test_a_bucket_is_found(limit: int, rounded: bool) -> None:
     """Its limit, the time in which it drips full, and that it drips."""
     readings = told(TokenBucket(limit, 60.0), limit, every_s=1.3, takes=limit / 20, lasts_s=150.0, rounded=rounded)
     (fitted,) = fit_limits(readings, 0.0)
-    assert (fitted.limit, fitted.fixed, fitted.span_s) == (limit, False, 60.0)
+    assert (fitted.limit, fitted.form, fitted.span_s) == (limit, "bucket", 60.0)
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+@pytest.mark.parametrize("span_s", [20.0, 60.0])
+def test_a_bucket_that_is_hardly_used_is_no_window_of_seconds(span_s: float, rounded: bool) -> None:
+    """Its resets of a second or two are those of a little that is missing, and a sentence says how little that was."""
+    readings = told(TokenBucket(10_000, span_s), 10_000, every_s=1.3, takes=50, lasts_s=150.0, rounded=rounded)
+    (fitted,) = fit_limits(readings, 0.0)
+    assert (fitted.form, fitted.limit) == ("bucket", 10_000)
+    if rounded:
+        assert fitted.spans_s is not None
+        assert fitted.spans_s[0] <= span_s <= fitted.spans_s[1]
+        drawn = [fitted.drawn(random.Random(seed)).span_s for seed in range(50)]
+        assert max(drawn) > 1.3 * min(drawn)
+    else:
+        assert fitted.span_s == span_s
+    assert "0.5 % of it used" in " ".join(fitted.sentences()) or rounded
 
 
 def test_a_window_that_is_hardly_used_counts_as_the_busy_one_does() -> None:
@@ -66,9 +84,9 @@ def test_a_window_that_is_hardly_used_counts_as_the_busy_one_does() -> None:
         )
         readings.append((at, FAMILY, pair))
     fitted = fit_limits(readings, 0.0)
-    assert {(each.kind, each.fixed, each.span_s) for each in fitted} == {
-        (WindowKind.TOKENS, False, 60.0),
-        (WindowKind.REQUESTS, False, 60.0),
+    assert {(each.kind, each.form, each.span_s) for each in fitted} == {
+        (WindowKind.TOKENS, "bucket", 60.0),
+        (WindowKind.REQUESTS, "bucket", 60.0),
     }
 
 
@@ -79,7 +97,7 @@ def test_what_others_had_used_before_the_recording_is_known() -> None:
         for at, left, reset in ((1.0, 20, 29.0), (15.0, 19, 15.0), (31.0, 49, 59.0), (60.0, 40, 30.0))
     ]
     (fitted,) = fit_limits(readings, 100.0)
-    assert (fitted.fixed, fitted.span_s, fitted.spent, fitted.spent_for_s) == (True, 60.0, 30.0, 30.0)
+    assert (fitted.form, fitted.span_s, fitted.spent, fitted.spent_for_s) == ("fixed", 60.0, 30.0, 30.0)
     window = fitted.begin(100.0)
     left, reset_in_s = window.reading(100.0)
     assert (left, round(reset_in_s, 6)) == (20, 30.0)
@@ -116,7 +134,7 @@ def test_a_request_is_charged_as_providers_do() -> None:
     """A request at once, its input at once, its output when it is over; the longest answer at once where that is
     reserved."""
     kinds = (WindowKind.REQUESTS, WindowKind.TOKENS, WindowKind.INPUT, WindowKind.OUTPUT)
-    limits = [FittedLimit(FAMILY, kind, 1000, True, 60.0) for kind in kinds]
+    limits = [FittedLimit(FAMILY, kind, 1000, "fixed", 60.0) for kind in kinds]
     usage, amounts = Usage(output_tokens=30), Amounts(100, 500)
 
     def used(*, reserves: bool, over: bool) -> list[int]:
@@ -133,7 +151,7 @@ def test_a_request_is_charged_as_providers_do() -> None:
 
 def test_resets_are_told_as_they_were() -> None:
     """By the full second of the clock on the wall, where that is how the provider tells them."""
-    limit = FittedLimit(FAMILY, WindowKind.REQUESTS, 10, True, 60.0, whole_seconds=True)
+    limit = FittedLimit(FAMILY, WindowKind.REQUESTS, 10, "fixed", 60.0, whole_seconds=True)
     limiter = LimitState([limit], 0.0, 1000.25, reserves=False)
     limiter.charge(0.5, FAMILY, Amounts(1, 1))
     (reading,) = limiter.readings(10.0, FAMILY)
@@ -143,7 +161,7 @@ def test_resets_are_told_as_they_were() -> None:
 def test_what_a_provider_never_tells_isn_t_told() -> None:
     """A limit that only showed by refusals refuses, but stands in no reply."""
     limiter = LimitState(
-        [FittedLimit(FAMILY, WindowKind.REQUESTS, 1, True, 60.0, reported=False)], 0.0, 0.0, reserves=False
+        [FittedLimit(FAMILY, WindowKind.REQUESTS, 1, "fixed", 60.0, reported=False)], 0.0, 0.0, reserves=False
     )
     limiter.charge(0.0, FAMILY, Amounts(1, 1))
     assert limiter.readings(1.0, FAMILY) == ()

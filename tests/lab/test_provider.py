@@ -86,7 +86,7 @@ def test_an_unreported_limit_shows_in_refusals(tmp_path: Path) -> None:
         events += retried(at, ticket, "b", FailureKind.RATE_LIMITED, status=429, again_s=wait_s, delay_s=wait_s)
     provider = of(recorded(tmp_path, events))
     (limit,) = provider.limits
-    assert (limit.kind, limit.fixed, limit.reported) == (WindowKind.REQUESTS, True, False)
+    assert (limit.kind, limit.form, limit.reported) == (WindowKind.REQUESTS, "fixed", False)
     assert limit.limit in (10, 11)
     assert provider.failures.chance == []
 

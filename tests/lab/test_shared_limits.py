@@ -9,6 +9,7 @@ import pytest
 from lab.kit import FREE, LANE, began, recorded
 
 from hivemind.journal.codec import line_of
+from hivemind.lab.fit.limiter import SlidingWindow
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.scheduler import events as ev
@@ -65,7 +66,7 @@ def refused(at: float, ticket: int, delay_s: float) -> Iterator[ev.Event]:
 
 def test_refusals_that_ask_for_a_second_are_chance(tmp_path: Path) -> None:
     """A window of a minute is over in more than that, some time or other."""
-    recording = recorded(tmp_path, (event for n in range(12) for event in refused(7.0 * n, n, 1.0)))
+    recording = recorded(tmp_path, (event for n in range(12) for event in refused(7.0 * n + n * n % 5, n, 1.0)))
     (provider,) = recording.providers.values()
     assert (provider.limits, len(provider.failures.chance)) == ([], 12)
 
@@ -78,7 +79,7 @@ def test_a_bucket_of_one_is_told_from_a_window_of_a_second(tmp_path: Path) -> No
         events += answered(number * 1.37, number, LANE, told)
     (provider,) = recorded(tmp_path, events).providers.values()
     (limit,) = provider.limits
-    assert (limit.fixed, limit.size, limit.span_s) == (False, 1, 60.0)
+    assert (limit.form, limit.size, limit.span_s) == ("bucket", 1, 60.0)
 
 
 def test_a_short_look_at_a_window_makes_it_no_shorter(tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_a_short_look_at_a_window_makes_it_no_shorter(tmp_path: Path) -> None:
         events += answered(float(number), number, LANE, told)
     (provider,) = recorded(tmp_path, events).providers.values()
     (limit,) = provider.limits
-    assert (limit.fixed, limit.span_s) == (True, 60.0)
+    assert (limit.form, limit.span_s) == ("fixed", 60.0)
 
 
 def test_outside_use_of_a_key_is_charged(tmp_path: Path) -> None:
@@ -111,3 +112,19 @@ def test_outside_use_of_a_key_is_charged(tmp_path: Path) -> None:
     simulate(recording, on_event=said.append)
     left = [each.readings[0].remaining for each in said if isinstance(each, ev.LimitsRead)]
     assert left == [39, 38, 37, 35, 34, 33, 25, 24, 23, 22, 21, 20]
+
+
+def test_a_window_that_slides_is_told_from_a_bucket(tmp_path: Path) -> None:
+    """Nothing comes back until what was used is a minute old."""
+    window, ticket, events = SlidingWindow(30, 60.0), 0, list[ev.Event]()
+    for step in range(700):
+        at = step / 2
+        if step % 140 < 100 and not window.wait_s(at, 1.0):
+            window.take(at, 1.0)
+            left, reset_in_s = window.reading(at)
+            ticket += 1
+            events += answered(at, ticket, LANE, (WindowReading(WindowKind.REQUESTS, 30, left, reset_in_s - 0.5),))
+    (provider,) = recorded(tmp_path, events).providers.values()
+    (limit,) = provider.limits
+    assert (limit.form, limit.limit, limit.span_s) == ("sliding", 30, 60.0)
+    assert next(iter(provider.sentences())) == "at most 30 requests of m are taken in any 60 s"

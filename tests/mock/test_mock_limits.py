@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind.lab.fit.limiter import FixedWindow, TokenBucket
+from hivemind.lab.fit.limiter import FixedWindow, SlidingWindow, TokenBucket
 from hivemind_mock.provider.config import LimitConfig
-from hivemind_mock.provider.limits import RateLimiter, Reading, SlidingWindow
+from hivemind_mock.provider.limits import RateLimiter, Reading
 
 
 def test_a_fixed_window_starts_at_its_first_request() -> None:

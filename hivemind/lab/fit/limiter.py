@@ -1,23 +1,28 @@
 """Rate limits as providers implement them, and the windows of one lane in use.
 
-The mock provider uses the same fixed windows and token buckets as the model fitted to a recording.
+The mock provider uses the same windows and token buckets as the model fitted to a recording.
 """
 
 from __future__ import annotations
 
 import math
+import random
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from hivemind.lab.trace.steps import RequestStep, TracedAttempt
+from hivemind.lab.trace.steps import RequestStep
 from hivemind.scheduler.types import Usage, WindowKind, WindowReading
+from hivemind.text.humanise import count, duration, percent
 
 _ROUNDING_S = 1e-6
 ONE_END_S = 1.5
 """Readings of one window's end differ by at most so much."""
+LITTLE_USED = 0.15
+"""Headers of a limit of which a smaller share was ever used tell little of its span and form."""
 MARGIN = 0.03
-"""A limit explains a refusal if at most this share of it was left."""
+"""A limit explains a refusal if at most this share of it would have been left."""
 
 
 class FixedWindow:
@@ -84,8 +89,49 @@ class TokenBucket:
         return min(self._size, self._level + self._rate * max(0.0, now - self._at))
 
 
-Allowance = FixedWindow | TokenBucket
+class SlidingWindow:
+    """The last `span_s` seconds, whenever they are looked at; used like a fixed window."""
+
+    def __init__(self, limit: int, span_s: float) -> None:
+        self._limit = limit
+        self._span_s = span_s
+        self._taken: deque[tuple[float, float]] = deque()
+        self._used = 0.0
+
+    def wait_s(self, now: float, amount: float) -> float:
+        """Return the seconds until `amount` fits; 0: it fits now. More than the limit fits when nothing else is in."""
+        self._forget(now)
+        excess, wait_s = self._used + min(amount, self._limit) - self._limit, 0.0
+        for at, taken in self._taken:
+            if excess <= 0:
+                break
+            excess -= taken
+            wait_s = at + self._span_s - now
+        return wait_s
+
+    def take(self, now: float, amount: float) -> None:
+        """Charge an amount, whether it fits or not."""
+        self._forget(now)
+        self._taken.append((now, amount))
+        self._used += amount
+
+    settle = take
+
+    def reading(self, now: float) -> tuple[int, float]:
+        """Return what remains, and the seconds until all of it is back."""
+        self._forget(now)
+        reset_s = self._taken[-1][0] + self._span_s - now if self._taken else 0.0
+        return max(0, math.floor(self._limit - self._used)), reset_s
+
+    def _forget(self, now: float) -> None:
+        while self._taken and self._taken[0][0] <= now - self._span_s:
+            self._used -= self._taken.popleft()[1]
+
+
+Allowance = FixedWindow | TokenBucket | SlidingWindow
 """A rate limit in use."""
+Form = Literal["fixed", "sliding", "bucket"]
+"""How a provider counts: in windows one after the other, over the last so many seconds, or by a token bucket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +141,7 @@ class FittedLimit:
     family: str
     kind: WindowKind
     limit: int
-    fixed: bool
-    """A fixed window; otherwise a token bucket."""
+    form: Form
     span_s: float
     size: int | None = None
     """The size of a bucket that holds less than its limit."""
@@ -113,16 +158,58 @@ class FittedLimit:
     """Limits with the same name share one window; empty: not shared."""
     others: tuple[tuple[float, float], ...] = ()
     """Times and amounts of use by others."""
+    counts_cached: bool = False
+    """Input that is read from a cache counts, too."""
+    says_when: bool = True
+    """Its refusals say when to come back."""
+    always_s: float | None = None
+    """They always ask to wait for so long, whatever would be right."""
+    spans_s: tuple[float, float] | None = None
+    """The span is between these; None: it is certain."""
+
+    def drawn(self, rng: random.Random) -> FittedLimit:
+        """Return another one that the recording allows as well."""
+        return self if self.spans_s is None else replace(self, span_s=rng.uniform(*self.spans_s))
+
+    def sentences(self) -> Iterator[str]:
+        """Say what was found."""
+        what = {"requests": "requests", "tokens": "tokens", "input": "input tokens", "output": "output tokens"}
+        amount, span = f"{count(self.limit)} {what[self.kind.value]}", duration(self.span_s)
+        family = f" of {self.family}" if self.family else ""
+        if self.form == "bucket":
+            holds = f", which holds {count(self.size)}" if self.size is not None else ""
+            found = f"a bucket{family} is filled with {amount} in {span}{holds}"
+        elif self.form == "sliding":
+            found = f"at most {amount}{family} are taken in any {span}"
+        else:
+            found = f"at most {amount}{family} are taken in a window of {span}"
+        if not self.reported:
+            found += "; no header says so, its refusals do"
+        elif self.used_most < LITTLE_USED:
+            found += f"; never was more than {percent(self.used_most)} of it used, so this is little more than a guess"
+        yield found
 
     def times(self, by: float) -> FittedLimit:
         """Return the limit of another tier: so many times as much in the same time."""
         size = None if self.size is None else max(1, round(self.size * by))
         return replace(self, limit=max(1, round(self.limit * by)), size=size)
 
+    def amount(self, amounts: Amounts, *, reserves: bool) -> float:
+        """Return what a request is charged at its beginning."""
+        return amounts.first(self.kind, reserves=reserves, cached=self.counts_cached)
+
+    def retry_after_s(self, wait_s: float) -> float | None:
+        """Return the Retry-After of a refusal of what would fit after a time."""
+        if not self.says_when:
+            return None
+        return float(math.ceil(wait_s)) if self.always_s is None else self.always_s
+
     def begin(self, now: float) -> Allowance:
         """Return its state when the recording began."""
-        if not self.fixed:
+        if self.form == "bucket":
             return TokenBucket(self.limit, self.span_s, self.size)
+        if self.form == "sliding":
+            return SlidingWindow(self.limit, self.span_s)
         window = FixedWindow(self.limit, self.span_s)
         if self.spent:
             window.take(now - (self.span_s - self.spent_for_s), self.spent)
@@ -133,27 +220,32 @@ class Amounts(NamedTuple):
     """What one request charges to each kind of window."""
 
     tokens_in: int
+    """Without those read from a cache."""
     max_out: int
+    cached: int = 0
 
-    def first(self, kind: WindowKind, *, reserves: bool) -> float:
-        """Return the charge at the beginning. `reserves`: the provider charges the longest possible answer."""
+    def first(self, kind: WindowKind, *, reserves: bool, cached: bool = False) -> float:
+        """Return the charge at the beginning.
+
+        `reserves`: the provider charges the longest possible answer; `cached`: and what is read from a cache.
+        """
         if kind is WindowKind.REQUESTS:
             return 1.0
         if kind is WindowKind.OUTPUT:
             return 0.0
-        return float(max(self.tokens_in, self.max_out if reserves and kind is WindowKind.TOKENS else 0))
+        tokens_in = self.tokens_in + self.cached if cached else self.tokens_in
+        return float(max(tokens_in, self.max_out if reserves and kind is WindowKind.TOKENS else 0))
 
 
-def amounts_of(request: RequestStep, one: TracedAttempt | None) -> Amounts:
+def amounts_of(request: RequestStep, usage: Usage | None) -> Amounts:
     """Return what an attempt charges, by its actual usage if that is known."""
     arrived = request.arrived
-    usage = None if one is None else one.usage
     if usage is None or not usage.total_input:
         usage = None if request.answered is None else request.answered.usage
-    tokens_in = arrived.estimated_input
+    tokens_in, cached = arrived.estimated_input, 0
     if usage is not None and usage.total_input:
-        tokens_in = usage.input_tokens + usage.cache_write_tokens
-    return Amounts(tokens_in, arrived.max_output_tokens or 0)
+        tokens_in, cached = usage.input_tokens + usage.cache_write_tokens, usage.cache_read_tokens
+    return Amounts(tokens_in, arrived.max_output_tokens or 0, cached)
 
 
 OutsideUse = list[tuple[float, float]]
@@ -194,13 +286,16 @@ class LimitState:
 
     def wait_s(self, now: float, family: str, amounts: Amounts) -> float:
         """Return the seconds until the request fits; 0: it fits now."""
-        return max(
-            (
-                allowance.wait_s(now, amounts.first(limit.kind, reserves=self._reserves))
-                for limit, allowance in self._at(now, family)
-            ),
-            default=0.0,
-        )
+        return self.refuses(now, family, amounts)[0]
+
+    def refuses(self, now: float, family: str, amounts: Amounts) -> tuple[float, float | None]:
+        """Return the seconds until the request fits (0: it fits now), and the Retry-After of a refusal."""
+        longest_s, retry_after_s = 0.0, None
+        for limit, allowance in self._at(now, family):
+            wait_s = allowance.wait_s(now, limit.amount(amounts, reserves=self._reserves))
+            if wait_s > longest_s:
+                longest_s, retry_after_s = wait_s, limit.retry_after_s(wait_s)
+        return longest_s, retry_after_s
 
     def left(self, now: float, family: str) -> dict[WindowKind, int]:
         """Return what remains of each window."""
@@ -219,22 +314,23 @@ class LimitState:
             missing = left - reading.remaining
             # Around the start of a window the two may differ in which one they mean; a bucket's level is rounded.
             reported_s = reading.reset_in_s or 0.0
-            if limit.fixed and (reported_s <= ONE_END_S or abs(reported_s - reset_in_s) > ONE_END_S):
+            if limit.form != "bucket" and (reported_s <= ONE_END_S or abs(reported_s - reset_in_s) > ONE_END_S):
                 continue
-            if missing >= (1 if limit.fixed else 2):
+            if missing >= (2 if limit.form == "bucket" else 1):
                 allowance.take(now, missing)
                 yield limit, float(missing)
 
-    def nearly_used_up(self, now: float, family: str) -> bool:
-        """Return whether some window has so little left that it explains a refusal."""
+    def nearly_refuses(self, now: float, family: str, amounts: Amounts) -> bool:
+        """Return whether some window would have so little left after a request that it explains a refusal."""
         return any(
-            allowance.reading(now)[0] <= max(2.0, MARGIN * limit.limit) for limit, allowance in self._at(now, family)
+            allowance.reading(now)[0] < limit.amount(amounts, reserves=self._reserves) + max(2.0, MARGIN * limit.limit)
+            for limit, allowance in self._at(now, family)
         )
 
     def charge(self, now: float, family: str, amounts: Amounts) -> None:
         """Charge a request that was accepted."""
         for limit, allowance in self._at(now, family):
-            allowance.take(now, amounts.first(limit.kind, reserves=self._reserves))
+            allowance.take(now, limit.amount(amounts, reserves=self._reserves))
 
     def settle(self, now: float, family: str, usage: Usage | None) -> None:
         """Charge the usage of an answer that is over."""

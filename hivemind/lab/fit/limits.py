@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
+from statistics import fmean
 
 from hivemind.lab.fit.limiter import ONE_END_S, FittedLimit, LimitState, Pools, amounts_of
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
@@ -30,12 +30,18 @@ _SPANS_S = (1.0, 10.0, 60.0, 300.0, 3600.0, 18_000.0, 86_400.0)
 """Usual lengths of windows."""
 _NEARLY = 0.12
 """A fitted length that differs by at most this share is rounded to a usual one: readings are late and rounded."""
+_CLOSE = 0.03
+"""A bucket's span is a usual one if that is as close to what readings allow."""
+_SURE, _DOUBTFUL = 1.3, 2.0
+"""A span whose bounds differ by less than the first factor is certain; else it may be so many times another."""
+_DOUBT = 0.1
+"""A bucket is taken if it agrees with nearly as many readings as windows do: theirs agree with no bucket."""
+_LATE_S = 0.05
+"""A reading may be late by as much."""
 _ROUNDED_S = 0.02
 """A reset this close to a whole second was rounded."""
 _MINUTE_S = 60.0
 """The length of a window if nothing else is known."""
-_BRIEF_S = 15.0
-"""A shorter recording shows too few ends of windows."""
 _BETTER = 0.6
 """A pool is taken if its misfit is below this share of the misfit without pools."""
 _WORST = 0.01
@@ -58,9 +64,11 @@ def fit_limits(reported: Iterable[tuple[float, str, tuple[WindowReading, ...]]],
     found = [each for each in fitted if each is not None]
     # A provider implements all its limits in one way, which the window that is used most shows best.
     sure = max(found, key=lambda each: each.used_most, default=None)
-    if sure is None or sure.fixed:
+    if sure is None or sure.form != "bucket":
         return found
-    return [each if not each.fixed else replace(each, fixed=False, span_s=sure.span_s, spent=0.0) for each in found]
+    return [
+        each if each.form == "bucket" else replace(each, form="bucket", span_s=sure.span_s, spent=0.0) for each in found
+    ]
 
 
 def _fitted(family: str, kind: WindowKind, reported: Sequence[TimedReading], began_at: float) -> FittedLimit | None:
@@ -74,18 +82,16 @@ def _fitted(family: str, kind: WindowKind, reported: Sequence[TimedReading], beg
         if reading.remaining is not None and reading.reset_in_s is not None and reading.limit == limit
     ]
     if not readings:
-        return FittedLimit(family, kind, limit, True, _MINUTE_S)
+        return FittedLimit(family, kind, limit, "fixed", _MINUTE_S)
     size = _size(limit, readings)
     used_most = 1 - min(left for _, left, _ in readings) / (size or limit)
-    if size is not None or _is_bucket(limit, limit, readings):
-        spans = [
-            reset_in_s * limit / ((size or limit) - left) for _, left, reset_in_s in readings if left < (size or limit)
-        ]
-        span_s = median(spans) if spans else _MINUTE_S
-        if size is not None:
-            # The remainder is rounded down, in a small bucket by much: the reading rounded least is the best one.
-            span_s = _MINUTE_S if _rounded(readings) or not spans else max(spans)
-        return FittedLimit(family, kind, limit, False, _usual(span_s), size, _rounded(readings), used_most=used_most)
+    whole_seconds = _rounded(readings)
+    bucket = BucketSpan.of(size or limit, limit, readings, whole_seconds=whole_seconds)
+    if bucket is not None and (size is not None or bucket.fits > _windows_fit(readings) - _DOUBT):
+        span_s, spans_s = bucket.likely()
+        return FittedLimit(
+            *(family, kind, limit, "bucket", span_s, size, whole_seconds), used_most=used_most, spans_s=spans_s
+        )
     span_s = _span_s(readings)
     first_at, left, reset_in_s = readings[0]
     began_before = first_at + reset_in_s - span_s < began_at - 1.0
@@ -95,9 +101,9 @@ def _fitted(family: str, kind: WindowKind, reported: Sequence[TimedReading], beg
         family,
         kind,
         limit,
-        True,
+        "fixed",
         span_s,
-        whole_seconds=_rounded(readings),
+        whole_seconds=whole_seconds,
         used_most=used_most,
         spent=spent,
         spent_for_s=left_s,
@@ -116,24 +122,71 @@ def _size(limit: int, readings: Sequence[tuple[float, int, float]]) -> int | Non
     return max(1, most if full else most + 1)
 
 
-def _is_bucket(size: int, limit: int, readings: Sequence[tuple[float, int, float]]) -> bool:
-    """Return whether it is a bucket: its resets depend on what is missing, a fixed window's only on its end."""
-    missing = [(size - left, reset_in_s) for _, left, reset_in_s in readings if left < size]
-    if not missing:
-        return False
-    span_s = median(reset_in_s * limit / gone for gone, reset_in_s in missing)
-    off_as_bucket = median(abs(reset_in_s - gone * span_s / limit) for gone, reset_in_s in missing)
-    ends = sorted(at + reset_in_s for at, _, reset_in_s in readings)
-    window_s = max(reset_in_s for _, _, reset_in_s in readings)
-    groups, began = 0, -math.inf
-    for end in ends:
-        if end - began > ONE_END_S:
-            groups, began = groups + 1, end
-    recorded_s = readings[-1][0] - readings[0][0]
-    if groups > recorded_s / max(window_s, 1.0) * 1.3 + 2:
-        return True
-    kinds = len({round(gone / limit, 2) for gone, _ in missing})
-    return recorded_s < _BRIEF_S and kinds >= 5 and off_as_bucket < 0.02 * span_s + 0.05
+@dataclass(frozen=True, slots=True)
+class BucketSpan:
+    """In what time a bucket that is empty is full again, if readings are those of one."""
+
+    low_s: float
+    high_s: float
+    fits: float
+    """The share of the readings that agree with it."""
+
+    @classmethod
+    def of(
+        cls, size: int, limit: int, readings: Sequence[tuple[float, int, float]], *, whole_seconds: bool
+    ) -> BucketSpan | None:
+        """Return what most readings agree with; None: it was always full.
+
+        A reading of a bucket that little is missing from tells little, because what remains is rounded down, and the
+        reset perhaps up: it agrees with a wide range.
+        """
+        rounded_s = 1.0 if whole_seconds else 0.0
+        bounds: list[tuple[float, int]] = []
+        for _, left, reset_in_s in readings:
+            gone = size - left
+            if gone > 0 and reset_in_s > 0:
+                least = max(0.0, reset_in_s - rounded_s - _LATE_S) * limit / gone
+                most = (reset_in_s + _LATE_S) * limit / (gone - 1) if gone > 1 else math.inf
+                bounds += ((least, 0), (most, 1))
+        bounds.sort()
+        agree = best = 0
+        low_s = high_s = 0.0
+        for at, ends in bounds:
+            if ends:
+                if agree == best:
+                    high_s = max(high_s, at) if high_s else at
+                agree -= 1
+            else:
+                agree += 1
+                if agree > best:
+                    best, low_s, high_s = agree, at, 0.0
+        return cls(low_s, high_s, best / (len(bounds) / 2)) if bounds else None
+
+    def likely(self) -> tuple[float, tuple[float, float] | None]:
+        """Return the likeliest span, and a range that it is in if it isn't certain."""
+        low_s, high_s = self.low_s, self.high_s
+        sure = high_s <= low_s * _SURE
+        usual = [each for each in _SPANS_S if low_s * (1 - _CLOSE) <= each <= high_s * (1 + _CLOSE)]
+        if _MINUTE_S in usual:
+            likely_s = _MINUTE_S
+        elif usual and sure:
+            likely_s = usual[0]
+        else:
+            middle_s = (low_s + high_s) / 2 if high_s < math.inf else low_s
+            likely_s = round(middle_s) if low_s <= round(middle_s) <= high_s else middle_s
+        if sure:
+            return likely_s, None
+        return likely_s, (max(low_s, likely_s / _DOUBTFUL), min(high_s, likely_s * _DOUBTFUL))
+
+
+def _windows_fit(readings: Sequence[tuple[float, int, float]]) -> float:
+    """Return the share of readings that agree with windows of which each ends before the next one begins."""
+    agree, end = 0, -math.inf
+    for at, _, reset_in_s in readings:
+        if at >= end - ONE_END_S:
+            end = at + reset_in_s
+        agree += abs(at + reset_in_s - end) <= ONE_END_S
+    return agree / len(readings)
 
 
 def _span_s(readings: Sequence[tuple[float, int, float]]) -> float:
@@ -195,7 +248,7 @@ class Traffic:
             if not begins:
                 by_lane[lane].settle(at, request.arrived.family, one.usage)
             elif not one.uncharged:
-                by_lane[lane].charge(at, request.arrived.family, amounts_of(request, one))
+                by_lane[lane].charge(at, request.arrived.family, amounts_of(request, one.usage))
 
     def readings(self, limits: Limits) -> Iterator[Reading]:
         """Yield all readings, each with the limiter after everything charged before."""
@@ -215,10 +268,47 @@ def explain(traffic: Traffic, limits: Limits) -> dict[str, list[TracedAttempt]]:
     found: dict[str, list[TracedAttempt]] = {lane: [] for lane in limits}
     for (at, begins, lane, request, one), by_lane in traffic.charged(limits):
         if begins and one.failed_as(FailureKind.RATE_LIMITED):
-            limiter, family = by_lane[lane], request.arrived.family
-            if limiter.wait_s(at, family, amounts_of(request, one)) > 0 or limiter.nearly_used_up(at, family):
+            limiter, family, amounts = by_lane[lane], request.arrived.family, amounts_of(request, one.usage)
+            if limiter.wait_s(at, family, amounts) > 0 or limiter.nearly_refuses(at, family, amounts):
                 found[lane].append(one)
     return found
+
+
+def formed_limits(traffic: Traffic, limits: Limits) -> Limits:
+    """Return the limits as sliding windows, or with cached input counted, where that explains remainders better."""
+    least = _misfit(traffic, limits)
+    for form in (_sliding, _counting_cached):
+        if least <= _WORST:
+            break
+        formed = {
+            key: [form(traffic.lanes[key], each) if each.reported else each for each in mine]
+            for key, mine in limits.items()
+        }
+        misfit = _misfit(traffic, formed)
+        if misfit < _BETTER * least:
+            limits, least = formed, misfit
+    return limits
+
+
+def _sliding(lane: LaneTrace, limit: FittedLimit) -> FittedLimit:
+    resets = [
+        each.reset_in_s
+        for _, family, windows in lane.readings
+        for each in windows
+        if family == limit.family and each.kind is limit.kind and each.reset_in_s is not None
+    ]
+    span_s = _usual(max(resets, default=limit.span_s))
+    return replace(limit, form="sliding", span_s=span_s, spans_s=None, size=None, spent=0.0)
+
+
+def _counting_cached(_: LaneTrace, limit: FittedLimit) -> FittedLimit:
+    return replace(limit, counts_cached=True)
+
+
+def with_answers(limits: Sequence[FittedLimit], refusals: Sequence[TracedAttempt]) -> list[FittedLimit]:
+    """Return limits whose refusals say when to come back if most of the recorded ones do."""
+    told = sum(one.failure is not None and one.failure.delay_s is not None for one in refusals)
+    return [replace(each, says_when=2 * told >= len(refusals)) for each in limits]
 
 
 def shared_limits(traffic: Traffic, limits: Limits) -> Limits:

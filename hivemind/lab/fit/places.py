@@ -1,4 +1,4 @@
-"""A provider's limit of requests in process at once, fitted to its refusals."""
+"""A provider's limit of requests in process at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hivemind.lab.trace.steps import RequestAttempt, TracedAttempt
-from hivemind.scheduler.types import Failure, FailureKind
+from hivemind.scheduler.types import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,12 @@ class Places:
     """The recorded refusals that it explains."""
     failure: Failure
     """How it refuses."""
+    counts_failed: bool = True
+    """Attempts that fail later are in process until then; otherwise only those that are answered ever are."""
+
+    def takes(self, one: TracedAttempt) -> bool:
+        """Return whether an attempt is in process until its end."""
+        return takes_place(one, counts_failed=self.counts_failed)
 
     def times(self, by: float) -> Places:
         """Return so many times as many places."""
@@ -29,43 +35,30 @@ class Places:
         yield f"{refused}s came from a limit of about {self.most} in flight"
 
 
-def fit_places(taken: Sequence[RequestAttempt]) -> Places | None:
-    """Fit the number of places to attempts in order of their beginnings; None: refusals don't depend on it."""
-    most = _most_in_process(taken)
-    if most is None:
-        return None
-    over = tuple(one for one, n in in_process(taken) if one.failed_as(FailureKind.OVERLOADED) and n > most)
-    return Places(most, over, Failure(FailureKind.OVERLOADED, True, 529, None))
+def takes_place(one: TracedAttempt, *, counts_failed: bool) -> bool:
+    """Return whether an attempt is in process until its end; see :attr:`Places.counts_failed`."""
+    return one.failure is None or (counts_failed and not one.uncharged)
 
 
-def _most_in_process(taken: Sequence[RequestAttempt]) -> int | None:
-    """Return the number in process above which nearly all attempts were refused as overloaded, and few below."""
-    over: list[int] = []
-    accepted: list[int] = []
-    for one, n in in_process(taken):
-        if one.failed_as(FailureKind.OVERLOADED):
-            over.append(n)
-        elif not one.uncharged:
-            accepted.append(n)
-    if len(over) < 3:
-        return None
-    for most in range(max(1, min(over) - 1), max(over)):
-        above = sum(1 for each in accepted if each > most)
-        refused = sum(1 for each in over if each > most)
-        if refused >= 0.6 * len(over) and above <= 0.05 * (above + refused):
-            return most
-    return None
+def in_process(
+    sent: Sequence[RequestAttempt], ends_at: float, *, counts_failed: bool, late_s: float = 0.0
+) -> Iterator[int]:
+    """Yield the number in process at the beginning of each attempt, itself included, in order of their beginnings.
 
-
-def in_process(taken: Sequence[RequestAttempt]) -> Iterator[tuple[TracedAttempt, int]]:
-    """Yield each attempt with the number in process at its beginning, itself included; refused ones don't count."""
-    moments = [(one.granted_at, 1, one) for _, one in taken]
-    moments += [(one.granted_at + one.duration_s, 0, one) for _, one in taken if not one.uncharged]
+    `ends_at`: when the recording ended, and with it what has no recorded end; `late_s`: places are free so long after
+    the end of an attempt.
+    """
+    moments = [(one.granted_at, 1, takes_place(one, counts_failed=counts_failed)) for _, one in sent]
+    moments += [
+        (one.granted_at + one.duration_s + late_s if one.end_number else ends_at, 0, True)
+        for _, one in sent
+        if takes_place(one, counts_failed=counts_failed)
+    ]
     moments.sort(key=lambda moment: moment[:2])
-    in_process = 0
-    for _, begins, one in moments:
-        if not begins:
-            in_process -= 1
-            continue
-        yield one, in_process + 1
-        in_process += not one.uncharged
+    count = 0
+    for _, begins, takes in moments:
+        if begins:
+            yield count + 1
+            count += takes
+        else:
+            count -= 1

@@ -5,20 +5,29 @@ In a simulation it decides how each attempt ends.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
 from hivemind.errors import UsageError
+from hivemind.lab.fit.cache import Cache, CacheState, fit_cache
 from hivemind.lab.fit.failures import Failures, FailureState, fit_failures
 from hivemind.lab.fit.limiter import FittedLimit, LimitState, amounts_of
-from hivemind.lab.fit.limits import Limits, Traffic, explain, fit_limits, shared_limits, with_outside_use
-from hivemind.lab.fit.places import Places, fit_places
+from hivemind.lab.fit.limits import (
+    Limits,
+    Traffic,
+    explain,
+    fit_limits,
+    formed_limits,
+    shared_limits,
+    with_answers,
+    with_outside_use,
+)
+from hivemind.lab.fit.places import Places
 from hivemind.lab.fit.service import Service, ServiceState
 from hivemind.lab.fit.service_clock import ServiceClock
-from hivemind.lab.fit.untold import limits_from_refusals
+from hivemind.lab.fit.untold import NOTHING_UNTOLD, Untold, fit_untold
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt
 from hivemind.lab.trace.trace import LaneTrace, Trace
 from hivemind.scheduler.types import Failure, FailureKind, Usage
@@ -38,17 +47,39 @@ class FittedProvider:
     service: Service
     refused_s: float
     """The time of a refusal."""
+    cache: Cache | None = None
+    untold: Untold = NOTHING_UNTOLD
+    """Where places and unreported limits come from, with what else they may be."""
 
     def drawn(self, rng: random.Random) -> FittedProvider:
-        """Return another provider that the recording allows as well."""
-        return replace(self, failures=self.failures.drawn(rng))
+        """Return another provider that the recording allows as well, which answers as fast."""
+        failures = self.failures.drawn(rng)
+        cache = self.cache and self.cache.drawn(rng)
+        untold = self.untold.drawn(rng)
+        limits = [each.drawn(rng) for each in self.limits if each.reported]
+        if self.places is self.untold.places and self.limits[len(limits) :] == list(self.untold.limits):
+            limits.extend(untold.limits)
+            return replace(self, failures=failures, cache=cache, limits=limits, places=untold.places)
+        # What was asked about them holds.
+        limits.extend(each for each in self.limits if not each.reported)
+        return replace(self, failures=failures, cache=cache, limits=limits)
 
     def sentences(self) -> Iterator[str]:
         """Say what was found, a sentence for each cause."""
+        for limit in self.limits:
+            yield from limit.sentences()
         if self.places is not None:
             yield from self.places.sentences()
         yield from self.failures.sentences()
+        if self.cache is not None:
+            yield from self.cache.sentences()
         yield from self.service.sentences()
+
+
+def draw_providers(providers: Mapping[str, FittedProvider], rng: random.Random) -> dict[str, FittedProvider]:
+    """Return other providers that the recording allows as well; lanes of one upstream still share its speed."""
+    services = {id(each.service): each.service.drawn(rng) for each in providers.values()}
+    return {key: replace(each.drawn(rng), service=services[id(each.service)]) for key, each in providers.items()}
 
 
 def fit_providers(
@@ -61,15 +92,25 @@ def fit_providers(
     }
     taken = {key: [(each, one) for each, one in pairs if one.complete] for key, pairs in sent.items()}
     traffic = Traffic(trace, lanes, sent)
-    limits: Limits = {
-        key: fit_limits(lanes[key].readings, trace.began.at) or limits_from_refusals(taken[key]) for key in requests
+    told: Limits = {key: fit_limits(lanes[key].readings, trace.began.at) for key in requests}
+    told = with_outside_use(traffic, shared_limits(traffic, formed_limits(traffic, told)))
+    refusals = explain(traffic, told)
+    told = {key: with_answers(mine, refusals[key]) for key, mine in told.items()}
+    untold = {
+        key: fit_untold(
+            *(sent[key], set(map(id, refusals[key])), trace.ends_at),
+            reserves=lanes[key].reserves,
+            told=bool(told[key]),
+        )
+        for key in requests
     }
-    limits = with_outside_use(traffic, shared_limits(traffic, limits))
-    refusals = explain(traffic, limits)
     recorded = (trace.began.at, max(1.0, trace.ends_at - trace.began.at))
     services = _fit_services(lanes, sent, trace.began.at, trace.ends_at)
     return {
-        key: _fitted(lanes[key], requests[key], taken[key], limits[key], refusals[key], services[key], recorded)
+        key: _fitted(
+            *(lanes[key], requests[key], taken[key], told[key], refusals[key], untold[key]),
+            *(services[key], fit_cache(sent[key]), recorded),
+        )
         for key in requests
     }
 
@@ -102,19 +143,20 @@ def _fitted(
     taken: Sequence[RequestAttempt],
     limits: Sequence[FittedLimit],
     refusals: Sequence[TracedAttempt],
+    untold: Untold,
     service: Service,
+    cache: Cache | None,
     recorded: tuple[float, float],
 ) -> FittedProvider:
-    places = fit_places(taken)
-    refusals = [*refusals, *(places.refusals if places is not None else ())]
+    refusals = [*refusals, *untold.refusals]
     explained = set(map(id, refusals))
     failures = fit_failures([(each, one) for each, one in taken if id(one) not in explained], *recorded)
     explained.update(id(one) for _, one in failures.in_spells)
     for each in requests:
         each.inherent = [one for one in each.attempts if id(one) not in explained]
-    return FittedProvider(
-        lane, places, limits, failures, service, median([one.duration_s for one in refusals] or [_QUICK_S])
-    )
+    refused_s = median([one.duration_s for one in refusals] or [_QUICK_S])
+    limits = [*limits, *untold.limits]
+    return FittedProvider(lane, untold.places, limits, failures, service, refused_s, cache, untold)
 
 
 @dataclass(slots=True)
@@ -129,6 +171,7 @@ class ProviderModel:
     """Faults and latencies are drawn anew."""
     failures: FailureState = field(init=False)
     service: ServiceState = field(init=False)
+    cache: CacheState = field(init=False)
     clock: ServiceClock | None = None
     """Shared by the lanes of one upstream; None: the times of answers depend on nothing but the answers."""
     _in_process: int = 0
@@ -136,6 +179,7 @@ class ProviderModel:
     def __post_init__(self) -> None:
         self.service = ServiceState(self.provider.service, random.Random(self.rng.random()))
         self.failures = FailureState(self.provider.failures, self.rng, self.draws)
+        self.cache = CacheState(self.provider.cache)
 
     def answer(self, now: float, request: RequestStep, inherent: TracedAttempt | None, in_flight: int) -> TracedAttempt:
         """Decide how an attempt ends that begins now with so many in flight, itself included.
@@ -155,16 +199,20 @@ class ProviderModel:
         if chosen is None:
             usage = Usage(request.arrived.estimated_input, 0, 0, 1)  # the recording has no answer
             return TracedAttempt(duration_s=provider.refused_s, usage=usage, charged=False)
+        used = chosen.usage
         if not chosen.uncharged:
-            family, amounts = request.arrived.family, amounts_of(request, chosen)
-            wait_s = self.limiter.wait_s(now, family, amounts)
+            used = self.cache.usage(now, request, chosen)
+            family, amounts = request.arrived.family, amounts_of(request, used)
+            wait_s, delay_s = self.limiter.refuses(now, family, amounts)
             if wait_s > 0:
-                return self._refusal(Failure(FailureKind.RATE_LIMITED, True, 429, float(math.ceil(wait_s))))
+                return self._refusal(Failure(FailureKind.RATE_LIMITED, True, 429, delay_s))
             self.limiter.charge(now, family, amounts)
         self.failures.tried(request)
         answer = _result_of(chosen, own=chosen is inherent)
-        self._in_process += answer.charged
+        self._in_process += self._takes_place(answer)
         self.service.begin(answer, chosen)
+        if used is not chosen.usage:
+            self.service.resize(request, answer, used)
         return answer
 
     def clock_of(self, _: TracedAttempt) -> ServiceClock | None:
@@ -173,13 +221,17 @@ class ProviderModel:
 
     def over(self, now: float, request: RequestStep, answer: TracedAttempt) -> None:
         """End an attempt."""
+        self._in_process -= self._takes_place(answer)
         if answer.charged:
-            self._in_process -= 1
             self.limiter.settle(now, request.arrived.family, answer.usage)
 
     def left(self, answer: TracedAttempt) -> None:
         """End an attempt whose client left."""
-        self._in_process -= answer.charged
+        self._in_process -= self._takes_place(answer)
+
+    def _takes_place(self, answer: TracedAttempt) -> bool:
+        places = self.provider.places
+        return answer.charged and (places is None or places.takes(answer))
 
     def _refusal(self, failure: Failure) -> TracedAttempt:
         status = failure.status or 0

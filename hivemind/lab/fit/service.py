@@ -16,7 +16,9 @@ from hivemind.lab.fit.drift import Drift
 from hivemind.lab.fit.size import Size
 from hivemind.lab.fit.speed import Speed
 from hivemind.lab.trace.steps import RequestAttempt, RequestStep, TracedAttempt, Work
+from hivemind.scheduler.types import Usage
 
+_LEAST_LEFT = 0.1
 _LITTLE_MORE = 1.001
 """An answer whose end wasn't recorded takes at least by so much longer than recorded."""
 
@@ -41,6 +43,14 @@ class Service:
     """Luck lasts for so many answers in a row."""
     most: int = 0
     """The most in process in the recording."""
+    alternatives: Sequence[tuple[float, Service]] = ()
+    """With other speeds that are about as good, each with its likelihood relative to this one's."""
+
+    def drawn(self, rng: random.Random) -> Service:
+        """Return another one that the recording allows as well."""
+        weights = [1.0, *(weight for weight, _ in self.alternatives)]
+        (found,) = rng.choices([self, *(each for _, each in self.alternatives)], weights)
+        return found
 
     @property
     def plain(self) -> bool:
@@ -116,6 +126,22 @@ class ServiceState:
         if answer.failure is None and answer.work is None and chosen.row >= 0 and not self.service.plain:
             answer.work = self.service.work[chosen.row]
 
+    def resize(self, request: RequestStep, answer: TracedAttempt, usage: Usage | None) -> None:
+        """Set what an answer uses, and let it take as much longer or shorter as this makes it, before its content."""
+        size = self.service.size
+        scale = size.of(request, usage) / max(1e-9, size.of(request, answer.usage))
+        answer.usage = usage
+        if scale == 1.0:
+            return
+        if answer.work is not None:
+            whole, first, head = answer.work
+            more = whole * (scale - 1.0)
+            answer.work = Work(whole + more, _later(first, more), _later(head, more) if head > 0 else head)
+        more_s = answer.duration_s * (scale - 1.0)
+        answer.duration_s += more_s
+        answer.first_s = None if answer.first_s is None else _later(answer.first_s, more_s)
+        answer.headed_s = None if answer.headed_s is None else _later(answer.headed_s, more_s)
+
     def outlast(self, answer: TracedAttempt, unfinished: TracedAttempt, leaves_s: float | None) -> None:
         """Let an answer take longer than one whose end wasn't recorded. `leaves_s`: when its client left, if it did."""
         longer_s = unfinished.duration_s * _LITTLE_MORE if leaves_s is None else leaves_s * 2
@@ -132,3 +158,8 @@ class ServiceState:
         while len(self._starts) <= place:
             self._starts.append(self._rng.random())
         return pool[(int(self._starts[place] * len(pool)) + request.number % run) % len(pool)]
+
+
+def _later(at: float, more: float) -> float:
+    """Return a time that is later, or sooner but not by all of it."""
+    return max(_LEAST_LEFT * at, at + more)

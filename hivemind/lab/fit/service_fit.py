@@ -31,8 +31,16 @@ _GAIN = 6.0
 """By so much the logarithm of the likelihood must rise: the odds are e^6 = 400 to 1."""
 _LOSS = 3.0
 """An explanation is kept if it would fall by more than this without it."""
+_NATURAL = frozenset({PARTS.index("input"), PARTS.index("output")})
+"""Parts that the time of answers usually has, so that less has to speak for them."""
 _NOISE = 1.0
 """The rise must be so many of its standard errors, by blocks."""
+_DOUBT = 3.0
+"""An explanation that is worse by fewer logarithms may be the right one."""
+_SIMPLER = 2.0
+"""By so many logarithms a speed is less likely before anything is seen than the one found: it is more complex."""
+_TEMPERED = 0.5
+_MOST_ALTERNATIVES = 4
 _NO_WORK = math.log(1e-4)
 _IMPOSSIBLE = -20.0
 _STAGES = 9
@@ -188,21 +196,34 @@ class _Search:
         for at in of.steps:
             yield replace(of, steps=tuple(each for each in of.steps if each != at))
 
-    def run(self) -> Explanation:
-        """Return the simplest explanation that is about as good as any."""
+    def run(self) -> tuple[Explanation, list[tuple[float, Speed, int | None]]]:
+        """Return the simplest explanation that is about as good as any.
+
+        Also how many logarithms other speeds and places are worse by, of those that aren't by much.
+        """
         found = self.score([Explanation()])
+        others: list[tuple[float, Speed, int | None]] = []
         for _ in range(_STAGES):
             best, most = None, 0.0
+            natural: _Score | None = None
+            others.clear()
             for family in self.families(found.explanation):
                 new = self.score(family)
                 gain, error = self.gain(found, new)
+                loads = new.explanation.speed, new.explanation.places
+                if gain > -_DOUBT and loads != (found.explanation.speed, found.explanation.places):
+                    others.append((max(0.0, _SIMPLER - gain), *loads))
                 more = new.explanation.complexity - found.explanation.complexity
                 if gain > (_GAIN if more > 0 else _LOSS) and gain > _NOISE * error and gain - more > most:
                     best, most = new, gain - more
+                added = set(new.explanation.parts) - set(found.explanation.parts)
+                if more == 1 and added and added <= _NATURAL and gain > max(_LOSS, _NOISE * error):
+                    natural = new
+            best = best or natural
             if best is None:
                 break
             found = best
-        return self._without_needless(found)
+        return self._without_needless(found), others
 
     def _without_needless(self, found: _Score) -> Explanation:
         while True:
@@ -220,8 +241,17 @@ class _Search:
 def fit_answers(answers: Answers) -> Service:
     """Fit the time of answers."""
     search = _Search(answers)
-    found = search.run() if answers.count >= _MIN_ANSWERS else Explanation()
-    return _service(search, _refined(search, found))
+    if answers.count < _MIN_ANSWERS:
+        return _service(search, Explanation())
+    found, others = search.run()
+    found, near = _refined(search, found)
+    others = sorted([*near, *others], key=lambda each: each[0])[:_MOST_ALTERNATIVES]
+    alternatives = [
+        (math.exp(-worse), _service(search, replace(found, speed=speed, places=places)))
+        for worse, speed, places in others
+        if (speed, places) != (found.speed, found.places)
+    ]
+    return replace(_service(search, found), alternatives=alternatives)
 
 
 def _likely(
@@ -233,23 +263,26 @@ def _likely(
     return np.where(times < _NO_WORK, _IMPOSSIBLE, likely)
 
 
-def _refined(search: _Search, found: Explanation) -> Explanation:
-    """Return it with the amount of its speed between those that were tried."""
+def _refined(search: _Search, found: Explanation) -> tuple[Explanation, list[tuple[float, Speed, int | None]]]:
+    """Return it with the amount of its speed between those that were tried, and about how much less or more it is."""
     if found.speed.law == "alone":
-        return found
+        return found, []
     parts, factors, precisions = search.design(found)
     amount, width = found.speed.amount, 0.25
     best, start = -np.inf, None
+    tried: dict[float, float] = {}
     for _ in range(4):
         for factor in (1.0, 1.0 - width, 1.0 + width):
             speed = Speed(found.speed.law, amount * factor)
             times, speeds = search.times(speed, found.places)
             start = fit_regression(times, parts, factors, precisions, start=start)
-            likely = float(_likely(start, times, parts, factors, speeds).sum())
+            likely = tried[speed.amount] = float(_likely(start, times, parts, factors, speeds).sum())
             if likely > best:
                 best, found = likely, replace(found, speed=speed)
         amount, width = found.speed.amount, width / 2
-    return found
+    # Errors of neighbours are alike, so the likelihood says more than it knows.
+    worse = sorted(((best - each) * _TEMPERED, other) for other, each in tried.items() if other != amount)
+    return found, [(by, Speed(found.speed.law, each), found.places) for by, each in worse if by < _DOUBT]
 
 
 def _service(search: _Search, found: Explanation) -> Service:

@@ -1,60 +1,431 @@
-"""Rate limits of a provider that tells none in its headers, inferred from its refusals."""
+"""What refuses requests without a word in its headers: a limit of requests in process, or a rate limit.
+
+Each explanation gives every attempt a pressure: the number in process with it, or what was used in the last minute with
+it. An attempt above the limit is refused. Explanations are compared by how likely they make what was refused and what
+wasn't, and by the Retry-After of the refusals.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import median
+import math
+import random
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from statistics import fmean, median
+from typing import Literal
 
-from hivemind.lab.fit.limiter import FittedLimit
+from hivemind.lab.fit.limiter import Amounts, FittedLimit, Form, amounts_of
+from hivemind.lab.fit.load import fit_load
+from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
+from hivemind.lab.fit.places import Places, in_process
+from hivemind.lab.fit.spells import fit_times
 from hivemind.lab.trace.steps import RequestAttempt, TracedAttempt
-from hivemind.scheduler.types import FailureKind, WindowKind
+from hivemind.scheduler.types import Failure, FailureKind, WindowKind
 
-_MINUTE_S = 60.0
-_SECONDS_S = 1.5
-"""By so much Retry-After exceeds the rest of the window: whole seconds, and the round trip."""
-_SHORT_DELAY_S = 3.0
-"""A shorter Retry-After doesn't wait for the end of a window of a minute."""
-_ENOUGH = 3
-_MAX_SPREAD = 0.5
-"""Amounts that spread by more aren't caused by one limit."""
+_FEW = 2
+"""Fewer refusals tell nothing."""
+_MOST = 4000
+"""Attempts that explanations are compared by, the last ones."""
+_SPANS_S = (1.0, 10.0, 20.0, 30.0, 60.0, 300.0, 3600.0)
+_USUAL_S = 60.0
+_UNUSUAL = 1.0
+"""The logarithm by which a window of another length is less likely than one of a minute before anything is seen."""
+_KINDS = (WindowKind.REQUESTS, WindowKind.INPUT, WindowKind.TOKENS)
+_SHARES = (0.25, 0.5, 0.75, 0.95)
+"""Rates of buckets are tried that so large shares of those seen are below."""
+_FINER = (2.0, 1.0, 0.5, 0.25, 0.12)
+"""Steps by which the best of these is made better, in requests over the recording."""
+_SURE = 0.6
+"""A limit refuses at least this share of what is above it, which is at least this share of all refusals."""
+_MARGIN = 4.0
+"""A limit must make what was refused more likely by this much in logarithms than chance or spells do."""
+_LEAST_WEIGHT = 0.02
+_MOST_ALTERNATIVES = 6
+_OFF = 5.0
+"""A Retry-After that is further off by more seconds says nothing more."""
+_LATE_S = 0.02
+"""A provider may count an attempt for as long after its end."""
+_SILENT = 6.0
+"""By so many logarithms a rate limit that isn't told is less likely where others are."""
+_ALWAYS = 3.0
+"""That a rate limit asks for the same time always is less likely by so many logarithms before anything is seen."""
+_ROUNDED_S = 1.0
+_WIDE = 0.03
+"""A gap between what was taken and what was refused that is wider, as a share of the limit, makes it uncertain."""
+_NEVER = 1e-4
+"""What is above a limit may be taken, and what is below refused for another cause, with at least this probability."""
 
 
-def limits_from_refusals(taken: Sequence[RequestAttempt]) -> list[FittedLimit]:
-    """Infer the limits of a provider without rate-limit headers from what it accepted before each refusal."""
-    limits = []
-    for family in dict.fromkeys(request.arrived.family for request, _ in taken):
-        mine = [(request, one) for request, one in taken if request.arrived.family == family]
-        if not _by_window([one for _, one in mine if one.failed_as(FailureKind.RATE_LIMITED)]):
-            continue
-        requests, tokens = [], []
-        ignored_until = float("-inf")
-        for _, refused in mine:
-            if not refused.failed_as(FailureKind.RATE_LIMITED) or refused.granted_at < ignored_until:
+@dataclass(frozen=True, slots=True)
+class Untold:
+    """What was found for one lane."""
+
+    places: Places | None = None
+    limits: tuple[FittedLimit, ...] = ()
+    refusals: tuple[TracedAttempt, ...] = ()
+    """The recorded refusals that it explains."""
+    alternatives: tuple[tuple[float, Untold], ...] = ()
+    """Other explanations that are about as good, each with its likelihood relative to this one's."""
+
+    @property
+    def askable(self) -> tuple[bool, set[WindowKind]]:
+        """What of it can be changed in a simulation; alternatives have the same."""
+        return self.places is not None, {each.kind for each in self.limits}
+
+    def drawn(self, rng: random.Random) -> Untold:
+        """Return another one that the recording allows as well."""
+        weights = [1.0, *(weight for weight, _ in self.alternatives)]
+        (found,) = rng.choices([self, *(each for _, each in self.alternatives)], weights)
+        return found
+
+
+NOTHING_UNTOLD = Untold()
+
+
+@dataclass(slots=True)
+class _Case:
+    """The attempts of one family that may have been refused in one way."""
+
+    family: str
+    kind: FailureKind
+    each: list[RequestAttempt]
+    ends_at: float
+    told: bool
+    """Headers tell of limits."""
+    in_process: Mapping[bool, Mapping[int, int]]
+    """By whether failed attempts count, and attempt's identity."""
+    refused: list[bool] = field(init=False)
+    amounts: list[Amounts] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.refused = [one.failed_as(self.kind) for _, one in self.each]
+        self.amounts = [amounts_of(request, one.usage) for request, one in self.each]
+
+    def step_per_s(self, of: _Candidate) -> float:
+        """Return the least difference between rates of a bucket that matters: one request over the recording."""
+        one = fmean(amounts.first(of.window, reserves=False, cached=of.cached) for amounts in self.amounts)
+        return one / max(1.0, self.each[-1][1].granted_at - self.each[0][1].granted_at)
+
+    def charged(self, place: int) -> bool:
+        """Return whether limits count the attempt at a place, or the answer (-1)."""
+        return place < 0 or not self.each[place][1].uncharged
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """An explanation before its limit is known."""
+
+    what: Literal["places"] | Form
+    window: WindowKind = WindowKind.REQUESTS
+    span_s: float = _USUAL_S
+    per_s: float = 0.0
+    """The rate at which a bucket is filled."""
+    counts_failed: bool = True
+    """Of places: attempts that fail take one."""
+    cached: bool = False
+    """Input that is read from a cache counts, too."""
+
+    @property
+    def prior(self) -> float:
+        """The logarithm of its likelihood before anything is seen."""
+        unusual = self.what not in ("places", "bucket") and self.span_s != _USUAL_S
+        tokens = self.window is not WindowKind.REQUESTS
+        return -_UNUSUAL * (unusual + tokens + self.cached + (not self.counts_failed) + 2 * (self.what == "bucket"))
+
+
+def fit_untold(
+    sent: Sequence[RequestAttempt], explained: set[int], ends_at: float, *, reserves: bool, told: bool = False
+) -> Untold:
+    """Find what refused attempts of a lane that limits in headers don't explain (`explained`: identities).
+
+    `sent`: all attempts, in order of their beginnings; `ends_at`: the end of the recording; `reserves`: the provider
+    charges the longest possible answer in advance; `told`: headers tell of limits.
+    """
+    counts = {failed: _in_process(sent, ends_at, counts_failed=failed) for failed in (True, False)}
+    found = Untold()
+    for kind in (FailureKind.OVERLOADED, FailureKind.RATE_LIMITED):
+        families = dict.fromkeys(request.arrived.family for request, _ in sent)
+        for family in families if kind is FailureKind.RATE_LIMITED else (None,):
+            mine = [
+                (request, one)
+                for request, one in sent
+                if id(one) not in explained and family in (None, request.arrived.family)
+            ]
+            case = _Case(family or "", kind, mine[-_MOST:], ends_at, told, counts)
+            if sum(case.refused) >= _FEW:
+                found = _with(found, _explained(case, reserves=reserves))
+    return found
+
+
+def _in_process(sent: Sequence[RequestAttempt], ends_at: float, *, counts_failed: bool) -> dict[int, int]:
+    """Return the number in process at the beginning of each attempt, by its identity.
+
+    Whether what has just ended still counted then isn't known. It did if the attempt was refused, else it didn't.
+    """
+    soon = in_process(sent, ends_at, counts_failed=counts_failed)
+    late = in_process(sent, ends_at, counts_failed=counts_failed, late_s=_LATE_S)
+    return {id(one): b if one.uncharged else a for (_, one), a, b in zip(sent, soon, late, strict=True)}
+
+
+def _with(found: Untold, more: Untold) -> Untold:
+    """Return both; alternatives of each with the other as it is."""
+    if not more.refusals:
+        return found
+
+    def joined(one: Untold, two: Untold) -> Untold:
+        places = one.places or two.places
+        return Untold(places, (*one.limits, *two.limits), (*one.refusals, *two.refusals))
+
+    alternatives = [(weight, joined(each, more)) for weight, each in found.alternatives]
+    alternatives += [(weight, joined(found, each)) for weight, each in more.alternatives]
+    return replace(joined(found, more), alternatives=tuple(alternatives))
+
+
+def _explained(case: _Case, *, reserves: bool) -> Untold:
+    """Return the best explanation of refusals with its alternatives; an empty one if chance is about as good."""
+    least = _by_other_causes(case)
+    scored = [each for of in _candidates(case) for each in _scored(case, of, least, reserves=reserves)]
+    for bucket in _buckets(case):
+        likeliest = _likeliest_bucket(case, bucket, reserves=reserves)
+        scored += _scored(case, likeliest, least, reserves=reserves) if likeliest is not None else ()
+    if not scored:
+        return Untold()
+    scored.sort(key=lambda each: each[0], reverse=True)
+    most = scored[0][0]
+    some = [(math.exp(score - most), of, limit) for score, of, limit in scored[: _MOST_ALTERNATIVES + 1]]
+    found = [
+        (weight, _made(case, of, limit, reserves=reserves)) for weight, of, limit in some if weight >= _LEAST_WEIGHT
+    ]
+    first = found[0][1]
+    alike = tuple((weight, each) for weight, each in found[1:] if each.askable == first.askable)
+    return replace(first, alternatives=alike)
+
+
+def _prior(case: _Case, of: _Candidate) -> float:
+    return of.prior - _SILENT * (case.told and of.what != "places")
+
+
+def _scored(case: _Case, of: _Candidate, least: float, *, reserves: bool) -> Iterator[tuple[float, _Candidate, float]]:
+    """Yield how good an explanation is with each of its likeliest limits, if it is good enough."""
+    limits = _limits(case, _pressure(case, of, reserves=reserves))
+    if limits and limits[0][0] + _prior(case, of) > least:
+        prior = _prior(case, of) - _retry_after(case, of, limits[0][1], reserves=reserves)[0]
+        yield from ((likely + prior, of, limit) for likely, limit in limits if likely + prior > least)
+
+
+def _by_other_causes(case: _Case) -> float:
+    """Return how likely a limit must make what was refused to explain it better than chance, load and spells do."""
+    outcomes = [
+        Outcome(one.granted_at, refused, one.in_flight)
+        for (_, one), refused in zip(case.each, case.refused, strict=True)
+    ]
+    found = log_likelihood(outcomes, [share_failed(outcomes)] * len(outcomes))
+    times = fit_times([outcomes], max(1.0, outcomes[-1].at - outcomes[0].at), periodic=False)
+    if times is not None:
+        found = max(found, times.score([outcomes]) - 3.0)
+    load = fit_load([outcomes])
+    # A limit of requests in process is a load that has no effect below it and a full one above.
+    return found + _MARGIN if load is None else max(found + _MARGIN, load.score([outcomes]) - 1.0)
+
+
+def _candidates(case: _Case) -> Iterator[_Candidate]:
+    """Yield explanations without a rate."""
+    yield _Candidate("places")
+    yield _Candidate("places", counts_failed=False)
+    recorded_s = case.each[-1][1].granted_at - case.each[0][1].granted_at
+    for bucket in _buckets(case):
+        for span_s in _SPANS_S:
+            if span_s <= max(_USUAL_S, recorded_s):
+                yield replace(bucket, what="fixed", span_s=span_s)
+                yield replace(bucket, what="sliding", span_s=span_s)
+
+
+def _buckets(case: _Case) -> Iterator[_Candidate]:
+    """Yield buckets of everything that may be counted, without their rates; none of refusals that no rate causes."""
+    if case.kind is not FailureKind.RATE_LIMITED:
+        return
+    caches = any(each.cached for each in case.amounts)
+    for window in _KINDS:
+        yield _Candidate("bucket", window)
+        if caches and window is not WindowKind.REQUESTS:
+            yield _Candidate("bucket", window, cached=True)
+
+
+def _likeliest_bucket(case: _Case, of: _Candidate, *, reserves: bool) -> _Candidate | None:
+    """Return the bucket with the rate that explains best what was refused; None: no rate does at all."""
+
+    def likely(per_s: float) -> float:
+        limits = _limits(case, _pressure(case, replace(of, per_s=per_s), reserves=reserves))
+        return limits[0][0] if limits else -math.inf
+
+    best, rate = max(((likely(each), each) for each in _rates(case, of)), default=(-math.inf, 0.0))
+    if math.isinf(best):
+        return None
+    step = case.step_per_s(of)
+    for by in _FINER:
+        near = [each for each in (rate - by * step, rate + by * step) if each > 0]
+        best, rate = max((best, rate), *((likely(each), each) for each in near))
+    return replace(of, per_s=rate)
+
+
+def _rates(case: _Case, of: _Candidate) -> list[float]:
+    """Return rates at which a bucket may be filled: at refusals it is nearly empty, so what was taken between two of
+    them came in meanwhile, unless it was full in between."""
+    empty: list[tuple[float, float]] = []
+    taken = 0.0
+    for at, place, amount in _charges(case, of, reserves=False):
+        if place >= 0 and case.refused[place]:
+            empty.append((at, taken))
+        elif case.charged(place):
+            taken += amount
+    if len(empty) < _FEW:
+        return []
+    rates: list[float] = []
+    lasted_s = empty[-1][0] - empty[0][0]
+    for apart_s in (lasted_s / 2, lasted_s / 6, lasted_s / 20):
+        slopes, later = [], 0
+        for at, before in empty:
+            while later < len(empty) and empty[later][0] < at + max(apart_s, 1.0):
+                later += 1
+            if later < len(empty) and empty[later][1] > before:
+                slopes.append((empty[later][1] - before) / (empty[later][0] - at))
+        slopes.sort()
+        rates += [slopes[int(share * len(slopes))] for share in _SHARES if slopes]
+    return rates
+
+
+def _charges(case: _Case, of: _Candidate, *, reserves: bool) -> Iterator[tuple[float, int, float]]:
+    """Yield times, the place of the attempt that begins then or -1, and what is charged, in order."""
+    found: list[tuple[float, int, float]] = []
+    for place, ((_, one), amounts) in enumerate(zip(case.each, case.amounts, strict=True)):
+        found.append((one.granted_at, place, amounts.first(of.window, reserves=reserves, cached=of.cached)))
+        if of.window is WindowKind.TOKENS and not reserves and one.usage is not None and one.usage.output_tokens:
+            found.append((one.granted_at + one.duration_s, -1, float(one.usage.output_tokens)))
+    found.sort(key=lambda each: each[:2])
+    yield from found
+
+
+def _pressure(case: _Case, of: _Candidate, *, reserves: bool) -> list[float]:
+    """Return the pressure of each attempt."""
+    if of.what == "places":
+        return [float(case.in_process[of.counts_failed][id(one)]) for _, one in case.each]
+    found = [0.0] * len(case.each)
+    used, began, before_at = 0.0, -math.inf, -math.inf
+    recent: deque[tuple[float, float]] = deque()
+    for at, place, amount in _charges(case, of, reserves=reserves):
+        if of.what == "bucket":
+            used, before_at = max(0.0, used - of.per_s * (at - before_at)) if used else 0.0, at
+        elif of.what == "sliding":
+            while recent and recent[0][0] <= at - of.span_s:
+                used -= recent.popleft()[1]
+        elif at >= began + of.span_s:
+            used = 0.0
+        if place >= 0:
+            found[place] = used + amount
+            if not case.charged(place):
                 continue
-            delay_s = refused.failure.delay_s if refused.failure is not None else None
-            ends_at = refused.granted_at + (delay_s or 0.0)
-            ignored_until = max(ends_at, refused.granted_at + 1.0)
-            since = (ends_at - _SECONDS_S if delay_s else refused.granted_at + 1e-9) - _MINUTE_S
-            accepted = [one for _, one in mine if since <= one.granted_at < refused.granted_at and not one.uncharged]
-            requests.append(len(accepted))
-            tokens.append(sum(one.usage.total for one in accepted if one.usage is not None))
-        if not requests or not max(requests):
+            if of.what == "fixed" and at >= began + of.span_s:
+                began = at
+        used += amount
+        if of.what == "sliding":
+            recent.append((at, amount))
+    return found
+
+
+def _limits(case: _Case, pressure: Sequence[float]) -> list[tuple[float, float]]:
+    """Return limits with the logarithms of their likelihoods, the likeliest first; none if they refuse too little."""
+    counts: dict[float, list[int]] = {}
+    for each, one_refused in zip(pressure, case.refused, strict=True):
+        counts.setdefault(each, [0, 0])[one_refused] += 1
+    levels = sorted(counts)
+    refused = sum(case.refused)
+    taken = len(case.refused) - refused
+    below_taken = below_refused = 0
+    found: list[tuple[float, float]] = []
+    for level, after in pairwise(levels):
+        below_taken += counts[level][0]
+        below_refused += counts[level][1]
+        above_taken, above_refused = taken - below_taken, refused - below_refused
+        if above_refused < _SURE * max(refused, above_taken + above_refused):
             continue
-        if len(requests) >= _ENOUGH and min(_spread(requests), _spread(tokens)) > _MAX_SPREAD:
-            continue  # refusals don't depend on what was accepted
-        if len(requests) > 1 and min(tokens) > 0 and _spread(tokens) < _spread(requests) / 2:
-            kind, limit = WindowKind.TOKENS, round(median(tokens))
-        else:
-            kind, limit = WindowKind.REQUESTS, max(1, round(median(requests)))
-        limits.append(FittedLimit(family, kind, limit, True, _MINUTE_S, reported=False))
-    return limits
+        likely = _likely(above_refused, above_taken) + _likely(below_refused, below_taken)
+        found += [(likely, limit) for limit in _between(level, after)]
+    found.sort(key=lambda each: -each[0])
+    return found[:_MOST_ALTERNATIVES]
 
 
-def _by_window(refused: Sequence[TracedAttempt]) -> bool:
-    """Return whether refusals are by a window of a minute: Retry-After isn't always a few seconds."""
-    delays = [one.failure.delay_s for one in refused if one.failure is not None]
-    return any(delay_s is None or delay_s > _SHORT_DELAY_S for delay_s in delays)
+def _between(level: float, after: float) -> Iterator[float]:
+    """Yield limits between two levels that occurred, the middle one first."""
+    least = math.ceil(level)
+    yield float(least) if after - level <= 1.0 and least < after else (level + after) / 2
+    if after - level > max(1.0, _WIDE * level):
+        yield level + (after - level) * 0.15
+        yield level + (after - level) * 0.85
 
 
-def _spread(values: Sequence[float]) -> float:
-    return (max(values) - min(values)) / max(1.0, max(values))
+def _likely(refused: int, taken: int) -> float:
+    share = min(max(refused / max(1, refused + taken), _NEVER), 1 - _NEVER)
+    return refused * math.log(share) + taken * math.log(1 - share)
+
+
+def _made(case: _Case, of: _Candidate, limit: float, *, reserves: bool) -> Untold:
+    pressure = _pressure(case, of, reserves=reserves)
+    above = [
+        one
+        for (_, one), each, refused in zip(case.each, pressure, case.refused, strict=True)
+        if refused and each > limit
+    ]
+    told = [one.failure.delay_s for one in above if one.failure is not None and one.failure.delay_s is not None]
+    says_when = 2 * len(told) >= len(above)
+    if of.what != "places":
+        made = _limit_of(case, of, limit)
+        _, always_s = _retry_after(case, of, limit, reserves=reserves)
+        return Untold(None, (replace(made, says_when=says_when, always_s=always_s),), tuple(above))
+    status = next((one.failure.status for one in above if one.failure is not None), None)
+    failure = Failure(case.kind, True, status, median(told) if says_when and told else None)
+    places = Places(max(1, math.floor(limit)), tuple(above), failure, of.counts_failed)
+    return Untold(places, (), tuple(above))
+
+
+def _limit_of(case: _Case, of: _Candidate, most: float) -> FittedLimit:
+    assert of.what != "places"
+    limit, span_s, size = max(1, math.floor(most)), of.span_s, None
+    if of.what == "bucket":
+        limit, size = max(1, round(of.per_s * _USUAL_S)), limit
+        span_s = limit / of.per_s
+    return FittedLimit(
+        *(case.family, of.window, limit, of.what, span_s, size),
+        reported=False,
+        used_most=1.0,
+        counts_cached=of.cached,
+    )
+
+
+def _retry_after(case: _Case, of: _Candidate, limit: float, *, reserves: bool) -> tuple[float, float | None]:
+    """Return by how much the Retry-After of refusals contradicts an explanation, in logarithms.
+
+    Also what they all ask for, if that has nothing to do with a rate limit.
+    """
+    told = [
+        (place, one.failure.delay_s)
+        for place, (_, one) in enumerate(case.each)
+        if case.refused[place] and one.failure is not None and one.failure.delay_s is not None
+    ]
+    if not told:
+        return 0.0, None
+    always_s = median(each for _, each in told)
+    off_always = sum(min(_OFF, abs(each - always_s)) for _, each in told)
+    if of.what == "places":
+        return off_always, always_s
+    allowance = _limit_of(case, of, limit).begin(0.0)
+    waits = {}
+    asked = dict(told)
+    for at, place, amount in _charges(case, of, reserves=reserves):
+        if place in asked:
+            waits[place] = allowance.wait_s(at, amount)
+        if case.charged(place):
+            allowance.take(at, amount)
+    off = sum(min(_OFF, max(0.0, waits[place] - each, each - waits[place] - _ROUNDED_S)) for place, each in told)
+    return (off, None) if off <= off_always + _ALWAYS else (off_always + _ALWAYS, always_s)

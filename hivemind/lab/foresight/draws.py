@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from hivemind.journal.figures import Figures
+from hivemind.lab.fit.provider import draw_providers
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
@@ -76,8 +77,7 @@ def carry_out(
     parts, number = {} if parts is None else parts, part_of(recording, job.draw)
     drawn = parts.get(number) or parts.setdefault(number, part_drawn_from(recording, job.draw))
     rng = random.Random(f"fit {job.draw}")
-    providers = {key: each.drawn(rng) for key, each in drawn.providers.items()}
-    drawn = replace(drawn, providers=providers)
+    drawn = replace(drawn, providers=draw_providers(drawn.providers, rng))
     return simulate(drawn, job.changes, seed=job.draw, faults="drawn", price=price)
 
 

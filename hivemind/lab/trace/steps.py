@@ -5,6 +5,7 @@ A request follows from answers of its agent or sub-agents, or from the start of 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -65,6 +66,8 @@ class TracedAttempt:
     """Simulated limits count it."""
     elsewhere: bool = False
     """A fallback of the simulation answered it."""
+    unused_s: float = math.inf
+    """For how long its conversation hadn't been used when it began; infinity: it was the first."""
     row: int = -1
     """Its place in :attr:`hivemind.lab.fit.service.Service.work`; -1: it isn't there."""
     work: Work | None = None

@@ -171,7 +171,7 @@ class Trace:
     def _add(self, traced: _Traced) -> None:
         at = traced.known_from
         arrived = traced.arrived if at == traced.arrived.at else structs.replace(traced.arrived, at=at)
-        made, number = _request_of(arrived), self._number()
+        made, number = request_of(arrived), self._number()
         request = traced.step = RequestStep(at, number=number, arrived=arrived, request=made, proxy=self._proxy)
         self.requests.append(request)
         self._begun.add(self._proxy)
@@ -284,7 +284,8 @@ class Trace:
         self._follow(None, known)
 
 
-def _request_of(arrived: ev.Arrived) -> Request:
+def request_of(arrived: ev.Arrived) -> Request:
+    """Return a recorded request as the scheduler takes it."""
     return Request(
         agent=arrived.agent,
         lane=arrived.lane,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections import deque
 from dataclasses import dataclass
 
-from hivemind.lab.fit.limiter import Allowance, FixedWindow, TokenBucket
+from hivemind.lab.fit.limiter import Allowance, FixedWindow, SlidingWindow, TokenBucket
 from hivemind_mock.provider.config import LimitConfig
 
 
@@ -22,45 +20,6 @@ class Reading:
     """Until it is whole again."""
 
 
-class SlidingWindow:
-    """The last `span_s` seconds, whenever they are looked at; used like a fixed window."""
-
-    def __init__(self, limit: int, span_s: float) -> None:
-        self._limit = limit
-        self._span_s = span_s
-        self._taken: deque[tuple[float, float]] = deque()
-        self._used = 0.0
-
-    def wait_s(self, now: float, amount: float) -> float:
-        """Return the seconds until `amount` fits; 0: it fits now. More than the limit fits when nothing else is in."""
-        self._forget(now)
-        excess, wait_s = self._used + min(amount, self._limit) - self._limit, 0.0
-        for at, taken in self._taken:
-            if excess <= 0:
-                break
-            excess -= taken
-            wait_s = at + self._span_s - now
-        return wait_s
-
-    def take(self, now: float, amount: float) -> None:
-        """Charge an amount, whether it fits or not."""
-        self._forget(now)
-        self._taken.append((now, amount))
-        self._used += amount
-
-    settle = take
-
-    def reading(self, now: float) -> tuple[int, float]:
-        """Return what remains, and the seconds until all of it is back."""
-        self._forget(now)
-        reset_s = self._taken[-1][0] + self._span_s - now if self._taken else 0.0
-        return max(0, math.floor(self._limit - self._used)), reset_s
-
-    def _forget(self, now: float) -> None:
-        while self._taken and self._taken[0][0] <= now - self._span_s:
-            self._used -= self._taken.popleft()[1]
-
-
 class RateLimiter:
     """All allowances of one provider. A request is charged to every one of them or to none."""
 
@@ -70,7 +29,7 @@ class RateLimiter:
         self._limits = {kind: limit for kind, limit in limits.items() if limit > 0}
         self._allowances = {kind: self._allowance(kind, limit) for kind, limit in self._limits.items()}
 
-    def _allowance(self, kind: str, limit: int) -> Allowance | SlidingWindow:
+    def _allowance(self, kind: str, limit: int) -> Allowance:
         if self._config.window == "sliding":
             return SlidingWindow(limit, self._config.window_s)
         if self._config.window == "fixed":
