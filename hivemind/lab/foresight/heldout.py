@@ -17,7 +17,7 @@ from hivemind.lab.trace.slice import sliced
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
 
-MODEL_ERROR = 0.04
+MODEL_ERROR = 0.03
 """How far a fitted model is off at best, as a standard deviation of the logarithm of a figure.
 
 Measured by `benchmarks.foresight` over providers that the models describe: with it nine of ten intervals hold. Think
@@ -32,6 +32,8 @@ _SHORT = 1600
 _DRAWS = 4
 _PRIOR = 4
 """The model's usual error counts as so many parts."""
+_OF_PARTS = 0.5
+"""A fit to everything has so much of the variance of one to a part."""
 _MUCH = 1.0
 """An error by a factor of e; a larger one says nothing more."""
 
@@ -62,8 +64,9 @@ class HeldOut:
 
     def error(self, of: Figure, *, least: float = 0.0) -> float:
         """Return the model's error of a figure, as a standard deviation of its logarithm; luck isn't counted."""
-        beyond = [max(0.0, min(_MUCH, abs(error)) ** 2 - luck) for error, luck in self._errors(of, least)]
-        return max(MODEL_ERROR, math.sqrt((_PRIOR * MODEL_ERROR**2 + sum(beyond)) / (_PRIOR + len(beyond))))
+        # What is below luck counts, too: otherwise luck alone would be taken for an error.
+        beyond = [_OF_PARTS * (min(_MUCH, abs(error)) ** 2 - luck) for error, luck in self._errors(of, least)]
+        return math.sqrt(max(MODEL_ERROR**2, (_PRIOR * MODEL_ERROR**2 + sum(beyond)) / (_PRIOR + len(beyond))))
 
     def _errors(self, of: Figure, least: float) -> list[tuple[float, float]]:
         """Return the error of each part as a logarithm, and the variance that luck alone gives it."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 from hivemind.lab.student_t import t_quantile
 
 CONFIDENCE = 0.9
 """Of real runs an interval holds so many."""
+_NORMAL = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 _FEW = 5.0
 """Counts below this are compared by difference, not by share: a share of little says little."""
 
@@ -83,7 +84,7 @@ def changed(evidence: Evidence) -> Range:
     middle = (math.log(evidence.own) + by_draws) / 2
     luck = math.sqrt((evidence.variance(before) + evidence.variance(after)) * evidence.share)
     apart = (math.log(evidence.own) - by_draws) / 2
-    half = evidence.quantile * math.hypot(luck, evidence.error, apart)
+    half = math.hypot(evidence.quantile * luck, _NORMAL * evidence.error, _NORMAL * apart)
     return Range(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
 
 
@@ -97,7 +98,7 @@ def difference(evidence: Evidence) -> Range | None:
     spread = math.sqrt(evidence.variance(pairs) * evidence.share)
     # What the settings don't touch has no error.
     error = evidence.error * min(1.0, (abs(middle) + spread) / evidence.error) if evidence.error else 0.0
-    half = evidence.quantile * math.hypot(spread, error, (own - fmean(pairs)) / 2)
+    half = math.hypot(evidence.quantile * spread, _NORMAL * error, _NORMAL * (own - fmean(pairs)) / 2)
     return Range(*(math.expm1(each) for each in (middle, middle - half, middle + half)))
 
 
@@ -117,7 +118,9 @@ def _by_difference(evidence: Evidence) -> Range:
     value = max(0.0, (evidence.own + evidence.recorded + moved) / 2)
     luck = math.sqrt((evidence.variance(evidence.before) + evidence.variance(evidence.after)) * evidence.share)
     spread = luck / evidence.scale
-    half = evidence.quantile * math.hypot(spread, evidence.error * value, (evidence.own - value) / 2)
+    half = math.hypot(
+        evidence.quantile * spread, _NORMAL * evidence.error * value, _NORMAL * (evidence.own - value) / 2
+    )
     return Range(value, max(0.0, value - half), value + half)
 
 
