@@ -72,6 +72,17 @@ bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead,
 	@for name in fairness prediction foresight.speed perf gateways attacks workers; do \
 	  PYTHONPATH=mock $(BIN)/python -m benchmarks.$$name --json $$name.json || exit; \
 	done
+	@$(FORESIGHT) --seeds 0:24 --json foresight.json
+	@$(FORESIGHT) --strange --seeds 0:10 --json foresight-strange.json
+
+FORESIGHT = PYTHONPATH=mock $(BIN)/python -m benchmarks.foresight
+SEEDS = 0:100
+STRANGE_SEEDS = 0:40
+foresight: $(VENV)/.ready ## foretell changed settings in SEEDS=0:100 worlds, strange ones, and ten on sockets; writes the manual's tables
+	@$(FORESIGHT) --seeds $(SEEDS) --json foresight.json
+	@$(FORESIGHT) --strange --seeds $(STRANGE_SEEDS) --json foresight-strange.json
+	@$(FORESIGHT) --sockets --seeds 0:10 --json foresight-sockets.json
+	@$(FORESIGHT).figures docs foresight.json foresight-strange.json foresight-sockets.json
 
 performance: $(VENV)/.ready ## measure the data plane beside other gateways; writes the manual's plot and tables
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --data-plane --json perf.json
@@ -138,4 +149,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet,web]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check lint docs test test-all test-clients clients-table refusals fuzz bench performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean
+.PHONY: help setup run check lint docs test test-all test-clients clients-table refusals fuzz bench foresight performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean

@@ -30,6 +30,7 @@ exclude_patterns = [
     "crashes-figures.md",
     "fleet-measured-figures.md",
     "fleet-simulation-figures.md",
+    "foresight-figures.md",
     "refusals-figures.md",
 ]
 nitpicky = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -13,14 +14,18 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.figures import table as figures_table
-from benchmarks.foresight.cases import Case, Foretold, cases
+from benchmarks.foresight.cases import Case, cases, run_on_sockets
 from benchmarks.foresight.score import figures, table
+from hivemind import __version__
 from hivemind.errors import HiveMindError, UsageError
 from hivemind_mock.bench.main import JsonOutput, show_progress
 from hivemind_mock.worlds.kinds import KINDS
-from hivemind_mock.worlds.world import world
+from hivemind_mock.worlds.strange.kinds import strange_world
+from hivemind_mock.worlds.world import World, shortened, world
 
 _PROCESSES = 2
+_AT_ONCE = 5
+"""Worlds that run in real time at once."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,20 +33,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.foresight", description=__doc__)
     add = parser.add_argument
     add("--seeds", metavar="A:B", default="0:24", help="worlds of the seeds from A to B - 1 [0:24]")
-    add("--kinds", metavar="KINDS", help=f"worlds of these kinds alone, of {', '.join(KINDS)}; several: K+K")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--kinds", metavar="KINDS", help=f"worlds of these kinds alone, of {', '.join(KINDS)}; several: K+K"
+    )
+    where.add_argument("--strange", action="store_true", help="worlds that no model describes exactly")
+    add("--sockets", action="store_true", help="shortened worlds in real time over sockets of the loopback interface")
     add("--cache", metavar="FOLDER", help="where what the worlds did is kept [nowhere]")
     add("--each", action="store_true", help="print every case, too")
     add("--json", metavar="FILE", help="write the figures to a file; - for standard output")
     namespace = parser.parse_args(argv)
     try:
         output = JsonOutput(namespace.json)
-        found = measured(_seeds(namespace.seeds), namespace.kinds, namespace.cache)
+        worlds = _worlds(_seeds(namespace.seeds), namespace.kinds, strange=namespace.strange)
+        found = measured(worlds, namespace.cache, on_sockets=namespace.sockets)
     except HiveMindError as error:
         print(f"benchmarks.foresight: {error}", file=sys.stderr)
         return error.exit_code
     show_progress("")
-    made = figures(found, strange=False)
-    output.write(msgspec.json.format(msgspec.json.encode({"figures": made, "cases": found}), indent=2) + b"\n")
+    made = figures(found, strange=namespace.strange)
+    about = {"what": _what(namespace), "version": __version__, "cores": os.cpu_count()}
+    record = {**about, "figures": made, "cases": found}
+    output.write(msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
     if not output.replaces_tables:
         if namespace.each:
             print("\n".join(map(_line, found)) + "\n")
@@ -50,25 +63,54 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measured(seeds: Sequence[int], kinds: str | None = None, cache: str | None = None) -> list[Case]:
-    """Return the cases of worlds. Raises: UsageError: a kind is unknown."""
+def _what(namespace: argparse.Namespace) -> str:
+    worlds = "worlds that no model describes" if namespace.strange else "strangers' worlds"
+    return f"{worlds} on sockets" if namespace.sockets else worlds
+
+
+Drawn = tuple[int, list[str] | None] | int
+"""A world by its seed and kinds; by its seed alone a strange one."""
+
+
+def _worlds(seeds: Sequence[int], kinds: str | None = None, *, strange: bool = False) -> list[Drawn]:
+    """Return the worlds of seeds. Raises: UsageError: a kind is unknown."""
+    if strange:
+        return list(seeds)
     chosen: list[list[str] | None] = [each.split("+") for each in kinds.split(",")] if kinds else [None]
     for name in (each for some in chosen for each in some or ()):
         if name not in KINDS:
             raise UsageError(f"--kinds {name}: there are {', '.join(KINDS)}")
-    jobs = [(seed, some) for seed in seeds for some in chosen]
+    return [(seed, some) for seed in seeds for some in chosen]
+
+
+def measured(worlds: Sequence[Drawn], cache: str | None = None, *, on_sockets: bool = False) -> list[Case]:
+    """Return the cases of worlds."""
     with tempfile.TemporaryDirectory(prefix="hivemind-foresight-") as made:
         folder = Path(cache or made)
+        if on_sockets:
+            # They mostly sleep. What is foretold comes afterwards, so that it takes no time from them.
+            with ProcessPoolExecutor(_AT_ONCE) as pool:
+                for number, _ in enumerate(pool.map(partial(_run_on_sockets, folder), worlds), 1):
+                    show_progress(f"foresight: ran world {number} of {len(worlds)} in real time")
         with ProcessPoolExecutor(_PROCESSES) as pool:
             results = []
-            for number, part in enumerate(pool.map(partial(_cases, folder), jobs), 1):
-                show_progress(f"foresight: world {number} of {len(jobs)}")
+            for number, part in enumerate(pool.map(partial(_cases, folder, on_sockets), worlds), 1):
+                show_progress(f"foresight: world {number} of {len(worlds)}")
                 results += part
     return results
 
 
-def _cases(folder: Path, job: tuple[int, list[str] | None]) -> list[Case]:
-    return cases(world(*job), folder)
+def _world(drawn: Drawn, *, on_sockets: bool) -> World:
+    made = strange_world(drawn) if isinstance(drawn, int) else world(*drawn)
+    return shortened(made) if on_sockets else made
+
+
+def _run_on_sockets(folder: Path, drawn: Drawn) -> None:
+    run_on_sockets(_world(drawn, on_sockets=True), folder)
+
+
+def _cases(folder: Path, on_sockets: bool, drawn: Drawn) -> list[Case]:
+    return cases(_world(drawn, on_sockets=on_sockets), folder)
 
 
 def _seeds(text: str) -> range:
@@ -84,11 +126,6 @@ def _line(case: Case) -> str:
         f"{said.value:.0f} ({said.low or 0:.0f}-{said.high or 0:.0f})" for said in (case.wall_s, case.waited_s)
     )
     return f"{case.world:32} {case.change:28} wall {wall} real {walls}; wait {wait} real {waits}"
-
-
-def _said(figure: Foretold) -> str:
-    between = "" if figure.low is None or figure.high is None else f" ({figure.low:.0f} to {figure.high:.0f})"
-    return f"{figure.value:.0f}{between}"
 
 
 if __name__ == "__main__":

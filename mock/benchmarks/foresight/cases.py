@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind_mock.worlds.world import World, run
+from hivemind_mock.worlds.world import run_on_sockets as world_on_sockets
 
 RECORDED_LUCK, REAL_LUCKS = 1, (2, 3)
 """The luck of the recorded run, and of the real runs with changed settings."""
@@ -67,6 +69,34 @@ def cases(world: World, folder: Path) -> list[Case]:
         kind = world.name.partition("-")[2]
         found.append(Case(world.name, kind, change, wall, waited, walls, waits))
     return found
+
+
+def run_on_sockets(world: World, folder: Path) -> None:
+    """Run what :func:`cases` needs of a world in real time, all at once, unless it is there already."""
+    asyncio.run(_run_on_sockets(world, folder))
+
+
+async def _run_on_sockets(world: World, folder: Path) -> None:
+    recording = _place(world, folder, "recorded.jsonl")
+    runs = [] if recording.exists() else [_real_run(world, RECORDED_LUCK, (), recording)]
+    places = {change: _place(world, folder, f"{change}.json") for change in world.changes}
+    missing = {change: path for change, path in places.items() if not path.exists()}
+    journals = {
+        (change, luck): path.with_suffix(f".{luck}.jsonl") for change, path in missing.items() for luck in REAL_LUCKS
+    }
+    runs += [_real_run(world, luck, (change,), path) for (change, luck), path in journals.items()]
+    await asyncio.gather(*runs)
+    for change, path in missing.items():
+        made = [load(journals[change, luck]).figures for luck in REAL_LUCKS]
+        path.write_bytes(msgspec.json.encode(made))
+    for path in journals.values():
+        path.unlink()
+
+
+async def _real_run(world: World, luck: int, changes: Sequence[str], path: Path) -> None:
+    made = path.with_suffix(".part.jsonl")
+    await world_on_sockets(world, luck, changes, made)
+    made.replace(path)
 
 
 def recorded(world: World, folder: Path) -> Path:

@@ -72,15 +72,21 @@ def figures(cases: Sequence[Case], *, strange: bool) -> list[Figure]:
     return made
 
 
+HEAD = ("kind", "cases", "wall: median", "p90", "worst", "held", "wait: median", "p90", "worst", "held")
+
+
 def table(cases: Iterable[Case]) -> str:
-    """Return the errors by kind of world."""
+    """Return the errors by kind of world, as a table of text."""
+    return format_table([HEAD, *rows(cases)], left=1)
+
+
+def rows(cases: Iterable[Case]) -> list[tuple[str, ...]]:
+    """Return the errors by kind of world and of all, in the columns of :data:`HEAD`."""
     by_kind = {
         kind: list(each) for kind, each in groupby(sorted(cases, key=lambda one: one.kind), lambda one: one.kind)
     }
     everything = [each for some in by_kind.values() for each in some]
-    head = ("kind", "cases", "wall: median", "p90", "worst", "held", "wait: median", "p90", "worst", "held")
-    rows = [_row(kind, some) for kind, some in by_kind.items()] + [_row("all", everything)]
-    return format_table([head, *rows], left=1)
+    return [_row(kind, some) for kind, some in by_kind.items()] + [_row("all", everything)]
 
 
 def _row(kind: str, cases: Sequence[Case]) -> tuple[str, ...]:
