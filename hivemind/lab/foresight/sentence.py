@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
 from hivemind.journal.figures import Figures
-from hivemind.journal.wait_causes import WAITED_FOR, WaitCauses, largest_change
+from hivemind.journal.wait_causes import WAITED_FOR, largest_change
 from hivemind.lab.comparison import NOISE, is_noise
 from hivemind.lab.foresight.foretold import WAITED, WALL, Foretold, less_is_done, named, shown_base
 from hivemind.lab.foresight.prediction import Prediction
@@ -95,7 +94,7 @@ def _differs(prediction: Prediction) -> bool:
 def _loss(prediction: Prediction) -> str:
     """Return what isn't done with the changes, the model's own error left out."""
     recorded, own = shown_base(prediction), prediction.own
-    model = prediction.replayed if prediction.changes else prediction.real
+    model = _model(prediction)
     if prediction.asks_for_agents:
         return f"only {own.finished:,} of {plural(own.agents, 'agent')} would have finished"
     if own.finished < model.finished:
@@ -199,31 +198,16 @@ def _reason_text(name: str, *, less: bool, again: bool = False) -> str:
 
 
 def _changes(prediction: Prediction) -> dict[str, float]:
-    """Return by how many seconds all waits of each cause, and the time of answers, change."""
-    before, after = (_causes(prediction, changed=changed).seconds for changed in (False, True))
-    found = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in WAITED_FOR}
-    served = [_mean(prediction, [run.served_s for run in _runs(prediction, changed=way)]) for way in (False, True)]
-    return {**found, ANSWERS: served[1] - served[0]}
+    """Return by how many seconds all waits of each cause, and the time of answers, change, luck being the same."""
+    before, after = _model(prediction), prediction.own
+    found = {name: after.causes.seconds.get(name, 0.0) - before.causes.seconds.get(name, 0.0) for name in WAITED_FOR}
+    return {**found, ANSWERS: after.served_s - before.served_s}
 
 
 def _largest_wait(prediction: Prediction) -> tuple[str, float]:
-    return largest_change([_causes(prediction, changed=False)], [_causes(prediction, changed=True)])
+    return largest_change([_model(prediction).causes], [prediction.own.causes])
 
 
-def _causes(prediction: Prediction, *, changed: bool) -> WaitCauses:
-    """Return the causes of waits, of the run with its own luck and of the draws in equal parts."""
-    runs = _runs(prediction, changed=changed)
-    names = {name for run in runs for name in run.causes.seconds}
-    return WaitCauses({name: _mean(prediction, [run.causes.seconds.get(name, 0.0) for run in runs]) for name in names})
-
-
-def _runs(prediction: Prediction, *, changed: bool) -> list[Figures]:
-    drawn = prediction.drawn
-    if not prediction.changes:
-        return [prediction.own if changed else prediction.real]
-    return [prediction.own, *drawn.after] if changed else [prediction.recorded, *drawn.before]
-
-
-def _mean(prediction: Prediction, values: Sequence[float]) -> float:
-    own, drawn = values[0], values[1:]
-    return (own + fmean(drawn) / prediction.drawn.share) / 2 if drawn else own
+def _model(prediction: Prediction) -> Figures:
+    """Return the run that the changed one differs from by the changes alone."""
+    return prediction.replayed if prediction.changes else prediction.real
