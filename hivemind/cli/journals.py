@@ -19,7 +19,8 @@ from hivemind.prices import Prices
 from hivemind.scheduler.types import Price
 from hivemind.store.token_file import state_dir
 
-CLEAR_LINE = "\r\x1b[2K"
+CLEAR_LINE = "\r\x1b[K"
+"""One of the sequences that :mod:`hivemind.console` lets through."""
 
 
 def state_folder(namespace: argparse.Namespace) -> Path:

@@ -41,14 +41,15 @@ def on_all_cores(
     gc.freeze()  # a collection in a worker would copy the recording's memory page by page
     try:
         with ProcessPoolExecutor(min(cores(), len(jobs)), context, _begin, (recording, price, parts)) as pool:
+            futures = [pool.submit(_carry_out, job) for job in jobs]
             try:
-                for figures in pool.map(_carry_out, jobs):
-                    found.append(figures)
+                for future in futures:
+                    found.append(future.result())
                     done(len(found), len(jobs))
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
+                # Nothing is to wait for what they compute. Futures aren't cancelled, since the pool fails those itself.
                 for process in frozenset(multiprocessing.active_children()) - others:
-                    process.kill()  # nothing is to wait for what they compute
+                    process.kill()
                 raise
     except BrokenExecutor:
         raise HiveMindError(ENDED) from None
