@@ -58,6 +58,12 @@ class Tuned:
     errors: tuple[int, int]
     """Failed attempts in the real runs, before and after."""
     finished: tuple[int, int]
+    experiment: tuple[str, ...] = ()
+    """What is named as worth an experiment."""
+    expected: float = 0.0
+    """The gain that it had in the search."""
+    tried: tuple[float, ...] = ()
+    """By luck, what it really gained."""
 
     @property
     def gain(self) -> float:
@@ -79,7 +85,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit code."""
     parser = argparse.ArgumentParser(prog="benchmarks.foresight.tuned", description=__doc__)
     add = parser.add_argument
-    add("--seeds", metavar="A:B", default="0:48", help="worlds of the seeds from A to B - 1 [0:48]")
+    add("--seeds", metavar="A:B", default="0:80", help="worlds of the seeds from A to B - 1 [0:80]")
     add("--kinds", metavar="KIND+KIND", help="worlds of these kinds alone")
     add("--cache", metavar="FOLDER", help="where what the worlds did is kept [nowhere]")
     add("--each", action="store_true", help="print every world, too")
@@ -90,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         output = JsonOutput(namespace.json)
         first, _, last = namespace.seeds.partition(":")
         if not (first.isdecimal() and last.isdecimal()):
-            raise UsageError(f"--seeds {namespace.seeds}: must be A:B, as in 0:48")
+            raise UsageError(f"--seeds {namespace.seeds}: must be A:B, as in 0:80")
         kinds = namespace.kinds.split("+") if namespace.kinds else None
         found = measured(range(int(first), int(last)), kinds, namespace.cache, everything=namespace.all)
     except HiveMindError as error:
@@ -134,8 +140,12 @@ def tuned(seed: int, kinds: Sequence[str] | None, folder: Path, *, everything: b
     gain = None if promise is None or promise.gain is None else promise.gain
     promised = None if gain is None else (gain.value, gain.low, gain.high)
     why_not = "nothing" if promise is None else promise.why_not
+    experiment = () if found.experiment is None else tuple(map(str, found.experiment.changes))
+    expected = 0.0 if found.experiment is None else found.experiment.gain
+    tried = _gains(_real(made, (), place), _real(made, experiment, place)) if everything and experiment else ()
     if promise is None or (why_not and not everything):
-        return Tuned(made.name, detuned, changes, why_not, promised, (), 0.0, (0, 0), (0, 0))
+        nothing = ((), 0.0, (0, 0), (0, 0))
+        return Tuned(made.name, detuned, changes, why_not, promised, *nothing, experiment, expected, tried)
     before, after = _real(made, (), place), _real(made, changes, place)
     walls = [run.wall_s for run in before]
     noise = max(abs(math.log(one / two)) for one in walls for two in walls)
@@ -145,11 +155,18 @@ def tuned(seed: int, kinds: Sequence[str] | None, folder: Path, *, everything: b
         changes,
         why_not,
         promised,
-        tuple(1 - two.wall_s / one.wall_s for one, two in zip(before, after, strict=True)),
+        _gains(before, after),
         noise,
         (_errors(before), _errors(after)),
         (sum(run.finished for run in before), sum(run.finished for run in after)),
+        experiment,
+        expected,
+        tried,
     )
+
+
+def _gains(before: Sequence[Figures], after: Sequence[Figures]) -> tuple[float, ...]:
+    return tuple(1 - two.wall_s / one.wall_s for one, two in zip(before, after, strict=True))
 
 
 def _errors(runs: Sequence[Figures]) -> int:
@@ -192,7 +209,18 @@ def figures(found: Sequence[Tuned]) -> list[Figure]:
 
 def table(found: Sequence[Tuned]) -> str:
     """Return a row for each world."""
-    head = ("world", "recorded with", "best found", "recommended", "promised", "real", "noise", "errors", "finished")
+    head = (
+        "world",
+        "recorded with",
+        "best found",
+        "recommended",
+        "promised",
+        "real",
+        "noise",
+        "errors",
+        "finished",
+        "experiment",
+    )
     return format_table([head, *map(_row, found)], left=3)
 
 
@@ -208,7 +236,15 @@ def _row(each: Tuned) -> tuple[str, ...]:
         said,
         real,
         *(before if each.real else ("", "", "")),
+        _experiment(each),
     )
+
+
+def _experiment(each: Tuned) -> str:
+    if not each.experiment:
+        return ""
+    real = " ".join(f"{gain:.1%}" for gain in each.tried)
+    return f"{' '.join(each.experiment)}: {each.expected:.1%}{real and f', real {real}'}"
 
 
 if __name__ == "__main__":
