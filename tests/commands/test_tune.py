@@ -21,6 +21,7 @@ import pytest
 from commands.journals import badly_set, badly_tuned, does, recorded
 
 from hivemind.cli.lab import progress, tune
+from hivemind.cli.lab.tune_verify import MockRuns
 from hivemind.cli.main import main
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.tuning import TuningResult
@@ -161,6 +162,20 @@ def test_nothing_is_written_that_is_not_better(capsys: pytest.CaptureFixture[str
     args = ["tune", str(journal), "--trials", "1", "--seeds", "4", "--goal", "dollars", "--write", "--yes"]
     assert main(args) == 2
     assert capsys.readouterr().err == "hivemind: nothing is written: no settings were found that are certainly better\n"
+    assert not Path("hivemind.toml").exists()
+
+
+@pytest.mark.usefixtures("searched_once")
+def test_nothing_is_written_that_real_runs_disprove(
+    badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the settings aren't better for real, the promise doesn't count."""
+    same = load(badly).figures
+    monkeypatch.setattr(tune, "verified_by_mock", lambda *_: MockRuns((same,), (same,)))
+    assert main(["tune", str(badly), *_BRIEF, "--verify", "--write", "--yes"]) == 2
+    assert (
+        capsys.readouterr().err == "hivemind: nothing is written: for real, the chosen settings didn't prove better\n"
+    )
     assert not Path("hivemind.toml").exists()
 
 

@@ -110,6 +110,14 @@ def test_experiment(recordings: list[Recording]) -> None:
     )
 
 
+def test_verification_is_offered_once(recordings: list[Recording]) -> None:
+    """What is verified anyway isn't offered, and that nothing is recommended is why nothing is verified."""
+    good, bad = found(Range(0.16, 0.10, 0.20)), found(Range(0.03, -0.02, 0.08), "unclear")
+    assert any("--verify live" in line for line in advice(good, recordings))
+    assert list(advice(good, recordings, verifies=True)) == []
+    assert next(advice(bad, recordings, verifies=True)) == "So there is nothing to verify."
+
+
 def test_json(recordings: list[Recording]) -> None:
     """Programs get the promise with its interval, and what isn't recommended with its reason."""
     good, bad = found(Range(0.16, 0.10, 0.20)), found(Range(0.03, -0.02, 0.08), "unclear", WIDE)

@@ -25,6 +25,7 @@ from hivemind.cli.lab.tune_verify import (
     MockRuns,
     live_text,
     mock_text,
+    speaks_against,
     verified_by_mock,
     verified_json,
     verified_live,
@@ -87,7 +88,7 @@ def _run(namespace: argparse.Namespace) -> int:
     recordings, began = tuning.recordings, tuning.began
     notes = _notes(recordings, found)
     if not namespace.json:
-        show(as_text(found, recordings, began, notes, width()))
+        show(as_text(found, recordings, began, notes, width(), verifies=bool(namespace.verify)))
     runs = None
     if namespace.verify and found.promise is not None and found.recommended:
         runs = _verified(namespace, found.promise, recordings, price)
@@ -95,6 +96,8 @@ def _run(namespace: argparse.Namespace) -> int:
         verified = None if runs is None or found.promise is None else verified_json(runs, found.promise)
         print_json({**as_json(found, recordings, began, notes), "verified": verified})
     if target is not None:
+        if runs is not None and speaks_against(runs, plan.goal):
+            raise UsageError("nothing is written: for real, the chosen settings didn't prove better")
         _write(target, found, ask=not namespace.yes, out=sys.stderr if namespace.json else sys.stdout)
     if isinstance(runs, LiveRuns) and runs.outcome.exit_code:
         return runs.outcome.exit_code

@@ -96,11 +96,14 @@ def _why_not(promise: Promise, name: str) -> str:
     return f"the best found, {changes}, takes no more than {percent(max(0.0, gain.value))} off the {name}"
 
 
-def advice(found: TuningResult, recordings: Sequence[Recording]) -> Iterator[str]:
-    """Yield what to do next, and what is known besides."""
+def advice(found: TuningResult, recordings: Sequence[Recording], *, verifies: bool = False) -> Iterator[str]:
+    """Yield what to do next, and what is known besides. `verifies`: both settings run for real next."""
     if found.recommended:
-        yield "To see them at work: --verify runs both settings in front of a mock, --verify live on live traffic."
+        if not verifies:
+            yield "To see them at work: --verify runs both settings in front of a mock, --verify live on live traffic."
         return
+    if verifies:
+        yield "So there is nothing to verify."
     if found.experiment is not None:
         changes = " ".join(map(str, found.experiment.changes))
         busiest = max(each.figures.busiest for each in recordings)
@@ -121,8 +124,10 @@ def as_text(
     began: Sequence[RecordedSettings],
     notes: Sequence[str],
     room: int | None,
+    *,
+    verifies: bool = False,
 ) -> list[str]:
-    """Return the result for people."""
+    """Return the result for people. `verifies`: both settings run for real next."""
     style = "good" if found.recommended else "warn"
     text = [styled(each, style) for each in wrapped(sentence(found), room)]
     if found.kept and (found.recommended or found.promise is not None):
@@ -136,7 +141,7 @@ def as_text(
             text += ["", *_figures(recording, found.promise, place, room)]
         text += [styled(each, "dim") for each in wrapped(_LEGEND, room)]
     text.append("")
-    for line in advice(found, recordings):
+    for line in advice(found, recordings, verifies=verifies):
         text += wrapped(line, room)
     for note in notes:
         text += [styled(each, "warn") for each in wrapped(f"Note: {printable(note)}.", room)]

@@ -113,6 +113,13 @@ def verified_live(changes: Changes, namespace: argparse.Namespace) -> LiveRuns:
         progress.close()
 
 
+def speaks_against(runs: MockRuns | LiveRuns, goal: Goal) -> bool:
+    """Return whether the chosen settings were no better for real, or an experiment was interrupted."""
+    if isinstance(runs, LiveRuns):
+        return runs.experiment.verdict == "worse" or runs.outcome.exit_code != 0
+    return runs.gain(goal) <= 0
+
+
 def mock_text(runs: MockRuns, promise: Promise, name: str, room: int | None) -> list[str]:
     """Return what came of it beside what was promised."""
     assert promise.gain is not None
