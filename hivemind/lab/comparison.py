@@ -181,12 +181,3 @@ def more_work(before: Sequence[Figures], after: Sequence[Figures]) -> float:
     """Return how many more requests were answered, negative for fewer; if equal, how many more agents finished."""
     answered = fmean(run.answered for run in after) - fmean(run.answered for run in before)
     return answered or fmean(run.finished for run in after) - fmean(run.finished for run in before)
-
-
-def extrapolation_notes(recorded: Figures, simulated: Sequence[Figures]) -> list[str]:
-    """Return a note if a simulation had more in flight than the recording shows."""
-    seen, most = recorded.busiest, max((run.busiest for run in simulated), default=0)
-    if most <= seen:
-        return []
-    were = "1 request in flight was" if seen == 1 else f"{seen} requests in flight were"
-    return [f"no more than {were} recorded; latencies with {most} in flight are extrapolated"]

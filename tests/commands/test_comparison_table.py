@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from hivemind.cli.lab import comparison as comparing
 from hivemind.journal.figures import Figures, FiguresFold, Waits
-from hivemind.lab.comparison import extrapolation_notes
 
 RUN = replace(
     FiguresFold().figures(),
@@ -31,22 +30,12 @@ def rows(before: Sequence[Figures], after: Sequence[Figures]) -> dict[str, list[
     return {cells[0]: cells[1:] for cells in (re.split(r"  +", line.strip()) for line in lines)}
 
 
-def test_beyond() -> None:
-    """What went where the recording never was is told."""
-    assert extrapolation_notes(RUN, [RUN]) == []
-    assert extrapolation_notes(RUN, [RUN, replace(RUN, busiest=9)]) == [
-        "no more than 3 requests in flight were recorded; latencies with 9 in flight are extrapolated"
-    ]
-
-
 def test_means() -> None:
     """Figures that are 0 on both sides aren't there."""
     lines = comparing.means([RUN, RUN], [replace(RUN, retries=0)] * 2, None)
     names = {line.split("  ")[0] for line in lines[1:]}
     assert "retries" in names
     assert "failed" not in names
-    usual = comparing.means([RUN], [RUN], None, foreign=True)
-    assert comparing.USUAL in usual[0]
 
 
 def test_better_and_worse() -> None:

@@ -1,4 +1,4 @@
-"""Tables of runs side by side: simulated with the recorded settings, and with others; figures as text."""
+"""Tables of runs side by side, with the recorded settings and with others; figures as text."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from hivemind.lab.comparison import Measure, Row, Unit, Verdict, compare_runs, m
 from hivemind.text.humanise import count, dollars, duration
 from hivemind.text.table import Cell, Column, lines
 
-USUAL = "USUAL SETTINGS"
-"""Title of the column with HiveMind's usual settings, for a recording made without HiveMind."""
-_BEST = (
+_CHOSEN = (
     Column(""),
     Column("AS RECORDED", right=True),
-    Column("BEST FOUND", right=True),
+    Column("CHOSEN", right=True),
     Column("DIFFERENCE", right=True),
     Column("", spare=1),
 )
@@ -27,18 +25,14 @@ _STYLES: Mapping[Verdict, str] = {
 }
 
 
-def means(before: Sequence[Figures], after: Sequence[Figures], room: int | None, *, foreign: bool = False) -> list[str]:
-    """Return a line for each figure of the same runs with recorded and with other settings, without those that are 0.
-
-    `foreign`: nothing was recorded with HiveMind, so the first settings are its usual ones.
-    """
+def means(before: Sequence[Figures], after: Sequence[Figures], room: int | None) -> list[str]:
+    """Return a line for each figure of runs with recorded and with chosen settings, without those that are 0."""
     rows = [
         [row.measure.name, _amount(row.measure, before), _amount(row.measure, after), *_difference(row)]
         for row in compare_runs(before, after)
         if mean(row.measure, before) or mean(row.measure, after)
     ]
-    columns = (_BEST[0], Column(USUAL, right=True), *_BEST[2:]) if foreign else _BEST
-    return lines(columns, rows, room)
+    return lines(_CHOSEN, rows, room)
 
 
 def amount_of(unit: Unit, value: float, unpriced: int = 0) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from hivemind.cli.lab.comparison import amount_of
 from hivemind.cli.lab.tune_verify import range_text
 from hivemind.console import printable
 from hivemind.journal.wait_causes import WAITED_FOR
-from hivemind.lab.comparison import run_measures
+from hivemind.lab.comparison import Unit
+from hivemind.lab.foresight.foretold import foretold
 from hivemind.lab.foresight.ranges import CONFIDENCE, Range
 from hivemind.lab.simulate.overrides import Change, value_text
 from hivemind.lab.simulate.recording import Recording
@@ -15,7 +17,7 @@ from hivemind.lab.tune.promise import Goal, Promise
 from hivemind.lab.tune.space import RecordedSettings, values_of
 from hivemind.lab.tune.tuning import TuningProgress, TuningResult
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind.text.humanise import count, dollars, duration, percent, plural
+from hivemind.text.humanise import percent, plural
 from hivemind.text.table import Cell, Column, lines, styled, wrapped
 
 GOALS: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "p95 of waits", "dollars": "dollars"}
@@ -33,7 +35,6 @@ _CHANGES = (
 )
 _REDUCED: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "wait, p95", "dollars": "dollars"}
 """The figure that a goal reduces, as it is called in tables."""
-_ADDS_UP = frozenset({"wall time", "wait, total", "retries", "dollars"})
 _SHOWN = ("wall time", "wait, total", "wait, p95", "retries", "dollars", "most in flight")
 
 
@@ -179,29 +180,20 @@ def _figures(recording: Recording, promise: Promise, place: int, room: int | Non
     )
     rows: list[list[Cell | str]] = []
     for name, unit, before, after in figures(promise, place):
-        span = f"{_amount(unit, after.low)} to {_amount(unit, after.high)}"
-        rows.append([name, _amount(unit, before), _amount(unit, after.value), span])
+        span = f"{amount_of(unit, after.low)} to {amount_of(unit, after.high)}"
+        rows.append([name, amount_of(unit, before), amount_of(unit, after.value), span])
     return lines(heads, rows, room)
 
 
-def figures(promise: Promise, place: int) -> Iterator[tuple[str, str, float, Range]]:
+def figures(promise: Promise, place: int) -> Iterator[tuple[str, Unit, float, Range]]:
     """Yield name, unit, recorded value and predicted range of the figures of a recording that are worth showing."""
-    prediction, gain = promise.predictions[place], promise.gains[place]
-    for measure in run_measures([prediction.recorded]):
-        if measure.name not in _SHOWN:
-            continue
-        before = measure.of(prediction.recorded)
-        after = prediction.changed(measure.of, adds_up=measure.name in _ADDS_UP, least=0.1)
-        if before is not None and measure.name == _REDUCED[promise.goal] and gain is not None:
+    gain = promise.gains[place]
+    for each in foretold(promise.predictions[place]):
+        before, after = each.recorded, each.changed
+        if before is not None and each.name == _REDUCED[promise.goal] and gain is not None:
             after = Range(*(before * (1 - share) for share in (gain.value, gain.high, gain.low)))
-        if before is not None and after is not None and (before or after.value):
-            yield measure.name, measure.unit, before, after
-
-
-def _amount(unit: str, value: float) -> str:
-    if unit == "seconds":
-        return duration(value)
-    return dollars(value) if unit == "dollars" else count(round(value))
+        if each.name in _SHOWN and before is not None and after is not None and (before or after.value):
+            yield each.name, each.unit, before, after
 
 
 def _named(changes: Sequence[Change]) -> str:

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from hivemind.cli import client
+from hivemind.cli.lab import comparison
 from hivemind.cli.lab.progress import Progress
 from hivemind.cli.operator.explore import ExperimentProgress, differences, planned
 from hivemind.cli.operator.explore import sentence as experiment_sentence
@@ -17,7 +18,6 @@ from hivemind.cli.operator.live import Outcome, Trial, explore, signed
 from hivemind.cli.plugin import REPLAYS
 from hivemind.errors import UsageError
 from hivemind.journal.figures import Figures
-from hivemind.lab.comparison import mean, run_measures
 from hivemind.lab.explore.engine import Experiment
 from hivemind.lab.foresight.draws import part_drawn_from
 from hivemind.lab.foresight.ranges import Range
@@ -25,8 +25,8 @@ from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.promise import REDUCED, Goal, Promise
 from hivemind.lab.tune.space import Changes
 from hivemind.scheduler.types import Price
-from hivemind.text.humanise import count, dollars, duration, percent, plural
-from hivemind.text.table import Cell, Column, lines, wrapped
+from hivemind.text.humanise import percent, plural
+from hivemind.text.table import wrapped
 
 if TYPE_CHECKING:
     from hivemind.cli.plugin import Replay
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
 WHERE = ("mock", "live")
 _RUNS = 3
 """Runs of each recording with each settings, in front of the mock."""
-_SHOWN = ("agents finished", "wall time", "wait, total", "wait, p95", "retries", "failed", "dollars")
-_HEADS = (
-    Column("VERIFIED, MOCK"),
-    Column("AS RECORDED", right=True),
-    Column("CHOSEN", right=True),
-    Column("DIFFERENCE", right=True),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +122,7 @@ def mock_text(runs: MockRuns, promise: Promise, name: str, room: int | None) -> 
         f" {'took ' + percent(really) + ' off' if really >= 0 else 'added ' + percent(-really) + ' to'} the {name};"
         f" promised: {range_text(promise.gain)}."
     )
-    rows: list[list[Cell | str]] = []
-    for measure in run_measures(runs.before):
-        before, after = (mean(measure, each) for each in (runs.before, runs.after))
-        if measure.name in _SHOWN and before is not None and after is not None and (before or after):
-            change = f"{100 * (after - before) / before:+.0f} %" if before and after != before else "="
-            rows.append([measure.name, _amount(measure.unit, before), _amount(measure.unit, after), change])
-    return [*wrapped(said, room), "", *lines(_HEADS, rows, room)]
+    return [*wrapped(said, room), "", *comparison.means(runs.before, runs.after, room)]
 
 
 def live_text(runs: LiveRuns, promise: Promise, name: str, room: int | None) -> list[str]:
@@ -181,9 +168,3 @@ def verified_json(runs: MockRuns | LiveRuns, promise: Promise) -> dict[str, obje
             "promised": promised,
         }
     return {"where": "mock", "runs": len(runs.after), "real": runs.gain(promise.goal), "promised": promised}
-
-
-def _amount(unit: str, value: float) -> str:
-    if unit == "seconds":
-        return duration(value)
-    return dollars(value) if unit == "dollars" else count(value)

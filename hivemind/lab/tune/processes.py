@@ -6,18 +6,16 @@ import gc
 import multiprocessing
 import os
 import signal
-import sys
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing.process import BaseProcess
 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.journal.figures import Figures
+from hivemind.lab.foresight.beside import ENDED, can_fork, cores, ends_with_parent
 from hivemind.lab.foresight.draws import Job, carry_out
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.simulate.recording import Recording
@@ -52,7 +50,7 @@ class Simulations:
         try:
             return [each.result() for each in futures]
         except BrokenExecutor:
-            raise HiveMindError("a simulating process ended by itself; is there enough memory?") from None
+            raise HiveMindError(ENDED) from None
         finally:
             for each in futures:
                 each.cancel()
@@ -67,14 +65,12 @@ class Simulations:
 @contextmanager
 def simulations(recordings: Sequence[Recording], price: Price | None) -> Iterator[Simulations]:
     """Begin a process for each core, and the held-out checks in them; in the end they are killed at once."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    # On macOS a forked process may crash in the system's libraries.
-    if sys.platform != "linux" or cores < 2:
+    if not can_fork():
         yield Simulations(recordings, price)
         return
     others = frozenset(multiprocessing.active_children())
     gc.freeze()  # a collection in a worker would copy the recordings' memory page by page
-    pool = ProcessPoolExecutor(cores, multiprocessing.get_context("fork"), _begin, (recordings, price))
+    pool = ProcessPoolExecutor(cores(), multiprocessing.get_context("fork"), _begin, (recordings, price))
     try:
         checks = [pool.submit(_check, number) for number in range(len(recordings))]
         yield Simulations(recordings, price, pool, checks)
@@ -104,17 +100,8 @@ def _begin(recordings: Sequence[Recording], price: Price | None) -> None:
     global _given
     _given = recordings, price
     os.nice(_NICE)
-    # Ctrl-C is for the process that waits for this one, which ends it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
-
-
-def _exit_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
+    ends_with_parent()
 
 
 def _work(located: Located) -> Figures | None:

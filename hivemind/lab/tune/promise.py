@@ -131,8 +131,7 @@ def gained(evidence: Evidence) -> Range | None:
     Settings are chosen because they look good, so their interval has to hold for a difference rather than for a figure:
     what models get wrong grows with what the changes alter. See :data:`_OF_DIFFERENCE`.
     """
-    scale = evidence.share if evidence.adds_up else 1.0
-    drawn = min(*evidence.before, *evidence.after) / scale
+    drawn = min(*evidence.before, *evidence.after) / evidence.scale
     if min(evidence.recorded, evidence.own, drawn) < evidence.least:
         return None
     pairs = [math.log(one / two) for one, two in zip(evidence.before, evidence.after, strict=True)]
