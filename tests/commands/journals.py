@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from hivemind.cli.main import main
-from hivemind.lab.simulate.overrides import parse_changes
-from hivemind.lab.simulate.recording import load
-from hivemind.lab.simulate.simulation import write_journal
 from hivemind_mock.bench.runs import Run, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 from hivemind_mock.worlds.agents import Habits
@@ -39,12 +36,4 @@ def badly_tuned(folder: Path) -> Path:
     agents = tuple(Habits(f"agent-{number}", 0.0, 10, 0.5, 200, 20, 100, number % 2 == 0) for number in range(8))
     settings = {"max_concurrency": 4, "aimd": {"latency_target_s": 4.0}}
     run(World("badly-tuned", 1, Rules(Cost(6.0, 0.0, 0.0, 0.1)), agents, settings, ()), 1, path=path)
-    return path
-
-
-def badly_set(folder: Path) -> Path:
-    """A journal of a run with settings that can be bettered: one request at a time."""
-    path = folder / "badly-set.jsonl"
-    changes = parse_changes(["max_concurrency=1"])
-    write_journal(load(recorded(folder, "latency-spike")), changes, path, "recorded", seed=0)
     return path

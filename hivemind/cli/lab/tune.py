@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -184,6 +185,8 @@ class _Tuning:
                 return self._tuned()
         except TimeIsUp:
             return nothing
+        except KeyboardInterrupt:
+            return replace(nothing, stopped="interrupted")
 
     def _tuned(self) -> TuningResult:
         fitted_at = time.monotonic()

@@ -51,9 +51,6 @@ class Simulations:
             return [each.result() for each in futures]
         except BrokenExecutor:
             raise HiveMindError(ENDED) from None
-        finally:
-            for each in futures:
-                each.cancel()
 
     def checked(self) -> list[HeldOut]:
         """Return what the held-out check found of each recording, which began when this was made."""
@@ -72,14 +69,28 @@ def simulations(recordings: Sequence[Recording], price: Price | None) -> Iterato
     gc.freeze()  # a collection in a worker would copy the recordings' memory page by page
     pool = ProcessPoolExecutor(cores(), multiprocessing.get_context("fork"), _begin, (recordings, price))
     try:
-        checks = [pool.submit(_check, number) for number in range(len(recordings))]
+        with _sigint_blocked():
+            checks = [pool.submit(_check, number) for number in range(len(recordings))]
         yield Simulations(recordings, price, pool, checks)
     finally:
         # What they still work on is of no use, and may take longer than there is time.
         for process in frozenset(multiprocessing.active_children()) - others:
             process.kill()
-        pool.shutdown(wait=True, cancel_futures=True)
+        pool.shutdown(wait=True)
         gc.unfreeze()
+
+
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """Block SIGINT here and in the processes that begin meanwhile.
+
+    In a terminal Ctrl-C goes to all processes; one that is just beginning would die with a traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def runs_of(simulate: Runs, number: int) -> Callable[[Recording, Sequence[Job], Price | None], list[Figures]]:
