@@ -83,13 +83,13 @@ def _classes_at(size: Size) -> Mapping[str, bool]:
     }
 
 
-def _classes_of(view: View) -> Mapping[str, bool]:
-    """Return those by what there is to show."""
+def _classes_of(view: View, size: Size) -> Mapping[str, bool]:
+    """Return those by what there is to show; a class that changes styles all panels again, so only where it matters."""
     return {
         "choosing": view.what_if.choosing,
         "several": len(view.snapshot.lanes) > 1,
         "alone": not view.fleet.store,
-        "planned": bool(view.snapshot.tasks),
+        "planned": size.width >= WIDE and bool(view.snapshot.tasks),
     }
 
 
@@ -255,7 +255,7 @@ class Board(Vertical):
     def begin(self, size: Size, view: View) -> None:
         """Take the layout for this size and view before the first panel is there: each change of it later on styles
         all of them again."""
-        self.update_classes({**_classes_at(size), **_classes_of(view)}, update=False)
+        self.update_classes({**_classes_at(size), **_classes_of(view, size)}, update=False)
 
     def compose(self) -> ComposeResult:
         yield self._header
@@ -329,7 +329,7 @@ class Board(Vertical):
 
     def _make_room(self, view: View) -> None:
         """Give the panels whose number of rows is known as many as they have use for."""
-        self.update_classes(_classes_of(view))
+        self.update_classes(_classes_of(view, self._size))
         count, full = len(view.snapshot.lanes), not self.has_class("compact")
         most = LANES_SHOWN + max(0, self._size.height - (FULL if full else COMPACT).height) // 6
         rows = min(count, most) + (3 if full else 2)
