@@ -39,7 +39,7 @@ _COLUMNS = (
     Column("WAITED", right=True, spare=2),
     Column("COST", right=True, spare=6),
 )
-_WORDS = {"ended": "finished", "died": "died", "spent": "used up their budgets"}
+_WORDS = {"ended": "finished", "died": "died", "spent": "used up the budget"}
 """States of agents as they stand in the sentence about all of them, in its order; those after them as they are."""
 _TROUBLE = ("died", "refused", "spent", "stopped")
 

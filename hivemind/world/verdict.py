@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.text.amounts import owner, raise_command
-from hivemind.text.humanise import duration, exit_text, plural
+from hivemind.text.humanise import duration, exit_text, percent, plural
 from hivemind.text.shells import command_line
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.forecast import day_left_s
@@ -379,7 +379,7 @@ def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
     lane, minute = view.state, snapshot.vitals.error_share
     marks = {point.mark for point in view.curve[-90:] if snapshot.at - point.at <= _MINUTE_S and point.mark}
     causes = {mark for mark in marks if "=" not in mark and mark != "latency"}
-    share = lane.circuit_errors / lane.circuit_window if lane.circuit_window else 0.0
+    share = counted = lane.circuit_errors / lane.circuit_window if lane.circuit_window else 0.0
     if minute is not None and not several:
         share = min(minute, 1.0) if lane.circuit_errors else 0.0
     elif not causes and not minute:
@@ -387,8 +387,11 @@ def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
     if not share or share < lane.circuit_threshold / 2:
         return
     only_limited = causes == {"rate_limited"} and not snapshot.vitals.failed_share
-    text = f"{_named(lane, several)}{share:.0%} of attempts fail".replace("%", " %")
-    ends = f"the circuit opens at {lane.circuit_threshold:.0%}".replace("%", " %")
+    text = f"{_named(lane, several)}{percent(share)} of attempts fail"
+    ends = f"the circuit opens at {percent(lane.circuit_threshold)}"
+    if share >= lane.circuit_threshold:
+        # The share of a minute is another one than that of the attempts that the circuit counts.
+        ends = f"the circuit counts {percent(counted)} and opens at {percent(lane.circuit_threshold)}"
     yield Finding("note" if only_limited else "degraded", "errors", text, lane.lane, ends)
 
 

@@ -100,6 +100,7 @@ class TracedAttempt:
             charged=self.charged,
             elsewhere=self.elsewhere,
             row=self.row,
+            unused_s=self.unused_s,
             work=self.work,
         )
 
