@@ -60,7 +60,7 @@ async def test_settings_are_chosen_and_simulated(tmp_path: Path) -> None:
         await press(pilot, "j j j right right right right g left left left left enter")
         assert made.asked == [ReadRecording(str(path)), Simulate(str(path), (CEILING, BETA))]
         assert "Recorded against max_concurrency=8, aimd.beta=0.7" in seen(pilot, "comparison")
-        assert "this run would have ended about 15 % sooner (8 to 22 %)" in " ".join(seen(pilot, "comparison").split())
+        assert "this run would have ended about 15 % sooner (11 to 19 %)" in " ".join(seen(pilot, "comparison").split())
         assert "the models were off by 1.2 % in wall time" in seen(pilot, "comparison")
         assert "they diverge after 3m00s" in seen(pilot, "courses")
         await press(pilot, "right")

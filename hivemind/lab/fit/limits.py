@@ -87,7 +87,7 @@ def _fitted(family: str, kind: WindowKind, reported: Sequence[TimedReading], beg
     used_most = 1 - min(left for _, left, _ in readings) / (size or limit)
     whole_seconds = _rounded(readings)
     bucket = BucketSpan.of(size or limit, limit, readings, whole_seconds=whole_seconds)
-    if bucket is not None and (size is not None or bucket.fits > _windows_fit(readings) - _DOUBT):
+    if bucket is not None and (size is not None or _is_bucket(bucket, readings)):
         span_s, spans_s = bucket.likely()
         return FittedLimit(
             *(family, kind, limit, "bucket", span_s, size, whole_seconds), used_most=used_most, spans_s=spans_s
@@ -177,6 +177,14 @@ class BucketSpan:
         if sure:
             return likely_s, None
         return likely_s, (max(low_s, likely_s / _DOUBTFUL), min(high_s, likely_s * _DOUBTFUL))
+
+
+def _is_bucket(bucket: BucketSpan, readings: Sequence[tuple[float, int, float]]) -> bool:
+    """Return whether readings are those of a bucket rather than of fixed windows."""
+    ends = [at + reset_in_s for at, _, reset_in_s in readings]
+    if max(ends) - min(ends) <= ONE_END_S and bucket.likely()[0] not in _SPANS_S:
+        return False  # all may be of one window of a usual length
+    return bucket.fits > _windows_fit(readings) - _DOUBT
 
 
 def _windows_fit(readings: Sequence[tuple[float, int, float]]) -> float:
