@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,12 @@ from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.lab.foresight import draws
 from hivemind.lab.foresight.draws import Job, carry_out, one_by_one, part_of, parts_drawn_from
 from hivemind.lab.foresight.heldout import MODEL_ERROR, UNCHECKED, HeldOut, Part, held_out
+from hivemind.lab.foresight.prediction import predict
 from hivemind.lab.foresight.processes import on_all_cores
+from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
+from hivemind.scheduler.types import Price
 from hivemind_mock.worlds.world import run, world
 
 RUN = replace(FiguresFold().figures(), wall_s=100.0, waited_s=40.0)
@@ -82,3 +86,22 @@ def test_parts_of_a_long_recording_are_drawn_from(recording: Recording, monkeypa
     alone = [carry_out(recording, job) for job in jobs]
     assert all(each.requests < alone[0].requests / 2 for each in alone[1:])
     assert one_by_one(recording, jobs, None) == on_all_cores(recording, jobs, None) == alone
+
+
+def test_draws_without_changes_are_simulated_once(recording: Recording) -> None:
+    """Every further question about a recording takes them from the first one, and has the same answer."""
+    asked: list[Job] = []
+
+    def runs(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:
+        asked.extend(jobs)
+        return one_by_one(recording, jobs, price)
+
+    remembered = draws.remembering(runs, {})
+    one, other = (tuple(parse_changes([f"max_concurrency={most}"])) for most in (2, 3))
+    first = predict(recording, one, runs=remembered, draws=2)
+    assert asked == [Job(one), Job(()), Job((), 0), Job(one, 0), Job((), 1), Job(one, 1)]
+    asked.clear()
+    second = predict(recording, other, runs=remembered, draws=2)
+    assert asked == [Job(other), Job(other, 0), Job(other, 1)]
+    assert second.drawn.before == first.drawn.before
+    assert second == predict(recording, other, draws=2)

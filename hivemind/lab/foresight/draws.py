@@ -87,6 +87,21 @@ def one_by_one(recording: Recording, jobs: Sequence[Job], price: Price | None) -
     return [carry_out(recording, job, price, parts) for job in jobs]
 
 
+def remembering(runs: Runs, unchanged: dict[Job, Figures]) -> Runs:
+    """Return `runs` of one recording that simulates jobs without changes once: `unchanged` has those that were.
+
+    Each question about a recording compares with them.
+    """
+
+    def simulated(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:
+        left = list(dict.fromkeys(job for job in jobs if job not in unchanged))
+        found = dict(zip(left, runs(recording, left, price), strict=True))
+        unchanged.update((job, figures) for job, figures in found.items() if not job.changes)
+        return [found[job] if job in found else unchanged[job] for job in jobs]
+
+    return simulated
+
+
 def parts_drawn_from(recording: Recording, jobs: Iterable[Job]) -> dict[int, Recording]:
     """Return the parts of a recording that the draws among jobs simulate, by their numbers."""
     draws = {part_of(recording, job.draw): job.draw for job in jobs if job.draw is not None}

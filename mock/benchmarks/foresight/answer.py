@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from hivemind.lab.foresight.draws import remembering
 from hivemind.lab.foresight.heldout import held_out
 from hivemind.lab.foresight.prediction import predict
 from hivemind.lab.foresight.processes import on_all_cores
@@ -39,16 +40,20 @@ class Answered:
     """To read the journal and to fit the models."""
     held_out: Took
     """To check them."""
+    unchanged: Took
+    """To simulate the recorded settings, with which each change is compared."""
     predict: Took
+    """To predict a change after all that."""
 
 
 def answered(path: Path, change: str) -> Answered:
     """Predict a change. Raises: UsageError: the journal can't be read."""
     recording, loaded = _timed(lambda: load(path))
     checked, was_checked = _timed(lambda: held_out(recording))
-    changes = parse_changes([change])
-    _, predicted = _timed(lambda: predict(recording, changes, runs=on_all_cores, checked=checked))
-    return Answered(len(recording.trace.requests), loaded, was_checked, predicted)
+    runs, changes = remembering(on_all_cores, {}), parse_changes([change])
+    _, unchanged = _timed(lambda: predict(recording, (), runs=runs, checked=checked))
+    _, predicted = _timed(lambda: predict(recording, changes, runs=runs, checked=checked))
+    return Answered(len(recording.trace.requests), loaded, was_checked, unchanged, predicted)
 
 
 def _timed(step: Callable[[], T]) -> tuple[T, Took]:

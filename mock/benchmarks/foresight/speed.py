@@ -82,12 +82,13 @@ def measured(folder: Path, megabytes: int, *, tune: bool) -> list[Figure]:
 
 def _of_the_hour(hour: Path) -> Iterator[Figure]:
     answered = msgspec.json.decode(run_program(*_ANSWER, str(hour), CHANGE).output, type=Answered)
-    fit, check, answer = answered.load, answered.held_out, answered.predict
+    # What doesn't depend on the change that is asked about, and is done once for a recording.
+    fit, answer = (answered.load, answered.held_out, answered.unchanged), answered.predict
     yield Figure("hour: requests", answered.requests, 9000, True)
-    yield Figure("hour: fit and its check", fit.wall_s + check.wall_s, 10.0, False, "s")
+    yield Figure("hour: fit", sum(each.wall_s for each in fit), 10.0, False, "s")
     yield Figure("hour: answer", answer.wall_s, 2.0, False, "s")
-    # Other work on the machine makes these no longer; the bounds are those of two processors.
-    yield Figure("hour: fit and its check, of processors", fit.cpu_s + check.cpu_s, 10.0, False, "s")
+    # Other work on the machine adds less to these; the bounds are those of two processors in the same time.
+    yield Figure("hour: fit, of processors", sum(each.cpu_s for each in fit), 20.0, False, "s")
     yield Figure("hour: answer, of processors", answer.cpu_s, 4.0, False, "s")
     yield from _of_the_command("hour", hour, 12.0)
 

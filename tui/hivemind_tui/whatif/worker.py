@@ -20,7 +20,7 @@ from hivemind.journal.figures import Figures
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.foresight.answer import answer
 from hivemind.lab.foresight.beside import Beside
-from hivemind.lab.foresight.draws import Job
+from hivemind.lab.foresight.draws import Job, remembering
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.foresight.processes import on_all_cores
@@ -224,6 +224,8 @@ class Worker:
         self._began = 0.0
         self._checked: Beside[HeldOut] | None = None
         self._replayed: Beside[SimulatedRun] | None = None
+        self._unchanged: dict[Job, Figures] = {}
+        """Draws with the recorded settings."""
 
     def answer(self, question: Question) -> None:
         """Send the answer to a question; an error is an answer too."""
@@ -241,6 +243,7 @@ class Worker:
             if beside is not None:
                 beside.cancel()
         self._mark, self._recording, self._checked, self._replayed = (), None, None, None
+        self._unchanged.clear()
 
     def _read(self, path: Path) -> RecordingSummary:
         journal = open_journal(path)
@@ -284,9 +287,10 @@ class Worker:
         replayed = self._replayed
         tried = Beside(partial(self._simulated, recording, changes, self._price)) if changes else replayed
 
+        draws = remembering(partial(self._draws, done=partial(self._report, words)), self._unchanged)
+
         def runs(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:
-            drawn = [job for job in jobs if job.draw is not None]
-            found = iter(self._draws(recording, drawn, price, partial(self._report, words)))
+            found = iter(draws(recording, [job for job in jobs if job.draw is not None], price))
             own = {(): replayed, changes: tried}
             return [next(found) if job.draw is not None else own[job.changes].result().figures for job in jobs]
 
