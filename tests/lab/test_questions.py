@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from lab.kit import LANE, failed, recorded, request, served
+from msgspec import structs
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, parse_changes
@@ -26,6 +27,8 @@ from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReadi
         ("provider.places=none", Change("provider.places", "none")),
         ("provider.places=×1.5", Change("provider.places", "x1.5")),
         ("provider.outage=5m", Change("provider.outage", "5m")),
+        ("provider.cache=off", Change("provider.cache", "none")),
+        ("provider.cache=5m", Change("provider.cache", "5m")),
         ("provider.outage=90s@10m", Change("provider.outage", "90s@10m")),
         ("provider.latency=x0.5", Change("provider.latency", "x0.5")),
         ("agents=x2", Change("agents", "x2")),
@@ -51,6 +54,7 @@ def test_understood(text: str, change: Change) -> None:
         ("provider.places=0", "provider.places 0: must be a factor such as x2, a number such as 8 or 200k or none"),
         ("provider.keys=x2", "provider.keys x2: must be a number such as 8 or 200k"),
         ("provider.latency=x1000", "provider.latency x1000: must be a factor such as x2, from x0.01 to x100"),
+        ("provider.cache=x2", "provider.cache x2: must be none or a time such as 5m"),
         ("provider.outage=long", "provider.outage long: must be none or a time such as 5m, or 5m@10m"),
         ("agents=0", "agents 0: must be a factor such as x2 or a number such as 8 or 200k, at most 10,000"),
         ("agents=1.5", "agents 1.5: must be"),
@@ -107,6 +111,34 @@ def test_a_slower_model(tmp_path: Path) -> None:
     recording = recorded(tmp_path, served(0.0, 1, "ann", takes_s=2.0), served(3.0, 2, "ann", takes_s=4.0))
     assert changed_wall_s(recording, "provider.latency=x2") == pytest.approx(4.0 + 1.0 + 8.0)
     assert changed_wall_s(recording, "provider.mock.latency=x0.5") == pytest.approx(1.0 + 1.0 + 2.0)
+
+
+def cached(at: float, ticket: int, read: int) -> Iterator[ev.Event]:
+    """A request of ann's whose prompt of a thousand tokens was read from a cache in part."""
+    for event in served(at, ticket, "ann", takes_s=1.0 + (1000 - read) / 500):
+        if isinstance(event, ev.Finished):
+            yield structs.replace(event, usage=Usage(0, read, 1000 - read, 50))
+        else:
+            yield event
+
+
+def test_caches(tmp_path: Path) -> None:
+    """Without one, or with one that keeps prompts for less, more input tokens are used that aren't from a cache."""
+    at, events = 0.0, []
+    for number in range(60):
+        pause_s = 40.0 if number % 5 == 4 else 4.0
+        events += cached(at, number + 1, 0 if number % 5 == 0 else 900)
+        at += pause_s
+    recording = recorded(tmp_path, events)
+
+    def wall_s(*texts: str) -> float:
+        return simulate(recording, parse_changes(texts)).wall_s
+
+    assert recording.figures.wall_s < wall_s("provider.cache=3s") == pytest.approx(wall_s("provider.cache=none"))
+    assert wall_s("provider.cache=2m") < recording.figures.wall_s
+    without = recorded(tmp_path, served(0.0, 1, "ann"))
+    with pytest.raises(UsageError, match="mock read nothing from a cache in the recording"):
+        simulate(without, parse_changes(["provider.cache=none"]))
 
 
 def test_an_outage(tmp_path: Path) -> None:

@@ -34,15 +34,23 @@ class Cache:
     """Of the previous prompt, what is read."""
     between_s: tuple[float, float]
     """It is kept for a time between these."""
+    asked_s: float | None = None
+    """Asked is what would be if it was kept for so long instead; 0: if there was no cache."""
 
     def drawn(self, rng: random.Random) -> Cache:
         """Return another one that the recording allows as well."""
+        if self.asked_s == 0:
+            return self
         low_s, high_s = self.between_s
         return replace(self, keeps_s=math.exp(rng.uniform(math.log(low_s), math.log(high_s))))
 
     def sentences(self) -> Iterator[str]:
         """Say what was found."""
         yield f"prompts are read from a cache for about {duration(self.keeps_s)} after their last use"
+
+
+NO_CACHE = Cache(0.0, 0.0, (0.0, 0.0), asked_s=0.0)
+"""What is asked about a provider without a cache."""
 
 
 def fit_cache(sent: Sequence[RequestAttempt]) -> Cache | None:
@@ -110,7 +118,10 @@ class CacheState:
         fitted, usage = self.fitted, one.usage
         if fitted is None or usage is None or one.failure is not None:
             return usage
-        is_read, was_read = unused_s <= fitted.keeps_s, one.unused_s <= fitted.keeps_s
+        if fitted.asked_s == 0:
+            return _uncached(usage)
+        keeps_s = fitted.keeps_s if fitted.asked_s is None else fitted.asked_s
+        is_read, was_read = unused_s <= keeps_s, one.unused_s <= fitted.keeps_s
         if is_read == was_read:
             return usage
         if was_read:
@@ -132,4 +143,17 @@ def _moved(usage: Usage, tokens: int) -> Usage:
         usage,
         cache_write_tokens=usage.cache_write_tokens - tokens,
         cache_read_tokens=usage.cache_read_tokens + tokens,
+    )
+
+
+def _uncached(usage: Usage) -> Usage:
+    """Return the usage of the same answer without a cache."""
+    if usage.total_input == usage.input_tokens:
+        return usage
+    return replace(
+        usage,
+        input_tokens=usage.total_input,
+        cache_read_tokens=0,
+        cache_write_tokens=0,
+        cache_write_1h_tokens=0,
     )

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hivemind.errors import UsageError
+from hivemind.lab.fit.cache import NO_CACHE
 from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.simulate.asked import Asked
 from hivemind.lab.simulate.crowd import crowd, runs
-from hivemind.lab.simulate.questions import COPY, Factor, Outage, Question, Value
+from hivemind.lab.simulate.questions import COPY, Factor, Kept, Outage, Question, Value
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.trace import Trace
 from hivemind.scheduler.types import Price, Usage, WindowKind
@@ -43,6 +44,8 @@ def altered(recording: Recording, asked: Sequence[Question]) -> Recording:
         for key in _lanes(recording, each):
             if each.what in _DIFFERS:
                 differing[key] = _differing(differing.get(key, Asked()), each, recording, key)
+            elif each.what == "cache":
+                providers[key] = _with_cache(providers[key], each, _reads_cache(trace, key))
             else:
                 providers[key] = _provider(providers[key], each)
     return replace(recording, trace=trace, clients=clients, providers=providers, asked=differing)
@@ -144,6 +147,26 @@ def _with_places(provider: FittedProvider, each: Question) -> FittedProvider:
     if isinstance(each.value, float):
         by = each.value / provider.places.most
     return replace(provider, places=provider.places.times(by))
+
+
+def _with_cache(provider: FittedProvider, each: Question, reads: bool) -> FittedProvider:
+    """Raises: UsageError: the recording shows no cache, or not for how long it keeps a prompt."""
+    where = f"provider.cache: {provider.lane.upstream}"
+    if not reads:
+        raise UsageError(f"{where} read nothing from a cache in the recording, so there is none to change")
+    if not isinstance(each.value, Kept):
+        return replace(provider, cache=NO_CACHE)
+    if provider.cache is None:
+        raise UsageError(
+            f"{where} reads prompts from its cache whatever their age, so for how long it keeps them can't be changed;"
+            " provider.cache=none can be asked"
+        )
+    return replace(provider, cache=replace(provider.cache, asked_s=each.value.for_s))
+
+
+def _reads_cache(trace: Trace, key: str) -> bool:
+    usages = (one.usage for each in trace.requests if each.arrived.lane == key for one in each.attempts)
+    return any(usage is not None and usage.cache_read_tokens for usage in usages)
 
 
 def _changeable(provider: FittedProvider) -> str:

@@ -56,6 +56,7 @@ PROVIDER: Mapping[str, Allowed] = {
     "keys": Allowed("keys with limits of their own, between which requests are shared out", amount=True),
     "latency": Allowed("the time of its answers: a slower or faster model", factor=True),
     "price": Allowed("its prices: a cheaper or dearer model", factor=True),
+    "cache": Allowed("how long its cache keeps a prompt", none=True, other="a time such as 5m"),
     "outage": Allowed(
         "every attempt fails for so long", none=True, other="a time such as 5m, or 5m@10m: 10 minutes in"
     ),
@@ -88,7 +89,17 @@ class Outage:
         return f"{_plain(self.lasts_s)}{at}"
 
 
-Value = Factor | Outage | float | str | None
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Prompts are kept for so long after their last use."""
+
+    for_s: float
+
+    def __str__(self) -> str:
+        return _plain(self.for_s)
+
+
+Value = Factor | Outage | Kept | float | str | None
 """None: none, off."""
 
 
@@ -161,6 +172,8 @@ def _value(name: str, what: str, text: str) -> Value:
         return None
     if what == "outage":
         return _outage(name, plain)
+    if what == "cache":
+        return _kept(name, plain)
     if allowed.factor and (factor := _factor(plain, name, allowed)) is not None:
         return factor
     number = _amount(plain) if allowed.amount else None
@@ -193,6 +206,16 @@ def _outage(name: str, text: str) -> Outage:
     if outage.lasts_s <= 0:
         raise UsageError(f"{name} {text[:40]}: must be longer than {duration(0)}")
     return outage
+
+
+def _kept(name: str, text: str) -> Kept:
+    try:
+        kept = Kept(parse_duration(text))
+    except ValueError:
+        raise UsageError(f"{name} {text[:40]}: must be {PROVIDER['cache']}") from None
+    if kept.for_s <= 0:
+        raise UsageError(f"{name} {text[:40]}: must be longer than {duration(0)}, or none")
+    return kept
 
 
 def _plain(seconds: float) -> str:
