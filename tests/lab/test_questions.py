@@ -124,7 +124,8 @@ def cached(at: float, ticket: int, read: int) -> Iterator[ev.Event]:
 
 def test_caches(tmp_path: Path) -> None:
     """Without one, or with one that keeps prompts for less, more input tokens are used that aren't from a cache."""
-    at, events = 0.0, []
+    at = 0.0
+    events: list[ev.Event] = []
     for number in range(60):
         pause_s = 40.0 if number % 5 == 4 else 4.0
         events += cached(at, number + 1, 0 if number % 5 == 0 else 900)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from lab.kit import failed, recorded, request, served
+import pytest
+from lab.kit import LANE, failed, recorded, request, served
 
+from hivemind.lab.fit.limiter import FittedLimit, Form
+from hivemind.lab.fit.limits import limiters
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.slice import sliced
 from hivemind.lab.trace.steps import CommandStep
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import FailureKind
+from hivemind.scheduler.types import FailureKind, WindowKind
 
 
 def test_a_part_is_simulated_as_it_was(tmp_path: Path) -> None:
@@ -57,3 +60,20 @@ def test_commands_from_before_hold(tmp_path: Path) -> None:
     part = sliced(recording.trace, 6.0, 20.0)
     found = [(delay_s, step.name) for delay_s, step in part.start if isinstance(step, CommandStep)]
     assert found == [(0.0, "Tune")]
+
+
+@pytest.mark.parametrize("form", ["fixed", "sliding", "bucket"])
+def test_windows_know_what_came_before_a_part(tmp_path: Path, form: Form) -> None:
+    """Requests shortly before it still count, those of the window before don't."""
+    recording = recorded(
+        tmp_path, *(served(each, number + 1, "ann") for number, each in enumerate((1.0, 70.0, 80.0, 90.0)))
+    )
+    limit = FittedLimit("m", WindowKind.REQUESTS, 6, form, 60.0, spent=4.0, spent_for_s=30.0)
+    lanes = {LANE: recording.providers[LANE].lane}
+
+    def left(began_at: float) -> int:
+        part = sliced(recording.trace, began_at, 100.0)
+        return limiters(part, lanes, {LANE: [limit]})[LANE].left(began_at, "m")[WindowKind.REQUESTS]
+
+    assert left(85.0) == (5 if form == "bucket" else 4)
+    assert left(69.0) == 6

@@ -204,14 +204,14 @@ class FittedLimit:
             return None
         return float(math.ceil(wait_s)) if self.always_s is None else self.always_s
 
-    def begin(self, now: float) -> Allowance:
-        """Return its state when the recording began."""
+    def begin(self, now: float, *, unused: bool = False) -> Allowance:
+        """Return its state when the recording began. `unused`: nothing was used before."""
         if self.form == "bucket":
             return TokenBucket(self.limit, self.span_s, self.size)
         if self.form == "sliding":
             return SlidingWindow(self.limit, self.span_s)
         window = FixedWindow(self.limit, self.span_s)
-        if self.spent:
+        if self.spent and not unused:
             window.take(now - (self.span_s - self.spent_for_s), self.spent)
         return window
 
@@ -265,14 +265,18 @@ class LimitState:
         *,
         reserves: bool,
         pools: Pools | None = None,
+        unused: bool = False,
     ) -> None:
-        """`wall_offset` converts times to seconds since the epoch; `pools` holds the windows that limiters share."""
+        """`wall_offset` converts times to seconds since the epoch; `pools` holds the windows that limiters share.
+
+        `unused`: what was used before the beginning isn't taken, because the caller charges it.
+        """
         pools = {} if pools is None else pools
         self._windows: dict[str, list[tuple[FittedLimit, Allowance, OutsideUse]]] = {}
         self._wall_offset = wall_offset
         self._reserves = reserves
         for each in limits:
-            state = each.begin(began_at), list(reversed(each.others))
+            state = each.begin(began_at, unused=unused), list(reversed(each.others))
             if each.pool:
                 state = pools.setdefault((each.pool, each.kind), state)
             self._windows.setdefault(each.family, []).append((each, *state))

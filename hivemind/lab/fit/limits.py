@@ -226,11 +226,40 @@ def _rounded(readings: Sequence[tuple[float, int, float]]) -> bool:
 
 def limiters(trace: Trace, lanes: Mapping[str, LaneTrace], limits: Limits) -> dict[str, LimitState]:
     """Return a limiter for each lane, as at the beginning."""
+    earlier = [(request, one) for request, one in trace.earlier if request.arrived.lane in limits]
+    began_at = trace.began.at
+    if earlier:
+        began_at = earlier[0][1].granted_at
     pools: Pools = {}
-    return {
-        key: LimitState(each, trace.began.at, trace.wall_offset, reserves=lanes[key].reserves, pools=pools)
+    states = {
+        key: LimitState(
+            each, began_at, trace.wall_offset, reserves=lanes[key].reserves, pools=pools, unused=bool(earlier)
+        )
         for key, each in limits.items()
     }
+    for moment in _moments(earlier):
+        if moment[0] < trace.began.at:
+            _charge(states, moment)
+    return states
+
+
+def _moments(attempts: Iterable[RequestAttempt]) -> list[Moment]:
+    """Return the beginnings and ends of attempts, in order."""
+    moments: list[Moment] = []
+    for request, one in attempts:
+        lane = request.arrived.lane
+        moments.append((one.granted_at, True, lane, request, one))
+        moments.append((one.granted_at + one.duration_s, False, lane, request, one))
+    moments.sort(key=lambda moment: moment[:2])
+    return moments
+
+
+def _charge(states: Mapping[str, LimitState], moment: Moment) -> None:
+    at, begins, lane, request, one = moment
+    if not begins:
+        states[lane].settle(at, request.arrived.family, one.usage)
+    elif not one.uncharged:
+        states[lane].charge(at, request.arrived.family, amounts_of(request, one.usage))
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,20 +272,10 @@ class Traffic:
 
     def charged(self, limits: Limits) -> Iterator[tuple[Moment, Mapping[str, LimitState]]]:
         """Yield the beginnings and ends of all attempts in order, each with the limiters just before it is charged."""
-        moments: list[Moment] = []
-        for lane, pairs in self.attempts.items():
-            for request, one in pairs:
-                moments.append((one.granted_at, True, lane, request, one))
-                moments.append((one.granted_at + one.duration_s, False, lane, request, one))
-        moments.sort(key=lambda moment: moment[:2])
         by_lane = limiters(self.trace, self.lanes, limits)
-        for moment in moments:
+        for moment in _moments(pair for pairs in self.attempts.values() for pair in pairs):
             yield moment, by_lane
-            at, begins, lane, request, one = moment
-            if not begins:
-                by_lane[lane].settle(at, request.arrived.family, one.usage)
-            elif not one.uncharged:
-                by_lane[lane].charge(at, request.arrived.family, amounts_of(request, one.usage))
+            _charge(by_lane, moment)
 
     def readings(self, limits: Limits) -> Iterator[Reading]:
         """Yield all readings, each with the limiter after everything charged before."""

@@ -10,7 +10,8 @@ from statistics import fmean, stdev
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.fit.clients import fit_clients
-from hivemind.lab.fit.provider import fit_providers
+from hivemind.lab.fit.limiter import FittedLimit
+from hivemind.lab.fit.provider import FittedProvider, fit_providers
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.lab.trace.slice import sliced
@@ -117,9 +118,22 @@ def _foretold(recording: Recording, fitted: Trace, foretold: Trace) -> Part | No
         return None
     lanes = {key: _seen(recording.providers[key].lane, fitted.ends_at) for key in by_lane}
     providers = {**recording.providers, **fit_providers(fitted, lanes, by_lane)}
+    if not foretold.earlier:
+        providers = {key: _from_the_beginning(each, recording.providers[key]) for key, each in providers.items()}
     unseen = replace(recording, trace=foretold, providers=providers, clients=fit_clients(fitted.requests))
     drawn = tuple(simulate(unseen, seed=seed, faults="drawn", explained=False) for seed in range(_DRAWS))
     return Part(simulate(replace(recording, trace=foretold), explained=False), drawn)
+
+
+def _from_the_beginning(fitted: FittedProvider, own: FittedProvider) -> FittedProvider:
+    """Return it with windows that are used up as far as they were when the recording began."""
+    spent = {(each.family, each.kind): (each.spent, each.spent_for_s) for each in own.limits if each.form == "fixed"}
+
+    def begun(limit: FittedLimit) -> FittedLimit:
+        amount, for_s = spent.get((limit.family, limit.kind), (0.0, 0.0))
+        return replace(limit, spent=amount, spent_for_s=for_s)
+
+    return replace(fitted, limits=[begun(each) for each in fitted.limits])
 
 
 def _seen(lane: LaneTrace, until: float) -> LaneTrace:

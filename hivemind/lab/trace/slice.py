@@ -9,6 +9,9 @@ from hivemind.lab.trace.part import LASTING
 from hivemind.lab.trace.steps import CommandStep, RequestStep, TraceStep
 from hivemind.lab.trace.trace import Trace
 
+_EARLIER_S = 600.0
+"""Attempts so long before a part are known to it; rate windows are shorter, except those of hours and days."""
+
 
 def sliced(trace: Trace, began_at: float, ended_at: float) -> Trace:
     """Return copies of the requests that came between two times, and of the commands that held then.
@@ -27,6 +30,13 @@ def sliced(trace: Trace, began_at: float, ended_at: float) -> Trace:
     for step, twin in twins.items():
         _link(step, twin, twins)
     made.requests = [part for each in trace.requests if isinstance(part := twins.get(each), RequestStep)]
+    earlier = [
+        (request, one)
+        for request in trace.requests
+        for one in request.attempts
+        if began_at - _EARLIER_S <= one.granted_at < began_at
+    ]
+    made.earlier = sorted(earlier, key=lambda pair: pair[1].granted_at)
     made.start = []
     for first in twins.values():
         if first.awaits == 0:

@@ -7,14 +7,14 @@ the next request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import structs
 
 from hivemind.journal.records import JournalBegan
-from hivemind.lab.trace.steps import AgentHistory, CommandStep, RequestStep, TracedAttempt, TraceStep
+from hivemind.lab.trace.steps import AgentHistory, CommandStep, RequestAttempt, RequestStep, TracedAttempt, TraceStep
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.types import Failure, Priority, Request, WindowReading
@@ -66,6 +66,8 @@ class Trace:
         self.requests: list[RequestStep] = []
         self.start: list[tuple[float, TraceStep]] = []
         """Steps that follow from no known one, by their time since the beginning."""
+        self.earlier: Sequence[RequestAttempt] = ()
+        """Of a part, the attempts shortly before it, in order: the provider's windows still count them."""
         self.lanes: dict[str, LaneTrace] = {}
         self._steps = 0
         self._open = OpenRequests(_Traced)
