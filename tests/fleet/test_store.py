@@ -145,8 +145,8 @@ async def test_a_server_that_ends_and_one_that_comes_back() -> None:
 
 
 async def test_a_server_that_accepts_and_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hivemind.fleet.store.ANSWER_S", 0.2)
-    monkeypatch.setattr("hivemind.fleet.store.CONNECT_S", 0.2)
+    monkeypatch.setattr("hivemind.fleet.store.ANSWER_S", 1.0)
+    monkeypatch.setattr("hivemind.fleet.store.CONNECT_S", 1.0)
     with running() as server:
         async with opened(server.url) as store:
             await store.call("PING")
