@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 # Several spaces instead of one change nothing (RFC 9112, 3), nor do line ends of any kind before a request (2.2), nor
-# does a chunk's extension without a name or value (7.1.1): the proxy passes none of them on.
+# does a chunk's extension without a name or value, or with a quoted value behind another (7.1.1): the proxy passes none of
+# them on.
 _REQUEST_LINE = re.compile(rb"(%b) +([\x21-\x7e]+) +HTTP/(1\.[01])" % TOKEN)
 _BEFORE = re.compile(rb"[\r\n]*")
 _FIELD_LINE = re.compile(
@@ -21,7 +22,7 @@ _FIELD_LINE = re.compile(
 )
 _QUOTED = rb'"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t \x21-\x7e\x80-\xff])*"'
 _CHUNK_LINE = re.compile(
-    rb"([0-9A-Fa-f]+)(?:[ \t]*;[ \t]*(?:%b)?(?:[ \t]*=[ \t]*(?:%b|%b)?)?)*" % (TOKEN, TOKEN, _QUOTED)
+    rb"([0-9A-Fa-f]+)(?:[ \t]*;[ \t]*(?:%b)?(?:[ \t]*=[ \t]*(?:%b)?(?:%b)?)?)*" % (TOKEN, TOKEN, _QUOTED)
 )
 _NO_TRAILERS = (b"content-length", b"transfer-encoding", b"host", b"connection", b"expect")
 """Headers that would say something else of a message than its head did (RFC 9110, 6.5.1)."""
