@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 TOKEN = rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 # Several spaces instead of one change nothing (RFC 9112, 3), nor do line ends of any kind before a request (2.2), nor
-# does a chunk's extension without a name or value, or with a quoted value behind another (7.1.1): the proxy passes none of
-# them on.
+# does a chunk's extension without a name or value, or with a quoted value behind another (7.1.1): the proxy passes none
+# of them on.
 _REQUEST_LINE = re.compile(rb"(%b) +([\x21-\x7e]+) +HTTP/(1\.[01])" % TOKEN)
 _BEFORE = re.compile(rb"[\r\n]*")
 _FIELD_LINE = re.compile(
