@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import queue
 import select
@@ -14,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from textual.drivers.linux_driver import LinuxDriver
@@ -249,3 +251,36 @@ async def test_an_app_is_closed_once_its_threads_have_ended() -> None:
     assert await driver.freed(app, PATIENCE_S)  # type: ignore[arg-type]
     lossy._writer_thread = None  # type: ignore[assignment]
     assert await driver.freed(app, 0.0)  # type: ignore[arg-type]
+
+
+async def test_what_restores_a_stuck_terminal_is_written_again_where_a_flush_discarded_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The writer gets through between a look at it and the flush, so that its last bytes are lost with the frames."""
+    app = App()
+    lossy = app._driver
+    lossy._writer_thread.start()
+    lossy.stop_application_mode()
+    lossy.write("leave")
+    master, slave = os.openpty()
+    flush = termios.tcflush
+
+    def late(fileno: int, which: int) -> None:
+        if lossy._writer_thread.is_alive():
+            os.write(slave, b"frame" * 2000 + b"leave")
+            lossy._writer_thread.ends.set()
+            lossy._writer_thread.join(PATIENCE_S)
+        flush(fileno, which)
+
+    monkeypatch.setattr(termios, "tcflush", late)
+    monkeypatch.setattr(lossy, "_file", SimpleNamespace(fileno=lambda: slave))
+    lossy.fileno = slave
+    assert await driver.freed(app, PATIENCE_S)  # type: ignore[arg-type]
+    os.close(slave)
+    received = b""
+    with contextlib.suppress(OSError):  # Linux's way to say that all was read
+        while data := os.read(master, 1 << 16):
+            received += data
+    os.close(master)
+    assert len(received) < 2000 * len(b"frame"), "nothing was discarded"
+    assert received.endswith(b"leave")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import sys
 import termios
@@ -46,19 +47,23 @@ async def closed(app: App[Any], timeout_s: float) -> bool:
 async def freed(app: App[Any], timeout_s: float) -> bool:
     """As :func:`closed`, for a stuck terminal: discard the output that it hasn't read, repeatedly, until there is room
     for the few bytes that restore it. It receives them when it reads again, even after this process has ended."""
-    driver = getattr(app, "_driver", None)
-    fileno = getattr(driver, "fileno", None)
-    if _writer(driver) is None or fileno is None:
+    driver = app._driver
+    if not isinstance(driver, LossyDriver) or driver._writer_thread is None:
         return True
     latest = time.monotonic() + timeout_s
-    while not await asyncio.to_thread(_join, _FLUSH_EVERY_S, _writer(driver)):
+    discarded = False
+    while not await asyncio.to_thread(_join, _FLUSH_EVERY_S, driver._writer_thread):
         if time.monotonic() > latest:
             return False
+        discarded = True
         with contextlib.suppress(termios.error):
-            termios.tcflush(fileno, termios.TCOFLUSH)
+            termios.tcflush(driver.fileno, termios.TCOFLUSH)
             # The system doesn't wake a writer after a flush, but it does when output goes on after a stop.
-            termios.tcflow(fileno, termios.TCOOFF)
-            termios.tcflow(fileno, termios.TCOON)
+            termios.tcflow(driver.fileno, termios.TCOOFF)
+            termios.tcflow(driver.fileno, termios.TCOON)
+    if discarded:
+        # The writer may have written its last bytes between a look at it and a flush, which then discarded them.
+        driver.restore_again()
     return True
 
 
@@ -97,6 +102,8 @@ class LossyDriver(LinuxDriver):
         """Written before the terminal is restored."""
         self._behind_since: float | None = None
         self._closing = False
+        self._restoring = ""
+        """All that was written since the screen is being left."""
         self._host_loop = asyncio.get_running_loop()
 
     def write(self, data: str) -> None:
@@ -106,6 +113,8 @@ class LossyDriver(LinuxDriver):
         if self._behind_since is not None and not self._closing:
             self.dropped += 1
             return
+        if self._closing:
+            self._restoring += data
         try:
             writer._queue.put_nowait(data)
         except queue.Full:
@@ -141,6 +150,14 @@ class LossyDriver(LinuxDriver):
         if self.at_end:
             self.write(self.at_end)
         super().stop_application_mode()
+
+    def restore_again(self) -> None:
+        """After the writer's end: discard what the terminal hasn't read, and write what restores it once more."""
+        if self._file is None:
+            return
+        with contextlib.suppress(OSError, termios.error):
+            termios.tcflush(self.fileno, termios.TCOFLUSH)
+            os.write(self._file.fileno(), self._restoring.encode())
 
     def close(self) -> None:
         """Let the writer end after what is queued; :func:`closed` waits for it."""
