@@ -89,6 +89,22 @@ def test_a_scenario(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {each["verdict"] for each in found["figures"]} == {""}
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[aimd]\nbeta = 7\n", "aimd.beta 7: must be a number above 0"),
+        ("beta =", "can't be read as TOML: Invalid value"),
+    ],
+)
+def test_a_scenario_with_a_mistake(journal: Path, capsys: pytest.CaptureFixture[str], text: str, told: str) -> None:
+    """One line that names the file, and exit code 2."""
+    Path("evening.toml").write_text(text)
+    assert main(["what-if", str(journal), "--scenario", "evening.toml"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"--scenario evening.toml: {told}" in err
+
+
 def test_two_priorities(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Waits are told by priority where there are several."""
     out = does(capsys, "what-if", str(journal), "--set", "agent.agent-01.priority=critical")

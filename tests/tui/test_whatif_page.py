@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -107,6 +108,34 @@ async def test_mistakes_are_notes(tmp_path: Path) -> None:
         for keys in ("o 0 . 5 x enter escape", "o n o n e s u c h = 1 enter escape", "backspace", "A", "W"):
             await board.press(keys)
         assert len(set(board.said)) == 5
+
+
+async def test_a_scenario_file_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With f: what is no such file is refused with the reason, and the line stays open."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evening.toml").write_text('max_concurrency = 8\n[provider]\nlimits = "x2"\n')
+    os.mkfifo("pipe")
+    async with on_page(live(write(tmp_path))) as (pilot, made):
+        await press(pilot, "f p i p e enter")
+        assert "pipe: must be a file of at most 100 kB" in whole_screen(pilot)
+        await press(pilot, "ctrl+u n o n e enter")
+        assert "none: No such file or directory" in whole_screen(pilot)
+        await press(pilot, "ctrl+u e v e n i n g full_stop t o m l enter")
+        assert "limits  x2" in seen(pilot, "whatif-settings")
+        await press(pilot, "enter")
+        await wait_until(pilot, lambda: room(pilot).view.what_if.outcome is not None)
+        (asked,) = [each for each in made.asked if isinstance(each, Simulate)]
+        assert list(map(str, asked.changes)) == ["max_concurrency=8", "provider.limits=x2"]
+
+
+async def test_the_palette_has_the_settings_and_the_questions(tmp_path: Path) -> None:
+    """By their names, with a value or without; a value that can't be is asked for again."""
+    async with on_page(live(write(tmp_path))) as (pilot, _):
+        await press(pilot, "colon " + " ".join("limits") + " space x 2 enter")
+        await press(pilot, "colon " + " ".join("prompt") + " enter 5 m enter")
+        assert list(map(str, room(pilot).view.what_if.changes)) == ["provider.limits=x2", "provider.cache=5m"]
+        await press(pilot, "colon " + " ".join("outage") + " space s o o n enter")
+        assert "provider.outage soon: must be" in whole_screen(pilot)
 
 
 async def test_small_screens_show_the_settings_or_the_answer(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -98,6 +99,22 @@ def test_what_is_wrong_is_told(text: str, told: str) -> None:
     with pytest.raises(Rejected, match=told) as raised:
         FRESH.typed_in(text)
     assert "\n" not in str(raised.value)
+
+
+def test_a_scenario_file_comes_on_top(tmp_path: Path) -> None:
+    """Settings and questions; what it doesn't name stays as it was chosen."""
+    path = tmp_path / "evening.toml"
+    path.write_text('max_concurrency = 8\nagents = "x2"\n[provider]\nlimits = "x2"\n')
+    made = FRESH.typed_in("aimd.beta=0.7").typed_in("max_concurrency=3").with_scenario(path)
+    assert list(map(str, made.changes)) == ["max_concurrency=8", "aimd.beta=0.7", "agents=x2", "provider.limits=x2"]
+
+
+def test_a_scenario_file_with_a_mistake_changes_nothing(tmp_path: Path) -> None:
+    """The line names the file and the setting."""
+    path = tmp_path / "evening.toml"
+    path.write_text("max_concurrency = 8\n[aimd]\nbeta = 7\n")
+    with pytest.raises(Rejected, match=r"^evening\.toml: aimd\.beta 7: must be a number from"):
+        FRESH.with_scenario(path)
 
 
 def test_what_has_no_steps_is_typed() -> None:

@@ -52,8 +52,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(namespace: argparse.Namespace) -> int:
     if namespace.force and namespace.out is None:
         raise UsageError("--force: goes with --out")
-    given = [] if namespace.scenario is None else scenario(Path(namespace.scenario).expanduser())
-    changes = parse_changes([*given, *namespace.set])
+    changes = parse_changes([*_scenario(namespace.scenario), *namespace.set])
     out = None if namespace.out is None else writable(Path(namespace.out).expanduser(), force=namespace.force)
     paths = tuple(find_journals(namespace, namespace.file))
     price = prices_at()
@@ -69,6 +68,18 @@ def _run(namespace: argparse.Namespace) -> int:
         return print_json(as_json(recording, prediction, found))
     show(as_text(recording, found))
     return 0
+
+
+def _scenario(file: str | None) -> list[str]:
+    """Return the changes of a scenario file. Raises: UsageError: with its name."""
+    if file is None:
+        return []
+    try:
+        texts = scenario(Path(file).expanduser())
+        parse_changes(texts)
+    except UsageError as error:
+        raise UsageError(f"--scenario {file}: {error}") from None
+    return texts
 
 
 def as_text(recording: Recording, found: Answer) -> list[str]:

@@ -22,26 +22,29 @@ from hivemind.errors import UsageError
 
 
 def scenario(path: Path) -> list[str]:
-    """Return the changes of a file as `NAME=VALUE`. Raises: UsageError: it can't be read, or holds none."""
+    """Return the changes of a file as `NAME=VALUE`. Raises: UsageError: it can't be read, or holds none.
+
+    Whoever catches the error names the file.
+    """
     try:
         found = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise UsageError(f"--scenario {path}: {error.strerror}") from None
+        raise UsageError(error.strerror or str(error)) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"--scenario {path}: can't be read as TOML: {error}") from None
-    texts = list(_flat(found, "", path))
+        raise UsageError(f"can't be read as TOML: {error}") from None
+    texts = list(_flat(found, ""))
     if not texts:
-        raise UsageError(f"--scenario {path}: changes nothing; it holds settings, such as max_concurrency = 8")
+        raise UsageError("changes nothing; it holds settings, such as max_concurrency = 8")
     return texts
 
 
-def _flat(table: Mapping[str, Any], prefix: str, path: Path) -> Iterator[str]:
+def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
     for key, value in table.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{key}.", path)
+            yield from _flat(value, f"{prefix}{key}.")
         elif isinstance(value, bool):
             yield f"{prefix}{key}={'on' if value else 'off'}"
         elif isinstance(value, int | float | str):
             yield f"{prefix}{key}={value}"
         else:
-            raise UsageError(f"--scenario {path}: {prefix}{key} must be a text, a number, true or false")
+            raise UsageError(f"{prefix}{key} must be a text, a number, true or false")

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from hivemind.lab.simulate.overrides import value_text
+from hivemind.lab.simulate.questions import meaning_of
 from hivemind.scheduler.commands import Rejected
 from hivemind.setup.clients import Target, exports, quick_lines
 from hivemind.text.shells import word
@@ -18,6 +20,7 @@ from hivemind_tui.render.dials import DIALS, NAMES, reach, shown_value
 from hivemind_tui.render.format import clean
 from hivemind_tui.state.log_rows import rows_of
 from hivemind_tui.state.view import View
+from hivemind_tui.whatif.state import QUESTIONS
 from hivemind_tui.widgets.overlay import Choice
 
 _NAMES: Mapping[str, tuple[str, str]] = {
@@ -94,7 +97,9 @@ class Actions(NavigationActions, WhatIfActions):
     def choices(self) -> list[Choice]:
         """Return what can be run from where the operator is."""
         found = [self._key(key) for key in here(self.view) if key.listed]
-        found += [self._knob(knob) for knob in NAMES if self.view.live]
+        what_if = self.view.page == "whatif"
+        found += [self._knob(knob) for knob in NAMES if self.view.live or what_if]
+        found += [self._question(name) for name in QUESTIONS if what_if]
         found += [
             Choice(f"sort by {column}", "", "", partial(self.action_sort_by, column))
             for column in navigation.columns(self.view)
@@ -120,6 +125,12 @@ class Actions(NavigationActions, WhatIfActions):
             for knob in NAMES
             if name in (knob, knob.rpartition(".")[2], DIALS[knob].symbol.lower()) or _KNOBS_TOO.get(name) == knob
         ]
+        if self.view.page == "whatif":
+            found += [
+                Choice(f"{asked} {value}", meaning_of(asked).means, "", partial(self._set_knob, asked, value))
+                for asked in QUESTIONS
+                if name in (asked, asked.rpartition(".")[2])
+            ]
         if name == "budget":
             found.append(self._budget(value))
         elif name == "filter" and self.view.page in navigation.FILTERED:
@@ -143,6 +154,10 @@ class Actions(NavigationActions, WhatIfActions):
         called = " ".join(word for word, name in _KNOBS_TOO.items() if name == knob)
         ask = partial(self.action_other if simulated else self.ask_knob, knob)
         return Choice(knob, f"{dial.label}: {dial.meaning}", value, ask, f"knob {called} {dial.symbol}")
+
+    def _question(self, name: str) -> Choice:
+        value = next((value_text(each.value) for each in self.view.what_if.asked if each.name == name), "")
+        return Choice(name, meaning_of(name).means, value, partial(self.action_other, name), "provider")
 
     def _budget(self, value: str) -> Choice:
         targets = self.view.targets

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import stat
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from rich.cells import cell_len
 
@@ -26,6 +28,7 @@ from hivemind_tui.whatif.state import WhatIf
 
 _GROUP = "what if"
 _PAGE = "whatif"
+_SCENARIO_BYTES = 100_000
 _NAME = 24
 """Cells of a setting's name."""
 
@@ -100,6 +103,24 @@ class WhatIfActions(SteeringActions):
             self._show_sheet(replace(self.view.what_if, name=name))
         hint = "a value; or anything as NAME=VALUE: queue.max_wait_s=60"
         self.ask_line(self.view.what_if.name, text, hint=hint, done=self.set_setting, trouble=trouble)
+
+    def action_scenario(self) -> None:
+        """Ask for a scenario file, whose settings come on top of those chosen."""
+        hint = "a TOML file of settings and questions, in the form of hivemind.toml"
+        self.ask_line("scenario file", hint=hint, done=self._take_scenario)
+
+    def _take_scenario(self, text: str) -> None:
+        if not text.strip():
+            return
+        path = Path(text.strip()).expanduser()
+        try:
+            found = path.stat()
+        except OSError as error:
+            raise Rejected(f"{path}: {error.strerror}") from None
+        # It is read on the loop, which a pipe or a huge file would stop.
+        if not stat.S_ISREG(found.st_mode) or found.st_size > _SCENARIO_BYTES:
+            raise Rejected(f"{path}: must be a file of at most {_SCENARIO_BYTES // 1000} kB")
+        self._show_sheet(self.view.what_if.with_scenario(path))
 
     def action_as_recorded(self) -> None:
         if self.view.what_if.changes:

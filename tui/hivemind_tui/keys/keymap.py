@@ -125,6 +125,7 @@ KEYS: tuple[Key, ...] = (
     _what_if("vary_far_up", "shift+right", "vary(10)", "", "turn it up by a large step"),
     _what_if("vary_far_down", "shift+left", "vary(-10)", "", "turn it down by a large step"),
     _what_if("other", "o", "other", "type", "type a value, or any setting as NAME=VALUE"),
+    _what_if("scenario", "f", "scenario", "from file", "take settings and questions from a scenario file"),
     _what_if("as_recorded", "backspace,delete", "as_recorded", "as recorded", "back to the recorded value"),
     _what_if("apply", "A", "apply", "apply", "apply these settings to the proxy; shows the change first"),
     # Pages
@@ -339,8 +340,8 @@ FOOTERS = {
     "agent": ("help", "quit", "back", "open", *_STEER_AGENT, "undo", *_FIND, "pause"),
     "fleet": ("help", "quit", "open", "down", "lane", "copy", *_STEER, "undo", "palette", "freeze", "theme"),
     "whatif": (
-        *("help", "quit", "vary_up", "open", "other", "apply", "back", "as_recorded", "write", "copy", "down"),
-        *("undo", "pause", "palette"),
+        *("help", "quit", "vary_up", "open", "other", "apply", "back", "as_recorded", "scenario", "write", "copy"),
+        *("down", "undo", "pause", "palette"),
     ),
     "request": (
         *("help", "quit", "back", "down", "copy", "stop", "hold", "raise", "boost", "budget"),

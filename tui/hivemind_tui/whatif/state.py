@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Self
 
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.overrides import Change, parse_changes
 from hivemind.lab.simulate.questions import all_names, is_question
+from hivemind.lab.simulate.scenario_file import scenario
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind_tui.render.dials import NAMES, reach, stepped, typed
@@ -126,6 +128,16 @@ class WhatIf:
         if change.name in KNOBS and change.value is None:
             raise Rejected(f"{change.name} goes from {reach(change.name)}")
         return self.with_change(change)
+
+    def with_scenario(self, path: Path) -> Self:
+        """Add the changes of a scenario file. Raises: Rejected: with its name."""
+        made = self
+        try:
+            for text in scenario(path):
+                made = made.typed_in(text)
+        except (UsageError, Rejected) as error:
+            raise Rejected(f"{path.name}: {error}") from None
+        return made
 
     def with_change(self, change: Change) -> Self:
         """Add a change, which is for every upstream; a knob with its recorded value at each of them is no change."""
