@@ -6,6 +6,7 @@ import functools
 import gc
 import logging
 import os
+import signal
 import ssl
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +35,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest-xdist's workers say that a terminal of 80 columns is there, which the programs would believe.
     for name in ("COLUMNS", "LINES"):
         os.environ.pop(name, None)
+    # A shell starts what goes on in the background with SIGINT ignored, which the programs under test would inherit.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="session")
