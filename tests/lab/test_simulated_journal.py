@@ -10,9 +10,9 @@ from commands.journals import recorded
 
 from hivemind.errors import UsageError
 from hivemind.journal.read.reader import open_journal
+from hivemind.lab.simulate.journal import write_journal
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.simulate.simulation import write_journal
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 

@@ -20,10 +20,10 @@ from hivemind.lab.foresight.foretold import Foretold
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.processes import on_all_cores
 from hivemind.lab.foresight.ranges import Range
+from hivemind.lab.simulate.journal import writable, write_journal
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.scenario_file import scenario
-from hivemind.lab.simulate.simulation import writable, write_journal
 from hivemind.text.humanise import duration, plural
 from hivemind.text.table import Cell, Column, lines, show, styled, width, wrapped
 

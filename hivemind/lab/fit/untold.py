@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import fmean, median
-from typing import Literal
+from statistics import median
 
-from hivemind.lab.fit.limiter import Amounts, FittedLimit, Form, amounts_of
+from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.load import fit_load
 from hivemind.lab.fit.outcomes import Outcome, log_likelihood, share_failed
-from hivemind.lab.fit.places import Places, in_process
+from hivemind.lab.fit.places import Places
+from hivemind.lab.fit.pressure import USUAL_S, Candidate, Case, charges, in_process_by_attempt, pressures
 from hivemind.lab.fit.spells import fit_times
 from hivemind.lab.trace.steps import RequestAttempt, TracedAttempt
 from hivemind.scheduler.types import Failure, FailureKind, WindowKind
@@ -29,9 +28,6 @@ _FEW = 2
 _MOST = 4000
 """Attempts that explanations are compared by, the last ones."""
 _SPANS_S = (1.0, 10.0, 20.0, 30.0, 60.0, 300.0, 3600.0)
-_USUAL_S = 60.0
-_UNUSUAL = 1.0
-"""The logarithm by which a window of another length is less likely than one of a minute before anything is seen."""
 _KINDS = (WindowKind.REQUESTS, WindowKind.INPUT, WindowKind.TOKENS)
 _SHARES = (0.25, 0.5, 0.75, 0.95)
 """Rates of buckets are tried that so large shares of those seen are below."""
@@ -45,8 +41,6 @@ _LEAST_WEIGHT = 0.02
 _MOST_ALTERNATIVES = 6
 _OFF = 5.0
 """A Retry-After that is further off by more seconds says nothing more."""
-_LATE_S = 0.02
-"""A provider may count an attempt for as long after its end."""
 _SILENT = 6.0
 """By so many logarithms a rate limit that isn't told is less likely where others are."""
 _ALWAYS = 3.0
@@ -84,57 +78,6 @@ class Untold:
 NOTHING_UNTOLD = Untold()
 
 
-@dataclass(slots=True)
-class _Case:
-    """The attempts of one family that may have been refused in one way."""
-
-    family: str
-    kind: FailureKind
-    each: list[RequestAttempt]
-    ends_at: float
-    told: bool
-    """Headers tell of limits."""
-    in_process: Mapping[bool, Mapping[int, int]]
-    """By whether failed attempts count, and attempt's identity."""
-    refused: list[bool] = field(init=False)
-    amounts: list[Amounts] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.refused = [one.failed_as(self.kind) for _, one in self.each]
-        self.amounts = [amounts_of(request, one.usage) for request, one in self.each]
-
-    def step_per_s(self, of: _Candidate) -> float:
-        """Return the least difference between rates of a bucket that matters: one request over the recording."""
-        one = fmean(amounts.first(of.window, reserves=False, cached=of.cached) for amounts in self.amounts)
-        return one / max(1.0, self.each[-1][1].granted_at - self.each[0][1].granted_at)
-
-    def charged(self, place: int) -> bool:
-        """Return whether limits count the attempt at a place, or the answer (-1)."""
-        return place < 0 or not self.each[place][1].uncharged
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """An explanation before its limit is known."""
-
-    what: Literal["places"] | Form
-    window: WindowKind = WindowKind.REQUESTS
-    span_s: float = _USUAL_S
-    per_s: float = 0.0
-    """The rate at which a bucket is filled."""
-    counts_failed: bool = True
-    """Of places: attempts that fail take one."""
-    cached: bool = False
-    """Input that is read from a cache counts, too."""
-
-    @property
-    def prior(self) -> float:
-        """The logarithm of its likelihood before anything is seen."""
-        unusual = self.what not in ("places", "bucket") and self.span_s != _USUAL_S
-        tokens = self.window is not WindowKind.REQUESTS
-        return -_UNUSUAL * (unusual + tokens + self.cached + (not self.counts_failed) + 2 * (self.what == "bucket"))
-
-
 def fit_untold(
     sent: Sequence[RequestAttempt], explained: set[int], ends_at: float, *, reserves: bool, told: bool = False
 ) -> Untold:
@@ -143,7 +86,7 @@ def fit_untold(
     `sent`: all attempts, in order of their beginnings; `ends_at`: the end of the recording; `reserves`: the provider
     charges the longest possible answer in advance; `told`: headers tell of limits.
     """
-    counts = {failed: _in_process(sent, ends_at, counts_failed=failed) for failed in (True, False)}
+    counts = {failed: in_process_by_attempt(sent, ends_at, counts_failed=failed) for failed in (True, False)}
     found = Untold()
     for kind in (FailureKind.OVERLOADED, FailureKind.RATE_LIMITED):
         families = dict.fromkeys(request.arrived.family for request, _ in sent)
@@ -153,20 +96,10 @@ def fit_untold(
                 for request, one in sent
                 if id(one) not in explained and family in (None, request.arrived.family)
             ]
-            case = _Case(family or "", kind, mine[-_MOST:], ends_at, told, counts)
+            case = Case(family or "", kind, mine[-_MOST:], ends_at, told, counts)
             if sum(case.refused) >= _FEW:
                 found = _with(found, _explained(case, reserves=reserves))
     return found
-
-
-def _in_process(sent: Sequence[RequestAttempt], ends_at: float, *, counts_failed: bool) -> dict[int, int]:
-    """Return the number in process at the beginning of each attempt, by its identity.
-
-    Whether what has just ended still counted then isn't known. It did if the attempt was refused, else it didn't.
-    """
-    soon = in_process(sent, ends_at, counts_failed=counts_failed)
-    late = in_process(sent, ends_at, counts_failed=counts_failed, late_s=_LATE_S)
-    return {id(one): b if one.uncharged else a for (_, one), a, b in zip(sent, soon, late, strict=True)}
 
 
 def _with(found: Untold, more: Untold) -> Untold:
@@ -183,7 +116,7 @@ def _with(found: Untold, more: Untold) -> Untold:
     return replace(joined(found, more), alternatives=tuple(alternatives))
 
 
-def _explained(case: _Case, *, reserves: bool) -> Untold:
+def _explained(case: Case, *, reserves: bool) -> Untold:
     """Return the best explanation of refusals with its alternatives; an empty one if chance is about as good."""
     least = _by_other_causes(case)
     scored = [each for of in _candidates(case) for each in _scored(case, of, least, reserves=reserves)]
@@ -203,19 +136,19 @@ def _explained(case: _Case, *, reserves: bool) -> Untold:
     return replace(first, alternatives=alike)
 
 
-def _prior(case: _Case, of: _Candidate) -> float:
+def _prior(case: Case, of: Candidate) -> float:
     return of.prior - _SILENT * (case.told and of.what != "places")
 
 
-def _scored(case: _Case, of: _Candidate, least: float, *, reserves: bool) -> Iterator[tuple[float, _Candidate, float]]:
+def _scored(case: Case, of: Candidate, least: float, *, reserves: bool) -> Iterator[tuple[float, Candidate, float]]:
     """Yield how good an explanation is with each of its likeliest limits, if it is good enough."""
-    limits = _limits(case, _pressure(case, of, reserves=reserves))
+    limits = _limits(case, pressures(case, of, reserves=reserves))
     if limits and limits[0][0] + _prior(case, of) > least:
         prior = _prior(case, of) - _retry_after(case, of, limits[0][1], reserves=reserves)[0]
         yield from ((likely + prior, of, limit) for likely, limit in limits if likely + prior > least)
 
 
-def _by_other_causes(case: _Case) -> float:
+def _by_other_causes(case: Case) -> float:
     """Return how likely a limit must make what was refused to explain it better than chance, load and spells do."""
     outcomes = [
         Outcome(one.granted_at, refused, one.in_flight)
@@ -230,34 +163,34 @@ def _by_other_causes(case: _Case) -> float:
     return found + _MARGIN if load is None else max(found + _MARGIN, load.score([outcomes]) - 1.0)
 
 
-def _candidates(case: _Case) -> Iterator[_Candidate]:
+def _candidates(case: Case) -> Iterator[Candidate]:
     """Yield explanations without a rate."""
-    yield _Candidate("places")
-    yield _Candidate("places", counts_failed=False)
+    yield Candidate("places")
+    yield Candidate("places", counts_failed=False)
     recorded_s = case.each[-1][1].granted_at - case.each[0][1].granted_at
     for bucket in _buckets(case):
         for span_s in _SPANS_S:
-            if span_s <= max(_USUAL_S, recorded_s):
+            if span_s <= max(USUAL_S, recorded_s):
                 yield replace(bucket, what="fixed", span_s=span_s)
                 yield replace(bucket, what="sliding", span_s=span_s)
 
 
-def _buckets(case: _Case) -> Iterator[_Candidate]:
+def _buckets(case: Case) -> Iterator[Candidate]:
     """Yield buckets of everything that may be counted, without their rates; none of refusals that no rate causes."""
     if case.kind is not FailureKind.RATE_LIMITED:
         return
     caches = any(each.cached for each in case.amounts)
     for window in _KINDS:
-        yield _Candidate("bucket", window)
+        yield Candidate("bucket", window)
         if caches and window is not WindowKind.REQUESTS:
-            yield _Candidate("bucket", window, cached=True)
+            yield Candidate("bucket", window, cached=True)
 
 
-def _likeliest_bucket(case: _Case, of: _Candidate, *, reserves: bool) -> _Candidate | None:
+def _likeliest_bucket(case: Case, of: Candidate, *, reserves: bool) -> Candidate | None:
     """Return the bucket with the rate that explains best what was refused; None: no rate does at all."""
 
     def likely(per_s: float) -> float:
-        limits = _limits(case, _pressure(case, replace(of, per_s=per_s), reserves=reserves))
+        limits = _limits(case, pressures(case, replace(of, per_s=per_s), reserves=reserves))
         return limits[0][0] if limits else -math.inf
 
     best, rate = max(((likely(each), each) for each in _rates(case, of)), default=(-math.inf, 0.0))
@@ -270,12 +203,12 @@ def _likeliest_bucket(case: _Case, of: _Candidate, *, reserves: bool) -> _Candid
     return replace(of, per_s=rate)
 
 
-def _rates(case: _Case, of: _Candidate) -> list[float]:
+def _rates(case: Case, of: Candidate) -> list[float]:
     """Return rates at which a bucket may be filled: at refusals it is nearly empty, so what was taken between two of
     them came in meanwhile, unless it was full in between."""
     empty: list[tuple[float, float]] = []
     taken = 0.0
-    for at, place, amount in _charges(case, of, reserves=False):
+    for at, place, amount in charges(case, of, reserves=False):
         if place >= 0 and case.refused[place]:
             empty.append((at, taken))
         elif case.charged(place):
@@ -296,45 +229,7 @@ def _rates(case: _Case, of: _Candidate) -> list[float]:
     return rates
 
 
-def _charges(case: _Case, of: _Candidate, *, reserves: bool) -> Iterator[tuple[float, int, float]]:
-    """Yield times, the place of the attempt that begins then or -1, and what is charged, in order."""
-    found: list[tuple[float, int, float]] = []
-    for place, ((_, one), amounts) in enumerate(zip(case.each, case.amounts, strict=True)):
-        found.append((one.granted_at, place, amounts.first(of.window, reserves=reserves, cached=of.cached)))
-        if of.window is WindowKind.TOKENS and not reserves and one.usage is not None and one.usage.output_tokens:
-            found.append((one.granted_at + one.duration_s, -1, float(one.usage.output_tokens)))
-    found.sort(key=lambda each: each[:2])
-    yield from found
-
-
-def _pressure(case: _Case, of: _Candidate, *, reserves: bool) -> list[float]:
-    """Return the pressure of each attempt."""
-    if of.what == "places":
-        return [float(case.in_process[of.counts_failed][id(one)]) for _, one in case.each]
-    found = [0.0] * len(case.each)
-    used, began, before_at = 0.0, -math.inf, -math.inf
-    recent: deque[tuple[float, float]] = deque()
-    for at, place, amount in _charges(case, of, reserves=reserves):
-        if of.what == "bucket":
-            used, before_at = max(0.0, used - of.per_s * (at - before_at)) if used else 0.0, at
-        elif of.what == "sliding":
-            while recent and recent[0][0] <= at - of.span_s:
-                used -= recent.popleft()[1]
-        elif at >= began + of.span_s:
-            used = 0.0
-        if place >= 0:
-            found[place] = used + amount
-            if not case.charged(place):
-                continue
-            if of.what == "fixed" and at >= began + of.span_s:
-                began = at
-        used += amount
-        if of.what == "sliding":
-            recent.append((at, amount))
-    return found
-
-
-def _limits(case: _Case, pressure: Sequence[float]) -> list[tuple[float, float]]:
+def _limits(case: Case, pressure: Sequence[float]) -> list[tuple[float, float]]:
     """Return limits with the logarithms of their likelihoods, the likeliest first; none if they refuse too little."""
     counts: dict[float, list[int]] = {}
     for each, one_refused in zip(pressure, case.refused, strict=True):
@@ -370,8 +265,8 @@ def _likely(refused: int, taken: int) -> float:
     return refused * math.log(share) + taken * math.log(1 - share)
 
 
-def _made(case: _Case, of: _Candidate, limit: float, *, reserves: bool) -> Untold:
-    pressure = _pressure(case, of, reserves=reserves)
+def _made(case: Case, of: Candidate, limit: float, *, reserves: bool) -> Untold:
+    pressure = pressures(case, of, reserves=reserves)
     above = [
         one
         for (_, one), each, refused in zip(case.each, pressure, case.refused, strict=True)
@@ -389,11 +284,11 @@ def _made(case: _Case, of: _Candidate, limit: float, *, reserves: bool) -> Untol
     return Untold(places, (), tuple(above))
 
 
-def _limit_of(case: _Case, of: _Candidate, most: float) -> FittedLimit:
+def _limit_of(case: Case, of: Candidate, most: float) -> FittedLimit:
     assert of.what != "places"
     limit, span_s, size = max(1, math.floor(most)), of.span_s, None
     if of.what == "bucket":
-        limit, size = max(1, round(of.per_s * _USUAL_S)), limit
+        limit, size = max(1, round(of.per_s * USUAL_S)), limit
         span_s = limit / of.per_s
     return FittedLimit(
         *(case.family, of.window, limit, of.what, span_s, size),
@@ -403,7 +298,7 @@ def _limit_of(case: _Case, of: _Candidate, most: float) -> FittedLimit:
     )
 
 
-def _retry_after(case: _Case, of: _Candidate, limit: float, *, reserves: bool) -> tuple[float, float | None]:
+def _retry_after(case: Case, of: Candidate, limit: float, *, reserves: bool) -> tuple[float, float | None]:
     """Return by how much the Retry-After of refusals contradicts an explanation, in logarithms.
 
     Also what they all ask for, if that has nothing to do with a rate limit.
@@ -422,7 +317,7 @@ def _retry_after(case: _Case, of: _Candidate, limit: float, *, reserves: bool) -
     allowance = _limit_of(case, of, limit).begin(0.0)
     waits = {}
     asked = dict(told)
-    for at, place, amount in _charges(case, of, reserves=reserves):
+    for at, place, amount in charges(case, of, reserves=reserves):
         if place in asked:
             waits[place] = allowance.wait_s(at, amount)
         if case.charged(place):
