@@ -91,7 +91,7 @@ PICTURES = (
     Picture("agents", "2 s s s", shows=(r"AGENT", r"base URL for it")),
     Picture("agent", "2 $ enter", shows=(r"state ", r"Tokens over time", r"Requests")),
     Picture(
-        "request", "3 slash d o n e enter s s s s s s enter", shows=(r"1 ✕ .* (4|5)\d\d ", r"[2-9] ✓ .*200 answered")
+        "request", "3 slash d o n e enter s s s s s s enter", shows=(r"\d ✕ .* (4|5)\d\d ", r"[2-9] ✓ .*200 answered")
     ),
     Picture("tasks", "6 j j j", shows=(r"WAITS FOR OR NOTE", r"waited for by")),
     Picture("tuning", "4 j j j right right left", shows=(r"1 knob tuned, W writes", r"was 0.5", r"tau in the paper")),

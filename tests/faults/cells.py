@@ -375,11 +375,15 @@ def _check_own(error: ErrorShape, status: int | None) -> None:
 
 
 async def run(chosen: list[Cell]) -> dict[Cell, Outcome]:
-    """Observe cells: many at a time of those that wait, and fewer of those that work, so that no answer takes long."""
+    """Observe cells: many at a time of those that wait, and fewer of those that work, so that no answer takes long.
+
+    Where a clock decides, a machine with too much else to do may show another outcome; such a cell is observed again,
+    alone.
+    """
     working, waiting, found = asyncio.Semaphore(16), asyncio.Semaphore(64), dict[Cell, Outcome]()
 
     async def one(cell: Cell) -> None:
-        async with waiting if cell.ending in (Ending.SILENT, Ending.REFUSED) else working:
+        async with waiting if _is_timed(cell) else working:
             try:
                 found[cell] = await observed(cell)
             except TimeoutError:
@@ -388,4 +392,11 @@ async def run(chosen: list[Cell]) -> dict[Cell, Outcome]:
     async with asyncio.TaskGroup() as group:
         for cell in chosen:
             group.create_task(one(cell))
+    for cell in chosen:
+        if _is_timed(cell) and found[cell] != expected(cell):
+            await one(cell)
     return found
+
+
+def _is_timed(cell: Cell) -> bool:
+    return cell.ending in (Ending.SILENT, Ending.REFUSED)
