@@ -384,3 +384,5 @@ class Failure:
 
     error: str
     """One line that says what is wrong, and what would be right."""
+    bad_input: bool = False
+    """The request is wrong in itself: a value that is out of range, or a name that nothing has."""

@@ -24,7 +24,6 @@ from hivemind.console import print_json, printable
 from hivemind.control.codec import decode_named, decode_snapshot, to_plain
 from hivemind.control.discovery import AGENT_VARIABLE, TOKEN_VARIABLE, ProxyAddress, Token, find_token, parse_address
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.scheduler.commands import NO_AGENT
 from hivemind.text.table import show
 
 T = TypeVar("T")
@@ -97,8 +96,8 @@ class ProxyError(HiveMindError):
     """The proxy can't be reached, or refuses; the text is its own words, or says what would help."""
 
 
-class NoSuchAgent(ProxyError):
-    """No agent has that name; the exit code is the same whether the proxy says so or a command itself."""
+class BadInput(ProxyError):
+    """The proxy refuses what was given: a value that is out of range, or a name that nothing has."""
 
     exit_code = UsageError.exit_code
 
@@ -156,14 +155,15 @@ class ProxyClient:
         if status == 200:
             return data
         try:
-            text = printable(msgspec.json.decode(data, type=Failure).error)
+            failure = msgspec.json.decode(data, type=Failure)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise ProxyError(
                 f"what answers at {self.place.url} isn't HiveMind's control API (status {status}); is the URL right?"
             ) from None
+        text = printable(failure.error)
         if status == 401:
             raise ProxyError(f"{self.place.url} doesn't take the token from {self.token.origin}: {text}")
-        raise NoSuchAgent(text) if status == 409 and text.startswith(NO_AGENT) else ProxyError(text)
+        raise BadInput(text) if failure.bad_input else ProxyError(text)
 
     def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         """Return status and body of the answer. Raises: OSError, http.client.HTTPException."""

@@ -229,7 +229,8 @@ def _served(endpoint: Endpoint, control: Control) -> Callable[[Request], Awaitab
                 return await asyncio.to_thread(lambda: reply(encode(given), request.headers))
             return reply(encode(given), request.headers)
         except Rejected as error:
-            return failure(next((_STATUS[kind] for kind in _STATUS if isinstance(error, kind)), 422), str(error))
+            status = next((_STATUS[kind] for kind in _STATUS if isinstance(error, kind)), 422)
+            return failure(status, str(error), bad_input=error.bad_input)
         except _Failed as error:
             return failure(error.status, str(error))
         except ClientDisconnect:

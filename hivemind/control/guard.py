@@ -97,9 +97,9 @@ class ControlGuard:
         await app(scope, receive, send)
 
 
-def failure(status: int, text: str, headers: Mapping[str, str] | None = None) -> Response:
+def failure(status: int, text: str, headers: Mapping[str, str] | None = None, *, bad_input: bool = False) -> Response:
     """Return an error response."""
-    return _json(msgspec.json.encode(Failure(text)), headers or {}, status)
+    return _json(msgspec.json.encode(Failure(text, bad_input)), headers or {}, status)
 
 
 def reply(data: bytes, headers: Headers) -> Response:

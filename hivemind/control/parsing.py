@@ -110,9 +110,9 @@ def checked_who(who: str) -> str:
     if not 0 < len(who) <= WHO_LENGTH:
         raise Rejected(right)
     if not name or not name.isprintable():
-        raise Conflict(right)
+        raise Conflict(right, bad_input=True)
     if holds_key(name):
-        raise Conflict("who: is shown in the log, and this one looks like a key; choose another")
+        raise Conflict("who: is shown in the log, and this one looks like a key; choose another", bad_input=True)
     if name == HERE:
-        raise Conflict(f"who: {HERE} is reserved for the proxy's own screen; choose another")
+        raise Conflict(f"who: {HERE} is reserved for the proxy's own screen; choose another", bad_input=True)
     return name

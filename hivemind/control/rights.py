@@ -40,6 +40,8 @@ OPERATOR = Principal()
 class Denied(Rejected):
     """A run asked for what it may not do."""
 
+    bad_input = False
+
 
 class Known(Protocol):
     """What is known of agents and tasks."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,6 +26,7 @@ from hivemind.scheduler.commands import (
     Command,
     Conflict,
     Drain,
+    NotKnown,
     PauseAdmissions,
     PauseAgent,
     PinLevel,
@@ -62,6 +63,10 @@ _OF_LANES = (PinLevel, SetCircuit, ReleaseLane)
 _OF_ALL = (PauseAdmissions, Drain, Tune, Acknowledge, AddNote)
 REMOTE = frozenset((*_OF_AGENTS, *_OF_TASKS, *_OF_LANES, *_OF_ALL))
 """Commands that go to other proxies; those of runners are for the proxy that they know."""
+
+
+class KnownNowhere(Conflict):
+    """No proxy of the fleet has the agent or task that a command names."""
 
 
 class StoreAway(Conflict):
@@ -165,7 +170,9 @@ class Sent:
     outcomes: tuple[Outcome, ...]
     silent: tuple[Member, ...] = ()
     """Those that are concerned, as far as known, and didn't answer in time."""
-    to: tuple[Member, ...] = field(default=())
+    to: tuple[Member, ...] = ()
+    about: str = ""
+    """The agent or task that the command names."""
 
     def check(self) -> None:
         """Raises: Rejected: it was carried out nowhere, or not everywhere where it belongs."""
@@ -177,7 +184,7 @@ class Sent:
             names = ", ".join(member.label or member.machine for member in self.silent)
             parts.append(f"no answer from {names} within {duration(ANSWERS_S)}, so not carried out as far as is known")
         if not done and not parts:
-            raise Conflict("no proxy of the fleet knows it; nothing was changed")
+            raise KnownNowhere(f"no proxy of the fleet knows {self.about!r}; nothing was changed", bad_input=True)
         if parts:
             carried = ", ".join(labels.get(each.member, each.member) for each in done)
             raise Conflict("; ".join([*parts, f"carried out by {carried}" if done else "nothing was changed"]))
@@ -201,7 +208,8 @@ def destinations(command: Command, members: Sequence[Member], near: str = "") ->
     found = [(member, lane) for member in members for lane in member.lanes if lane.lane in keys]
     found.sort(key=lambda each: (each[1].state != "leased", each[0].id != near))
     if not found:
-        raise Conflict(f"no proxy of the fleet shares the lane {command.lane}; nothing was changed")
+        lanes = sorted({lane.shown for member in members for lane in member.lanes})
+        raise NotKnown(f"no proxy of the fleet shares the lane {command.lane!r}; nothing was changed", lanes)
     member, lane = found[0]
     return [(member, _of_lane(command, lane.shown))]
 
@@ -268,7 +276,12 @@ async def send(store: Store, orders: Iterable[tuple[Member, Command]], who: str,
                 outcomes[found.member] = found
     members = tuple(member for member, _ in wanted)
     silent = tuple(member for member in members if member.id in must and member.id not in outcomes)
-    return Sent(tuple(outcomes.values()), silent, members)
+    return Sent(tuple(outcomes.values()), silent, members, next((_name_in(command) for _, command in wanted), ""))
+
+
+def _name_in(command: Command) -> str:
+    name = getattr(command, "agent", None) or getattr(command, "task", None)
+    return name if isinstance(name, str) else ""
 
 
 def _order(data: Any) -> Order | None:

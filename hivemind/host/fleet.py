@@ -16,19 +16,19 @@ from hivemind.fleet.budget_link import BudgetLink
 from hivemind.fleet.budget_member import BudgetMember
 from hivemind.fleet.link import Link
 from hivemind.fleet.messages import PROTOCOL
-from hivemind.fleet.orders import Inbox, StoreAway, inbox_key
+from hivemind.fleet.orders import Inbox, KnownNowhere, StoreAway, inbox_key
 from hivemind.fleet.presence import Beacon
 from hivemind.fleet.scripts import ALLOCATOR
 from hivemind.fleet.store import Fault, Store, StoreError
 from hivemind.fleet.watcher import Watcher
 from hivemind.proxy.engine import Engine
-from hivemind.scheduler.commands import Command, Conflict
+from hivemind.scheduler.commands import Command, Conflict, some
 from hivemind.scheduler.config import LaneConfig
 from hivemind.settings.model import Settings
 from hivemind.store import store as state
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.world.fleet import Member
-from hivemind.world.snapshot import FleetView, Snapshot
+from hivemind.world.snapshot import AgentView, FleetView, Snapshot
 
 _BYE_S = 1.0
 """Longest time to be taken off the list."""
@@ -43,6 +43,7 @@ class _Proxy(Protocol):
     store: state.Store | None
 
     def snapshot(self) -> Snapshot: ...
+    def fleet_agents(self) -> tuple[AgentView, ...]: ...
     def apply(self, command: Command, who: str) -> None: ...
 
 
@@ -127,6 +128,9 @@ class FleetPart:
         """
         try:
             await self.watcher.apply(command, who)
+        except KnownNowhere as error:
+            known = proxy.engine.tasks if hasattr(command, "task") else {view.name for view in proxy.fleet_agents()}
+            raise Conflict(f"{error}; known here: {some(sorted(known))}", bad_input=True) from None
         except StoreAway as error:
             if not _knows(proxy.engine, command):
                 raise

@@ -37,7 +37,7 @@ from hivemind.proxy.engine import Engine
 from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
-from hivemind.scheduler.commands import NO_AGENT, Acknowledge, Command, Conflict
+from hivemind.scheduler.commands import Acknowledge, Command, NotKnown
 from hivemind.scheduler.events import AlertOver, AlertRaised, RunDenied, RunSilent
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
@@ -461,7 +461,7 @@ class Proxy:
             name = self.spelling(agent)
             found = agents.get(name) or agents.past.get(name)
             if found is None:
-                raise Conflict(f"{NO_AGENT}{name!r} was seen")
+                raise NotKnown(f"no agent named {name!r}", [*agents, *agents.past])
             return api.BudgetsPart(run, _budget(None, pool), (_budget(found, found.own),))
         # Of equals an agent goes before its sub-agents, whose names are longer.
         past = nsmallest(PAST_SHOWN, agents.past.values(), key=lambda each: (-each.own.ever.tokens, len(each.name)))

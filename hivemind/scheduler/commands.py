@@ -6,7 +6,9 @@ The scheduler's `apply` checks and carries them out in one place; a command that
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from hivemind.scheduler.accounts import Covers, Period
@@ -16,13 +18,33 @@ from hivemind.scheduler.types import Priority, TaskSpec
 class Rejected(ValueError):
     """A command that can't be carried out; the text says why and what would be right."""
 
+    bad_input = True
+    """What was given is wrong, so that asking again later doesn't help."""
+
 
 class Conflict(Rejected):
     """A command that is valid, but not in this state: it names something that isn't there, is taken, or has ended."""
 
+    def __init__(self, text: str, *, bad_input: bool = False) -> None:
+        super().__init__(text)
+        self.bad_input = bad_input
 
-NO_AGENT = "no agent named "
-"""How the text of a :class:`Conflict` begins that is about a name that no agent has; programs recognise it."""
+
+class NotKnown(Conflict):
+    """A command that names something that isn't there; the text says what there is."""
+
+    def __init__(self, what: str, known: Iterable[str]) -> None:
+        """`what`: as in `no lane 'x'`."""
+        super().__init__(f"{what}; known: {some(known)}", bad_input=True)
+
+
+_SOME = 8
+
+
+def some(names: Iterable[str]) -> str:
+    """Return the first names for an error message, or that there are none."""
+    known = list(islice(names, _SOME + 1))
+    return ", ".join(known[:_SOME]) + (" …" if len(known) > _SOME else "") if known else "none yet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from itertools import islice
 from typing import Literal
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.commands import Conflict, Rejected
+from hivemind.scheduler.commands import Conflict, NotKnown, Rejected, some
 from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal
 from hivemind.scheduler.types import Priority, TaskSpec, record
 
@@ -201,7 +200,7 @@ class Tasks(dict[str, Task]):
     def known(self, name: str) -> Task:
         """Return the task of that id. Raises: Rejected: there is none."""
         if name not in self:
-            raise Conflict(f"no task named {name!r}" + (f"; known: {_some(self)}" if self else ""))
+            raise NotKnown(f"no task named {name!r}", self)
         return self[name]
 
     def _checked(self, specs: list[TaskSpec]) -> list[str]:
@@ -224,11 +223,12 @@ class Tasks(dict[str, Task]):
         for spec in specs:
             for other in spec.after:
                 if other not in names and other not in self:
-                    raise Conflict(f"task {spec.id} waits for {other[:80]!r}, which isn't known")
+                    raise NotKnown(f"task {spec.id} waits for {other[:80]!r}, which isn't known", [*self, *names])
         try:
             return list(TopologicalSorter({spec.id: spec.after for spec in specs}).static_order())
         except CycleError as error:
-            raise Conflict(f"tasks wait for each other: {_listed(error.args[1], specs)}") from None
+            waiting = f"tasks wait for each other: {_listed(error.args[1], specs)}"
+            raise Conflict(waiting, bad_input=True) from None
 
     def _add(self, task: Task) -> Task:
         self[task.spec.id] = task
@@ -303,7 +303,7 @@ def _move(task: Task, state: str, note: str = "", *, runner: str = "") -> None:
 
 def _because(task: Task) -> str:
     if task.state == "waiting":
-        return f" for {_some(sorted(task.missing))}"
+        return f" for {some(sorted(task.missing))}"
     return f" ({task.note})" if task.note else ""
 
 
@@ -317,11 +317,6 @@ def _listed(cycle: list[str], specs: list[TaskSpec]) -> str:
 
 def _once(tasks: list[Task]) -> list[Task]:
     return list({task.spec.id: task for task in tasks}.values())
-
-
-def _some(names: Iterable[str]) -> str:
-    shown = list(islice(names, 6))
-    return ", ".join(shown[:5]) + (" …" if len(shown) > 5 else "")
 
 
 _GATES: dict[str, Literal["open", "waits", "blocked"]] = {

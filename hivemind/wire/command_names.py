@@ -58,7 +58,7 @@ def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -
             return found or (names.spelled(normalised(name)) if introduces else name)
         except BadName as error:
             if introduces:
-                raise Conflict(str(error)) from None
+                raise Conflict(str(error), bad_input=True) from None
             return name  # the scheduler rejects it as unknown
 
     introduces = isinstance(command, SetBudget | BeginAgent | SubmitTasks)
@@ -89,4 +89,4 @@ def _check(name: str, known: Callable[[str], bool]) -> None:
         try:
             normalised(name)
         except BadName as error:
-            raise Conflict(str(error)) from None
+            raise Conflict(str(error), bad_input=True) from None

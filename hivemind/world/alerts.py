@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import get_args
 
-from hivemind.scheduler.commands import Acknowledge, AlertRule, Conflict
+from hivemind.scheduler.commands import Acknowledge, AlertRule, NotKnown
 from hivemind.scheduler.events import AlertOver, AlertRaised, BudgetState
 from hivemind.scheduler.types import record
 from hivemind.text.amounts import how_used, owner
@@ -189,13 +189,13 @@ class AlertFold:
 
 
 def check_acknowledge(command: Acknowledge, alerts: tuple[Alert, ...]) -> None:
-    """Check that there is what a command acknowledges, unless it is all. Raises: Conflict."""
+    """Check that there is what a command acknowledges, unless it is all. Raises: NotKnown."""
     wanted = command.about, command.rule
     if wanted == (None, None) or unacknowledged(alerts, *wanted):
         return
     which = " ".join(each for each in (command.rule, command.about and f"about {command.about!r}") if each)
-    known = ", ".join(sorted({alert.about or alert.rule for alert in unacknowledged(alerts)}))
-    raise Conflict(f"no alert {which} waits to be acknowledged" + (f"; of: {known}" if known else ""))
+    known = sorted({alert.about or alert.rule for alert in unacknowledged(alerts)})
+    raise NotKnown(f"no alert {which} waits to be acknowledged", known)
 
 
 def unacknowledged(alerts: tuple[Alert, ...], about: str | None = None, rule: str | None = None) -> list[Alert]:

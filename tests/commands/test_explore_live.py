@@ -148,7 +148,7 @@ async def test_another_hand(tmp_path: Path) -> None:
         ("max_concurrency=4", "these are the present settings"),
         ("max_concurrency=8 --for 1m", "must be at least 3 pairs"),
         ("max_concurrency=8 --bound speed=1", "must be one of errors"),
-        ("max_concurrency=8 --upstream nowhere", "no value yet for nowhere"),
+        ("max_concurrency=8 --upstream nowhere", "no upstream named 'nowhere'; known: lab"),
     ],
 )
 async def test_what_cant_be_tried(tmp_path: Path, line: str, said: str) -> None:

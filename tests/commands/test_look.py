@@ -154,7 +154,7 @@ async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
         ("status --frob", 2, "--frob: no such flag; see --help"),
         ("status alice", 2, "an argument too many"),
         ("agents bobb", 2, "no agent named 'bobb'; did you mean bob?"),
-        ("agents ann zoe --json", 2, "no agent named 'zoe'; hivemind agents lists all"),
+        ("agents ann zoe --json", 2, "no agent named 'zoe'; known: ann, bob"),
         (
             "agents --state idle,sleeping",
             2,

@@ -23,7 +23,7 @@ from hivemind.world.snapshot import REQUESTS_PAGE
 def error_of(answer: httpx.Response) -> tuple[int, str]:
     """Every error is JSON with one line."""
     body = answer.json()
-    assert list(body) == ["error"]
+    assert list(body) == ["error", "bad_input"]
     assert answer.headers["content-type"] == "application/json"
     return answer.status_code, body["error"]
 

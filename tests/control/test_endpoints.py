@@ -77,7 +77,7 @@ def holds(described: Any, value: Any) -> None:
 async def bad(web: httpx.AsyncClient, method: str, path: str, **given: Any) -> tuple[int, str]:
     """Status and line."""
     answer = await web.request(method, path, **given)
-    assert list(answer.json()) == ["error"]
+    assert list(answer.json()) == ["error", "bad_input"]
     return answer.status_code, answer.json()["error"]
 
 
@@ -258,7 +258,8 @@ async def test_budgets() -> None:
         assert pool["ever"]["tokens"] == 2 * bob["ever"]["tokens"]
         only = await good(web, "GET", "budgets", params={"agent": "bob"})
         assert [each["agent"] for each in only["agents"]] == ["bob"]
-        assert await bad(web, "GET", "budgets", params={"agent": "eve"}) == (409, "no agent named 'eve' was seen")
+        why = "no agent named 'eve'; known: ann, bob"
+        assert await bad(web, "GET", "budgets", params={"agent": "eve"}) == (409, why)
 
 
 async def test_checkpoints(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ async def test_an_agent_that_nobody_knows_is_told(server: RedisServer) -> None:
     only = proxy("a", "bob")
     async with opened(server.url) as store, present(server.url, [only]):
         sent = await send(store, to_all(STOP, only), "eve")
-    with pytest.raises(Conflict, match="no proxy of the fleet knows it"):
+    with pytest.raises(Conflict, match="no proxy of the fleet knows 'ann'"):
         sent.check()
 
 

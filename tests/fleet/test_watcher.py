@@ -124,7 +124,7 @@ async def test_commands_go_where_the_agent_lives(server: RedisServer) -> None:
         await until(lambda: len(watcher.fleet().members) == 2)
         await watcher.apply(PauseAgent("bob", True), "ops")
         assert (me.applied, other.applied) == ([], [(PauseAgent("bob", True), "ops")])
-        with pytest.raises(Conflict, match="no proxy of the fleet knows it"):
+        with pytest.raises(Conflict, match="no proxy of the fleet knows 'eve'"):
             await watcher.apply(StopAgent("eve", True), "ops")
 
 

@@ -86,7 +86,7 @@ async def test_agents_are_steered_where_they_live() -> None:
         world = told(arrived(1, "bob"), commanded("PauseAgent", who=who, agent="bob", paused=True)).snapshot(5.0)
         there.world = replace(world, wall=there.world.wall)
         await until(lambda: any(line.tag == "you" and line.machine == "b" for line in source.snapshot().lines))
-        with pytest.raises(Conflict, match="no proxy of the fleet knows it"):
+        with pytest.raises(Conflict, match="no proxy of the fleet knows 'eve'"):
             await source.apply(PauseAgent("eve", True))
 
 

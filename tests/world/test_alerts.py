@@ -207,9 +207,9 @@ def test_only_what_is_there_can_be_acknowledged() -> None:
     known = told(RAISED).alerts
     check_acknowledge(Acknowledge(), known)
     check_acknowledge(Acknowledge("ann", "died"), known)
-    with pytest.raises(Conflict, match=r"^no alert about 'bob' waits to be acknowledged; of: ann$"):
+    with pytest.raises(Conflict, match=r"^no alert about 'bob' waits to be acknowledged; known: ann$"):
         check_acknowledge(Acknowledge("bob"), known)
-    with pytest.raises(Conflict, match=r"^no alert spend waits to be acknowledged$"):
+    with pytest.raises(Conflict, match=r"^no alert spend waits to be acknowledged; known: none yet$"):
         check_acknowledge(Acknowledge(None, "spend"), ())
     check_acknowledge(Acknowledge(), ())
 

@@ -13,7 +13,7 @@ from hivemind.cli.operator.budget import budget_share
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note, printable
 from hivemind.errors import UsageError
-from hivemind.scheduler.commands import NO_AGENT
+from hivemind.scheduler.commands import some
 from hivemind.text.humanise import count, did_you_mean, dollars, exit_text, short_duration
 from hivemind.text.table import Cell, Column, lines, width
 from hivemind.world.order import gravest_first
@@ -106,14 +106,14 @@ def _limit(given: str | None) -> int | None:
 def _named(agents: Sequence[AgentView], wanted: Sequence[str]) -> list[AgentView]:
     """Return those that have one of these names or match one of these patterns, all where none is given.
 
-    Raises: NoSuchAgent: no agent has a name that is no pattern.
+    Raises: UsageError: no agent has a name that is no pattern.
     """
     folded = [fold(each) for each in wanted]
     names = {fold(agent.name): agent.name for agent in agents}
     for name, key in zip(wanted, folded, strict=True):
         if key not in names and not _PATTERN.search(name):
-            hint = did_you_mean(name, names.values()) or "; hivemind agents lists all"
-            raise client.NoSuchAgent(f"{NO_AGENT}{name!r}{hint}")
+            hint = did_you_mean(name, names.values()) or f"; known: {some(names.values())}"
+            raise UsageError(f"no agent named {name!r}{hint}")
     return [
         agent
         for agent in agents

@@ -23,6 +23,7 @@ from hivemind.cli.client import ProxyClient, ProxyError
 from hivemind.cli.operator.guardian import Kept, put_back
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.lab.explore.engine import Experiment, Side, Slice
+from hivemind.scheduler.commands import some
 from hivemind.store.token_file import state_dir
 from hivemind.world.snapshot import REQUESTS_PAGE, RequestView
 
@@ -74,10 +75,12 @@ def present(proxy: ProxyClient, knobs: Mapping[str, float], upstream: str | None
     """Return the value of each knob now. Raises: UsageError: it has none, or several; ProxyError."""
     found = {}
     for name in knobs:
-        values = changes.knob_values(proxy, name, upstream)
+        values = changes.knob_values(proxy, name)
         if not values:
-            where = f" for {upstream[:40]}" if upstream else ""
-            raise UsageError(f"{name} has no value yet{where}: no request was seen there")
+            raise UsageError(f"{name} has no value yet: no request was seen")
+        if upstream is not None and upstream not in values:
+            raise UsageError(f"no upstream named {upstream!r}; known: {some(sorted(values))}")
+        values = values if upstream is None else {upstream: values[upstream]}
         if len(set(values.values())) > 1:
             each = ", ".join(f"{value:g} for {place}" for place, value in values.items())
             raise UsageError(f"{name} is {each}; name one with --upstream")

@@ -10,6 +10,7 @@ from hivemind.cli import changes, client
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.errors import UsageError
+from hivemind.scheduler.commands import some
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.scheduler.types import Priority
 from hivemind.text.humanise import did_you_mean
@@ -151,7 +152,9 @@ def _show(namespace: argparse.Namespace) -> int:
     lanes = client.find_proxy(namespace).world().snapshot.lanes
     found = {view.state.upstream: dict(view.state.knobs) for view in reversed(lanes)}
     if namespace.upstream is not None:
-        found = {name: knobs for name, knobs in found.items() if name == namespace.upstream}
+        if namespace.upstream not in found:
+            raise UsageError(f"no upstream named {namespace.upstream!r}; known: {some(sorted(found))}")
+        found = {namespace.upstream: found[namespace.upstream]}
     rows = []
     for upstream, values in sorted(found.items()):
         for knob in (KNOBS[name] for name in KNOBS if name in values):

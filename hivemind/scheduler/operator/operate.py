@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from difflib import get_close_matches
 from typing import Any
 
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import POOL
-from hivemind.scheduler.commands import NO_AGENT, Conflict, Rejected
+from hivemind.scheduler.commands import Conflict, NotKnown, Rejected
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.dispatcher import Dispatcher
 from hivemind.scheduler.events import AgentBegan, AgentEnded, BoostEnded, Commanded
@@ -82,7 +81,8 @@ class Operator:
                 pass  # alerts are the world's, which folds the event
             case cmd.AddNote(text):
                 if not text.strip() or len(text) > cmd.NOTE_MOST:
-                    raise Conflict(f"text: must be 1 to {cmd.NOTE_MOST} characters, not all of them spaces")
+                    wanted = f"must be 1 to {cmd.NOTE_MOST} characters, not all of them spaces"
+                    raise Conflict(f"text: {wanted}", bad_input=True)
             case _:
                 dispatcher.tasks_moved(dispatcher.tasks.apply(command, now), now)
         return Commanded(now, who, type(command).__name__, _arguments(command))
@@ -170,7 +170,7 @@ class Operator:
 
     def _known(self, name: str) -> Agent:
         if name not in self._agents:
-            raise Conflict(f"{NO_AGENT}{name!r}; known: {_some(self._agents)}")
+            raise NotKnown(f"no agent named {name!r}", self._agents)
         return self._agents[name]
 
     def _lanes(self, key: str | None) -> list[Lane]:
@@ -178,7 +178,7 @@ class Operator:
         if key is None:
             return list(lanes.values())
         if key not in lanes:
-            raise Conflict(f"no lane {key!r}; known: {_some(lanes)}")
+            raise NotKnown(f"no lane {key!r}", lanes)
         return [lanes[key]]
 
 
@@ -215,7 +215,7 @@ class Tuning:
         knob, value, upstream = _knob(command.knob), command.value, command.upstream
         check_range(knob, value)
         if upstream is not None and upstream not in self._upstreams:
-            raise Conflict(f"no upstream named {upstream!r}; known: {', '.join(self._upstreams) or 'none yet'}")
+            raise NotKnown(f"no upstream named {upstream!r}", self._upstreams)
         lanes = dispatcher.lanes.values()
         if knob.shared:
             dispatcher.config = _turned_retry(dispatcher.config, knob, value)
@@ -248,24 +248,22 @@ def _check_floor(knob: Knob, value: float, config: LaneConfig) -> None:
     if not ceiling or floor <= ceiling:
         return
     if knob.name == "aimd.floor":
-        raise Conflict(wrong(knob, value, f"at most max_concurrency, which is {ceiling:,} ({config.upstream})"))
+        most = f"at most max_concurrency, which is {ceiling:,} ({config.upstream})"
+        raise Conflict(wrong(knob, value, most), bad_input=True)
     if knob.name == "max_concurrency":
-        raise Conflict(wrong(knob, value, f"at least aimd.floor, which is {plain(floor)} ({config.upstream})"))
+        least = f"at least aimd.floor, which is {plain(floor)} ({config.upstream})"
+        raise Conflict(wrong(knob, value, least), bad_input=True)
 
 
 def _turned_retry(settings: SchedulerConfig, knob: Knob, value: float) -> SchedulerConfig:
     _, key, number = parsed(knob.name, value)
     retry = replace(settings.retry, **{key: number})
     if retry.max_s < retry.base_s:
+        bound = f"at most retry.max_s, which is {plain(retry.max_s)}"
         if key == "max_s":
-            raise Conflict(wrong(knob, value, f"at least retry.base_s, which is {plain(retry.base_s)}"))
-        raise Conflict(wrong(knob, value, f"at most retry.max_s, which is {plain(retry.max_s)}"))
+            bound = f"at least retry.base_s, which is {plain(retry.base_s)}"
+        raise Conflict(wrong(knob, value, bound), bad_input=True)
     return replace(settings, retry=retry)
-
-
-def _some(names: Iterable[str]) -> str:
-    known = list(names)
-    return ", ".join(known[:8]) + (" …" if len(known) > 8 else "") if known else "none yet"
 
 
 def _arguments(command: cmd.Command) -> dict[str, Any]:
