@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from hivemind.errors import UsageError
-from hivemind.store.token_file import note_path, read_note, state_dir
+from hivemind.store.token_file import note_in, note_path, state_dir
 
 TOKEN_VARIABLE = "HIVEMIND_CONTROL_TOKEN"
 RUN_TOKEN_VARIABLE = "HIVEMIND_RUN_TOKEN"
@@ -20,6 +22,9 @@ URL_VARIABLE = "HIVEMIND_URL"
 AGENT_VARIABLE = "HIVEMIND_AGENT"
 """The agent in whose process a command runs."""
 _PORTS = {"http": 80, "https": 443}
+_LONGEST = 64 << 10
+"""Bytes of a token file, of which a proxy's note has a few hundred."""
+_PEM = re.compile("-----BEGIN ([A-Z0-9 ]{1,40})-----")
 
 
 class NoRunningProxy(UsageError):
@@ -133,19 +138,43 @@ def _is_of_run(place: ProxyAddress, environ: Mapping[str, str]) -> bool:
 def _read(file: Path) -> Token:
     try:
         return Token(_token_in(file), str(file), file)
+    except IsADirectoryError:
+        raise UsageError(f"{file}: is a directory; name the token file in it, such as control-8765.json") from None
     except OSError as error:
         raise UsageError(f"{file}: can't be read ({error.strerror})") from None
 
 
 def _token_in(file: Path) -> str:
     """From a proxy's note, or from a file that holds nothing else. Raises: OSError, UsageError."""
-    text = file.read_bytes().decode("ascii", "replace").strip()
-    if not text.startswith("{"):
-        return _checked(text, str(file))
-    try:
-        return _checked(read_note(file).token, str(file))
-    except ValueError as error:
-        raise UsageError(str(error)) from None
+    with file.open("rb") as opened:
+        data = opened.read(_LONGEST + 1)
+    text = data.decode("ascii", "replace").strip()
+    if text.startswith("{"):
+        with contextlib.suppress(ValueError):
+            return _checked(note_in(data, file).token, str(file))
+    wrong = _wrong_in(text, len(data))
+    if wrong:
+        raise UsageError(f"{file}: {wrong}; a token file is a proxy's note (control-PORT.json), or one line, the token")
+    return text
+
+
+def _wrong_in(text: str, size: int) -> str:
+    """Return why a file of this size that begins so isn't one that holds a token alone; empty: it may be one."""
+    pem = _PEM.match(text)
+    if pem is not None:
+        return f"is a PEM file ({pem[1].lower()}), as TLS uses them"
+    if size > _LONGEST:
+        return f"is longer than {_LONGEST >> 10} KiB"
+    if not text:
+        return "is empty"
+    if text.startswith("{"):
+        return "holds JSON that is no note of a proxy"
+    lines = text.splitlines()
+    if len(lines) > 1 and all(line.isascii() and line.isprintable() for line in lines):
+        return f"has {len(lines)} lines"
+    if not text.isascii() or not text.isprintable():
+        return "holds other characters than printable ASCII"
+    return "has a space in its line" if " " in text else ""
 
 
 def _checked(text: str, origin: str) -> str:

@@ -121,8 +121,13 @@ def write_note(path: Path, note: Note) -> None:
 
 def read_note(path: Path) -> Note:
     """Raises: OSError; ValueError: the file is no such note. Neither repeats anything of the token."""
+    return note_in(path.read_bytes(), path)
+
+
+def note_in(data: bytes, path: Path) -> Note:
+    """Return the note that was read from a file. Raises: ValueError: it is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Note)
+        return msgspec.json.decode(data, type=Note)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise ValueError(f"{path} isn't a note of a running proxy") from None
 

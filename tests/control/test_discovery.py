@@ -105,14 +105,32 @@ def test_note_is_of_this_machine(tmp_path: Path) -> None:
         find_token(REMOTE, {"HIVEMIND_STATE_DIR": str(tmp_path)})
 
 
-@pytest.mark.parametrize("content", ["", "two words " + SECRET, "töken", '{"token": "' + SECRET + '"}', "{"])
-def test_no_token_in_the_file(tmp_path: Path, content: str) -> None:
-    """A file that holds none is told by its name, and nothing of what is in it."""
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "is empty"),
+        (b" \n\n", "is empty"),
+        (b"two words " + SECRET.encode(), "has a space in its line"),
+        (SECRET.encode() + b"\n\n" + SECRET.encode() + b"\n", "has 3 lines"),
+        ("töken".encode(), "holds other characters than printable ASCII"),
+        (b"\x30\x82\x04\xbd" + SECRET.encode(), "holds other characters than printable ASCII"),
+        (b"-----BEGIN PRIVATE KEY-----\n" + SECRET.encode(), "is a PEM file (private key), as TLS uses them"),
+        (b'{"token": "' + SECRET.encode() + b'"}', "holds JSON that is no note of a proxy"),
+        (b"{", "holds JSON that is no note of a proxy"),
+        (SECRET.encode() * 10_000, "is longer than 64 KiB"),
+    ],
+)
+def test_no_token_in_the_file(tmp_path: Path, content: bytes, why: str) -> None:
+    """A line says what kind of file it is and which is right, and nothing of what is in it."""
     file = tmp_path / "token"
-    file.write_text(content)
-    with pytest.raises(UsageError, match="token") as caught:
+    file.write_bytes(content)
+    with pytest.raises(UsageError) as caught:
         find_token(LOCAL, {}, file)
-    assert SECRET not in str(caught.value)
+    assert str(caught.value) == (
+        f"{file}: {why}; a token file is a proxy's note (control-PORT.json), or one line, the token"
+    )
+    with pytest.raises(UsageError, match=r"is a directory; name the token file in it, such as control-8765\.json"):
+        find_token(LOCAL, {}, tmp_path)
 
 
 def test_no_file(tmp_path: Path) -> None:
