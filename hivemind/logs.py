@@ -45,10 +45,9 @@ _LEVELS = {"bad": logging.WARNING, "warn": logging.INFO}
 def log_line(line: Line) -> None:
     """Log a line of the event log: failures that an agent saw as warnings; retries, operators' commands and how the
     proxy stands to its fleet as information."""
-    told = line.tag in ("you", "other") or (line.tag == "fleet" and line.level != "bad")
+    told = line.by or (line.tag == "fleet" and line.level != "bad")
     level = logging.INFO if told else _LEVELS.get(line.level, logging.DEBUG)
-    tag = "operator" if line.tag == "other" else line.tag
-    logging.getLogger("hivemind").log(level, "%s %s: %s", tag, line.who, line.text)
+    logging.getLogger("hivemind").log(level, "%s %s: %s", line.tag, line.who, line.text)
 
 
 def quiet_uvicorn() -> None:

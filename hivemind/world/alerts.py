@@ -28,6 +28,8 @@ QUIET_S = 10.0
 """What doesn't hold for so long is over, of rules that may come and go."""
 _LOWER = 0.8
 """An alert goes on until its figure is below this share of its mark."""
+_ONE = frozenset({"wait"})
+"""Rules of which there is one alert at a time, whoever it names."""
 _OPERATORS = frozenset({"held", "dependency", "budget", "paused"})
 """Gates that keep a request by the operator's decision, or by its task's."""
 
@@ -47,7 +49,11 @@ class Condition:
     @property
     def key(self) -> tuple[str, str]:
         """What tells it from others."""
-        return self.rule, self.about
+        return _key(self.rule, self.about)
+
+
+def _key(rule: str, about: str) -> tuple[str, str]:
+    return rule, "" if rule in _ONE else about
 
 
 def conditions(snapshot: Snapshot, limits: AlertLimits) -> Iterator[Condition]:
@@ -84,7 +90,7 @@ def _wait(snapshot: Snapshot, limit_s: float) -> Iterator[Condition]:
     others = sum(agent.waiting_s >= limit_s for agent in free) - 1
     more = f", and {plural(others, 'other agent')} for more than {duration(limit_s)}" if others > 0 else ""
     text = f"{longest.name} waits for {duration(round(longest.waiting_s))}{more}"
-    yield Condition("wait", "", text, longest.waiting_s >= limit_s)
+    yield Condition("wait", longest.name, text, longest.waiting_s >= limit_s)
 
 
 def _waiting_s(agent: AgentView) -> float:
@@ -158,7 +164,7 @@ class AlertFold:
     def raised(self, event: AlertRaised) -> None:
         """Add one; it takes the place of an earlier one about the same that is over."""
         for alert in list(self._alerts.values()):
-            if alert.over and (alert.rule, alert.about) == (event.rule, event.about):
+            if alert.over and _key(alert.rule, alert.about) == _key(event.rule, event.about):
                 del self._alerts[alert.number]
         if len(self._alerts) >= ALERTS_KEPT:
             del self._alerts[next(iter(self._alerts))]

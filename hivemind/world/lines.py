@@ -39,6 +39,28 @@ _CIRCUITS = {
     "probe": "circuit lets one probe through",
 }
 
+_COMMAND_TAGS = {
+    "SetPriority": "priority",
+    "SetTaskPriority": "priority",
+    "Tune": "knob",
+    "PinLevel": "aimd",
+    "SetCircuit": "circuit",
+    "PauseAdmissions": "pause",
+    "PauseAgent": "hold",
+    "BoostAgent": "boost",
+    "StopAgent": "stop",
+    "SetBudget": "budget",
+    "Drain": "drain",
+    "ReleaseLane": "lane",
+    "SubmitTasks": "task",
+    "CancelTask": "task",
+    "RetryTask": "task",
+    "ForgetTasks": "task",
+    "Acknowledge": "alert",
+    "AddNote": "note",
+}
+"""What a command changed, as the tag of its line."""
+
 Words = tuple[str, str, str, str]
 """Level, tag, who and text."""
 
@@ -46,7 +68,8 @@ Words = tuple[str, str, str, str]
 def line_of(event: ev.Event, wall: float, before: str = "") -> Line | None:
     """Return the event's line; None for events that happen all the time. `before` is as in :func:`sentence`."""
     found = _words(event, before)
-    return None if found is None else Line(event.at, wall, *found)
+    by = event.who if isinstance(event, ev.Commanded) else ""
+    return None if found is None else Line(event.at, wall, *found, by=by)
 
 
 def words(name: str) -> str:
@@ -89,9 +112,9 @@ def _words(event: ev.Event, before: str) -> Words | None:
             level, text = ("good", f"over: {event.text}") if event.over else ("bad", event.text)
             return level, "alarm", event.agent or event.lane or "proxy", f"{event.rule}: {text}"
         case ev.AlertRaised():
-            return "bad", "alert", event.about or "proxy", event.text
+            return "bad", "alert", _alerted(event), event.text
         case ev.AlertOver():
-            return "good", "alert", event.about or "proxy", f"over: {event.text}"
+            return "good", "alert", _alerted(event), f"over: {event.text}"
         case ev.RunDenied():
             return "warn", "denied", event.agent or "a run", f"{event.asked}: {event.why}"
         case ev.StartRefused():
@@ -136,6 +159,10 @@ _LEASES = {
     "alone": ("bad", "can't reach the fleet, which may go on; sends next to nothing"),
 }
 """How a lane stands to the fleet: level and text."""
+
+
+def _alerted(event: ev.AlertRaised | ev.AlertOver) -> str:
+    return event.about or ("pool" if event.rule == "budget" else "proxy")
 
 
 def _lease_changed(event: ev.LeaseChanged) -> Words:
@@ -187,7 +214,9 @@ def _commanded(event: ev.Commanded, before: str) -> Words | None:
     if event.name in SHOWN_BY_EVENTS:
         return None
     who, text = subject(event.arguments), sentence(event, before)
-    return ("info", "you", who, text) if event.who == "you" else ("info", "other", who, f"{text}, by {event.who}")
+    if event.who == "you":
+        return "info", "you", who, text
+    return "info", _COMMAND_TAGS.get(event.name, "command"), who, f"{text}, by {event.who}"
 
 
 # --- Commands ---------------------------------------------------------------------------------------------------------

@@ -158,6 +158,7 @@ class _Shared:
             self._lanes.get(line.who, line.who),
             line.text,
             self.part.member.label,
+            line.by,
         )
 
     def _alarm(self, alarm: Alarm) -> Alarm:

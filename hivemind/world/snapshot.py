@@ -248,11 +248,14 @@ class Line:
     level: str
     """`info`, `good`, `warn` or `bad`."""
     tag: str
-    """Short word: `429`, `retry`, `aimd`, `circuit`, `you`, `lane` …"""
+    """Short word of what happened: `429`, `retry`, `aimd`, `circuit`, `lane` …; of an operator's command what it
+    changed (`knob`, `budget`, `note` …), or `you` where it was given on this screen."""
     who: str
     text: str
     machine: str = ""
     """Where it happened, in the view of several proxies; empty: in this one."""
+    by: str = ""
+    """Who gave the command that it tells of; empty: it tells of no command."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ async def test_all_eight(tmp_path: Path, mode: str, revision: str, names: str, d
         assert [tool.name for tool in listed] == [f"hm{dot}{name}" for name in NAMES]
         await asks(proxy, "alice")
         await all_eight(client, dot)
-        lines = [line.text for line in proxy.snapshot().lines if line.tag == "other"]
+        lines = [line.text for line in proxy.snapshot().lines if line.by]
     assert any("mcp:alice" in line for line in lines)
 
 

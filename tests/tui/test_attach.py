@@ -101,7 +101,7 @@ async def test_what_was_done_from_here_is_told_so() -> None:
     async with controlled(proxy) as url, watching(url) as source:
         mine, other = source.snapshot().lines[-2:]
         assert (mine.tag, mine.text) == ("you", "everything paused")
-        assert (other.tag, other.text) == ("other", "everything paused, by bob@lab")
+        assert (other.tag, other.text) == ("pause", "everything paused, by bob@lab")
 
 
 async def test_what_came_of_a_command_is_seen_at_once() -> None:

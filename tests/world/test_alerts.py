@@ -29,8 +29,8 @@ def died(at: float = 2.0, name: str = "ann") -> Snapshot:
     return replace(calm(at), agents=(agent(name, state="died", exit_code=3),))
 
 
-def waits(seconds: float, at: float = 2.0) -> Snapshot:
-    return replace(calm(at), agents=(agent("ann", waiting_s=seconds),))
+def waits(seconds: float, at: float = 2.0, name: str = "ann") -> Snapshot:
+    return replace(calm(at), agents=(agent(name, waiting_s=seconds),))
 
 
 def spends(dollars: float, at: float = 2.0) -> Snapshot:
@@ -115,6 +115,17 @@ def test_a_wait_that_ends_and_begins_again_is_one_alert() -> None:
     assert told_by(book, waits(0.0, 4.0 + QUIET_S)) == [("over", "wait")]
 
 
+def test_long_waits_are_one_alert_about_the_agent_that_waited_longest_when_it_began() -> None:
+    book = AlertBook(LIMITS)
+    (raised,) = book.check(waits(61.0, 2.0))
+    assert raised.about == "ann"
+    assert not told_by(book, waits(62.0, 3.0, "bob"))
+    (over,) = book.check(waits(0.0, 3.0 + QUIET_S))
+    assert over.about == "ann"
+    again = AlertRaised(5.0, 2, "wait", "bob", "")
+    assert alerts(raised, over, again) == [(2, False, "")], "it takes the place of the one that is over"
+
+
 def test_a_circuit_is_an_alert_once_it_was_open_for_long_whatever_its_probes_do() -> None:
     book = AlertBook(LIMITS)
     short = [circuit("open", 2.0), circuit("open", 20.0), circuit("closed", 21.0), circuit("open", 22.0)]
@@ -184,7 +195,7 @@ def test_the_log_says_what_was_raised_over_and_seen() -> None:
     assert [(line.level, line.tag, line.who, line.text) for line in lines] == [
         ("bad", "alert", "ann", "ann died (exit code 3)"),
         ("good", "alert", "ann", "over: ann died (exit code 3)"),
-        ("info", "other", "ann", "alerts acknowledged, by ann@desk"),
+        ("info", "alert", "ann", "alerts acknowledged, by ann@desk"),
     ]
 
 

@@ -209,15 +209,45 @@ def test_a_command_is_a_sentence(command: ev.Commanded, who: str, text: str) -> 
     assert mine is not None
     assert other is not None
     assert (mine.level, mine.tag, mine.who, mine.text) == ("info", "you", who, text)
-    assert (other.tag, other.who, other.text) == ("other", who, f"{text}, by api")
+    assert (other.who, other.text, mine.by, other.by) == (who, f"{text}, by api", "you", "api")
 
 
 @pytest.mark.parametrize("made", get_args(Command))
 def test_every_command_has_its_sentence(made: type[object]) -> None:
     """None is told by its name, unless the events that it brings about tell of it."""
-    line = line_of(ev.Commanded(1.0, "you", made.__name__, ARGUMENTS), 0.0)
+    line = line_of(ev.Commanded(1.0, "api", made.__name__, ARGUMENTS), 0.0)
     assert (line is None) == (made.__name__ in SHOWN_BY_EVENTS)
-    assert line is None or made.__name__ not in line.text
+    assert line is None or (made.__name__ not in line.text and line.tag != "command")
+
+
+@pytest.mark.parametrize(
+    ("command", "tag"),
+    [
+        (commanded("Tune", who="api", knob="rpm", value=5.0, upstream=None), "knob"),
+        (commanded("PauseAgent", who="api", agent="ann", paused=True), "hold"),
+        (commanded("SetBudget", who="api", agent="ann", tokens=5), "budget"),
+        (commanded("AddNote", who="api", text="new prompt"), "note"),
+        (commanded("FromLater", who="api", agent="ann"), "command"),
+        (ev.AlertRaised(1.0, 1, "wait", "ann", "ann waits for 61 s"), "alert"),
+    ],
+)
+def test_a_tag_says_what_kind_of_thing_happened(command: ev.Event, tag: str) -> None:
+    """Also of commands that others gave."""
+    line = line_of(command, 0.0)
+    assert line is not None
+    assert line.tag == tag
+
+
+@pytest.mark.parametrize(
+    ("rule", "about", "who"),
+    [("wait", "ann", "ann"), ("circuit", LANE, LANE), ("budget", "", "pool"), ("spend", "", "proxy")],
+)
+def test_an_alert_stands_under_what_it_is_about(rule: str, about: str, who: str) -> None:
+    """When it begins and when it is over."""
+    for event in (ev.AlertRaised(1.0, 1, rule, about, "text"), ev.AlertOver(2.0, 1, rule, about, "text")):
+        line = line_of(event, 0.0)
+        assert line is not None
+        assert line.who == who
 
 
 def test_a_line_says_what_was_before_where_the_world_knows_it() -> None:

@@ -50,8 +50,8 @@ CONNECT_EVERY_S = 0.1
 _FRESH_S = 0.02
 """What was read so lately isn't read again."""
 _PAGES_MOST = 20
-_DECIDED = ("you", "other", "agent", "task", "alert")
-"""Tags of log lines about what all workers carry out."""
+_DECIDED = ("agent", "task", "alert")
+"""Tags of log lines about what all workers carry out, beside operators' commands."""
 _SAME_S = 1.0
 """Two such lines within this time are of one command."""
 
@@ -458,7 +458,8 @@ def _without_copies(snapshot: Snapshot, first: Snapshot) -> Snapshot:
     lines = tuple(
         line
         for line in snapshot.lines
-        if abs(line.wall - said.get((line.tag, line.who, line.text), -math.inf)) > _SAME_S or line.tag not in _DECIDED
+        if abs(line.wall - said.get((line.tag, line.who, line.text), -math.inf)) > _SAME_S
+        or not (line.by or line.tag in _DECIDED)
     )
     return replace(snapshot, tasks=(), task_counts={}, lines=lines)
 

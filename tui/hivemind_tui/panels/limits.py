@@ -371,4 +371,4 @@ def _last(view: View, state: LaneState) -> list[Span]:
 def _about(line: Line, lane: str) -> bool:
     if line.who not in (lane, "all"):
         return False
-    return line.tag == "circuit" or (line.tag in ("you", "other") and line.text.startswith("circuit "))
+    return line.tag == "circuit" or (line.tag == "you" and line.text.startswith("circuit "))

@@ -246,10 +246,7 @@ async def attached(
 
 def own_line(line: Line, name: str) -> Line:
     """Return a line about a command given here as a proxy in this process would write it."""
-    signed = f", by {name}"
-    if line.tag != "other" or not line.text.endswith(signed):
-        return line
-    return replace(line, tag="you", text=line.text.removesuffix(signed))
+    return line if line.by != name else replace(line, tag="you", text=line.text.removesuffix(f", by {name}"))
 
 
 def empty_snapshot(url: str, wall: float) -> Snapshot:
