@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
@@ -45,6 +46,32 @@ CODES = {
     "agent_held": "the operator holds an agent's requests",
 }
 """What can be found, the gravest first, and what it means."""
+_NOUNS = {
+    "paused": "pause",
+    "draining": "drain",
+    "budget_used": "used-up pool",
+    "circuit_forced": "forced-open circuit",
+    "circuit_open": "open circuit",
+    "agent_died": "dead agent",
+    "rate_limited": "rate-limited lane",
+    "window_used": "used-up rate window",
+    "no_lease": "unleased lane",
+    "alarm": "alarm",
+    "journal": "journal that can't be written",
+    "store_away": "fleet's store away",
+    "agent_refused": "refused agent",
+    "agent_budget": "used-up budget",
+    "circuit_half_open": "half-open circuit",
+    "errors": "failing lane",
+    "long_wait": "long wait",
+    "budget_low": "low budget",
+    "circuit_closed": "forced-closed circuit",
+    "journal_gaps": "journal with gaps",
+    "agent_held": "held agent",
+}
+"""What was found, as it is counted."""
+_KINDS_MOST = 2
+"""Kinds of findings that are named; the rest are counted together."""
 RECENT_S = 1.0
 """Age of a verdict that is still told to those who ask often."""
 FOUND_MOST = 50
@@ -124,17 +151,27 @@ def word(found: Verdict) -> str:
     return found.state.upper()
 
 
-def parts(found: Verdict) -> list[str]:
+def parts(found: Verdict, *, brief: bool = False) -> list[str]:
     """Return what is told of a verdict after its word, the most important first: the cause and its end; where it is
-    about most requests, how many wait and for how long; how many more findings there are."""
+    about most requests, how many wait and for how long; what else was found, of which `brief` gives the number."""
     told = [] if found.cause is None else [sentence(found.cause)]
     few = found.state == "healthy" or (found.state == "degraded" and found.waiting * 2 < found.open)
     if found.waiting and not few:
         told.append(f"{found.waiting:,} of {found.open:,} wait")
         if found.last_in_s is not None:
             told.append(f"last gets through in about {about(found.last_in_s)}")
-    others = len(found.findings) - 1
-    return [*told, *([f"{others} more"] if others > 0 else [])]
+    others = found.findings[1:]
+    if not others:
+        return told
+    return [*told, plural(len(others), "more finding") if brief else f"also {_kinds(others)}"]
+
+
+def _kinds(findings: Iterable[Finding]) -> str:
+    """`2 dead agents, 1 open circuit`: the gravest kinds by number, and how many findings there are beside them."""
+    counts = Counter(finding.code for finding in findings)
+    named = [plural(number, _NOUNS[code]) for code, number in [*counts.items()][:_KINDS_MOST]]
+    rest = counts.total() - sum([*counts.values()][:_KINDS_MOST])
+    return ", ".join([*named, *([plural(rest, "more finding")] if rest else [])])
 
 
 def sentence(finding: Finding) -> str:

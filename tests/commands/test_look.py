@@ -53,7 +53,7 @@ async def test_status_begins_with_the_verdict(tmp_path: Path) -> None:
         first, second, third, *_ = (await at.does("status")).splitlines()
         lane = at.proxy.snapshot().lanes[0].state.lane
         assert json.loads(await at.does("status --json"))["verdict"]["state"] == "blocked"
-    assert first == "BLOCKED circuit forced open, until you set it to automatic; 1 more"
+    assert first == "BLOCKED circuit forced open, until you set it to automatic; also 1 used-up budget"
     assert second == f"  hivemind circuit auto {lane}"
     assert third == "  ann's budget is used up, until you raise it: hivemind budget ann AMOUNT"
 

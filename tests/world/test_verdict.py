@@ -14,7 +14,7 @@ from hivemind.world.fleet import Member
 from hivemind.world.health import SEVERITIES, VERDICTS, Alert, AlertLimits, Finding, Forecast, Vitals
 from hivemind.world.merge import Part, merged
 from hivemind.world.snapshot import AgentView, Alarm, CurvePoint, FleetView, LaneView, RecordingView, Snapshot
-from hivemind.world.verdict import CODES, FOUND_MOST, completed, judged, lanes_held_up, remedy, verdict
+from hivemind.world.verdict import CODES, FOUND_MOST, _kinds, completed, judged, lanes_held_up, parts, remedy, verdict
 
 OTHER = "other:1"
 
@@ -261,8 +261,8 @@ def test_agents_that_end_normally_leave_a_healthy_proxy() -> None:
 def test_many_dead_agents_are_counted_and_bounded() -> None:
     dead = tuple(agent(f"a{n}", state="died", exit_code=-9) for n in range(FOUND_MOST + 5))
     verdict = judged(replace(asked(), agents=dead)).verdict
-    assert (
-        verdict.text == f"DEGRADED a0 died (killed by SIGKILL), until restarted or acknowledged; {FOUND_MOST - 1} more"
+    assert verdict.text == (
+        f"DEGRADED a0 died (killed by SIGKILL), until restarted or acknowledged; also {FOUND_MOST - 1} dead agents"
     )
 
 
@@ -332,11 +332,29 @@ def test_what_only_the_host_knows_is_judged_too() -> None:
 
 def test_proxies_shown_as_one_have_one_verdict() -> None:
     dead = with_agent(asked(state(active=1), flying=1), state="died", exit_code=1)
-    parts = [Part(Member(str(n), f"m{n}", n, "", 1, "", 0.0), each, n) for n, each in enumerate((asked(), dead))]
-    assert merged(parts).verdict.text.startswith("DEGRADED ann died (exit code 1)")
+    two = [Part(Member(str(n), f"m{n}", n, "", 1, "", 0.0), each, n) for n, each in enumerate((asked(), dead))]
+    assert merged(two).verdict.text.startswith("DEGRADED ann died (exit code 1)")
 
 
 # --- All of them -----------------------------------------------------------------------------------------------------
+
+
+def test_of_what_else_was_found_the_gravest_kinds_are_named() -> None:
+    """Each with its number, and how many findings there are beside."""
+    snapshot = asked(state(active=1), flying=1)
+    dead = [agent(f"a{n}", state="died", exit_code=1) for n in range(4)]
+    refused = agent("r", state="refused", last_seen_s=1.0)
+    snapshot = replace(
+        snapshot, agents=(*snapshot.agents, *dead, refused), pool=budget(None, tokens=100, used_tokens=90)
+    )
+    snapshot = replace(snapshot, alarms=(Alarm("gate", "", "", "", 1.0),))
+    assert judged(snapshot).verdict.text == (
+        "DEGRADED a0 died (exit code 1), until restarted or acknowledged; also 3 dead agents, 1 alarm, 2 more findings"
+    )
+
+
+def test_everything_that_can_be_found_can_be_counted() -> None:
+    assert all(_kinds([Finding("note", code, "")]).startswith("1 ") for code in CODES)
 
 
 def test_the_gravest_is_the_cause_and_the_others_are_counted() -> None:
@@ -345,8 +363,9 @@ def test_the_gravest_is_the_cause_and_the_others_are_counted() -> None:
     snapshot = judged(replace(snapshot, alarms=(Alarm("gate", "", "", "", 1.0),)))
     assert [each.code for each in snapshot.verdict.findings] == ["circuit_open", "agent_died", "alarm"]
     assert snapshot.verdict.text.startswith(
-        "BLOCKED circuit open, probe in 5 s; 2 of 2 wait; last gets through in about 1 min; 2 more"
+        "BLOCKED circuit open, probe in 5 s; 2 of 2 wait; last gets through in about 1 min; also 1 dead agent, 1 alarm"
     )
+    assert parts(snapshot.verdict, brief=True)[-1] == "2 more findings"
 
 
 def test_how_long_the_last_waits_is_told_only_where_each_is_estimated() -> None:

@@ -30,6 +30,8 @@ _WITH_NAMES = 4
 _KEYS = {"paused": "pause", "draining": "drain", "circuit_forced": "circuit", "agent_died": "acknowledge"}
 """By code of a finding, the key that does something about it."""
 _FILTER = 24
+_WIDE = 140
+"""Cells from which on what else was found is named."""
 _NAME = 32
 _ABOUT = 24
 
@@ -127,7 +129,7 @@ def _verdict(view: View, width: int, pen: Pen) -> list[Chunk]:
     how long. A note gives way to what else is told."""
     found = view.snapshot.verdict
     word, role = pen.worded(VERDICT_SIGNS.get(found.state, VERDICT_SIGNS["degraded"]))
-    cause, *more = [""] if found.cause is None else parts(found)
+    cause, *more = [""] if found.cause is None else parts(found, brief=width < _WIDE)
     if found.state == "healthy":
         notes = [(4, cause), *((5, each) for each in more)] if cause else []
         return [(0, [(word, role)]), *((rank, [(pen.glyphs.plain(clean(each)), "dim")]) for rank, each in notes)]
