@@ -179,7 +179,7 @@ async def run(
 
     A second signal isn't caught, so it ends the process at once, whatever the loop is doing. Settings are saved
     in `settings_file`, where there is one. `on_ready` is called once it serves, with its URL and control key;
-    without it a line is printed. In the end a summary is printed.
+    without it a line is printed. In the end a summary is printed; that of workers is printed by their supervisor.
 
     Raises: BindError, UsageError: before anything was served.
     """
@@ -214,7 +214,10 @@ async def run(
                 await stop.wait()
                 await proxy.drain(settings.drain_s)
                 ended = proxy.snapshot()
-            print_at_end(console, ended)
+            if worker is None:
+                print_at_end(console, ended)
+            else:
+                worker.leave(ended)
     return 0
 
 

@@ -80,7 +80,11 @@ async def test_workers(tmp_path: Path) -> None:
         running.process.send_signal(signal.SIGTERM)
         code, log = await running.ends()
         assert code == 0
-        assert {line[:4] for line in log.splitlines()} == {"[1] ", "[2] "}, "lines have their worker's number"
+        numbered = [line for line in log.splitlines() if line[:4] in ("[1] ", "[2] ")]
+        own = [line.partition(" INFO hivemind: ")[2] for line in log.splitlines() if line not in numbered]
+        assert numbered, "lines have their worker's number"
+        assert own == ["no requests came", own[1]], "there is one summary of both"
+        assert own[1].startswith("journals ")
         await until_gone(*pids)
         assert not folder.exists()
         assert not (tmp_path / "state" / f"control-{running.port}.json").exists()

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 from pydantic import SecretStr
 
-from hivemind import logs
+from hivemind import __version__, logs
 from hivemind.console import Console
 from hivemind.errors import UsageError
 from hivemind.host.listening import bind, print_ready, ready_line, share, url_of
@@ -32,7 +32,8 @@ from hivemind.host.workers.embedded_store import EmbeddedStore, find_server
 from hivemind.host.workers.folder import private_folder
 from hivemind.host.workers.order import Order
 from hivemind.store.token_file import ControlKey, announced, state_dir
-from hivemind.text.humanise import exit_text
+from hivemind.text.humanise import exit_text, plural
+from hivemind.world.fleet import Member
 
 if TYPE_CHECKING:
     from hivemind.settings import Settings
@@ -88,7 +89,26 @@ def supervise(
         supervisor = Supervisor(Order(worker, settings, settings_file), console, store, sockets)
         ready = ready_line(address, settings.origins())
         with supervisor.catching_signals():
-            return supervisor.run((lambda: print_ready(ready)) if on_ready is None else lambda: on_ready(address, key))
+            code = supervisor.run((lambda: print_ready(ready)) if on_ready is None else lambda: on_ready(address, key))
+        print_summary(console, worker, supervisor.restarts)
+        return code
+
+
+def print_summary(console: Console, worker: Worker, restarts: int) -> None:
+    """Print one summary of all workers that have ended in good order."""
+    from hivemind.host.summary import print_at_end  # on demand: the supervisor reads no journal before
+    from hivemind.world.merge import Part, merged
+
+    ends = worker.left()
+    if not ends:
+        return
+    members = {number: Member(str(number), "", 0, __version__, 0, "", 0.0) for number in ends}
+    whole = merged([Part(members[number], snapshot, number - 1) for number, snapshot in ends.items()])
+    missing = worker.count - len(ends) + restarts
+    note = (
+        f"missing here: what {plural(missing, 'worker')} served that ended early (see the journals)" if missing else ""
+    )
+    print_at_end(console, whole, [*ends.values()], note)
 
 
 def check(settings: Settings) -> None:
@@ -165,6 +185,8 @@ class Supervisor:
         self._workers = [_Process(number) for number in range(1, order.worker.count + 1)]
         self._selector = selectors.DefaultSelector()
         self._caught: list[int] = []
+        self.restarts = 0
+        """Workers that ended early, and were started again."""
         self._stopping = False
         self._served = False
         """All workers were ready once."""
@@ -303,6 +325,7 @@ class Supervisor:
         else:
             if now - worker.started_at >= STEADY_S:
                 worker.delay_s = FIRST_DELAY_S
+            self.restarts += 1
             worker.due = now + worker.delay_s
             how = f"is started again in {worker.delay_s:g} s"
             _log.warning("worker %d ended (%s) and %s", worker.number, exit_text(code), how)
