@@ -13,6 +13,8 @@ from hivemind.text.amounts import WantedBudget, ceiling, parse_budget, shell_hin
     ("text", "wanted"),
     [
         ("200k", WantedBudget(200_000, None, None)),
+        ("1_000_000", WantedBudget(1_000_000, None, None)),
+        ("1.5 m tokens", WantedBudget(1_500_000, None, None)),
         ("1.5M tokens", WantedBudget(1_500_000, None, None)),
         ("$5", WantedBudget(None, 5.0, None)),
         ("$0.50/day", WantedBudget(None, 0.5, "day")),

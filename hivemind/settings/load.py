@@ -19,7 +19,7 @@ from hivemind.errors import UsageError
 from hivemind.parser import Parser
 from hivemind.redaction.text import printable, redact
 from hivemind.settings.model import Settings
-from hivemind.settings.options import PREFIX, add_flags, find, given_flags, options, sections
+from hivemind.settings.options import PREFIX, add_flags, find, given_flags, number_given, options, sections
 from hivemind.settings_file import NAME, find_settings_file, from_its_folder
 from hivemind.text.humanise import did_you_mean
 
@@ -171,7 +171,8 @@ def _settings(sources: Iterable[Given], file: str | None = None) -> Settings:
         section = values
         for part in path[:-1]:
             section = section.setdefault(part, {})
-        section[path[-1]] = each.value
+        option = find(path)
+        section[path[-1]] = each.value if option is None else number_given(option, each.value)
     try:
         return Settings(**values)
     except ValidationError as error:

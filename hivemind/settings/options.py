@@ -18,6 +18,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from hivemind.settings.model import Settings
+from hivemind.text.humanise import parse_number
 
 PREFIX = "HIVEMIND_"
 Path = tuple[str, ...]
@@ -71,6 +72,18 @@ class Option:
             number = "a whole number" if self.kind is int else "a number"
             return f"{number} {_range(self.bounds)}"
         return ""
+
+
+def number_given(option: Option, value: Any) -> Any:
+    """Return the number that a text means for a setting that is one: `1_000_000`, `500k`, `2m`. Any other value is
+    returned as it is, also that of a time in seconds, whose `m` would be minutes."""
+    if option.kind not in (int, float) or option.placeholder == "SECONDS" or not isinstance(value, str):
+        return value
+    try:
+        number = parse_number(value)
+    except ValueError:
+        return value
+    return int(number) if number.is_integer() else number
 
 
 @cache

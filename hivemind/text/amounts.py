@@ -10,7 +10,7 @@ from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.events import BudgetState
 from hivemind.scheduler.ledger import MOST_DOLLARS, MOST_TOKENS
 from hivemind.scheduler.types import record
-from hivemind.text.humanise import dollars, plural
+from hivemind.text.humanise import dollars, parse_number, plural
 from hivemind.text.shells import command_line
 
 HEADER = b"x-hivemind-budget"
@@ -18,9 +18,8 @@ HEADER = b"x-hivemind-budget"
 PERIODS = {"run": "this run", "day": "today", "ever": "in all"}
 """What is counted, of what was used; by period."""
 _A_PERIOD = {"run": "a run", "day": "a day", "ever": "in all"}
-_FACTORS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 _AMOUNT = re.compile(
-    r"(?P<money>\$?) *(?P<number>\d+(?:\.\d*)?|\.\d+) *(?P<factor>[kmgb]?)"
+    r"(?P<money>\$?) *(?P<number>(?:\d[\d_]*(?:\.\d*)?|\.\d+) *[kmgb]?)"
     r"(?: *(?:(?P<tokens>tok(?:en)?s?)|(?P<dollars>\$|usd|dollars?)))?"
 )
 _EXAMPLES = "200k, $5, $5/day, 200k,$5 or none"
@@ -60,7 +59,7 @@ def parse_budget(text: str) -> WantedBudget:
         odd = found is None or (found["money"] and (found["tokens"] or found["dollars"]))
         if found is None or odd or kind in amounts or (slash and period.strip() not in get_args(Period)):
             raise ValueError(f"{text.strip()[:40]!r} is no budget; it is {_EXAMPLES}, per run, day or ever")
-        amounts[kind] = float(found["number"]) * _FACTORS[found["factor"]]
+        amounts[kind] = parse_number(found["number"])
         periods |= {period.strip()} if slash else set()
     return WantedBudget(*_checked(amounts), _period(periods), more)
 

@@ -7,6 +7,7 @@ cells, for the columns of a screen.
 from __future__ import annotations
 
 import math
+import re
 import signal
 from collections.abc import Iterable
 
@@ -45,6 +46,26 @@ def parse_duration(text: str) -> float:
     if unit not in _UNITS or not number.isascii() or not number.replace(".", "", 1).isdigit():
         raise ValueError(f"{text[:40]!r} is no duration; it is a number and a unit, as 90s, 30m, 12h, 7d or 2w")
     return float(number) * _UNITS[unit]
+
+
+_FACTORS = {"k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]*)?")
+_DIGITS = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?")
+
+
+def parse_number(text: str) -> float:
+    """Return the number of `8`, `0.7`, `0,7`, `1,000`, `1_000_000`, `500k`, `1.5m` or `2g`; all that people type as a
+    number is read by this. Raises: ValueError: it is none of these."""
+    digits = text.strip().lower().replace("_", "")
+    factor = _FACTORS.get(digits[-1:], 1)
+    digits = digits[:-1].rstrip() if factor > 1 else digits
+    if _THOUSANDS.fullmatch(digits):
+        digits = digits.replace(",", "")
+    elif digits.count(",") == 1 and "." not in digits:
+        digits = digits.replace(",", ".")
+    if not _DIGITS.fullmatch(digits) or not math.isfinite(number := float(digits) * factor):
+        raise ValueError(f"{text.strip()[:40]!r} is no number; it is as in 8, 0.7, 1_000_000, 500k or 1.5m")
+    return round(number, 6) if factor > 1 else number  # without the noise of binary fractions
 
 
 def count(number: float) -> str:

@@ -83,6 +83,8 @@ async def test_knobs(tmp_path: Path, golden: Golden) -> None:
     async with desk(tmp_path) as at:
         assert await at.does("set aimd.beta 0.7") == "aimd.beta is 0.7\n"
         assert await at.does("set rpm none --upstream lab") == "rpm is no limit for lab\n"
+        assert await at.does("set tpm 1.5m --upstream lab") == "tpm is 1,500,000 for lab\n"
+        assert await at.does("set tpm none") == "tpm is no limit\n"
         knobs = at.proxy.snapshot().lanes[0].state.knobs
         assert (knobs["aimd.beta"], knobs["rpm"]) == (0.7, 0)
         golden("knobs", await at.does("set"))

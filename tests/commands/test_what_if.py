@@ -40,7 +40,7 @@ def test_the_answer(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.match("With max_concurrency 1 and aimd.beta 0.7 this run (would|might) have ", out)
     assert "replay-11-1: 11 agents, 88 requests, " in out
     titles = next(line for line in out.splitlines() if "RECORDED" in line)
-    assert titles.split() == ["RECORDED", "CHANGED", "90", "%", "INTERVAL", "DIFFERENCE"]
+    assert titles.split() == ["RECORDED", "CHANGED", "DIFFERENCE", "90", "%", "INTERVAL"]
     assert row(out, "agents finished")[:2] == ["11", "11"]
     assert row(out, "most in flight")[:2] == ["5", "1"]
     assert row(out, "wait, p50")[-1] == "worse"
@@ -114,10 +114,13 @@ def test_two_priorities(journal: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 @pytest.mark.parametrize("columns", [60, 80, 100])
 def test_fits(journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
-    """No line is wider than the terminal."""
+    """No line is wider than the terminal, and the verdict stays; from 80 columns on the difference's interval too."""
     monkeypatch.setenv("COLUMNS", str(columns))
     out = does(capsys, "what-if", str(journal), "--set", "max_concurrency=20")
     assert max(map(len, out.splitlines())) <= columns
+    (wall,) = (line for line in out.splitlines() if line.startswith("wall time"))
+    assert wall.endswith(("better", "worse", "unclear"))
+    assert (" to " in wall) == (columns >= 80)
 
 
 def test_kept(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,6 +110,18 @@ def test_wrong_credentials_of_agents(read: Loader, given: str, line: str) -> Non
     assert variable == f"HIVEMIND_AGENTS__CREDENTIALS (environment): {line}"
 
 
+def test_numbers_as_people_type_them(read: Loader) -> None:
+    """The same in a flag, a variable and the file; an `m` after seconds would be minutes, and is refused."""
+    found = read(
+        *UPSTREAM, "--tpm", "1.5m", HIVEMIND_RPM="2k", file='max_concurrency = "1_000"\n[aimd]\nbeta = "0,7"\n'
+    )
+    assert (found.tpm, found.rpm, found.max_concurrency, found.aimd.beta) == (1_500_000, 2000, 1000, 0.7)
+    with pytest.raises(UsageError, match=r"--rpm 2\.5: must be a whole number from 0"):
+        read(*UPSTREAM, "--rpm", "2.5")
+    with pytest.raises(UsageError, match=r"--retry\.deadline-s 5m: must be a number"):
+        read(*UPSTREAM, "--retry.deadline-s", "5m")
+
+
 def test_values_keep_underscores(read: Loader) -> None:
     """Only a flag's name is respelled, never its value."""
     assert read("--upstream=http://a_b/c_d").upstream == ("http://a_b/c_d",)

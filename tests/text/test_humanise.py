@@ -12,6 +12,7 @@ from hivemind.text.humanise import (
     duration,
     level,
     parse_duration,
+    parse_number,
     percent,
     plural,
     short_count,
@@ -154,6 +155,35 @@ def test_short_count(number: float | None, text: str) -> None:
 def test_short_dollars(amount: float | None, text: str) -> None:
     """At most seven cells."""
     assert short_dollars(amount) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("8", 8),
+        (" 0.7 ", 0.7),
+        ("0,7", 0.7),
+        (".5", 0.5),
+        ("1,000", 1000),
+        ("1,234,567.5", 1_234_567.5),
+        ("1_000_000", 1_000_000),
+        ("500k", 500_000),
+        ("2M", 2_000_000),
+        ("1.5m", 1_500_000),
+        ("1.005m", 1_005_000),
+        ("2 g", 2e9),
+        ("1e-3", 0.001),
+        ("-3", -3),
+    ],
+)
+def test_parsed_numbers(text: str, number: float) -> None:
+    assert parse_number(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "k", "x2", "2x", "1.2.3", "1,2,3", "nan", "inf", "1e999", "0x10", "five", "٣"])
+def test_what_is_no_number(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no number; it is as in 8, 0\.7, 1_000_000, 500k or 1\.5m"):
+        parse_number(text)
 
 
 def test_parsed_durations() -> None:

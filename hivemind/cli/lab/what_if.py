@@ -102,10 +102,10 @@ def _columns(found: Answer) -> tuple[Column, ...]:
         Column(""),
         Column(first.upper(), right=True),
         Column(second.upper(), right=True),
-        Column("90 % INTERVAL", right=True, spare=1),
+        Column("90 % INTERVAL", right=True, spare=2),
         Column("DIFFERENCE", right=True),
-        Column("INTERVAL", right=True, spare=3),
-        Column("", spare=2),
+        Column("90 % INTERVAL", right=True, spare=1),
+        Column(""),
     )
 
 

@@ -13,7 +13,7 @@ from hivemind.errors import UsageError
 from hivemind.scheduler.commands import some
 from hivemind.scheduler.operator.knobs import KNOBS, Knob
 from hivemind.scheduler.types import Priority
-from hivemind.text.humanise import did_you_mean
+from hivemind.text.humanise import did_you_mean, parse_number
 from hivemind.text.table import Column, lines, width
 from hivemind.world.alerts import RULES
 
@@ -104,7 +104,8 @@ def _set(namespace: argparse.Namespace) -> int:
     if len(namespace.values) != 1:
         raise UsageError(f"say one value, as in hivemind set {knob.name} {max(knob.lowest, 1):g}")
     value = knob_value(knob, namespace.values[0])
-    shown, upstream = "no limit" if knob.zero_is_none and not value else f"{value:g}", namespace.upstream
+    shown = "no limit" if knob.zero_is_none and not value else f"{value:,.10g}"
+    upstream = namespace.upstream
     done = f"{knob.name} is {shown} for {upstream}" if upstream else f"{knob.name} is {shown}"
     proxy = client.find_proxy(namespace)
     before = changes.knob_values(proxy, knob.name, upstream) if client.wants_json(namespace) else None
@@ -137,7 +138,7 @@ def knob_value(knob: Knob, text: str) -> float:
     if knob.zero_is_none and text.lower() in _NO_LIMIT:
         return 0.0
     try:
-        value = float(text)
+        value = parse_number(text)
     except ValueError:
         value = math.nan
     in_range = knob.lowest <= value <= knob.highest or (knob.zero_is_none and value == 0)

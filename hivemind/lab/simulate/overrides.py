@@ -18,7 +18,7 @@ from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import Priority
 from hivemind.settings.model import Settings
-from hivemind.settings.options import Option, find, options
+from hivemind.settings.options import Option, find, number_given, options
 from hivemind.text.amounts import parse_budget, shell_hint
 from hivemind.text.humanise import did_you_mean
 
@@ -223,7 +223,7 @@ def _value(option: Option, text: str) -> float | bool | str | None:
     elif option.choices or option.kind is bool:
         text = lowered
     try:
-        value: float | bool | str = _adapter(option.path).validate_python(text)
+        value: float | bool | str = _adapter(option.path).validate_python(number_given(option, text))
     except ValidationError:
         tail = f"; {_UNSET[0]}: the default applies" if option.default is None else ""
         raise UsageError(f"{option.key} {text[:40]}: must be {option.allowed}{tail}") from None

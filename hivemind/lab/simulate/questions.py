@@ -7,11 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hivemind.errors import UsageError
-from hivemind.text.humanise import did_you_mean, duration, parse_duration
+from hivemind.text.humanise import did_you_mean, duration, parse_duration, parse_number
 
 _FACTOR = re.compile(r"(?:[x×*] *(?P<before>\d+(?:\.\d*)?|\.\d+)|(?P<after>\d+(?:\.\d*)?|\.\d+) *[x×])")
-_AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d*)?|\.\d+) *(?P<unit>[km]?)")
-_UNITS = {"": 1, "k": 10**3, "m": 10**6}
 _NONE = frozenset({"none", "off", "no"})
 _NAME = re.compile(r"provider(?:\.(?P<upstream>.+))?\.(?P<what>\w+)", re.IGNORECASE)
 LEAST_FACTOR, MOST_FACTOR = 0.01, 100.0
@@ -193,8 +191,10 @@ def _factor(text: str, name: str, allowed: Allowed) -> Factor | None:
 
 
 def _amount(text: str) -> float | None:
-    found = _AMOUNT.fullmatch(text.strip().lower().replace(",", "").replace("_", ""))
-    return None if found is None else float(found["number"]) * _UNITS[found["unit"]]
+    try:
+        return parse_number(text)
+    except ValueError:
+        return None
 
 
 def _outage(name: str, text: str) -> Outage:

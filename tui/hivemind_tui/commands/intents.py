@@ -12,9 +12,10 @@ from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.scheduler.tasks import OPEN, SPOILED
 from hivemind.scheduler.types import Priority
 from hivemind.text.amounts import WantedBudget, parse_budget
+from hivemind.text.humanise import parse_number
 from hivemind.world.alerts import RULES, unacknowledged
 from hivemind.world.snapshot import AgentView, TaskView
-from hivemind_tui.render.dials import stepped, typed, typed_number
+from hivemind_tui.render.dials import stepped, typed
 from hivemind_tui.state.view import View
 
 BOOST_S = 60.0
@@ -164,10 +165,10 @@ def pin(view: View) -> list[Command]:
 
 def pin_at(view: View, text: str) -> list[Command]:
     """Pin the concurrency level at the number that was typed. Raises: Rejected."""
-    value = typed_number(text)
-    if value is None:
-        raise Rejected(f"{text.strip()!r} is no number")
-    return [cmd.PinLevel(value, _lane(view).lane)]
+    try:
+        return [cmd.PinLevel(parse_number(text), _lane(view).lane)]
+    except ValueError as error:
+        raise Rejected(str(error)) from None
 
 
 def release(view: View) -> list[Command]:

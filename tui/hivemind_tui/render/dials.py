@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS, check_range
+from hivemind.text.humanise import parse_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,6 @@ GROUPS = (
     ("Retry, every upstream", tuple(name for name in NAMES if name.startswith("retry."))),
 )
 """The groups of the tuning page."""
-_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]*)?")
 _LARGE = 10
 _LEAP_RATIO = 5
 
@@ -98,29 +97,12 @@ def typed(name: str, text: str) -> float:
     text = text.strip()
     if KNOBS[name].zero_is_none and text.lower() in ("none", "no", "off"):
         return 0.0
-    value = typed_number(text.removesuffix(DIALS[name].unit or "\0"))
-    if value is None:
-        raise Rejected(f"{text!r} is no number; {name} goes from {reach(name)}")
+    try:
+        value = parse_number(text.removesuffix(DIALS[name].unit or "\0"))
+    except ValueError:
+        raise Rejected(f"{text!r} is no number; {name} goes from {reach(name)}") from None
     check_range(KNOBS[name], value)
     return value
-
-
-def typed_number(text: str) -> float | None:
-    """Return the number that was typed: `1,000`, `0.7`, `0,7`, `400k`; None: it is none."""
-    digits = text.strip().replace("_", "")
-    scale = {"k": 1e3, "m": 1e6}.get(digits[-1:].lower(), 1.0)
-    try:
-        value = float(_with_point(digits[:-1] if scale > 1 else digits)) * scale
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _with_point(digits: str) -> str:
-    """Return the digits without commas between thousands; one comma elsewhere is a decimal comma."""
-    if _THOUSANDS.fullmatch(digits):
-        return digits.replace(",", "")
-    return digits.replace(",", ".") if digits.count(",") == 1 and "." not in digits else digits
 
 
 def number(value: float) -> str:
