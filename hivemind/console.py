@@ -149,7 +149,8 @@ class Console:
             return len(text)
         try:
             if self._dropped:
-                self._queue.put_nowait(f"({self._dropped} lines were not read in time)\n")
+                lines = "1 line was" if self._dropped == 1 else f"{self._dropped:,} lines were"
+                self._queue.put_nowait(f"({lines} not read in time)\n")
                 self._dropped = 0
             self._queue.put_nowait(text)
         except queue.Full:

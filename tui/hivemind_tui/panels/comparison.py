@@ -26,7 +26,8 @@ _LABEL = 17
 _FIGURE = (9, 14)
 """Narrowest and widest column of figures."""
 _DIFFERENCE = 9
-_INTERVAL = 17
+_INTERVAL = 19
+"""A blank, and `$0.0161 to $0.0174`."""
 _SIGNS: Mapping[Verdict, tuple[str, str]] = {
     "better": ("good", "ok"),
     "worse": ("cross", "bad"),
