@@ -130,11 +130,6 @@ class Store:
         """The store's URL without user and password."""
         return self.address.shown
 
-    @property
-    def connected(self) -> bool:
-        """Whether there is a connection for commands."""
-        return self._connection is not None and self._connection.is_connected
-
     # --- Commands ---------------------------------------------------------------------------------------------------
 
     async def call(self, *command: Argument) -> Answer:

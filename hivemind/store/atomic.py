@@ -45,12 +45,12 @@ def remove_if_old(draft: os.DirEntry[str]) -> None:
 
 
 @contextmanager
-def output_file(path: Path, shown: str, mode: int = 0o600) -> Iterator[IO[bytes]]:
+def output_file(path: Path, shown: str) -> Iterator[IO[bytes]]:
     """As :func:`written_whole`, for a file that the user named. Raises: UsageError: it can't be written."""
     if path.is_dir():
         raise UsageError(f"{shown}: can't be written (is a folder)")
     try:
-        with written_whole(path, mode) as file:
+        with written_whole(path) as file:
             yield file
     except OSError as error:
         raise UsageError(f"{shown}: can't be written ({error.strerror or error})") from None

@@ -179,12 +179,12 @@ class Fleet:
         return frozenset(lane.shown for member in self.members for lane in member.lanes if lane.lane == key.lane)
 
 
-def gathered(members: Iterable[Member], *, store: str = "", me: str = "", state: str = "", away: str = "") -> Fleet:
+def gathered(members: Iterable[Member], *, store: str = "", me: str = "", away: str = "") -> Fleet:
     """Return the fleet of these proxies, with its sums."""
     named = labelled(members)
     keys = dict.fromkeys(lane.lane for member in named for lane in member.lanes)
     own = next((member.state for member in named if member.id == me), "")
-    return Fleet(named, tuple(_lane(key, named) for key in keys), store, me, state or own, away)
+    return Fleet(named, tuple(_lane(key, named) for key in keys), store, me, own, away)
 
 
 def labelled(members: Iterable[Member]) -> tuple[Member, ...]:

@@ -192,11 +192,6 @@ def _alerts(parts: Iterable[_Shared]) -> tuple[Alert, ...]:
     return tuple(sorted(found.values(), key=lambda alert: -alert.since))
 
 
-def ticket_of(number: int) -> tuple[int, int]:
-    """Return a merged ticket's number in its own proxy, and that proxy's :attr:`Part.number`."""
-    return divmod(number, TICKETS_APART)
-
-
 def _order(ticket: TicketView) -> tuple[float, ...]:
     return (ticket.position is None, *order_of(ticket.position, ticket), ticket.priority)
 

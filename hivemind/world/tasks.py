@@ -17,7 +17,6 @@ from hivemind.world.state import TaskRecord, WorldState
 
 _FIRST = ("running", "ready", "waiting", "blocked")
 """Which of too many tasks are shown rather than others."""
-_ENDED = tuple(state for state in TASK_STATES if state not in OPEN)
 _saved_values = attrgetter(*(each.name for each in fields(TaskRecord)))
 
 

@@ -38,16 +38,14 @@ class World:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-def _agents(
-    count: int, turns: int, think_s: float, *, tokens: int = 60, every_streams: int = 2
-) -> tuple[AgentConfig, ...]:
+def _agents(count: int, turns: int, think_s: float, *, tokens: int = 60) -> tuple[AgentConfig, ...]:
     """Return agents that differ in pace, prompt length and priority."""
     return tuple(
         AgentConfig(
             f"agent-{number:02}",
             turns,
             think_s * (0.5 + number % 5 / 4),
-            stream=number % every_streams == 0,
+            stream=number % 2 == 0,
             prompt_tokens=tokens * (1 + number % 3),
             headers=((("x-hivemind-priority", "high"),) if number % 7 == 3 else ()),
         )
@@ -113,16 +111,16 @@ def record(world: World, path: Path, *, settings: dict[str, Any] | None = None, 
     run_virtual(main())
 
 
-def record_apart(world: World, paths: Sequence[Path], *, seed: int = 1) -> None:
+def record_apart(world: World, paths: Sequence[Path]) -> None:
     """Run a world whose agents take turns to use proxies that share the provider's limits and know nothing of each
     other. Each writes its journal to one of `paths`."""
 
     async def main() -> None:
-        mock = provider_in_loop_time(replace(world.provider, seed=seed))
+        mock = provider_in_loop_time(replace(world.provider, seed=1))
         async with AsyncExitStack() as proxies:
             transports = [
-                await proxies.enter_async_context(in_process(mock, seed + number, world.settings, path))
-                for number, path in enumerate(paths)
+                await proxies.enter_async_context(in_process(mock, number, world.settings, path))
+                for number, path in enumerate(paths, 1)
             ]
             agents = (
                 Agent(each, transports[number % len(paths)], f"http://hivemind.localhost/agent/{each.name}")

@@ -144,12 +144,6 @@ def test_the_order_is_priority_then_size_then_arrival() -> None:
     assert names(tasks.eligible()) == ["urgent", "small", "small-too", "large", "unknown", "unknown-too", "low"]
 
 
-def test_one_batch_may_be_listed() -> None:
-    """And none is all."""
-    tasks = graph(spec("a", batch="one"), spec("b", batch="two"), spec("c"))
-    assert [names(tasks.eligible(batch)) for batch in (None, "one", "")] == [["a", "b", "c"], ["a"], ["c"]]
-
-
 def test_a_task_runs_once_at_a_time() -> None:
     """The runner that starts it has it until it reports its end."""
     tasks = graph(spec("a"))

@@ -117,7 +117,7 @@ def test_any_text_and_any_size_fits(renders: Render) -> None:
         replace(each, lanes=tuple(replace(lane, shown=EVIL, state=EVIL, windows=()) for lane in each.lanes))
         for each in strange[:2]
     )
-    known = gathered([*bent, *strange[2:]], store=EVIL, me="00000000", state=EVIL, away=EVIL)
+    known = replace(gathered([*bent, *strange[2:]], store=EVIL, me="00000000", away=EVIL), state=EVIL)
     for width, height in (
         (1, 1),
         (3, 2),

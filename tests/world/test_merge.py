@@ -29,7 +29,7 @@ from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.types import Priority, WindowKind
 from hivemind.world.fleet import MemberLane, gathered, labelled
-from hivemind.world.merge import LINES_SHOWN, Part, merged, ticket_of
+from hivemind.world.merge import LINES_SHOWN, TICKETS_APART, Part, merged
 from hivemind.world.snapshot import Snapshot
 
 
@@ -188,7 +188,7 @@ def test_tickets_have_numbers_of_their_own() -> None:
     found = merged([part("a", busy(), number=0), part("b", busy("bob"), number=7)])
     numbers = [ticket.ticket for ticket in (*found.slots, *found.queue)]
     assert len({*numbers}) == 4
-    assert {ticket_of(number) for number in numbers} == {(2, 0), (3, 0), (2, 7), (3, 7)}
+    assert {divmod(number, TICKETS_APART) for number in numbers} == {(2, 0), (3, 0), (2, 7), (3, 7)}
     assert {each.ticket for each in found.lanes[0].state.upcoming} <= {*numbers}
 
 

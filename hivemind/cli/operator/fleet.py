@@ -12,7 +12,7 @@ from hivemind.console import printable
 from hivemind.errors import HiveMindError
 from hivemind.text.humanise import count, duration, plural
 from hivemind.text.table import Cell, Column, lines, styled, width, wrapped
-from hivemind.world.fleet import Fleet, FleetLane, LaneWindow, Member, Taken
+from hivemind.world.fleet import Fleet, FleetLane, Member, Taken
 
 NONE = "this proxy is in no fleet; proxies that share a key join one with --fleet redis://HOST"
 _MEMBERS = (
@@ -112,11 +112,6 @@ def _lane(lane: FleetLane, room: int | None) -> list[str]:
     if len(rows) > 1:
         rows.append(_sum(lane))
     return [*wrapped(head, room), *lines(columns, rows, room)]
-
-
-def _titled(window: LaneWindow, several: bool) -> str:
-    kind = _KINDS.get(window.kind, window.kind.upper())
-    return f"{kind} {printable(window.family)}" if several else kind
 
 
 def _taken(taken: Taken) -> list[Cell | str]:

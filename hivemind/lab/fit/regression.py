@@ -49,7 +49,6 @@ def fit_regression(
     parts: np.ndarray,
     factors: np.ndarray,
     precisions: np.ndarray,
-    weights: np.ndarray | None = None,
     start: Regression | None = None,
 ) -> Regression:
     """Fit the logarithms of times.
@@ -65,7 +64,6 @@ def fit_regression(
         theta, sigma = np.concatenate([start.shares, start.effects]), start.sigma
     prior = np.concatenate([np.full(count, _RIDGE), precisions])
     prior_of = np.concatenate([np.zeros(count), precisions])
-    total = float(len(times)) if weights is None else float(weights.sum())
     before = math.inf
     # Room for what each iteration computes: most of the time of small arrays goes into making them.
     slopes = np.hstack([parts, factors])
@@ -79,9 +77,7 @@ def fit_regression(
         np.multiply(square, square, out=square)
         square += DEGREES
         trust = np.divide(DEGREES + 1, square, out=square)
-        if weights is not None:
-            trust *= weights
-        sigma = max(_LEAST_SIGMA, math.sqrt(float(trust @ (errors * errors)) / total))
+        sigma = max(_LEAST_SIGMA, math.sqrt(float(trust @ (errors * errors)) / len(times)))
         np.divide(each, whole[:, None], out=slopes[:, :count])
         np.multiply(slopes, trust[:, None], out=weighted)
         matrix = weighted.T @ slopes

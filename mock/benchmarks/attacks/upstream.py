@@ -18,7 +18,6 @@ from hivemind.host.loop import run_loop
 _PIECE = 64 * 1024
 _SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 _JSON = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
-_BAD = b"HTTP/1.1 400 Bad\r\ncontent-type: application/json\r\n"
 _CHUNKED = b"transfer-encoding: chunked\r\n"
 _START = b'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":1}}}\n\n'
 _DELTA = (
@@ -59,14 +58,12 @@ def _repeated(head: bytes, record: bytes, *, first: bytes = b"") -> Answer:
     return pieces
 
 
-def _limited(reset: bytes, *, extra: bytes = b"") -> Answer:
+def _limited(reset: bytes) -> Answer:
     """An ordinary answer that says that nothing is left until then."""
     ordinary = reply()
     head, _, body = ordinary.partition(b"\r\n")
     stated = b"anthropic-ratelimit-requests-limit: 50\r\nanthropic-ratelimit-requests-remaining: 0\r\n"
-    return lambda: iter(
-        (head + b"\r\n" + stated + b"anthropic-ratelimit-requests-reset: " + reset + b"\r\n" + extra + body,)
-    )
+    return lambda: iter((head + b"\r\n" + stated + b"anthropic-ratelimit-requests-reset: " + reset + b"\r\n" + body,))
 
 
 def answers() -> dict[str, Answer]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -219,8 +218,3 @@ def rules_of(kinds: Sequence[str], rng: random.Random, traffic: Traffic) -> Rule
     for name in kinds:
         rules = KINDS[name](rng, rules, traffic)
     return rules
-
-
-def typical_s(cost: Cost, input_tokens: float, output_tokens: float) -> float:
-    """Return about how long an undisturbed answer takes."""
-    return (cost.base_s + cost.input_s * input_tokens + cost.output_s * output_tokens) * math.exp(cost.jitter**2 / 2)

@@ -17,7 +17,7 @@ from hivemind.lab.simulate.clock import run_virtual
 from hivemind_mock.bench.proxied import in_process, on_sockets
 from hivemind_mock.provider.serve import serving
 from hivemind_mock.worlds.agents import Ended, Habits, WorldAgent
-from hivemind_mock.worlds.kinds import Traffic, kinds_of, rules_of, typical_s
+from hivemind_mock.worlds.kinds import Traffic, kinds_of, rules_of
 from hivemind_mock.worlds.provider import Rules, WorldProvider
 
 _SHORTER = 0.4
@@ -159,15 +159,3 @@ def with_changes(settings: Mapping[str, Any], changes: Sequence[str]) -> dict[st
         # Settings check and convert the text.
         (made.setdefault(section, {}) if section else made)[key] = value
     return made
-
-
-def without_luck(world: World) -> World:
-    """Return the world with answers that always take the same time."""
-    return replace(world, rules=replace(world.rules, cost=replace(world.rules.cost, jitter=0.0)))
-
-
-def about_s(world: World) -> float:
-    """Return about how long one of its answers takes."""
-    mean = sum(each.prompt_tokens for each in world.agents) / len(world.agents)
-    output = sum(each.max_tokens for each in world.agents) / len(world.agents)
-    return typical_s(world.rules.cost, mean, output)

@@ -13,6 +13,7 @@ from hivemind_tui.render.format import clean, wrapped
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, fitting, scrollbar
 
 LABEL = 10
+_GAP = "  "
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +53,15 @@ def hanging(text: str, role: str, width: int, sign: Span = ("", "text")) -> list
     return [[head, (line, role)] for head, line in zip(heads, lines, strict=True)]
 
 
-def flowed(chunks: Iterable[Row], width: int, gap: str = "  ") -> list[list[Span]]:
+def flowed(chunks: Iterable[Row], width: int) -> list[list[Span]]:
     """Return the chunks in rows of at most `width` cells, each chunk whole; one longer than a row has its own."""
     rows: list[list[Span]] = []
     left = 0
     for chunk in chunks:
         cells = sum(cell_len(clean(text)) for text, _ in chunk)
-        if rows and cells + len(gap) <= left:
-            rows[-1] += [(gap, "text"), *chunk]
-            left -= cells + len(gap)
+        if rows and cells + len(_GAP) <= left:
+            rows[-1] += [(_GAP, "text"), *chunk]
+            left -= cells + len(_GAP)
         else:
             rows.append([*chunk])
             left = width - cells
