@@ -12,6 +12,7 @@ from dataclasses import fields
 import httpx
 import pytest
 
+from hivemind.errors import UsageError
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.main import add_flags, configured, main
 
@@ -43,6 +44,16 @@ def test_flags_reach_every_part() -> None:
         faults=FaultConfig(bad_gateway=0.1, reset=0.2),
         reply=ReplyConfig(tokens=300, encoding="zstd"),
     )
+
+
+def test_numbers_as_people_type_them() -> None:
+    """As HiveMind's own flags take them; after seconds an `m` would be minutes."""
+    limits = read("--tpm", "1.5m", "--rpm", "1_000").limits
+    assert (limits.tpm, limits.rpm) == (1_500_000, 1000)
+    with pytest.raises(UsageError, match=r"--rpm: must be a whole number from 0 to 1e\+09, not '2\.5'"):
+        read("--rpm", "2.5")
+    with pytest.raises(UsageError, match="--window-s: must be a number"):
+        read("--window-s", "5m")
 
 
 def test_every_field_has_a_flag() -> None:

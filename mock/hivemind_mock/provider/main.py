@@ -16,6 +16,7 @@ from hivemind.console import printable
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.parser import Parser, PrintCompletion
 from hivemind.redaction.text import mask_arguments
+from hivemind.text.humanise import parse_number
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import SCENARIOS, FaultConfig, MockConfig
 from hivemind_mock.provider.formats import FORMATS
@@ -147,13 +148,14 @@ def _value(flag: str, name: str, kind: Any, text: str) -> Any:
 
 def _number(flag: str, kind: Any, text: str, least: float, most: float) -> Any:
     try:
-        number = kind(text)
+        # An `m` after seconds would be minutes.
+        number = float(text) if flag.endswith("-s") else parse_number(text)
     except ValueError:
         number = math.nan
-    if not least <= number <= most:
+    if not least <= number <= most or (kind is int and number != int(number)):
         what = "whole number" if kind is int else "number"
         raise UsageError(f"{flag}: must be a {what} from {least:g} to {most:g}, not {text!r}")
-    return number
+    return kind(number)
 
 
 def _choice(flag: str, choices: tuple[str, ...], text: str) -> str:
