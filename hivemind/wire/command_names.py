@@ -29,18 +29,19 @@ NOTE_LENGTH = NOTE_MOST
 
 
 def fit_to_show(command: Command) -> Command:
-    """Return the command with its note as one bounded line without secrets, whoever wrote it."""
+    """Return the command with its note as one line without secrets, whoever wrote it. That about a task's end is cut,
+    as programs write it; another one that is too long is refused by the scheduler."""
     if isinstance(command, AddNote):
         return replace(command, text=_line(command.text))
     if not isinstance(command, FinishTask) or not command.note:
         return command
-    return replace(command, note=_line(command.note))
+    line = _line(command.note)
+    return replace(command, note=line if len(line) <= NOTE_LENGTH else line[: NOTE_LENGTH - 1] + "…")
 
 
 def _line(text: str) -> str:
     line = " ".join(redact(text[: 10 * NOTE_LENGTH]).split())
-    line = "".join(letter if letter.isprintable() else "?" for letter in line)
-    return line if len(line) <= NOTE_LENGTH else line[: NOTE_LENGTH - 1] + "…"
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
 def spelled(command: Command, names: KnownNames, known: Callable[[str], bool]) -> Command:

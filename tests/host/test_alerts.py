@@ -74,6 +74,6 @@ async def test_a_note_is_one_line_without_secrets() -> None:
         (line,) = [line for line in running.snapshot().lines if line.tag == "you"]
         assert line.text.startswith("note: new plan?[31m key ")
         assert "a1B2" not in line.text
-        for text in ("", " \n"):
+        for text in ("", " \n", "x" * 201):
             with pytest.raises(Conflict, match="text: must be 1 to 200 characters"):
                 running.proxy.apply(AddNote(text))
