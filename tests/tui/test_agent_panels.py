@@ -81,7 +81,8 @@ def test_who_waits_is_told_why_and_who_does_not_its_last_error() -> None:
     [
         (80, "FAIL OUT COST"),
         (100, "FAIL IN OUT COST BUDGET"),
-        (160, "FAIL RETRIED OK IN OUT COST BUDGET TOKENS 1 min TTFT"),
+        (110, "IN FLIGHT FAIL COST BUDGET TOKENS 1 min"),
+        (160, "IN FLIGHT FAIL RETRIED OK IN OUT COST BUDGET TOKENS 1 min"),
         (250, "IN FLIGHT QUEUE REQS OK FAIL RETRIED OK IN OUT COST BUDGET OF TOKENS 2 min TTFT SEEN CLIENT"),
     ],
 )
@@ -152,7 +153,7 @@ def test_the_card_tells_all_of_an_agent() -> None:
         "cache read     500k",
         "cache written   33k",
         "output          39k",
-        "cost         $2.58+  1.2k tok without price",
+        "cost         $2.58+  1.2k tok unpriced",
         "budget         126%  ━━━━━━━━━━━━━━━━ of 500k",
         "131k over, this run",
         "requests         60",

@@ -73,12 +73,12 @@ async def test_choices_can_be_clicked_and_a_click_beside_closes() -> None:
 async def test_the_wheel_scrolls_what_is_on_top() -> None:
     """The list under a question stays where it is, so that the question stays about whom it names."""
     async with screen(busy_source(), size=(80, 24)) as pilot:
-        before = room(pilot).view.selected
+        before = room(pilot).view.agent
         for keys in ("?", "escape :", "escape B"):
             await press(pilot, keys)
             pilot.app.on_mouse_scroll_down()  # type: ignore[attr-defined]
             await settle(pilot)
-            assert room(pilot).view.selected == before
+            assert room(pilot).view.agent is before
         await press(pilot, "escape ?")
         first = seen(pilot, "overlay")
         pilot.app.on_mouse_scroll_down()  # type: ignore[attr-defined]

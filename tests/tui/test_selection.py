@@ -26,14 +26,18 @@ def name_of(agent: AgentView | None) -> str:
 
 
 def test_the_cursor_stays_on_its_agent_when_the_list_is_sorted_anew() -> None:
-    """Nobody was selected by hand; whoever was under the cursor first stays there."""
+    """From when it was moved by hand; before, it stays on top, so that who died or waits for long is in sight."""
     source, gatherer = FakeSource(world()), ViewBuilder()
-    view = gatherer.look(navigation.sort_by(View(source.snapshot()), "cost"), source)
-    first = name_of(view.agent)
-    source.become(with_agent(world(), view.agents[3].name, dollars=1e6))
-    view = gatherer.look(view, source)
-    assert view.agents[0].name != first
-    assert name_of(view.agent) == first
+    top = gatherer.look(navigation.sort_by(View(source.snapshot()), "cost"), source)
+    moved = gatherer.look(navigation.move(navigation.move(top, 1), -1), source)
+    first = name_of(top.agent)
+    assert name_of(moved.agent) == first
+    source.become(with_agent(world(), top.agents[3].name, dollars=1e6))
+    top, moved = gatherer.look(top, source), gatherer.look(moved, source)
+    assert top.agents[0].name != first
+    assert top.agent is top.agents[0]
+    assert name_of(moved.agent) == first
+    assert gatherer.look(navigation.edge(moved, 0), source).agent is top.agents[0]
 
 
 def test_the_cursor_stays_in_its_row_when_its_agent_is_filtered_away() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from textual.strip import Strip
 from tui.graph import POOL, processes
 from tui.worlds import world
 
+from hivemind.agents.plans.reading import read_plan
 from hivemind.scheduler.types import Priority
 from hivemind.world.health import Forecast
 from hivemind.world.snapshot import Alarm, Snapshot, TaskView
@@ -129,10 +131,17 @@ def test_in_ascii(golden: Callable[[str, str], None]) -> None:
     golden("tasks_ascii", rows)
 
 
+def test_the_plan_that_is_shown_as_an_example_is_one(tmp_path: Path) -> None:
+    """Whoever pastes it has two tasks."""
+    (tmp_path / "plan.yaml").write_text(task_page.PLAN, encoding="utf-8")
+    assert [*read_plan(tmp_path / "plan.yaml", "plan.yaml").tasks] == ["lint", "test"]
+
+
 def test_no_task_yet() -> None:
     """It is said how there are some; and what a filter hides comes back with escape."""
     assert "hivemind batch plan.yaml" in text(task_page.render(looked(world()), 100, 10, Pen()))
-    assert "is shown here" in text(task_page.render_card(looked(world()), 50, 30, Pen()))
+    assert "its agent works on it" in text(task_page.render_card(looked(world()), 50, 30, Pen()))
+    assert "is shown here" in text(task_page.render_card(looked(world()), 50, 6, Pen()))
     view = looked(processes())
     none = replace(view, tasks_shown=(), tasks_order=replace(view.tasks_order, filter="x"))
     assert "esc clears it" in text(task_page.render(none, 100, 10, Pen()))

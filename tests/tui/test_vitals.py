@@ -102,7 +102,7 @@ def test_without_tasks_there_is_no_tile_for_them() -> None:
 @pytest.mark.parametrize(("used", "role"), [(60_000.0, "strong"), (70_000.0, "wait"), (79_000.0, "bad")])
 def test_near_the_limit_tokens_change_their_colour(used: float, role: str) -> None:
     """From 80 % on, and from 97 %."""
-    found = list(vitals._vitals(busy(tokens_per_min=used)))
+    found = list(vitals.vitals_of(busy(tokens_per_min=used)))
     assert next(each for each in found if each.label == "TOKENS").figure[0][1] == role
 
 

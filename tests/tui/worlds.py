@@ -16,7 +16,7 @@ from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
 from hivemind.scheduler.types import Priority, Usage, Utilisation, WindowKind
 from hivemind.settings.write import Draft
 from hivemind.world.fleet import Fleet
-from hivemind.world.health import Vitals
+from hivemind.world.health import Histogram, Vitals
 from hivemind.world.snapshot import (
     AgentView,
     CurvePoint,
@@ -83,6 +83,8 @@ VITALS = Vitals(
         "dollars_per_hour": tuple(float(n // 10) for n in _POINTS),
         "tasks_done": tuple(n // 5 for n in _POINTS),
     },
+    waits=Histogram((0, 0, 0, 4, 9, 22, 31, 48, 37, 29, 18, 11, 4, 1, 0, 0, 0, 0), sum_s=640.0),
+    ttfts=Histogram((0, 0, 0, 0, 0, 3, 28, 74, 66, 21, 4, 0, 0, 0, 0, 0, 0, 0), sum_s=255.0),
 )
 """A minute in which much happened, and the five before it."""
 

@@ -11,33 +11,14 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from hivemind_tui.keys.keymap import footer
-from hivemind_tui.panels import (
-    agent_page,
-    agent_table,
-    comparison,
-    connect,
-    diagnostics,
-    fleet_page,
-    gantt,
-    header,
-    knobs,
-    lanes,
-    limits,
-    log,
-    models,
-    request_page,
-    request_table,
-    slots,
-    task_page,
-    vitals,
-)
-from hivemind_tui.panels.curve import CurvePanel
+from hivemind_tui.pages import AROUND, pages, rows_wanted
+from hivemind_tui.panels import diagnostics, header, lanes, slots
 from hivemind_tui.panels.timeline_strip import Scrubber
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.glyphs import Glyphs
 from hivemind_tui.render.pen import Pen, Span, fitting
 from hivemind_tui.state.view import View
-from hivemind_tui.widgets.box import Container, Horizontal, Vertical
+from hivemind_tui.widgets.box import Vertical
 from hivemind_tui.widgets.line_table import Panel
 from hivemind_tui.widgets.prompt import BottomRow
 
@@ -48,14 +29,14 @@ FULL = Size(140, 36)
 """Boxes, and all panels side by side."""
 WIDE = 190
 """Columns from which agents and events stand side by side."""
+VAST = 210
+"""Columns from which most pages have three columns."""
+HIGH = 54
+"""Rows from which wide screens have further panels below the others."""
 TALL = 66
 """Rows from which, on so wide a screen, both tasks and models have a place below the slots."""
-_BOTTOM = 15
-"""Rows that agents and events have at least where they stand side by side."""
 _SLOTS_STEP = 4
 """Rows by which the slots' panel grows, never to shrink again: each change is a layout."""
-_AROUND = 3
-"""Rows of a list beside its items: head and box."""
 LANES_SHOWN = 2
 """Lanes in sight on the smallest screen of a layout; one more for every six rows."""
 ROOMY = Size(160, 45)
@@ -78,6 +59,8 @@ def _classes_at(size: Size) -> Mapping[str, bool]:
         "compact": layout != "full",
         "tiny": layout == "tiny",
         "wide": layout == "full" and size.width >= WIDE,
+        "high": layout == "full" and size.width >= WIDE and size.height >= HIGH,
+        "vast": layout == "full" and size.width >= VAST,
         "tall": layout == "full" and size.width >= WIDE and size.height >= TALL,
         "roomy": size.width >= ROOMY.width and size.height >= ROOMY.height,
     }
@@ -101,140 +84,14 @@ class Board(Vertical):
         self.pen = Pen(glyphs=glyphs)
         self.bottom = BottomRow(id="footer")
         self._header = Panel(header.render, id="header")
-        self._lanes = Panel(lanes.render, id="lanes")
-        self._every_agent = Panel(agent_table.render, id="agents-all")
-        self._models = Panel(models.render, id="models")
-        self._gantt = Panel(gantt.render, id="gantt")
-        self._every_task = Panel(task_page.render, id="tasks-all")
-        self._bottom = Container(
-            Panel(agent_table.render, id="agents"), Panel(log.render_newest, id="events"), id="bottom"
-        )
-        self._own_events = Panel(log.render_of_agent, id="agent-own-events")
-        self._slots = Panel(slots.render, id="slots")
-        self._fleet = Panel(fleet_page.render, id="fleet")
-        self._request_top = Horizontal(
-            Panel(request_page.render_timeline, id="request-course"),
-            Panel(agent_page.render_card, id="request-agent"),
-            id="request-top",
-        )
-        self._waterfall = Panel(request_table.render_waterfall, id="waterfall")
         self._inside = Panel(diagnostics.render, id="inside")
         self._timeline = Scrubber(id="timeline")
-        self._pages: Mapping[str, Widget] = {
-            "overview": Vertical(
-                Panel(vitals.render, id="vitals"),
-                self._lanes,
-                Horizontal(
-                    Vertical(
-                        self._slots,
-                        Panel(models.render, id="overview-models"),
-                        Panel(gantt.render, id="overview-tasks"),
-                        id="top-left",
-                    ),
-                    CurvePanel(plots, id="curve"),
-                    id="top",
-                ),
-                Horizontal(
-                    Panel(limits.render_windows, id="windows"), Panel(limits.render_circuit, id="circuit"), id="middle"
-                ),
-                self._bottom,
-            ),
-            "start": Vertical(Panel(connect.render, id="start")),
-            "agents": Horizontal(
-                Vertical(
-                    self._every_agent,
-                    Panel(request_table.render_of_agent, id="agents-requests"),
-                    Panel(log.render_newest, id="agents-events"),
-                    id="agents-left",
-                ),
-                Vertical(
-                    Panel(agent_page.render_card, id="agent-card"),
-                    self._models,
-                    CurvePanel(plots, id="agents-curve"),
-                    id="agents-right",
-                ),
-            ),
-            "requests": Vertical(
-                Panel(request_table.render, id="requests"), Panel(request_page.render_card, id="request-card")
-            ),
-            "tuning": Horizontal(
-                Vertical(
-                    Panel(knobs.render, id="knobs"), Panel(log.render_newest, id="tuning-events"), id="tuning-left"
-                ),
-                Vertical(
-                    CurvePanel(plots, id="tuning-curve"),
-                    Panel(limits.render_windows, id="tuning-windows"),
-                    Panel(limits.render_circuit, id="tuning-circuit"),
-                    id="tuning-right",
-                ),
-            ),
-            "log": Horizontal(
-                Panel(log.render, id="log"),
-                Vertical(
-                    CurvePanel(plots, id="log-curve"),
-                    Panel(limits.render_windows, id="log-windows"),
-                    Panel(limits.render_circuit, id="log-circuit"),
-                    id="log-right",
-                ),
-            ),
-            "tasks": Horizontal(
-                Vertical(self._every_task, self._gantt, Panel(log.render_newest, id="tasks-events"), id="tasks-left"),
-                Vertical(
-                    Panel(task_page.render_card, id="task-card"), CurvePanel(plots, id="tasks-curve"), id="tasks-right"
-                ),
-            ),
-            "fleet": Vertical(
-                self._fleet,
-                Horizontal(
-                    Panel(log.render_newest, id="fleet-events"), CurvePanel(plots, id="fleet-curve"), id="fleet-below"
-                ),
-            ),
-            "whatif": Horizontal(
-                Panel(knobs.render_what_if, id="whatif-settings"),
-                Vertical(
-                    Panel(comparison.render, id="comparison"),
-                    Panel(comparison.render_chart, id="courses"),
-                    id="whatif-right",
-                ),
-            ),
-            "agent": Vertical(
-                Horizontal(
-                    Panel(agent_page.render_facts, id="agent-facts"),
-                    Panel(agent_page.render_tokens, id="agent-tokens"),
-                    id="agent-top",
-                ),
-                self._waterfall,
-                Horizontal(
-                    Vertical(
-                        self._own_events,
-                        Panel(log.render_newest, id="agent-events"),
-                        id="agent-log",
-                    ),
-                    CurvePanel(plots, id="agent-curve"),
-                    id="agent-bottom",
-                ),
-            ),
-            "request": Vertical(
-                self._request_top,
-                Horizontal(
-                    Panel(request_table.render_around, id="request-around"),
-                    CurvePanel(plots, id="request-curve"),
-                    id="request-middle",
-                ),
-                Horizontal(
-                    Vertical(
-                        Panel(request_page.render_decisions, id="decisions"),
-                        Panel(log.render_newest, id="request-events"),
-                        id="request-left",
-                    ),
-                    Panel(request_page.render_headers, id="headers"),
-                    id="request-bottom",
-                ),
-            ),
-        }
+        self._pages = pages(plots)
         for name, page in self._pages.items():
             page.id = f"page-{name}"
             page.add_class("page")
+        self._by_id: dict[str, Widget] = {}
+        """The parts of the page shown."""
         self._panels: list[Panel] = []
         """The panels of the page shown."""
         self._slots_rows = 0
@@ -277,7 +134,9 @@ class Board(Vertical):
         self._timeline.display = self._recorded and page != "whatif"  # which is about all of it, and needs the rows
         for name, each in self._pages.items():
             each.display = name == page
-        self._panels = [*self._pages[page].query(Panel)]
+        parts = [*self._pages[page].query(Widget)]
+        self._by_id = {part.id: part for part in parts if part.id is not None}
+        self._panels = [part for part in parts if isinstance(part, Panel)]
         self._keep_clear()
 
     def show_inside(self, shown: bool) -> None:
@@ -330,51 +189,40 @@ class Board(Vertical):
     def _make_room(self, view: View) -> None:
         """Give the panels whose number of rows is known as many as they have use for."""
         self.update_classes(_classes_of(view, self._size))
+        if not self._by_id:
+            return  # nothing is mounted yet
+        full, wide = not self.has_class("compact"), self.has_class("wide")
+        # Only of the page shown: each change is a layout of all.
+        wanted = rows_wanted(view, lambda name: self._by_id[name].size.width, self.has_class, self.pen)
+        for name, items in wanted.items():
+            # Lists longer than the screen get all that there is, however long.
+            rows = None if items is None or not full else min(items, self._size.height) + AROUND
+            self._give(name, rows, most=True)
+        if view.page == "overview":
+            self._give("lanes", self._rows_of_lanes(view), most=False)
+            self._give("slots", self._rows_of_slots(view) + AROUND if wide else None, most=False)
+
+    def _give(self, name: str, rows: int | None, *, most: bool) -> None:
+        """Give a part of the page so many rows, or at most so many."""
+        part = self._by_id[name]
+        if rows != self._rows.get(part):
+            self._rows[part] = rows
+            if most:
+                part.styles.max_height = rows
+            else:
+                part.styles.height = rows
+
+    def _rows_of_lanes(self, view: View) -> int:
         count, full = len(view.snapshot.lanes), not self.has_class("compact")
         most = LANES_SHOWN + max(0, self._size.height - (FULL if full else COMPACT).height) // 6
         rows = min(count, most) + (3 if full else 2)
-        if full:
-            rows += min(count, most) * lanes.more_rows(count, self._size.height)
-        # Only of the page shown: each change is a layout of all.
-        for panel, items in (*self._lists(view), (self._lanes, rows - _AROUND)):
-            # Lists longer than the screen get all that there is, however long.
-            wanted = None if items is None else min(items, self._size.height) + _AROUND
-            if not full and panel is not self._lanes:
-                wanted = None
-            if wanted != self._rows.get(panel):
-                self._rows[panel] = wanted
-                if panel in (self._lanes, self._slots):
-                    panel.styles.height = wanted
-                else:
-                    panel.styles.max_height = wanted
-
-    def _lists(self, view: View) -> Sequence[tuple[Widget, int | None]]:
-        """Return those of the page's panels whose number of rows is known, and that number, beside head and box; None:
-        as many as there are."""
-        wide = self.has_class("wide")
-        match view.page:
-            case "overview":
-                bottom = max(_BOTTOM - _AROUND, len(view.agents)) if wide else None
-                return ((self._bottom, bottom), (self._slots, self._rows_of_slots(view) if wide else None))
-            case "agents":
-                return ((self._every_agent, len(view.agents)), (self._models, models.rows_wanted(view) - _AROUND))
-            case "tasks":
-                return ((self._every_task, len(view.tasks)), (self._gantt, len(view.tasks)))
-            case "agent":
-                own = None if log.lines_of_agent(view) else 0
-                return ((self._waterfall, len(view.listed) + 1), (self._own_events, own))
-            case "request":
-                return ((self._request_top, request_page.timeline_rows(view) - 1),)
-            case "fleet":
-                alone = fleet_page.rows_alone(view, self._size.width, self.pen) - _AROUND
-                return ((self._fleet, alone if self.has_class("alone") else None),)
-        return ()
+        return rows + min(count, most) * lanes.more_rows(count, self._size.height) if full else rows
 
     def _rows_of_slots(self, view: View) -> int:
         wanted = slots.rows_wanted(view)
         if wanted > self._slots_rows:
             self._slots_rows = math.ceil(wanted / _SLOTS_STEP) * _SLOTS_STEP
-        return min(self._slots_rows, self._size.height // 3 - _AROUND)
+        return min(self._slots_rows, self._size.height // 3 - AROUND)
 
     async def paint(self) -> None:
         """Draw the panels that are due, for ever, one in each turn of the loop, with turns for the traffic between."""

@@ -14,7 +14,7 @@ from hivemind.world.snapshot import AgentView, RequestDetail, RequestView, TaskV
 from hivemind_tui.commands.room import Room
 from hivemind_tui.render.dials import NAMES
 from hivemind_tui.state.lists import AGENT_KEYS, ASCENDING, REQUEST_KEYS, TASK_KEYS, Order, is_lost
-from hivemind_tui.state.log_rows import SEVERITIES, next_found
+from hivemind_tui.state.log_rows import SEVERITIES, next_found, number_of
 from hivemind_tui.state.view import OF_AGENTS, OF_REQUESTS, View
 
 Work = AgentView | RequestView | TaskView
@@ -137,12 +137,15 @@ def _entries(detail: RequestDetail | None) -> int:
 
 
 def edge(view: View, index: int) -> View:
-    """Move to the first row (0) or the last one (-1). The first of the requests stays the newest one."""
+    """Move to the first row (0) or the last one (-1). The first of the requests stays the newest one, and the first of
+    the agents the one that needs a look most."""
     far = 1_000_000
     if view.page == "log":
         return replace(view, log_back=0 if index else max(0, len(view.log_rows) - 1))
     if view.page in OF_REQUESTS and not index:
         return replace(view, ticket=0)
+    if view.page in OF_AGENTS and not index:
+        return replace(view, selected="")
     return move(view, far if index else -far)
 
 
@@ -396,7 +399,10 @@ class NavigationActions(Room):
 
     def action_pick_agent(self, name: str) -> None:
         """Select an agent on a click, and open it on a second one."""
-        self._pick(replace(self.view, selected=name))
+        view = self.view
+        if view.page in OF_AGENTS and not view.selected and view.agent is not None:
+            view = replace(view, selected=view.agent.name)
+        self._pick(replace(view, selected=name), view)
 
     def action_pick_request(self, ticket: int) -> None:
         """Select a request on a click, and open it on a second one."""
@@ -410,9 +416,25 @@ class NavigationActions(Room):
         """Select a proxy of the fleet on a click, and open its agents on a second one."""
         self._pick(replace(self.view, member=member))
 
-    def _pick(self, picked: View) -> None:
-        self.go(into(picked) if picked == self.view else picked)
+    def _pick(self, picked: View, before: View | None = None) -> None:
+        self.go(into(picked) if picked == (before or self.view) else picked)
+
+    def action_pick_event(self, at: float, nth: int) -> None:
+        """Select a row of the log on a click."""
+        rows = self.view.log_rows
+        number = number_of(rows, at, nth)
+        if number is not None:
+            self.go(replace(self.view, log_back=len(rows) - 1 - number))
+
+    def action_filter_kind(self, tag: str) -> None:
+        """Show only the lines of the log with this tag, or all again."""
+        wanted = f"tag:{tag}"
+        self.go(filtered(self.view, "" if self.view.log_filter == wanted else wanted))
+
+    def action_open_request(self, ticket: int) -> None:
+        """Open a request from a list beside the page's own."""
+        self.go(replace(self.view, ticket=ticket, detail=None, scroll=0, trail=(*self.view.trail, "request")))
 
     def action_open_agent(self, name: str) -> None:
-        """Open the agent that works on a task."""
-        self.go(replace(open_agent(self.view, name), trail=("tasks", "agent")))
+        """Open the agent that works on a task, or that an event is about."""
+        self.go(replace(open_agent(self.view, name), trail=(self.view.page, "agent")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from hivemind.scheduler.commands import Command, Drain, Rejected, SetCircuit
@@ -15,13 +16,18 @@ from hivemind_tui.commands.room import Room
 from hivemind_tui.render.budgets import ceilings, period
 from hivemind_tui.render.dials import reach, shown_value, tuned
 from hivemind_tui.render.format import clean
-from hivemind_tui.state.view import View
+from hivemind_tui.state.view import OF_AGENTS, View
+
+_OF_AGENTS = frozenset({"priority", "hold", "boost"})
+"""Intents about the selected agent."""
 
 
 class SteeringActions(Room):
     """Budgets, priorities, stops, knobs, the circuit, draining, and leaving."""
 
     def action_send(self, intent: str, *arguments: int) -> None:
+        if intent in _OF_AGENTS:
+            self._keep_cursor()
         self.steer(lambda view: intents.INTENTS[intent](view, *arguments))
 
     def action_note(self) -> None:
@@ -163,7 +169,15 @@ class SteeringActions(Room):
 
         self.steer(just)
 
+    def _keep_cursor(self) -> None:
+        """Keep the cursor on the agent that was first, which is meant, from now on: another one may be first when the
+        command is made."""
+        view = self.view
+        if view.page in OF_AGENTS and not view.selected and view.agent is not None:
+            self.view = replace(view, selected=view.agent.name)
+
     def _targets(self) -> Sequence[AgentView]:
+        self._keep_cursor()
         try:
             return intents.agents_of(self.view)
         except Rejected as rejected:

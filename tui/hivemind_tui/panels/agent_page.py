@@ -53,6 +53,9 @@ def render_facts(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     facts = [state_fact(agent, pen), *_why(view, agent, cells - LABEL, 2 if roomy else 1, pen)]
     facts += [budget_fact(agent, pen, _GAUGE, view.live), tokens_fact(agent, with_cost=not roomy)]
     facts += [*([_cost(agent)] if roomy else []), requests_fact(agent), _time(agent), _errors(agent, own)]
+    url = Target(view.address_of(agent), agent.name, token=view.token).base
+    keys = [(rank, key_hint(key, what)) for rank, (key, what) in enumerate(effects(view))]
+    facts += [Fact(10, "URL", [(0, [(url, "info")]), (1, [("y copies it", "dim")])]), Fact(11, "keys", keys)]
     marked = "marked" if agent.name in view.marked else ""
     parent = f"child of {agent.parent}" if agent.parent else ""
     return pen.frame(agent.name, join(agent.client, parent, marked), fact_rows(facts, cells, rows), width, height)
@@ -351,7 +354,7 @@ def _tokens(agent: AgentView, pen: Pen) -> list[Row]:
 
 
 def _money(agent: AgentView, pen: Pen) -> list[Row]:
-    unpriced = f"  {short_count(agent.unpriced)} tok without price" if agent.unpriced else ""
+    unpriced = f"  {short_count(agent.unpriced)} tok unpriced" if agent.unpriced else ""
     rows = [labelled("cost", (f"{cost_of(agent):>6}", "strong"), (unpriced, "wait"))]
     budget = agent.budget
     if budget is None:
@@ -384,8 +387,8 @@ def _requests(agent: AgentView, cells: int) -> list[Row]:
 
 def _longest(agent: AgentView) -> tuple[str, str, str]:
     if not agent.waiting_s:
-        return NOTHING, "dim", " none of its requests waits"
-    return short_duration(agent.waiting_s), "wait", " the longest of its current waits"
+        return NOTHING, "dim", " nothing of it waits"
+    return short_duration(agent.waiting_s), "wait", " longest current wait"
 
 
 def _short(view: View, agent: AgentView, cells: int, rows: int, pen: Pen) -> list[Row]:

@@ -29,6 +29,8 @@ _STEPS = 12
 _STEPS_WIDE = ACTIVITY_STEPS
 _ROOMS = (100, 120, 190)
 """Cells from which activity comes before counts, names and reasons are wider, and twice the activity is shown."""
+_RANKS = {("activity", 1): 4, ("activity", 2): 4, ("fly", 1): 3, ("fly", 2): 3, ("out", 1): 6}
+"""Ranks of columns where there is room for the first or the second of these."""
 _NAME, _REASON = 18, 26
 """Least widths of names and reasons in a table of that many cells."""
 _NO_AGENT = "No agent yet. Each appears here with its first request."
@@ -193,9 +195,9 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 
 def _variant(limited: bool, spread: bool, room: int, chosen: Sequence[str] = ()) -> Table[AgentView]:
     out = {*(() if limited else ("budget", "of")), *(() if spread else ("machine",))}
-    columns = tuple(_trend(column, room) for column in AGENTS.columns if column.id not in out)
+    columns = tuple(_suited(column, room) for column in AGENTS.columns if column.id not in out)
     if chosen:
-        by_id = {column.id: _trend(column, room) for column in AGENTS.columns}
+        by_id = {column.id: _suited(column, room) for column in AGENTS.columns}
         columns = tuple(replace(by_id[name], rank=rank) for rank, name in enumerate(chosen, 1))
     assert AGENTS.rest is not None
     if room < 2:
@@ -204,13 +206,15 @@ def _variant(limited: bool, spread: bool, room: int, chosen: Sequence[str] = ())
     return replace(AGENTS, name=name, columns=columns, rest=rest)
 
 
-def _trend(column: Column[AgentView], room: int) -> Column[AgentView]:
-    """The column with as many steps as there is room for, and how much time they are, if it is that of activity."""
+def _suited(column: Column[AgentView], room: int) -> Column[AgentView]:
+    """The column as it is in a table with that room: activity has as many steps as fit, and its head how much time they
+    are."""
+    column = replace(column, rank=_RANKS.get((column.id, min(room, 2)), column.rank))
     if column.id != "activity":
         return column
-    steps, rank = _STEPS_WIDE if room > 2 else _STEPS, 4 if room else column.rank
+    steps = _STEPS_WIDE if room > 2 else _STEPS
     head = f"TOKENS {steps * STEP_S / 60:.0f} min"
-    return replace(column, head=head, width=steps, rank=rank, cell=lambda agent, pen: activity(agent, pen, steps))
+    return replace(column, head=head, width=steps, cell=lambda agent, pen: activity(agent, pen, steps))
 
 
 _TABLES = {which: _variant(*which) for which in itertools.product((False, True), (False, True), range(len(_ROOMS) + 1))}

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from textwrap import wrap
 
+from rich.cells import cell_len
 from textual.strip import Strip
 
 from hivemind.setup.clients import CLIENTS, Target, quick_lines
-from hivemind.text.humanise import short_plural
-from hivemind_tui.render.format import broken, clean, fit
+from hivemind.text.humanise import short_dollars, short_duration, short_plural, short_size
+from hivemind_tui.keys.keymap import KEYS
+from hivemind_tui.render.budgets import ceilings
+from hivemind_tui.render.format import broken, clean, fit, percent
+from hivemind_tui.render.glyphs import GATE_SIGNS, LEGEND, TASK_SIGNS
 from hivemind_tui.render.pen import Pen, Row, call, linked
 from hivemind_tui.render.rows import broken as shortened
+from hivemind_tui.render.rows import described, hanging, signs
 from hivemind_tui.state.view import View
 
 _TITLE = 17
@@ -21,8 +27,13 @@ _ROOMY = 24
 """Rows from which there is air between the parts."""
 _PASTED = 4
 """Most lines to paste that are shown of a client."""
-_BESIDE = 150, 36
-"""Cells and rows from which every client is listed at the right, and the pages below the lines to paste."""
+_BESIDE = 130, 28
+"""Cells and rows from which every client is listed at the right, and further sections below the lines to paste."""
+_THREE = 220
+"""Cells from which these go on in a third column."""
+_CLIENTS = 80
+"""Most cells for the clients where there are three columns."""
+_WORD = 12
 _PAGES = (
     ("1", "what runs, what waits and why, and how the provider's limits stand"),
     ("2", "agents: what each does, costs and waits for; hold, boost, stop or budget one"),
@@ -35,15 +46,20 @@ _PAGES = (
 )
 
 
+_AGENTS = {state: LEGEND[state] for state in ("streaming", "waiting", "queued", "retry", "paused", "pending", "idle")}
+_AGENTS |= {state: LEGEND[state] for state in ("spent", "stopped", "died", "ended")}
+_ENDS = {state: LEGEND[state] for state in ("answered", "failed", "refused", "left")}
+_KEYS = {"Act on agents": ("agents",), "Steer all": ("lane", "traffic"), "Lists": ("lists",), "The screen": ("screen",)}
+_CIRCUIT = {state: LEGEND[state] for state in ("closed", "half_open", "open")}
+
+
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows, the most important ones first."""
     cells, rows = pen.body_size(width, height)
     if view.link.lost_for_s is not None and not view.snapshot.upstreams:
         return pen.frame("Not connected", "", _lost(view, cells), width, height)
     if cells >= _BESIDE[0] and rows >= _BESIDE[1]:
-        own = max(_BLOCK + 6, width * 11 // 20)
-        sides = _steps(view, own, height, pen), _clients(view, width - own, height, pen)
-        return [Strip.join(side) for side in zip(*sides, strict=True)]
+        return _columns(view, width, height, pen)
     left = max(0, (cells - _BLOCK) // 2)
     room = cells - left
     body: list[Row] = []
@@ -60,9 +76,68 @@ def _so_far(view: View) -> str:
     return f"{short_plural(requests, 'request')} so far" if requests else "waiting for the first request"
 
 
-def _steps(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the rows of the large screen's left half: what this is, the lines to paste, and the pages."""
-    cells, _ = pen.body_size(width, height)
+def _columns(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the rows of the large screen: what this is, the lines to paste and the pages; each client; and, below the
+    lines and where there is room in a column of their own, what this proxy does and what signs mean."""
+    third = width >= _THREE
+    right = _CLIENTS if third else width - max(_BLOCK + 6, width * 11 // 20)
+    own = _BLOCK + 6 if third else width - right
+    cells, rows = pen.body_size(own, height)
+    parts = [*_steps(view, cells, pen), _proxy(view, cells), signs("Why a request waits", GATE_SIGNS, pen)]
+    parts += [signs("What agents do", _AGENTS, pen), signs("How requests end", _ENDS, pen)]
+    parts += [signs("The circuit of a lane", _CIRCUIT, pen), signs("Tasks", TASK_SIGNS, pen)]
+    parts += [_keys(title, groups) for title, groups in _KEYS.items()]
+    left = pen.frame("Connect an agent", _so_far(view), _taken(parts, rows), own, height)
+    sides = [left, _clients(view, right, height, pen)]
+    if third:
+        rest = width - own - right
+        sides.append(pen.frame("What you will see", "? tells it anywhere", _taken(parts, rows), rest, height))
+    return [Strip.join(side) for side in zip(*sides, strict=True)]
+
+
+def _taken(parts: list[list[Row]], rows: int) -> list[Row]:
+    """Take the parts that fit into so many rows, with an empty one between two."""
+    taken: list[Row] = []
+    for part in [*parts]:
+        gap: list[Row] = [[]] if taken else []
+        if len(taken) + len(gap) + len(part) <= rows:
+            parts.remove(part)
+            taken += [*gap, *part]
+    return taken
+
+
+def _proxy(view: View, cells: int) -> list[Row]:
+    """Return what this proxy is set to do, as far as that holds for every lane."""
+    now, limits = view.snapshot, view.snapshot.alert_limits
+    journal = f"{now.recording.path}, {short_size(now.recording.bytes)}" if now.recording is not None else "none"
+    alerts = [
+        *(["an agent died"] if limits.died else []),
+        *([f"a wait of {short_duration(limits.wait_s)}"] if limits.wait_s else []),
+        *([f"a budget at {percent(limits.budget_share, 1)}"] if limits.budget_share else []),
+        *([f"a circuit open for {short_duration(limits.circuit_s)}"] if limits.circuit_s else []),
+        *([f"{short_dollars(limits.dollars_per_hour)} an hour"] if limits.dollars_per_hour else []),
+    ]
+    facts = (
+        ("up", short_duration(now.uptime_s)),
+        ("token", "agents need one, in their URL or a header" if view.token else "agents need none"),
+        ("keys", f"{short_plural(len(now.lanes), 'lane')} so far: each key of an upstream has limits of its own"),
+        ("budget", "none for all agents together" if now.pool is None else ceilings(now.pool)[0].of),
+        ("fleet", "in none: this proxy alone uses its keys" if now.fleet is None else now.fleet.text),
+        ("journal", journal),
+        ("alerts", ", ".join(alerts) or "off"),
+        ("at the end", f"requests in flight have {short_duration(view.drain_s)} to finish"),
+    )
+    return [[("This proxy", "title")], *described(facts, cells, _WORD, "dim", "text")]
+
+
+def _keys(title: str, groups: Collection[str]) -> list[Row]:
+    """Return the keys of these groups that a running proxy's screen has."""
+    shown = [key for key in KEYS if key.group in groups and key.live is not False]
+    return [[(title, "title")], *([(fit(key.shown, _WORD), "accent"), (key.help, "dim")] for key in shown)]
+
+
+def _steps(view: View, cells: int, pen: Pen) -> list[list[Row]]:
+    """Return the parts of the large screen's left column: what this is, the lines to paste, and the pages."""
     first: list[Row] = [
         [("First steps", "title")],
         [("1  ", "accent"), ("paste a line into the shell in which you start the agent", "text")],
@@ -71,10 +146,7 @@ def _steps(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     ]
     pages: list[Row] = [[("Pages and keys", "title")]]
     pages += [[(f"{key}  ", "accent"), (text, "dim")] for key, text in _PAGES]
-    body: list[Row] = []
-    for part in (_what(view), _where(view, cells, pen), _targets(view, cells), first, _next(view, pen), pages):
-        body += [*([[]] if body else []), *part]
-    return pen.frame("Connect an agent", _so_far(view), body, width, height)
+    return [_what(view), _where(view, cells, pen), _targets(view, cells), first, _next(view, pen), pages]
 
 
 def _clients(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -83,23 +155,23 @@ def _clients(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     most = max(2, rows // len(CLIENTS) - 2)
     parts: list[list[Row]] = []
-    pasted: list[list[Row]] = []
+    further: list[list[Sequence[Row]]] = []
     for client in CLIENTS.values():
         steps = client.steps(Target(view.address, client.agent, view.token, view.shell))
         said = shortened(f"{client.summary}. {steps.needs}", cells, most, pen.glyphs.ellipsis)
         command = f"hivemind setup {client.name}"
-        parts.append(
-            [
-                [(fit(client.title, max(0, cells - len(command))), "title"), (command, "accent")],
-                *([(line, "dim")] for line in said),
-            ]
-        )
-        pasted.append([[("  " + line, "info")] for line in steps.snippets[0].text.splitlines()])
+        head: Row = [(fit(client.title, max(0, cells - len(command))), "title"), (command, "accent")]
+        parts.append([head, *([(line, "dim")] for line in said)])
+        pasted = steps.snippets[0].text.splitlines()
+        lines = [line for each in pasted for line in broken(each, max(1, cells - 2))] if len(pasted) <= _PASTED else []
+        notes = [hanging(note, "text", cells, (pen.glyphs.idle, "dim")) for note in steps.notes]
+        further.append([[[("  " + line, "info")] for line in lines], *notes])
     spare = rows - sum(len(part) + 1 for part in parts)
-    for part, lines in zip(parts, pasted, strict=True):
-        if 0 < len(lines) <= _PASTED and len(lines) <= spare:
-            part += lines
-            spare -= len(lines)
+    for nth in range(max(map(len, further))):  # what is to be pasted first, then the notes, of all alike
+        for part, more in zip(parts, further, strict=True):
+            if nth < len(more) and len(more[nth]) <= spare:
+                part += more[nth]
+                spare -= len(more[nth])
     body: list[Row] = []
     for part in parts:
         if len(body) + len(part) > rows:
@@ -147,7 +219,9 @@ def _where(view: View, room: int, pen: Pen) -> list[Row]:
 
 def _targets(view: View, room: int) -> list[Row]:
     title, indent = (_TITLE, "  ") if room > _BLOCK - 2 else (_NARROW_TITLE, "")
-    urls = [[(fit(indent + name, title), "dim"), (url, "text")] for name, url in view.snapshot.upstreams]
+    longest = max((cell_len(clean(name)) for name, _ in view.snapshot.upstreams), default=0)
+    title = min(max(title, len(indent) + longest + 2), room // 2)
+    urls = [[(fit(indent + name, title - 1) + " ", "dim"), (url, "text")] for name, url in view.snapshot.upstreams]
     return [[("The name after /agent/ is yours. Requests go on with the agent's own key to", "dim")], *urls]
 
 

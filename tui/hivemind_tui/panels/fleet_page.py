@@ -17,6 +17,7 @@ from hivemind_tui.panels.log import render_newest
 from hivemind_tui.render.format import fit, percent, wrapped
 from hivemind_tui.render.glyphs import lease_sign
 from hivemind_tui.render.pen import Pen, Row, Span, call
+from hivemind_tui.render.rows import described
 from hivemind_tui.render.table import Column, Rows, Table, heads, row, scrolling
 from hivemind_tui.state.view import View, join
 
@@ -52,6 +53,10 @@ _FIGURES = 14
 """After a bar: what was taken, and its part."""
 _LISTED = 6
 """Proxies that a block lists before another block is left out in their favour."""
+_LANE_ROWS = 4
+"""Rows of each of a few lanes besides its first, for its curve and its rate windows."""
+_WITH_WINDOWS = 180
+"""Cells from which those are shown."""
 _EVENTS = 6
 """Least rows for the newest lines of the log."""
 _CARD_ROWS = 22
@@ -155,27 +160,24 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
 def rows_alone(view: View, width: int, pen: Pen) -> int:
     """Return how many rows the page has use for where there is no store: the text, and a row for each lane."""
     cells, rows = pen.body_size(width, _TALL)
-    lanes = len(view.snapshot.lanes)
-    return len(_about(cells)) + _TALL - rows + (min(lanes, _LISTED) + 1 + _TALL - rows if lanes else 0)
+    count = min(len(view.snapshot.lanes), _LISTED)
+    more = _LANE_ROWS if cells >= _WITH_WINDOWS and count <= _LISTED // 2 else 0
+    return len(_about(cells)) + _TALL - rows + (count * (1 + more) + 1 + _TALL - rows if count else 0)
 
 
 @lru_cache(maxsize=4)
 def _about(cells: int) -> Sequence[Row]:
     """Return what a fleet is and how to get one, in rows of so many cells."""
-    text: list[Row] = [*([(line, "text")] for line in wrapped(NONE, cells)), []]
-    for title, said in _ABOUT:
-        for index, line in enumerate(wrapped(said, cells - _LABEL)):
-            text.append([(fit("" if index else title, _LABEL), "title"), (line, "dim")])
-    return text
+    return [*([(line, "text")] for line in wrapped(NONE, cells)), [], *described(_ABOUT, cells, _LABEL)]
 
 
 def _without(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the page's rows where there is no store: what a fleet is, and what this proxy does alone."""
     cells, rows = pen.body_size(width, height)
     text = _about(cells)
-    below = rows_alone(view, width, pen)
-    lanes_rows = below - len(text) - (height - rows)
-    if lanes_rows < 1 or height < below:
+    frame, count = height - rows, min(len(view.snapshot.lanes), _LISTED)
+    lanes_rows = min(rows_alone(view, width, pen), height) - len(text) - frame
+    if not count or lanes_rows < count + 1 + frame:
         return pen.frame("Fleet", "this proxy is alone", text, width, height)
     above = pen.frame("Fleet", "this proxy is alone", text, width, height - lanes_rows)
     return [*above, *lanes.render(view, width, lanes_rows, pen)]

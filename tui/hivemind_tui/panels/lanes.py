@@ -18,7 +18,7 @@ from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.sample import SHADE, span_of
 from hivemind_tui.render.format import fit, level, whole
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.pen import Pen, Span, call, fitting
+from hivemind_tui.render.pen import Pen, Row, Span, call, fitting
 from hivemind_tui.render.table import Column, Placed, Rows, Table, heads, row
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.view import View, join
@@ -30,6 +30,8 @@ _TALL_FROM = 54
 """Rows of a terminal from which a lane has several."""
 _CURVE = 10
 _GAUGE = 6
+_WORDS = 14 + 17 + 2 * 2 + 34
+"""Cells of a window's words, beside its gauge."""
 _ROOMY = 120
 """Cells from which the curve is longer."""
 
@@ -84,15 +86,17 @@ def _tall(table: Table[_Lane], lanes: Rows[_Lane], each: int, cells: int, pen: P
         if each < 2 or curve is None:
             continue
         plot = _plot(lane, curve.width, each - 1, pen)
-        windows = _ends(lane, cells - left - curve.gap - curve.width - 2)
+        state = lane.view.state
+        facts = (
+            f"{state.upstream}, level {level(state.level)} of {whole(state.floor)}-{whole(state.ceiling)}",
+            f"{state.circuit_errors} of the last {short_plural(state.circuit_results, 'result')} failed",
+            f"first tokens are to take no more than {short_duration(state.latency_target_s)}",
+        )
+        windows = _ends(lane, cells - left - curve.gap - curve.width - 2, pen)
         for index in range(each - 1):
             words = windows[index] if index < len(windows) else []
-            lead: list[Span] = [(" " * (left + curve.gap), "text")]
-            name = lane.view.state
-            if index == 0:
-                facts = f"    {name.upstream}, level {level(name.level)} of {whole(name.floor)}-{whole(name.ceiling)}"
-                lead = [(fit(facts, left + curve.gap), "dim")]
-            strips.append(pen.row(cells, *lead, *plot[index], ("  ", "text"), *words, link=lanes.link(lane)))
+            lead = (fit(f"    {facts[index]}" if index < len(facts) else "", left + curve.gap), "dim")
+            strips.append(pen.row(cells, lead, *plot[index], ("  ", "text"), *words, link=lanes.link(lane)))
     return strips
 
 
@@ -116,8 +120,8 @@ def _plot(lane: _Lane, width: int, height: int, pen: Pen) -> list[Runs]:
     return canvas.rows()
 
 
-def _ends(lane: _Lane, room: int) -> list[list[Span]]:
-    """Return a line for each window: what is left of it, when it runs out and when it resets."""
+def _ends(lane: _Lane, room: int, pen: Pen) -> list[list[Span]]:
+    """Return a line for each window: what is left of it, a gauge where there is room, when it runs out and resets."""
     state = lane.view.state
     ends = [*lane.runs_out, *[None] * len(state.windows)]
     several = len({window.family for window in state.windows}) > 1
@@ -129,15 +133,10 @@ def _ends(lane: _Lane, room: int) -> list[list[Span]]:
         resets = f"resets in {short_duration(window.resets_in_s)}" if window.resets_in_s is not None else ""
         runs = "" if end is None else "used up" if is_used_up(end) else f"runs out in {short_duration(end)}"
         role = "bad" if end is not None or used >= 0.97 else "wait" if used >= 1 - SCARCE else "text"
-        found.append(
-            fitting(
-                room,
-                [
-                    (0, [(fit(name, 14) + fit(left, 17, ">"), role)]),
-                    (1, [(", ".join(filter(None, (runs, resets))), "bad" if runs else "dim")]),
-                ],
-            )
-        )
+        words: Row = [(fit(name, 14) + fit(left, 17, ">"), role)]
+        times: Row = [(", ".join(filter(None, (runs, resets))), "bad" if runs else "dim")]
+        gauge = pen.gauge(room - _WORDS, used, window.reserved / (window.limit or 1.0))
+        found.append(fitting(room, [(0, words), *([(2, gauge)] if room >= _WORDS + _GAUGE else []), (1, times)]))
     return found
 
 

@@ -1,36 +1,53 @@
-"""What happened, newest at the bottom: the whole log, filtered and scrolled back, or only its newest lines."""
+"""What happened, newest at the bottom: the whole log, filtered and scrolled back, or only its newest lines; the
+selected event in full, and how many there were of each kind."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import Counter
+
 from textual.strip import Strip
 
-from hivemind.text.humanise import short_plural
+from hivemind.text.humanise import short_count, short_duration, short_plural
 from hivemind.world.snapshot import Line
+from hivemind_tui.panels import limits
+from hivemind_tui.panels.agent_page import requests_fact, state_fact, tokens_fact
+from hivemind_tui.render.bars import ending, times_of_day
 from hivemind_tui.render.format import clock, fit
 from hivemind_tui.render.glyphs import sign
-from hivemind_tui.render.pen import Pen, Row
-from hivemind_tui.state.log_rows import SEVERITIES, LogRow, found, rows_of
+from hivemind_tui.render.pen import Pen, Row, Span, call, linked
+from hivemind_tui.render.rows import fact_rows, hanging
+from hivemind_tui.render.table import scrolled
+from hivemind_tui.state.log_rows import SEVERITIES, LogRow, found, place, rows_of
 from hivemind_tui.state.view import View, join
 
 _TAG = 8
 _RECENT = 200
-"""Lines that the events panel folds."""
+"""Lines that the events panel folds, and that are counted by kind."""
 _WHO = (10, 20)
+_LABEL = 9
+_COUNT = 5
+_LEVELS = {"bad": "failure", "warn": "warning", "good": "improvement", "info": "note"}
+"""What an event of each level is, the gravest first."""
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
-    """Return the panel's rows: as many lines as fit, the newest last unless scrolled back."""
+    """Return the panel's rows: as many lines as fit, the newest last, with the selected one among them."""
     cells, rows = pen.body_size(width, height)
     lines = view.log_rows
     hits = set(found(lines, view.log_search))
-    end = max(min(rows, len(lines)), len(lines) - view.log_back)
     at = len(lines) - 1 - view.log_back
+    first = max(0, scrolled(at, len(lines), rows))
     roles = {number: "accent" if number == at else "info" for number in hits}
-    body = [_row(lines[number], cells, pen, roles.get(number, "")) for number in range(max(0, end - rows), end)]
+    body: list[Row | Strip] = []
+    for number in range(first, min(len(lines), first + rows)):
+        spans = _row(lines[number], cells, pen, roles.get(number, ""))
+        link = call("app.pick_event", *place(lines, number))
+        body.append(pen.row(cells, *spans, selected=number == at, link=link))
     cut = SEVERITIES[view.log_severity][0]
     if not body:
-        body = [[(_empty(view, cut), "dim")]]
-    back = f"{short_plural(len(lines) - end, 'newer row')} below, G follows" if end < len(lines) else "following"
+        body.append([(_empty(view, cut), "dim")])
+    back = f"{short_plural(view.log_back, 'newer row')} below, G follows" if view.log_back else "following"
     kept = f"filter {view.log_filter}: {len(lines)} of {len(rows_of(view.log_lines))}" if view.log_filter else ""
     more = ", reading back" if view.log_sought else ""
     search = f"/{view.log_search}: {len(hits):,} found{more}" if view.log_search else ""
@@ -71,6 +88,29 @@ def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip
     return pen.frame(f"Events of {name}", "", [_row(row, cells, pen) for row in shown], width, height)
 
 
+def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the rows of what happened while the page's request was open, and, where there is room for more, right
+    before and after."""
+    cells, rows = pen.body_size(width, height)
+    one, lines = view.request, view.snapshot.lines
+    until = view.snapshot.at if one is None or one.ended_at is None else one.ended_at
+    if one is None or not lines or until < lines[0].at:
+        return pen.message("Events around it", "The log's newest lines are all later (5 reads back).", width, height)
+    first = bisect_left(lines, one.arrived_at, key=_at)
+    end = bisect_right(lines, until, key=_at)
+    during, spare = end - first, max(0, rows - (end - first))
+    after = min(len(lines) - end, spare // 2)
+    before = min(first, spare - after)
+    after = min(len(lines) - end, spare - before)
+    shown = rows_of(lines[first - before : end + after])[-max(1, rows) :]
+    body = [_row(row, cells, pen, "text" if one.arrived_at <= row.line.at <= until else "dim") for row in shown]
+    return pen.frame("Events around it", f"{during} while it was open", body, width, height)
+
+
+def _at(line: Line) -> float:
+    return line.at
+
+
 def _row(row: LogRow, cells: int, pen: Pen, marked: str = "") -> Row:
     line = row.line
     glyph, role = pen.sign(sign(line.level))
@@ -83,3 +123,75 @@ def _row(row: LogRow, cells: int, pen: Pen, marked: str = "") -> Row:
         (fit(row.name, who) + " ", "text"),
         (pen.glyphs.plain(row.text), marked or ("text" if line.level != "info" else "dim")),
     ]
+
+
+# --- The selected event, and how many of each kind ----------------------------------------------------------------
+
+
+def render_event(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the panel's rows: the selected event with its whole text, and the agent or lane that it is about."""
+    cells, _ = pen.body_size(width, height)
+    row = view.event
+    if row is None:
+        return pen.message("Event", "The selected event is shown here.", width, height)
+    line, now = row.line, view.snapshot
+    glyph, role = pen.sign(sign(line.level))
+    since_s = max(0.0, now.wall - line.wall)
+    when = f"{clock(line.wall)}, {short_duration(since_s)} ago"
+    body: list[Row] = [[(f"{glyph} {_LEVELS.get(line.level, line.level)}  ", role), (line.tag, "strong")]]
+    body += hanging(pen.glyphs.plain(row.text), "text", cells)
+    if row.count > 1:
+        body += hanging(f"first: {pen.glyphs.plain(line.text)}", "dim", cells)
+        body.append([(fit("of", _LABEL), "dim"), (", ".join(sorted(row.who)), "text")])
+    body += _about(view, row, cells, pen)
+    return pen.frame("Event", join(line.machine, when), body, width, height)
+
+
+def _about(view: View, row: LogRow, cells: int, pen: Pen) -> list[Row]:
+    who = row.line.who
+    agent = next((agent for agent in view.snapshot.agents if agent.name == who), None)
+    if agent is not None and len(row.who) == 1:
+        facts = [state_fact(agent, pen), requests_fact(agent), tokens_fact(agent, with_cost=True)]
+        name = linked(agent.name, "info", call("app.open_agent", agent.name))
+        return [[], [(fit("agent", _LABEL), "dim"), name], *fact_rows(facts, cells, len(facts), label=_LABEL)]
+    lane = next((lane for lane in view.snapshot.lanes if who in (lane.state.lane, lane.state.upstream)), None)
+    if lane is None:
+        return []
+    name = linked(lane.state.lane, "info", call("app.pick_lane", lane.state.lane))
+    now: list[Span] = [(fit("now", _LABEL), "dim"), *limits.summary(lane.state, cells - _LABEL, pen)]
+    return [[], [(fit("lane", _LABEL), "dim"), name], now]
+
+
+def kinds_of(view: View) -> list[tuple[tuple[str, str], int]]:
+    """Return level and tag of the newest lines with how many there are of each, the gravest and most frequent first."""
+    counted = Counter((line.level, line.tag) for line in view.log_lines[-_RECENT:])
+    ranks = {level: rank for rank, level in enumerate(_LEVELS)}
+    return sorted(counted.items(), key=lambda each: (ranks.get(each[0][0], len(ranks)), -each[1], each[0][1]))
+
+
+def render_kinds(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the panel's rows: how many events of each kind there were, and when; a click shows only these."""
+    cells, rows = pen.body_size(width, height)
+    lines, kinds = view.log_lines[-_RECENT:], kinds_of(view)
+    if not lines:
+        return pen.message("Events by kind", "Nothing has happened yet.", width, height)
+    room = max(2, cells - _TAG - 2 - _COUNT - 2)
+    axis = ending(lines[0].at, view.snapshot.at, room)
+    often: dict[tuple[str, str], list[int]] = {kind: [0] * room for kind, _ in kinds}
+    for line in lines:
+        often[line.level, line.tag][axis.cell(line.at)] += 1
+    most = max(max(each) for each in often.values())
+    times = times_of_day(axis, view.snapshot.wall - view.snapshot.at, pen.glyphs.frame[5])
+    body: list[Row | Strip] = [[(f"  {fit('KIND', _TAG)}{'COUNT':>{_COUNT}}  {times}", "dim")]]
+    fine = len(pen.glyphs.row_steps) - 1
+    shown = kinds if len(kinds) < rows else kinds[: max(0, rows - 2)]
+    for (level, tag), count in shown:
+        glyph, role = pen.sign(sign(level))
+        bars = "".join(pen.glyphs.row_steps[-(-number * fine // most)] for number in often[level, tag])
+        spans: list[Span] = [(f"{glyph} {fit(tag, _TAG)}", role), (f"{short_count(count):>{_COUNT}}  ", "strong")]
+        body.append(pen.row(cells, *spans, (bars, role), link=call("app.filter_kind", tag)))
+    if len(shown) < len(kinds):
+        body.append(pen.more(len(kinds) - len(shown), "more kinds", indent="  "))
+    levels = Counter(line.level for line in lines)
+    counts = ", ".join(short_plural(levels[level], word) for level, word in _LEVELS.items() if levels[level])
+    return pen.frame("Events by kind", counts, body, width, height)

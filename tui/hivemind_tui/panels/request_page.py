@@ -11,7 +11,7 @@ from hivemind.text.humanise import NOTHING, short_count, short_dollars
 from hivemind.world.snapshot import AttemptView, Decision, RequestDetail, RequestView
 from hivemind_tui.render.bars import Axis, bar, beginning, rounded, times_since
 from hivemind_tui.render.format import clean, clock, fit
-from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
+from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, fitting
 from hivemind_tui.render.phases import FINE, Phase, described, failure, fine, phases_of, summarised
 from hivemind_tui.render.rows import Fact, broken, fact_rows, flowed, named, scrolled
@@ -38,10 +38,12 @@ _NARROW = 60
 _Attempt = tuple[AttemptView | None, list[Phase]]
 """An attempt's phases and the pause after it; None: what follows the last attempt."""
 _FACTS = 4
-_ATTEMPTS = 10
-"""Attempts that have a row of their own."""
+_SPANS = 24
+"""Most rows that attempts and their phases have use for."""
 _SCALE = 6
 """Cells for the length of the bar's axis."""
+_TALL = 99
+"""Any height at which a panel has its frame."""
 
 
 def _subject(view: View) -> RequestView | None:
@@ -133,7 +135,8 @@ def render_timeline(view: View, width: int, height: int, pen: Pen) -> list[Strip
         return pen.message(title, f"{title} is forgotten: only the newest are remembered.", width, height)
     at = view.snapshot.at
     attempts = _by_attempt(request, phases_of(request, at))
-    room = min(len(attempts), max(3, rows // 2)) + 1
+    spans = _spans(attempts)
+    room = spans + 1 if spans + 1 <= rows - _FACTS - 1 else min(len(attempts), max(3, rows // 2)) + 1
     body: list[Row] = [*fact_rows(_facts(view, request, pen), cells, rows - room)]
     if rows > len(body) + room:
         body.append([])
@@ -145,10 +148,21 @@ def render_timeline(view: View, width: int, height: int, pen: Pen) -> list[Strip
 
 
 def timeline_rows(view: View) -> int:
-    """Return how many rows the timeline has use for beside its box: facts, a head, and one for each attempt."""
+    """Return how many rows the timeline has use for beside its box: facts, a head, and one for each attempt and each of
+    its phases."""
     request = _subject(view)
-    attempts = 1 if request is None else len(_by_attempt(request, phases_of(request, view.snapshot.at)))
-    return _FACTS + 2 + min(attempts, _ATTEMPTS)
+    spans = 1 if request is None else _spans(_by_attempt(request, phases_of(request, view.snapshot.at)))
+    return _FACTS + 2 + min(spans, _SPANS)
+
+
+def _spans(attempts: Sequence[_Attempt]) -> int:
+    """Return the rows of the attempts, each with one for every phase if there are several."""
+    return sum(len(_rows_of(made)) + 1 for _, made in attempts)
+
+
+def _rows_of(made: Sequence[Phase]) -> Sequence[Phase]:
+    """Return the phases that have a row of their own: one alone is told by the attempt's."""
+    return made if len(made) > 1 else ()
 
 
 def _facts(view: View, request: RequestView, pen: Pen) -> list[Fact]:
@@ -220,6 +234,13 @@ def _attempts(
     head += "".join(f"{name:>{_NUMBER}}" + " " * GAP for name, _ in _LENGTHS) + "OUTCOME"
     lines = [_line(attempt, made, axis, cells, request, pen) for attempt, made in attempts]
     room = rows - 1
+    if _spans(attempts) <= room:
+        whole = zip(lines, attempts, strict=True)
+        lines = [
+            row
+            for line, (_, made) in whole
+            for row in (line, *(_span(each, request, axis, cells, pen) for each in _rows_of(made)))
+        ]
     if len(lines) > room >= 3:
         first = (room - 1) // 2
         last = room - 1 - first
@@ -239,6 +260,19 @@ def _line(
         text = fine(sum(lengths)) if lengths else NOTHING
         spans.append((fit(text, _NUMBER, ">") + " " * GAP, "text" if lengths else "rule"))
     return [*spans, *_outcome(attempt, request, cells - _BESIDE - axis.width, pen)]
+
+
+def _span(phase: Phase, request: RequestView, axis: Axis, cells: int, pen: Pen) -> Row:
+    """Return a phase in a row of its own: where it is, how long it took, since when, and what it is."""
+    shown = PHASES[phase.kind]
+    chunks: list[Chunk] = [
+        (0, [(f"{shown.word:<{_NUMBER}}", shown.role)]),
+        (0, [(f"{fine(phase.length_s):>{_NUMBER}}", "text")]),
+        (1, named("after", fine(phase.start_at - request.arrived_at))),
+        (2, [(shown.meaning, "dim")]),
+    ]
+    beside = fitting(cells - 6 - axis.width - GAP, chunks)
+    return [(" " * 6, "text"), *bar([phase], axis, pen), (" " * GAP, "text"), *beside]
 
 
 def _mark(attempt: AttemptView | None, request: RequestView, pen: Pen) -> Span:
@@ -273,9 +307,21 @@ def render_decisions(view: View, width: int, height: int, pen: Pen) -> list[Stri
     request, detail = _subject(view), _detail_of(view)
     if request is None or detail is None:
         return pen.message("Decisions", _absent(request), width, height)
-    wall_s = view.snapshot.wall - view.snapshot.at
-    entries = [_decision(each, request.arrived_at, wall_s, cells - 1, pen) for each in detail.decisions]
+    entries = _decisions(view, request, detail, cells - 1, pen)
     return pen.frame("Decisions", f"{len(entries)}", scrolled(entries, view.scroll, cells, rows, pen), width, height)
+
+
+def _decisions(view: View, request: RequestView, detail: RequestDetail, cells: int, pen: Pen) -> list[list[Row]]:
+    wall_s = view.snapshot.wall - view.snapshot.at
+    return [_decision(each, request.arrived_at, wall_s, cells, pen) for each in detail.decisions]
+
+
+def decision_rows(view: View, width: int, pen: Pen) -> int:
+    """Return how many rows the decisions have use for beside their box, in a panel so wide."""
+    request, detail = _subject(view), _detail_of(view)
+    if request is None or detail is None:
+        return 1
+    return sum(map(len, _decisions(view, request, detail, pen.body_size(width, _TALL)[0] - 1, pen)))
 
 
 def _decision(decision: Decision, arrived_at: float, wall_s: float, cells: int, pen: Pen) -> list[Row]:
@@ -301,15 +347,25 @@ def render_headers(view: View, width: int, height: int, pen: Pen) -> list[Strip]
         live = "Headers are remembered for the newest requests only."
         replay = "There are none in the recording; --record-bodies keeps them too."
         return pen.frame("Headers", "", [[(fit(live if view.live else replay, cells), "dim")]], width, height)
-    entries = [_header(detail.method, detail.path, len(detail.method), ("strong", "text"), cells - 1, pen, gap=1)]
+    body = scrolled(_headers(detail, cells - 1, pen), view.scroll, cells, rows, pen)
+    return pen.frame("Headers", "credentials masked", body, width, height)
+
+
+def header_rows(view: View, width: int, pen: Pen) -> int:
+    """Return how many rows the headers have use for beside their box, in a panel so wide."""
+    detail = _detail_of(view)
+    return 1 if detail is None else sum(map(len, _headers(detail, pen.body_size(width, _TALL)[0] - 1, pen)))
+
+
+def _headers(detail: RequestDetail, cells: int, pen: Pen) -> list[list[Row]]:
+    entries = [_header(detail.method, detail.path, len(detail.method), ("strong", "text"), cells, pen, gap=1)]
     for title, headers in (("Request", detail.request_headers), ("Response", detail.response_headers)):
         entries.append([[(title, "title"), ("" if headers else "  none yet", "dim")]])
-        label = min((cells - 1) * 3 // 5, max((len(name) for name, _ in headers), default=0))
+        label = min(cells * 3 // 5, max((len(name) for name, _ in headers), default=0))
         for name, value in headers:
             roles = "dim", "dim" if MASK in value else "text"
-            entries.append(_header(name, value, label, roles, cells - 1, pen))
-    body = scrolled(entries, view.scroll, cells, rows, pen)
-    return pen.frame("Headers", "credentials masked", body, width, height)
+            entries.append(_header(name, value, label, roles, cells, pen))
+    return entries
 
 
 def _header(

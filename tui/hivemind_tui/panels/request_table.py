@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from textual.strip import Strip
@@ -12,7 +12,7 @@ from hivemind.world.snapshot import RequestView, TicketView
 from hivemind_tui.render.bars import bar, ending, times_of_day
 from hivemind_tui.render.format import clock, percent
 from hivemind_tui.render.glyphs import PHASES, PRIORITIES, gate_sign, sign
-from hivemind_tui.render.pen import Pen, Span, call
+from hivemind_tui.render.pen import Pen, Span
 from hivemind_tui.render.phases import phases_of
 from hivemind_tui.render.table import GAP, Column, Placed, Rows, Table, heads, hidden_order, scrolling
 from hivemind_tui.render.table import render as render_table
@@ -22,11 +22,17 @@ from hivemind_tui.state.view import View, join
 
 _WIDE = 190
 """Cells from which a model's whole name has room."""
+_WHY = 32
+"""Cells of what a request waits for beside its bar, where there are so many."""
 _LEFT = {"number": 0, "state": 0, "model": 150}
 _LEFT_NAMED = {"number": 0, "agent": 0, "state": 0, "model": 150}
 """The same where requests are of several agents."""
-_RIGHT = {"took": 50, "in": 110, "out": 60, "cost": 120, "status": 90}
+_RIGHT = {
+    **{"waited": 200, "ttft": 200, "took": 50, "tries": 200, "in": 110, "cached": 200, "out": 60, "cost": 120},
+    "status": 90,
+}
 """Columns beside the bars of the waterfall, and the cells from which each is shown."""
+_RIGHT_NAMED = {"took": 50, "tries": 96, "in": 96, "out": 60, "cost": 90, "status": 80}
 
 
 def _status(request: RequestView, _pen: Pen) -> Span:
@@ -182,7 +188,7 @@ def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip
     if not own:
         return pen.message(title, _elsewhere(view) if name else "", width, height)
     columns = _table(view.snapshot.at, view.snapshot.wall - view.snapshot.at)
-    shown = Rows(own[: max(1, rows - 1)], link=lambda _: call("app.pick_agent", name))
+    shown = Rows(own[: max(1, rows - 1)], link=lambda each: f"app.open_request({each.ticket})")
     body = _waterfall(view, columns, shown, shown.items, cells, pen)
     legend = "  ".join(pen.worded(phase)[0] for phase in PHASES.values())
     return pen.frame(title, legend, body, width, height)
@@ -191,26 +197,43 @@ def render_of_agent(view: View, width: int, height: int, pen: Pen) -> list[Strip
 def render_around(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the panel's rows: the requests that were open at the same time as the one of the page, and, where there
     is room for more, those that arrived next to it."""
-    cells, rows = pen.body_size(width, height)
-    one = view.request
+    one, now = view.request, view.snapshot.at
     if one is None:
         return pen.message("Requests around it", "", width, height)
-    now = view.snapshot.at
     until = now if one.ended_at is None else one.ended_at
+    return _near(view, "Requests around it", one.arrived_at, until, "app.pick_request", width, height, pen)
+
+
+def render_at_event(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
+    """Return the panel's rows: the requests that were open when the selected event of the log happened, and, where
+    there is room for more, those that arrived next to it."""
+    event = view.event
+    if event is None or not view.requests:
+        return pen.message("Requests at that time", "No request of that time is remembered.", width, height)
+    return _near(view, "Requests at that time", event.line.at, event.last_at, "app.open_request", width, height, pen)
+
+
+def _near(
+    view: View, title: str, since: float, until: float, action: str, width: int, height: int, pen: Pen
+) -> list[Strip]:
+    """Return a panel of the requests that were open in a span of time, and of those that arrived next to it."""
+    cells, rows = pen.body_size(width, height)
+    now = view.snapshot.at
 
     def apart(each: RequestView) -> bool:
         ended_at = now if each.ended_at is None else each.ended_at
-        return each.arrived_at > until or ended_at < one.arrived_at
+        return each.arrived_at > until or ended_at < since
 
-    beside = [(apart(each), abs(each.arrived_at - one.arrived_at), each) for each in view.requests]
+    beside = [(apart(each), abs(each.arrived_at - since), each) for each in view.requests]
     beside.sort(key=lambda each: each[:2])
     nearest = sorted((each for *_, each in beside[: max(1, rows - 1)]), key=lambda each: -each.arrived_at)
     columns = _table(now, view.snapshot.wall - now)
-    shown = Rows(tuple(nearest), one, link=lambda each: f"app.pick_request({each.ticket})")
-    body = _waterfall(view, columns, shown, shown.items, cells, pen, _LEFT_NAMED)
-    overlap = sum(not alone for alone, *_ in beside) - 1
+    one = view.request if view.page == "request" else None
+    shown = Rows(tuple(nearest), one, link=lambda each: f"{action}({each.ticket})")
+    body = _waterfall(view, columns, shown, shown.items, cells, pen, named=True)
+    overlap = sum(not alone for alone, *_ in beside) - (one is not None)
     note = join(f"{overlap:,} at the same time", "  ".join(pen.worded(p)[0] for p in PHASES.values()))
-    return pen.frame("Requests around it", note, body, width, height)
+    return pen.frame(title, note, body, width, height)
 
 
 def _waterfall(
@@ -220,10 +243,15 @@ def _waterfall(
     items: Sequence[RequestView],
     cells: int,
     pen: Pen,
-    beside: Mapping[str, int] = _LEFT,
+    named: bool = False,
 ) -> list[Strip]:
     now = view.snapshot
-    left, right = _beside(columns, beside, max(0, cells)), _beside(columns, _RIGHT, cells)
+    left = _beside(columns, _LEFT_NAMED if named else _LEFT, max(0, cells))
+    right = _beside(columns, _RIGHT_NAMED if named else _RIGHT, cells)
+    if cells >= _WIDE:
+        waiting = {ticket.ticket: ticket for ticket in now.queue}
+        cell: Callable[[RequestView, Pen], Span] = lambda request, pen: _why(waiting, _WHY, request, pen)  # noqa: E731
+        right.append(Placed(Column("why", "WAITS FOR / ERROR", _WHY, 0, cell, "<"), _WHY, GAP))
     digits = max((len(f"#{request.ticket}") for request in items), default=0)
     left[0] = Placed(left[0].column, max(4, digits), 0)
     width = max(1, cells - columns.lead - GAP - sum(each.width + each.gap for each in (*left, *right)))

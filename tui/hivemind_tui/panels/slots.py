@@ -16,6 +16,7 @@ from hivemind.text.shells import word
 from hivemind.world.snapshot import LaneView, TicketView
 from hivemind_tui.panels.agent_table import number
 from hivemind_tui.panels.curve import trend
+from hivemind_tui.panels.lanes import short_name
 from hivemind_tui.render import table, wait_reason
 from hivemind_tui.render.format import clean, level, whole
 from hivemind_tui.render.glyphs import PRIORITIES, gate_sign, sign
@@ -30,6 +31,8 @@ _WITH_MARKS = 5
 """Rows from which the signs on the level's trend have one of their own."""
 _AGAIN = 2
 """Fewest free rows below a column in which the other one goes on, besides its heads where there are any."""
+_LANE = 14
+"""Cells of a lane's name where there are several."""
 _NAMES = (1, 20)
 """Narrowest and widest name of an agent."""
 
@@ -45,7 +48,9 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     if trends:
         body += [pen.row(cells)] * (rows - trends - len(body))
         body += trend(view, lane, cells, trends, pen)
-    note = join(view.lane_note(), _in_flight(lane), *_queued(lane))
+    several = not pen.boxed and len(view.snapshot.lanes) > 1
+    own = _of_each(view, lane) if several else [view.lane_note(), _in_flight(lane)]
+    note = join(*own, *_queued(lane))
     return pen.frame("Slots and queue", note, body, width, height)
 
 
@@ -77,6 +82,19 @@ def _in_flight(lane: LaneView) -> str:
         return f"{state.active} in flight, no limit"
     free = int(state.level) - state.active
     return f"{state.active} of {int(state.level)} in flight, {f'{-free} over' if free < 0 else f'{free} free'}"
+
+
+def _of_each(view: View, focus: LaneView) -> list[str]:
+    """Return what each lane has in flight, that in focus first: below it the panel shows only that lane's."""
+    lanes = sorted(view.snapshot.lanes, key=lambda lane: lane is not focus)
+    alone = len({lane.state.upstream for lane in lanes}) == len(lanes)
+    names = [lane.state.upstream if alone else short_name(lane.state.lane, _LANE) for lane in lanes]
+    first, *others = (f"{name} {lane.state.active}{_of(lane)}" for name, lane in zip(names, lanes, strict=True))
+    return [f"{first} in flight", *others]
+
+
+def _of(lane: LaneView) -> str:
+    return "" if math.isinf(lane.state.level) else f" of {int(lane.state.level)}"
 
 
 def _queued(lane: LaneView) -> tuple[str, str]:

@@ -14,17 +14,35 @@ from hivemind.world.snapshot import TaskView
 from hivemind_tui.panels.agent_page import TALL, key_hint, labelled
 from hivemind_tui.panels.agent_table import number
 from hivemind_tui.render.format import fit, wrapped
-from hivemind_tui.render.glyphs import PRIORITIES, task_sign
+from hivemind_tui.render.glyphs import PRIORITIES, TASK_SIGNS, task_sign
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, call, fitting, linked
-from hivemind_tui.render.rows import named
+from hivemind_tui.render.rows import described, named, signs
 from hivemind_tui.render.table import Column, Rows, Table, hidden_order
 from hivemind_tui.render.table import render as render_table
 from hivemind_tui.state.lists import ENDED, TASK_KEYS
 from hivemind_tui.state.view import View, join
 
+PLAN = "tasks: {lint: make lint, test: {command: make test, after: [lint], estimate: 50k}}"
+"""A plan as an example."""
+_ABOUT = (
+    (
+        "what",
+        "A task is work for one agent, with what it waits for, an estimate and a priority. It starts once all that it"
+        " waits for is done; of equally urgent ones the smallest comes first, and a task inherits the priority of the"
+        " most urgent one that waits for it.",
+    ),
+    ("plan", "A file such as plan.yaml:"),
+    ("", PLAN),
+    ("batch", "hivemind batch plan.yaml runs it, each task as an agent of its own; --check shows the order first."),
+    ("one", "hivemind tasks submit lint -- make lint submits one, and hivemind work runs what is submitted."),
+    ("MCP", "hm.submit lets an agent submit what others are to do for it."),
+    ("here", "This page then lists them, with when each ran and when all will be done; + - change how urgent one is."),
+)
 _COUNTED = ("running", "failed", "ready", "waiting", "blocked", "done", "skipped", "cancelled")
 _NONE = "No task yet. `hivemind batch plan.yaml` submits some, and so does hm.submit over MCP."
 _LABEL = 10
+_CUT = 3
+"""Rows of what tasks are that an empty page can do without."""
 _BAR = 16
 Near = Sequence[tuple[str, str]]
 """Other tasks and their states, those that aren't done first."""
@@ -75,12 +93,22 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     tasks, order = view.tasks, view.tasks_order
     if not tasks:
         note = "No task matches the filter (esc clears it)." if order.filter else _NONE
-        return pen.message("Tasks", note, width, height, _counts(view, cells - 16))
+        text = described(_ABOUT, cells, _LABEL)
+        if order.filter or rows < len(text) - _CUT:
+            return pen.message("Tasks", note, width, height, _counts(view, cells - 16))
+        return pen.frame("Tasks", "none yet", text, width, height)
     shown = Rows(tasks, view.task, order.sort, order.reverse, link=lambda task: call("app.pick_task", task.id))
     table = _with_waits({task.id: task.state for task in view.snapshot.tasks})
     body = render_table(table, shown, cells, rows, pen)
     by = hidden_order(TASKS, order.sort, table.placed(cells - 1))
     return pen.frame("Tasks", join(by, _counts(view, cells - 16 - len(by))), body, width, height)
+
+
+def rows_wanted(view: View, width: int, pen: Pen) -> int:
+    """Return how many rows the panel has use for beside its head and box: a row for each task, or what tasks are."""
+    if view.snapshot.tasks:
+        return len(view.tasks)
+    return len(described(_ABOUT, pen.body_size(width, TALL)[0], _LABEL)) - 1
 
 
 def _with_waits(states: Mapping[str, str]) -> Table[TaskView]:
@@ -114,7 +142,9 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     cells, rows = pen.body_size(width, height)
     task = view.task
     if task is None:
-        return pen.message("Task", "The selected task is shown here.", width, height)
+        if view.snapshot.tasks or rows < len(TASK_SIGNS):
+            return pen.message("Task", "The selected task is shown here.", width, height)
+        return pen.frame("States of a task", "", signs("", TASK_SIGNS, pen)[1:], width, height)
     known = {each.id: each.state for each in view.snapshot.tasks}
     before = _open_first([(name, known.get(name, "done")) for name in task.after])
     after = _open_first([(each.id, each.state) for each in view.snapshot.tasks if task.id in each.after])

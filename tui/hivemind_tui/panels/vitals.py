@@ -58,7 +58,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return one row, or from three rows on a tile for each: its name, its figure, and a sparkline."""
     if height <= 0 or width <= 2:
         return [pen.row(max(0, width))] * max(0, height)
-    vitals = list(_vitals(view.snapshot))
+    vitals = list(vitals_of(view.snapshot))
     now = int(view.snapshot.at / view.snapshot.vitals.step_s)
     rows = _tiles(vitals, width, now, pen) if height >= 3 else [_row(vitals, width, now, pen)]
     return rows + [pen.row(width)] * (height - len(rows))
@@ -144,7 +144,8 @@ def sparkline(
 # --- What each says ---------------------------------------------------------------------------------------------------
 
 
-def _vitals(snapshot: Snapshot) -> Iterable[Vital]:
+def vitals_of(snapshot: Snapshot) -> Iterable[Vital]:
+    """Give the vitals, the most important first."""
     found, series = snapshot.vitals, snapshot.vitals.series
 
     def past(name: str) -> tuple[float | None, ...]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from rich.cells import cell_len, set_cell_size
 from textual.strip import Strip
 
-from hivemind_tui.render.format import clean, wrapped
+from hivemind_tui.render.format import clean, fit, wrapped
+from hivemind_tui.render.glyphs import Sign
 from hivemind_tui.render.pen import Chunk, Pen, Row, Span, fitting, scrollbar
 
 LABEL = 10
 _GAP = "  "
+_WORD = 13
+"""Cells for a state's glyph and word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,29 @@ def fact_rows(facts: Iterable[Fact], cells: int, rows: int, label: int = LABEL) 
 def named(label: str, value: str, role: str = "text") -> list[Span]:
     """Return a value after what it is called."""
     return [(f"{label} ", "dim"), (value, role)]
+
+
+def described(
+    facts: Sequence[tuple[str, str]], width: int, label: int, name_role: str = "title", role: str = "dim"
+) -> list[Row]:
+    """Return each label with its text, over as many rows as that needs."""
+    return [
+        [(fit("" if number else name, label), name_role), (line, role)]
+        for name, text in facts
+        for number, line in enumerate(wrapped(text, max(1, width - label)))
+    ]
+
+
+def signs(title: str, shown: Mapping[str, Sign], pen: Pen) -> list[Row]:
+    """Return a title, and below it states as they are shown, with their meanings."""
+    return [
+        [(title, "title")],
+        *(
+            [(fit(word, _WORD), role), (sign.meaning, "dim")]
+            for sign in shown.values()
+            for word, role in [pen.worded(sign)]
+        ),
+    ]
 
 
 def counted(value: str, words: str, role: str = "text") -> list[Span]:

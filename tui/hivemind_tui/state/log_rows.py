@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from hivemind.text.humanise import duration, plural
 from hivemind.world.snapshot import Line
@@ -65,6 +66,39 @@ def rows_of(lines: Iterable[Line], words: str = "", hidden: frozenset[str] = fro
             continue
         rows.append(LogRow(line, _kind(line), last_at=line.at, who={line.who}))
     return rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Same:
+    """Lines that are told from others by being the same object, for what is remembered of them."""
+
+    lines: tuple[Line, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and other.lines is self.lines
+
+    def __hash__(self) -> int:
+        return id(self.lines)
+
+
+@lru_cache(maxsize=4)
+def rows_once(older: Same, lines: Same, words: str, hidden: frozenset[str]) -> Sequence[LogRow]:
+    """Return the rows of older and newer lines, as :func:`rows_of`: in one frame several panels ask for them."""
+    return rows_of(older.lines + lines.lines, words, hidden)
+
+
+def place(rows: Sequence[LogRow], number: int) -> tuple[float, int]:
+    """Return what tells a row from the others while new ones come: its moment, and which of that moment it is."""
+    at, nth = rows[number].line.at, 0
+    while number > nth and rows[number - nth - 1].line.at == at:
+        nth += 1
+    return at, nth
+
+
+def number_of(rows: Sequence[LogRow], at: float, nth: int) -> int | None:
+    """Return the row in that place; None: it is gone."""
+    found = [number for number, row in enumerate(rows) if row.line.at == at]
+    return found[nth] if nth < len(found) else None
 
 
 def _joined(rows: list[LogRow], line: Line) -> bool:

@@ -25,7 +25,7 @@ from hivemind_tui.sources.base import Link, Source
 from hivemind_tui.sources.playback import Playback
 from hivemind_tui.state import lists
 from hivemind_tui.state.lists import Order
-from hivemind_tui.state.log_rows import SEVERITIES, LogRow, rows_of
+from hivemind_tui.state.log_rows import SEVERITIES, LogRow, Same, rows_once
 from hivemind_tui.state.tree import Branch, branched
 from hivemind_tui.whatif.state import WhatIf
 
@@ -48,7 +48,7 @@ class View:
     lane_index: int = 0
     """Index of the lane that the lane panels show, modulo their number."""
     selected: str = ""
-    """Name of the selected agent; empty: the first."""
+    """Name of the selected agent; empty, until the cursor is moved: the first, whichever that is."""
     ticket: int = 0
     """The selected request; 0: the first."""
     marked: frozenset[str] = frozenset()
@@ -190,13 +190,19 @@ class View:
         return self.log_older + self.snapshot.lines
 
     @property
-    def log_rows(self) -> list[LogRow]:
+    def log_rows(self) -> Sequence[LogRow]:
         """The rows of the log, oldest first."""
-        return self.log_rows_of(self.log_lines)
+        return self.log_rows_of(self.log_older, self.snapshot.lines)
 
-    def log_rows_of(self, lines: Sequence[Line]) -> list[LogRow]:
+    def log_rows_of(self, older: tuple[Line, ...], lines: tuple[Line, ...]) -> Sequence[LogRow]:
         """Return the rows of these lines, by the log's filter and severity."""
-        return rows_of(lines, self.log_filter, SEVERITIES[self.log_severity][1])
+        return rows_once(Same(older), Same(lines), self.log_filter, SEVERITIES[self.log_severity][1])
+
+    @property
+    def event(self) -> LogRow | None:
+        """The selected row of the log, by default the newest; None: there is none."""
+        rows = self.log_rows
+        return rows[max(0, len(rows) - 1 - self.log_back)] if rows else None
 
     @property
     def order(self) -> Order:
@@ -293,7 +299,7 @@ def _read_on(view: View, older: tuple[Line, ...], lines: tuple[Line, ...]) -> in
     last = view.snapshot.lines[-1]
     if lines and lines[-1] == last:
         return view.log_back
-    before, now = view.log_rows, view.log_rows_of(older + lines)
+    before, now = view.log_rows, view.log_rows_of(older, lines)
     at = max(0, len(before) - 1 - view.log_back)
     read = next((number for number, row in enumerate(now) if before and row.line == before[at].line), 0)
     newer = (len(now) - read) - (len(before) - at)
@@ -329,7 +335,7 @@ class ViewBuilder:
         fleet = source.fleet()
         if (view.everywhere or view.machine) and fleet.me:
             snapshot = replace(snapshot, agents=source.agents_everywhere())
-        if view.page in (*OF_REQUESTS, "request", "agents"):
+        if view.page in (*OF_REQUESTS, "request", "agents", "log"):
             self._all = source.requests()
         older = _still_older(view, snapshot.lines)
         reached = view.log_before if older else math.inf
@@ -347,7 +353,7 @@ class ViewBuilder:
             every = lists.in_order(view.snapshot.tasks)
             tasks = lists.arranged(every, view.tasks_order, lists.task_fields, lists.TASK_KEYS)
             chosen = _kept(chosen, view.tasks, tasks, lambda task: task.id)
-        if view.page in OF_AGENTS:
+        if view.page in OF_AGENTS and selected:
             selected = _kept(selected, view.agents, shown, lambda agent: agent.name)
         elif view.page in OF_REQUESTS and ticket:
             ticket = _kept(ticket, view.listed, requests, lambda request: request.ticket)

@@ -1,0 +1,50 @@
+"""The first screen: what to paste, where requests go, and on a large screen all that helps to begin."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from textual.strip import Strip
+from tui.worlds import empty_world, world
+
+from hivemind.setup.clients import CLIENTS
+from hivemind_tui.panels import connect
+from hivemind_tui.render.glyphs import GATE_SIGNS, TASK_SIGNS
+from hivemind_tui.render.pen import Pen
+from hivemind_tui.state.view import View
+
+
+def text(rows: list[Strip]) -> str:
+    """The rows as text."""
+    return "\n".join(row.text for row in rows)
+
+
+@pytest.mark.parametrize("width", [80, 160, 250])
+def test_a_long_upstreams_name_does_not_touch_its_address(width: int) -> None:
+    """A blank is between them at least, and short names stay in line with the lines to paste."""
+    url = "https://llm.example.org"
+    upstreams = (("anthropic", url), ("gateway-of-the-whole-company", url))
+    rows = text(connect.render(View(replace(empty_world(), upstreams=upstreams)), width, 44, Pen()))
+    found = [row for row in rows.splitlines() if url in row]
+    assert len(found) == 2
+    assert all(row.split(url)[0][-1] == " " for row in found)
+    assert len({row.index(url) for row in found}) == 1
+
+
+def test_a_large_screen_tells_what_is_set_and_what_signs_mean() -> None:
+    """Every client, this proxy, the reasons to wait, tasks and keys."""
+    rows = text(connect.render(View(world()), 250, 68, Pen()))
+    assert all(client.title in rows for client in CLIENTS.values())
+    assert all(sign.meaning in rows for sign in (*GATE_SIGNS.values(), *TASK_SIGNS.values()))
+    assert "a circuit open for 30s" in rows
+    assert "requests in flight have 30s to finish" in rows
+    assert "lower max concurrency" in rows
+
+
+@pytest.mark.parametrize("height", range(20, 70, 3))
+def test_no_part_is_cut_off(height: int) -> None:
+    """What has no room is left out, with its title."""
+    rows = text(connect.render(View(world()), 160, height, Pen()))
+    for title, last in (("Why a request waits", "nothing holds it: it is next"), ("Tasks", "cancelled by an operator")):
+        assert (title in rows) == (last in rows)
