@@ -382,7 +382,7 @@ def test_models_without_a_price_are_listed_by_their_tokens() -> None:
     rows = text(models.render(View(replace(world(), models=tuple(cheap))), 50, 8, PLAIN)).splitlines()
     assert [row.split()[1] for row in rows[1:7:2]] == ["m2", "m1", "m0"]
     assert all("no price" in row for row in rows[1:7:2])
-    assert models.rows_wanted(View(replace(world(), models=()))) == 4
+    assert models.rows_wanted(View(replace(world(), models=())), 60, Pen()) == 4
 
 
 def test_a_wide_panel_has_a_row_a_model() -> None:

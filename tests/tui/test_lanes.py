@@ -117,6 +117,18 @@ async def test_all_lanes_are_on_the_first_screen(size: tuple[int, int]) -> None:
         assert "anthropic:3f9c21aa" in whole_screen(pilot)
 
 
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_small_screen_tells_what_each_lane_has_in_flight(count: int) -> None:
+    """Its panel lists the slots of one; by upstream where that tells lanes apart, else with the key's last letters."""
+    view = View(several(count))
+    head = slots.render(view, 160, 8, Pen(boxed=False))[0].text
+    for lane in view.snapshot.lanes:
+        flying = f"{lane.state.active} of {int(lane.state.level)}"
+        key = "" if count == 2 else f":{lane.state.lane[-4:]}"
+        assert f"{lane.state.upstream}{key} {flying}" in head
+    assert "queued" in head
+
+
 async def test_the_header_is_about_the_whole_proxy() -> None:
     """Whichever lane is in focus, it has the slots of all, and how many lanes are held up."""
     async with screen(several_source(), size=(160, 45)) as pilot:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from tui.kit import frame, press, room, screen, whole_screen
+from tui.kit import frame, press, room, screen, seen, whole_screen
 from tui.lanes import several_source
 from tui.worlds import FakeSource
 
@@ -87,6 +87,17 @@ async def test_what_wide_screens_have_below_the_slots() -> None:
             shown = whole_screen(pilot)
             assert [title in shown for title in ("What ran when", "Cost by model")] == found, size
             assert "When tasks run" not in shown
+
+
+@pytest.mark.parametrize("size", [(140, 36), (190, 36), (200, 45), (250, 45), (250, 70)])
+async def test_no_panel_of_the_overview_is_pushed_out(size: tuple[int, int]) -> None:
+    """On wide and low screens agents and rate windows had no place."""
+    async with screen(several_source(), size=size) as pilot:
+        shown = whole_screen(pilot)
+        assert [
+            title for title in ("Slots", "Concurrency", "Rate windows", "Agents", "Events") if title not in shown
+        ] == []
+        assert "alice" in seen(pilot, "agents")
 
 
 async def test_the_slots_panel_grows_and_does_not_shrink() -> None:

@@ -40,6 +40,22 @@ def test_the_cursor_stays_on_its_agent_when_the_list_is_sorted_anew() -> None:
     assert gatherer.look(navigation.edge(moved, 0), source).agent is top.agents[0]
 
 
+async def test_a_key_that_acts_on_an_agent_keeps_the_cursor_on_it() -> None:
+    """It was first when the key was pressed, whoever has come before it by now; other keys leave the list on top."""
+    source = busy_source()
+    async with screen(source, size=(80, 24)) as pilot:
+        first = name_of(room(pilot).view.agent)
+        await press(pilot, "p p")
+        assert room(pilot).view.selected == ""
+        died = room(pilot).view.agents[3].name
+        source.become(with_agent(source.snapshot(), died, state="died", running=False, exit_code=3))
+        await press(pilot, "h")
+        await frame(pilot)
+        assert source.applied[-1] == PauseAgent(first, True)
+        assert room(pilot).view.agents[0].name == died
+        assert name_of(room(pilot).view.agent) == first
+
+
 def test_the_cursor_stays_in_its_row_when_its_agent_is_filtered_away() -> None:
     """It is on whatever stands there then, not on the first of all."""
     source, gatherer = FakeSource(world()), ViewBuilder()

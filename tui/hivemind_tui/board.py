@@ -72,7 +72,6 @@ def _classes_of(view: View, size: Size) -> Mapping[str, bool]:
         "choosing": view.what_if.choosing,
         "several": len(view.snapshot.lanes) > 1,
         "alone": not view.fleet.store,
-        "planned": size.width >= WIDE and bool(view.snapshot.tasks),
     }
 
 
@@ -201,6 +200,8 @@ class Board(Vertical):
         if view.page == "overview":
             self._give("lanes", self._rows_of_lanes(view), most=False)
             self._give("slots", self._rows_of_slots(view) + AROUND if wide else None, most=False)
+        elif beside := next((name for name in self._by_id if name.endswith("-slots") and name not in wanted), ""):
+            self._give(beside, self._rows_of_slots(view) + AROUND, most=True)
 
     def _give(self, name: str, rows: int | None, *, most: bool) -> None:
         """Give a part of the page so many rows, or at most so many."""

@@ -233,14 +233,21 @@ def rows_wanted(
     wide, high = has_class("wide"), has_class("high")
     match view.page:
         case "overview":
-            return {"bottom": max(_BOTTOM - AROUND, len(view.agents)) if wide else None}
+            of_models = models.rows_wanted(view, width_of("overview-models"), pen) - AROUND
+            tasks, tall = bool(view.snapshot.tasks), has_class("tall")
+            return {
+                "bottom": max(_BOTTOM - AROUND, len(view.agents)) if wide else None,
+                "overview-models": of_models if tall else -AROUND if tasks else None,
+                "overview-tasks": None if tasks else -AROUND,
+                "overview-times": -AROUND if tasks else None,
+            }
         case "agents":
             agent = view.agent
             own = sum(agent is not None and each.agent == agent.name for each in view.requests)
             return {
                 "agents-all": len(view.agents),
                 "agents-requests": max(1, own) if wide else None,
-                "models": models.rows_wanted(view) - AROUND,
+                "models": models.rows_wanted(view, width_of("models"), pen) - AROUND,
                 "agents-times": trends.times_rows(view),
             }
         case "requests":
@@ -259,6 +266,7 @@ def rows_wanted(
                 "gantt": -AROUND if none else len(view.tasks),
                 "task-card": len(TASK_SIGNS) - 1 if none else None,
                 "tasks-times": trends.times_rows(view),
+                **({} if none else {"tasks-slots": -AROUND}),
             }
         case "agent":
             own_events = None if log.lines_of_agent(view) else 0

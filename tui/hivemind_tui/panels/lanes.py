@@ -30,8 +30,10 @@ _TALL_FROM = 54
 """Rows of a terminal from which a lane has several."""
 _CURVE = 10
 _GAUGE = 6
-_WORDS = 14 + 17 + 2 * 2 + 34
-"""Cells of a window's words, beside its gauge."""
+_WORDS = 17 + 2 * 2 + 34
+"""Cells of what is told of a window, beside its name and its gauge."""
+_FAMILY = 28
+"""Cells of its name where there are several models and so much room as for a roomy table."""
 _ROOMY = 120
 """Cells from which the curve is longer."""
 
@@ -63,7 +65,11 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     assert table.rest is not None
     table = replace(table, rest=replace(table.rest, cell=lambda lane, pen: _windows(lane, room, pen)))
     held = len(lanes_held_up(view.snapshot))
-    note = join(short_plural(len(lanes), "lane"), f"{held} held up" if held else "", "tab shows the next one below")
+    note = join(
+        short_plural(len(lanes), "lane"),
+        f"{held} held up" if held else "",
+        "tab shows the next one below" * (len(lanes) > 1),
+    )
     each = (rows - 1) // len(lanes) if lanes else 1
     if pen.boxed and each > 1:
         return pen.frame("Upstreams", note, _tall(table, shown, each, cells, pen), width, height)
@@ -125,6 +131,7 @@ def _ends(lane: _Lane, room: int, pen: Pen) -> list[list[Span]]:
     state = lane.view.state
     ends = [*lane.runs_out, *[None] * len(state.windows)]
     several = len({window.family for window in state.windows}) > 1
+    label = _FAMILY if several and room >= _ROOMY else 14
     found = []
     for window, end in sorted(zip(state.windows, ends, strict=False), key=lambda each: _rank(*each)):
         used = gone(window) / (window.limit or 1.0)
@@ -133,10 +140,12 @@ def _ends(lane: _Lane, room: int, pen: Pen) -> list[list[Span]]:
         resets = f"resets in {short_duration(window.resets_in_s)}" if window.resets_in_s is not None else ""
         runs = "" if end is None else "used up" if is_used_up(end) else f"runs out in {short_duration(end)}"
         role = "bad" if end is not None or used >= 0.97 else "wait" if used >= 1 - SCARCE else "text"
-        words: Row = [(fit(name, 14) + fit(left, 17, ">"), role)]
+        words: Row = [(fit(name, label) + fit(left, 17, ">"), role)]
         times: Row = [(", ".join(filter(None, (runs, resets))), "bad" if runs else "dim")]
-        gauge = pen.gauge(room - _WORDS, used, window.reserved / (window.limit or 1.0))
-        found.append(fitting(room, [(0, words), *([(2, gauge)] if room >= _WORDS + _GAUGE else []), (1, times)]))
+        gauge = pen.gauge(room - label - _WORDS, used, window.reserved / (window.limit or 1.0))
+        found.append(
+            fitting(room, [(0, words), *([(2, gauge)] if room >= label + _WORDS + _GAUGE else []), (1, times)])
+        )
     return found
 
 

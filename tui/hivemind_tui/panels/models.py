@@ -20,9 +20,10 @@ _ONE_ROW = 90
 _NAME = 26
 
 
-def rows_wanted(view: View) -> int:
-    """Return how many rows the panel needs for all models, with its frame."""
-    return 2 + _EACH * max(1, len(view.snapshot.models))
+def rows_wanted(view: View, width: int, pen: Pen) -> int:
+    """Return how many rows the panel needs for all models, with its frame, in so many cells."""
+    cells, _ = pen.body_size(width, _EACH + 2)
+    return 2 + _rows_each(cells) * max(1, len(view.snapshot.models))
 
 
 def _rows_each(cells: int) -> int:
