@@ -109,7 +109,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
         "tuning": Horizontal(
             Vertical(Panel(knobs.render, id="knobs"), Panel(log.render_newest, id="tuning-events"), id="tuning-left"),
             Vertical(
-                Horizontal(curve("tuning-curve"), Panel(trends.render, id="tuning-trends"), id="tuning-plots"),
+                Container(curve("tuning-curve"), Panel(trends.render, id="tuning-trends"), id="tuning-plots"),
                 Container(
                     Panel(limits.render_windows, id="tuning-windows"),
                     Panel(limits.render_circuit, id="tuning-circuit"),
@@ -164,8 +164,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                 Vertical(
                     Panel(log.render_newest, id="fleet-events"), Panel(slots.render, id="fleet-slots"), id="fleet-log"
                 ),
-                curve("fleet-curve"),
-                Panel(trends.render, id="fleet-trends"),
+                Container(curve("fleet-curve"), Panel(trends.render, id="fleet-trends"), id="fleet-plots"),
                 id="fleet-below",
             ),
         ),
@@ -192,8 +191,7 @@ def pages(plots: PlotProcess | None) -> Mapping[str, Widget]:
                     Panel(slots.render, id="agent-slots"),
                     id="agent-log",
                 ),
-                curve("agent-curve"),
-                Panel(trends.render, id="agent-trends"),
+                Container(curve("agent-curve"), Panel(trends.render, id="agent-trends"), id="agent-plots"),
                 id="agent-bottom",
             ),
         ),
@@ -269,7 +267,7 @@ def rows_wanted(
                 **({} if none else {"tasks-slots": -AROUND}),
             }
         case "agent":
-            own_events = None if log.lines_of_agent(view) else 0
+            own_events = max(0, len(log.lines_of_agent(view)) - 1)
             return {"waterfall": len(view.listed), "agent-own-events": own_events}
         case "request":
             return {

@@ -18,7 +18,7 @@ UNIT = "req"
 """What a concurrency level counts: requests in flight."""
 SHADE = "⢕"
 """Fills what is in flight, below its curve."""
-_SHORTER_SPANS_S = (20.0, 40.0, 60.0, 120.0, 300.0)
+_SHORTER_SPANS_S = (20.0, 40.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 420.0)
 """For a curve that began not long ago, so that it doesn't huddle at the edge."""
 
 
