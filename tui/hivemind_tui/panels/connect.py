@@ -80,8 +80,8 @@ def _columns(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     """Return the rows of the large screen: what this is, the lines to paste and the pages; each client; and, below the
     lines and where there is room in a column of their own, what this proxy does and what signs mean."""
     third = width >= _THREE
-    right = _CLIENTS if third else width - max(_BLOCK + 6, width * 11 // 20)
-    own = _BLOCK + 6 if third else width - right
+    own = _BLOCK + 6
+    right = _CLIENTS if third else width - own
     cells, rows = pen.body_size(own, height)
     parts = [*_steps(view, cells, pen), _proxy(view, cells), signs("Why a request waits", GATE_SIGNS, pen)]
     parts += [signs("What agents do", _AGENTS, pen), signs("How requests end", _ENDS, pen)]

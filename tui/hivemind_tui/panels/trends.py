@@ -108,9 +108,7 @@ def _times(
     known = _known(waits, ttfts)
     if not known or rows < 2:
         return pen.message(title, "Waits and times to first token are counted here.", width, height)
-    # Where there are too few rows, one is for several of the lengths, up to that of the last.
-    each = -(-(known[-1] - known[0] + 1) // (rows - 1))
-    last = range(known[-1], known[0] - 1, -each)[::-1]
+    last = _last_of_each(known[0], known[-1], rows - 1)
     labels: list[Span] = [(" " * (_LABEL + 1), "dim"), *((fit(_bound(at), _LABEL + 1), "dim") for at in last)]
     room = (cells - _LABEL - 2) // 2
     left = _histogram("WAITS", "wait", waits, last, room, pen)
@@ -118,6 +116,15 @@ def _times(
     rows_left = [[label, *row] for label, row in zip(labels, left, strict=True)]
     body = _beside([rows_left, right], _LABEL + 1 + room, 1, cells, pen)
     return pen.frame(title, f"{short_plural(sum(waits), 'request')} {what}", body, width, height)
+
+
+def _last_of_each(first: int, last: int, rows: int) -> Sequence[int]:
+    """Return the last bin of each row: where there are too few rows, the shortest times share one by two, or all do."""
+    count = last - first + 1
+    pairs = max(0, count - rows)
+    if pairs <= count // 2:
+        return [*range(first + 1, first + 2 * pairs, 2), *range(first + 2 * pairs, last + 1)]
+    return range(last, first - 1, -count // rows)[::-1]
 
 
 def _bound(at: int) -> str:
