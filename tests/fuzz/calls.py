@@ -206,7 +206,7 @@ async def _control(data: bytes) -> None:
             require(status in (200, 400, 404, 405, 409, 413, 422), "not a status of the API's", status, said)
             answer = json.loads(said)
             if status != 200:
-                require(set(answer) == {"error"} and answer["error"].isprintable(), "not a line", answer)
+                require(set(answer) <= {"error", "bad_input"} and answer["error"].isprintable(), "not a line", answer)
                 require(not holds_key(answer["error"].partition("token")[0]), "a key is repeated", answer)
             _sound(proxy)
     finally:
