@@ -236,8 +236,8 @@ def rows_wanted(
             return {
                 "bottom": max(_BOTTOM - AROUND, len(view.agents)) if wide else None,
                 "overview-models": of_models if tall else -AROUND if tasks else None,
-                "overview-tasks": None if tasks else -AROUND,
-                "overview-times": -AROUND if tasks else None,
+                "overview-tasks": len(view.snapshot.tasks) if tall else None if tasks else -AROUND,
+                "overview-times": trends.times_rows(view) if tasks else None,
             }
         case "agents":
             agent = view.agent
