@@ -74,6 +74,7 @@ bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead,
 	done
 	@$(FORESIGHT) --seeds 0:24 --json foresight.json
 	@$(FORESIGHT) --strange --seeds 0:10 --json foresight-strange.json
+	@$(FORESIGHT).tuned --seeds 0:24 --json foresight-tuned.json
 
 FORESIGHT = PYTHONPATH=mock $(BIN)/python -m benchmarks.foresight
 SEEDS = 0:100

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from benchmarks.foresight.tuned import Tuned, figures
 
 
-def tuned(real: tuple[float, ...], *, why_not: str = "", finished: tuple[int, int] = (30, 30)) -> Tuned:
-    return Tuned("w", "", ("max_concurrency=4",), why_not, (0.2, 0.1, 0.3), real, 0.03, (0, 0), finished)
+def tuned(
+    real: tuple[float, ...],
+    *,
+    why_not: str = "",
+    finished: tuple[int, int] = (30, 30),
+    undone: tuple[float, ...] = (),
+    experiment: tuple[str, ...] = (),
+) -> Tuned:
+    changes, promised = ("max_concurrency=4",), (0.2, 0.1, 0.3)
+    said = Tuned("w", "", changes, why_not, promised, real, 0.03, (0, 0), finished, experiment)
+    return replace(said, undone=undone)
 
 
 def test_what_holds() -> None:
@@ -21,7 +34,21 @@ def test_what_holds() -> None:
 def test_only_what_is_recommended_counts() -> None:
     """What tuning advised against says nothing against its advice."""
     found = [tuned((0.2,)), tuned((0.01,)), tuned((-0.5,), why_not="unclear")]
-    count, held, lost = figures(found)
-    assert (count.measured, held.measured, lost.measured) == (2, 50, 0)
+    share, held, lost, gain, within = figures(found)
+    assert share.measured == pytest.approx(66.7, abs=0.1)
+    assert (held.measured, lost.measured) == (50, 0)
+    assert gain.measured == pytest.approx(10.5)
+    assert within.measured == pytest.approx(33.3, abs=0.1)
     assert not held.met
     assert lost.met
+
+
+def test_recommending_nothing_is_no_way_out() -> None:
+    """Worlds in which much is to be gained count if nothing is recommended for them."""
+    missed = [
+        tuned((), why_not="unclear", undone=(0.3,)),
+        tuned((), why_not="beyond", undone=(0.3,), experiment=("x=1",)),
+    ]
+    share, recommended, told = figures([*missed, tuned((), why_not="little", undone=(0.01,))])
+    assert (share.measured, recommended.measured, told.measured) == (0, 0, 50)
+    assert not any(each.met for each in (share, recommended, told))

@@ -68,6 +68,11 @@ def found(gain: Range | None, why_not: WhyNot = "", experiment: Candidate | None
             " recorded.",
         ),
         (
+            found(Range(0.16, 0.10, 0.20), "refused"),
+            "Nothing is recommended: with max_concurrency 8, the best found, more would be in flight, and with more in"
+            " flight the provider refused more, for a reason that the recording doesn't show.",
+        ),
+        (
             TuningResult("wall_time", 60, (), 0.0, None, WIDE),
             "Nothing is recommended: max_concurrency 24 might take 30 % off the wall time, but more would be in flight"
             " than was recorded, and what the provider does then isn't known.",

@@ -85,6 +85,11 @@ def _why_not(promise: Promise, name: str) -> str:
             return f"with {changes}, the best found, many more attempts fail"
         case "beyond":
             return f"with {changes}, the best found, more would be in flight than was recorded"
+        case "refused":
+            return (
+                f"with {changes}, the best found, more would be in flight, and with more in flight the provider refused"
+                " more, for a reason that the recording doesn't show"
+            )
         case "small":
             return f"the {name} is too short to be reduced"
     assert gain is not None

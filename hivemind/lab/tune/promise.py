@@ -18,26 +18,22 @@ from hivemind.lab.foresight.prediction import Prediction, predict
 from hivemind.lab.foresight.ranges import Evidence, Range
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.processes import Runs, runs_of
+from hivemind.lab.tune.refusals import unexplained
 from hivemind.lab.tune.space import Changes
 from hivemind.scheduler.types import Price
 
 Goal = Literal["wall_time", "p95_wait", "dollars"]
-WhyNot = Literal["", "agents", "failures", "errors", "beyond", "unclear", "little", "small"]
+WhyNot = Literal["", "agents", "failures", "errors", "beyond", "refused", "unclear", "little", "small"]
 """Why settings aren't recommended: `agents`: fewer finish; `failures`: more requests stay unanswered; `errors`: many
-more attempts fail; `beyond`: more is in flight than was recorded; `unclear`: the interval of the gain contains 0;
-`little`: the gain is no more than noise; `small`: the figure is too small for shares."""
+more attempts fail; `beyond`: more is in flight than was recorded; `refused`: more is in flight on average, and refusals
+came with more in flight for a reason that isn't known; `unclear`: the interval of the gain contains 0; `little`: the
+gain is no more than noise; `small`: the figure is too small for shares."""
 LEAST_GAIN = 0.01
 """A smaller gain is no reason to change a setting."""
 _FEW_DRAWS = 0.1
 """What happens in at most this share of the draws is luck."""
-_OF_DIFFERENCE, _LEAST_ERROR = 0.25, 0.03
-"""What models get wrong of a difference, as standard deviations: a share of its logarithm, to which their error on what
-they haven't seen is added, and what there is at least.
-
-Measured in 144 worlds and settings of `benchmarks.foresight`: of the differences of 3 % and more, 93 % are within.
-"""
-_DRAWS_COUNT = 2
-"""The draws together count for so many times the run with the recorded luck."""
+_LEAST_ERROR = 0.02
+"""What a gain is off at least, as a standard deviation of its logarithm. See :func:`gained`."""
 _MORE_ERRORS, _ERRORS = 0.2, 0.02
 """Failed attempts may rise by this share, or by this share of the requests."""
 
@@ -93,7 +89,11 @@ def promised(
     )
     gains = [_gain(goal, each) for each in found]
     gain = _together(goal, found, gains)
-    return Promise(goal, changes, found, tuple(gains), gain, _why_not(found, gains, gain))
+    why_not = _why_not(found, gains, gain)
+    fuller = [recording for recording, each in zip(recordings, found, strict=True) if _fills(each)]
+    if not why_not and any(unexplained(each.providers.values()) for each in fuller):
+        why_not = "refused"
+    return Promise(goal, changes, found, tuple(gains), gain, why_not)
 
 
 def harm(before: Sequence[Figures], after: Sequence[Figures]) -> Literal["", "agents", "failures", "errors"]:
@@ -128,18 +128,19 @@ def _gain(goal: Goal, prediction: Prediction) -> Range | None:
 def gained(evidence: Evidence) -> Range | None:
     """Return the share that changes take off a figure; None: it is too small for shares.
 
-    Settings are chosen because they look good, so their interval has to hold for a difference rather than for a figure:
-    what models get wrong grows with what the changes alter. See :data:`_OF_DIFFERENCE`.
+    The recorded run and the draws have the prompts, pauses and turns of the recording in common, and the settings were
+    chosen by these. Another run has others, so the gain is as uncertain as it differs from draw to draw, however many
+    draws agree on its mean; and as the recorded luck and the draws disagree. The models' error in the figure itself
+    counts by its share of the gain, because most of it is in both runs.
     """
     drawn = min(*evidence.before, *evidence.after) / evidence.scale
     if min(evidence.recorded, evidence.own, drawn) < evidence.least:
         return None
     pairs = [math.log(one / two) for one, two in zip(evidence.before, evidence.after, strict=True)]
     own, mean = math.log(evidence.recorded / evidence.own), fmean(pairs)
-    middle = (own + _DRAWS_COUNT * mean) / (1 + _DRAWS_COUNT)
-    luck = math.hypot(stdev(pairs) / math.sqrt(len(pairs)), (own - mean) / (1 + _DRAWS_COUNT))
-    error = math.hypot(_LEAST_ERROR, (_OF_DIFFERENCE + evidence.error) * middle)
-    half = evidence.quantile * math.hypot(luck, error)
+    middle = (own + mean) / 2
+    luck = math.hypot(math.sqrt(evidence.variance(pairs) * evidence.share), stdev(pairs) / math.sqrt(len(pairs)))
+    half = evidence.quantile * math.hypot(luck, (own - mean) / 2, evidence.error * middle, _LEAST_ERROR)
     return Range(*(-math.expm1(-each) for each in (middle, middle - half, middle + half)))
 
 
@@ -171,6 +172,12 @@ def _why_not(predictions: Sequence[Prediction], gains: Sequence[Range | None], g
     if gain.low <= 0:
         return "unclear"
     return "little" if gain.low < LEAST_GAIN / 2 else ""
+
+
+def _fills(prediction: Prediction) -> bool:
+    """Return whether more is in flight on average."""
+    before, after = (run.served_s / run.wall_s if run.wall_s else 0.0 for run in (prediction.replayed, prediction.own))
+    return after > before
 
 
 def goes_beyond(recorded: Figures, before: Sequence[Figures], after: Sequence[Figures]) -> bool:

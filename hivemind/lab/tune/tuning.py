@@ -250,7 +250,7 @@ class Tuner:
         promise = self._promise
         if promise is not None and not promise.why_not:
             return None
-        if promise is not None and promise.why_not == "unclear" and promise.changes in self._found:
+        if promise is not None and promise.why_not in ("unclear", "refused") and promise.changes in self._found:
             return self._found[promise.changes]
         unsure = [each for each in self._seen_well() if not each.harms and each.score > LEAST_GAIN]
         return min(unsure, key=_order, default=None)

@@ -6,12 +6,12 @@ import argparse
 import math
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 import msgspec
 
@@ -22,9 +22,11 @@ from hivemind.errors import HiveMindError, UsageError
 from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.tune.processes import Simulations
+from hivemind.lab.tune.promise import REDUCED, Goal
 from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings
 from hivemind.lab.tune.tuning import Tuner, TuningPlan
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
+from hivemind_mock.worlds.strange.kinds import strange_world
 from hivemind_mock.worlds.world import World, run, with_changes, world
 
 _PROCESSES = 2
@@ -37,6 +39,8 @@ _DETUNED = (
 """What worlds in turn are recorded with, so that there is something to tune."""
 _HALF = 0.5
 """The real gain has to be at least this share of the promised one."""
+_MUCH = 0.1
+"""A real gain of this share is one that tuning should find."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,9 @@ class Tuned:
     why_not: str
     """Empty: recommended."""
     promised: tuple[float, float, float] | None
-    """The gain in wall time, and its interval."""
+    """The gain, and its interval."""
     real: tuple[float, ...]
-    """By luck, the gain in wall time."""
+    """By luck, the gain."""
     noise: float
     """What two real runs of the same differ by, as a share."""
     errors: tuple[int, int]
@@ -64,11 +68,23 @@ class Tuned:
     """The gain that it had in the search."""
     tried: tuple[float, ...] = ()
     """By luck, what it really gained."""
+    undone: tuple[float, ...] = ()
+    """By luck, what the settings that it was drawn with really gain; empty: it was recorded with these."""
 
     @property
     def gain(self) -> float:
         """The mean real gain."""
         return fmean(self.real) if self.real else 0.0
+
+    @property
+    def much_to_gain(self) -> bool:
+        """Much is to be gained: undoing what it is recorded with does so for real."""
+        return bool(self.undone) and fmean(self.undone) >= _MUCH
+
+    @property
+    def within(self) -> list[bool]:
+        """By luck, whether the real gain is within the interval."""
+        return [] if self.promised is None else [self.promised[1] <= each <= self.promised[2] for each in self.real]
 
     @property
     def holds(self) -> bool:
@@ -77,7 +93,7 @@ class Tuned:
 
     @property
     def loses(self) -> bool:
-        """It was slower for real, by more than two real runs differ by, or fewer agents finished in more runs."""
+        """It was worse for real, by more than two real runs differ by, or fewer agents finished in more runs."""
         return self.gain < -self.noise or self.finished[1] < self.finished[0] - len(self.real)
 
 
@@ -86,7 +102,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.foresight.tuned", description=__doc__)
     add = parser.add_argument
     add("--seeds", metavar="A:B", default="0:80", help="worlds of the seeds from A to B - 1 [0:80]")
-    add("--kinds", metavar="KIND+KIND", help="worlds of these kinds alone")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--kinds", metavar="KIND+KIND", help="worlds of these kinds alone")
+    where.add_argument("--strange", action="store_true", help="worlds that no model describes exactly")
+    add("--goal", choices=("wall_time", "p95_wait"), default="wall_time", help="what to reduce [%(default)s]")
     add("--cache", metavar="FOLDER", help="where what the worlds did is kept [nowhere]")
     add("--each", action="store_true", help="print every world, too")
     add("--all", action="store_true", help="really run what isn't recommended, too")
@@ -98,7 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not (first.isdecimal() and last.isdecimal()):
             raise UsageError(f"--seeds {namespace.seeds}: must be A:B, as in 0:80")
         kinds = namespace.kinds.split("+") if namespace.kinds else None
-        found = measured(range(int(first), int(last)), kinds, namespace.cache, everything=namespace.all)
+        drawn = strange_world if namespace.strange else partial(world, kinds=kinds)
+        seeds = range(int(first), int(last))
+        found = measured(seeds, drawn, namespace.goal, namespace.cache, everything=namespace.all)
     except HiveMindError as error:
         print(f"benchmarks.foresight.tuned: {error}", file=sys.stderr)
         return error.exit_code
@@ -112,11 +133,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measured(
-    seeds: Sequence[int], kinds: Sequence[str] | None, cache: str | None, *, everything: bool = False
+    seeds: Sequence[int],
+    drawn: Callable[[int], World],
+    goal: Goal = "wall_time",
+    cache: str | None = None,
+    *,
+    everything: bool = False,
 ) -> list[Tuned]:
     """Return what came of tuning the worlds of these seeds. `everything`: what isn't recommended really runs, too."""
     with tempfile.TemporaryDirectory(prefix="hivemind-tuned-") as made:
-        work = partial(tuned, kinds=kinds, folder=Path(cache or made), everything=everything)
+        work = partial(tuned, drawn=drawn, goal=goal, folder=Path(cache or made), everything=everything)
         found = []
         with ProcessPoolExecutor(_PROCESSES) as pool:
             for number, each in enumerate(pool.map(work, seeds), 1):
@@ -125,16 +151,15 @@ def measured(
     return found
 
 
-def tuned(seed: int, kinds: Sequence[str] | None, folder: Path, *, everything: bool = False) -> Tuned:
+def tuned(seed: int, drawn: Callable[[int], World], goal: Goal, folder: Path, *, everything: bool = False) -> Tuned:
     """Record a world, tune it, and really run it with the chosen settings and with the recorded ones."""
-    made, detuned = world(seed, kinds), _DETUNED[seed % len(_DETUNED)]
-    if detuned:
-        made = replace(made, settings=with_changes(made.settings, [detuned]))
+    plain, detuned = drawn(seed), _DETUNED[seed % len(_DETUNED)]
+    made = replace(plain, settings=with_changes(plain.settings, [detuned])) if detuned else plain
     place = folder / generator_version() / f"{made.name}-{detuned or 'as-is'}"
     place.mkdir(parents=True, exist_ok=True)
     recording = load(_recorded(made, place))
     began = RecordedSettings(recording.began.config, tuple(recording.lanes.values()), recording.figures.busiest)
-    found = Tuner(Simulations([recording], None), [began], DEFAULT_KNOBS, TuningPlan("wall_time", 60)).run()
+    found = Tuner(Simulations([recording], None), [began], DEFAULT_KNOBS, TuningPlan(goal, 60)).run()
     changes = tuple(str(each.change) for each in found.kept)
     promise = found.promise
     gain = None if promise is None or promise.gain is None else promise.gain
@@ -142,31 +167,35 @@ def tuned(seed: int, kinds: Sequence[str] | None, folder: Path, *, everything: b
     why_not = "nothing" if promise is None else promise.why_not
     experiment = () if found.experiment is None else tuple(map(str, found.experiment.changes))
     expected = 0.0 if found.experiment is None else found.experiment.gain
-    tried = _gains(_real(made, (), place), _real(made, experiment, place)) if everything and experiment else ()
+    gains = partial(_gains, goal)
+    tried = gains(_real(made, (), place), _real(made, experiment, place)) if everything and experiment else ()
+    undone = gains(_real(made, (), place), _real(plain, (), place, "undone")) if detuned else ()
     if promise is None or (why_not and not everything):
         nothing = ((), 0.0, (0, 0), (0, 0))
-        return Tuned(made.name, detuned, changes, why_not, promised, *nothing, experiment, expected, tried)
+        return Tuned(made.name, detuned, changes, why_not, promised, *nothing, experiment, expected, tried, undone)
     before, after = _real(made, (), place), _real(made, changes, place)
-    walls = [run.wall_s for run in before]
-    noise = max(abs(math.log(one / two)) for one in walls for two in walls)
+    noise = max(abs(math.log(1 - gain)) for one in before for gain in gains([one] * len(before), before))
     return Tuned(
         made.name,
         detuned,
         changes,
         why_not,
         promised,
-        _gains(before, after),
+        gains(before, after),
         noise,
         (_errors(before), _errors(after)),
         (sum(run.finished for run in before), sum(run.finished for run in after)),
         experiment,
         expected,
         tried,
+        undone,
     )
 
 
-def _gains(before: Sequence[Figures], after: Sequence[Figures]) -> tuple[float, ...]:
-    return tuple(1 - two.wall_s / one.wall_s for one, two in zip(before, after, strict=True))
+def _gains(goal: Goal, before: Sequence[Figures], after: Sequence[Figures]) -> tuple[float, ...]:
+    reduced = REDUCED[goal]
+    figures = [[max(reduced.of(run) or 0.0, reduced.least) for run in runs] for runs in (before, after)]
+    return tuple(1 - two / one for one, two in zip(*figures, strict=True))
 
 
 def _errors(runs: Sequence[Figures]) -> int:
@@ -182,9 +211,9 @@ def _recorded(world: World, place: Path) -> Path:
     return path
 
 
-def _real(world: World, changes: Sequence[str], place: Path) -> list[Figures]:
-    """Return the figures of runs that really had these changes."""
-    path = place / f"{' '.join(changes) or 'recorded'}.json"
+def _real(world: World, changes: Sequence[str], place: Path, name: str = "recorded") -> list[Figures]:
+    """Return the figures of runs that really had these changes; `name`: of the runs without changes."""
+    path = place / f"{' '.join(changes) or name}.json"
     if not path.exists():
         made = []
         for luck in _LUCKS:
@@ -199,12 +228,33 @@ def _real(world: World, changes: Sequence[str], place: Path) -> list[Figures]:
 def figures(found: Sequence[Tuned]) -> list[Figure]:
     """Return the figures with their targets."""
     recommended = [each for each in found if not each.why_not]
-    made = [Figure("worlds for which something is recommended", float(len(recommended)), 10.0, True, "")]
+    made = [Figure("worlds for which something is recommended", _percent(recommended, found), 10.0, True, "%")]
     if recommended:
-        hold = 100 * sum(each.holds for each in recommended) / len(recommended)
-        made.append(Figure("recommended: real gain at least half of the promised one", hold, 90.0, True, "%"))
-        made.append(Figure("recommended: loses", float(sum(each.loses for each in recommended)), 0.0, False, ""))
+        hold = [each for each in recommended if each.holds]
+        gain = 100 * median(each.gain for each in recommended)
+        made += [
+            Figure(
+                "recommended: real gain at least half of the promised one", _percent(hold, recommended), 90.0, True, "%"
+            ),
+            Figure("recommended: loses", float(sum(each.loses for each in recommended)), 0.0, False, ""),
+            Figure("recommended: median of the real gains", gain, 5.0, True, "%"),
+        ]
+    if runs := [run for each in found for run in each.within]:
+        what = "90 % intervals of gains hold of the real runs"
+        made.append(Figure(what, 100 * sum(runs) / len(runs), 80.0, True, "%"))
+    if to_gain := [each for each in found if each.much_to_gain]:
+        some = [each for each in to_gain if not each.why_not]
+        told = [each for each in to_gain if not each.why_not or each.experiment]
+        what = f"{100 * _MUCH:.0f} % or more to gain"
+        made += [
+            Figure(f"{what}: recommended", _percent(some, to_gain), 50.0, True, "%"),
+            Figure(f"{what}: recommended, or an experiment named", _percent(told, to_gain), 90.0, True, "%"),
+        ]
     return made
+
+
+def _percent(some: Sequence[Tuned], of: Sequence[Tuned]) -> float:
+    return 100 * len(some) / len(of)
 
 
 def table(found: Sequence[Tuned]) -> str:
@@ -219,6 +269,7 @@ def table(found: Sequence[Tuned]) -> str:
         "noise",
         "errors",
         "finished",
+        "undone",
         "experiment",
     )
     return format_table([head, *map(_row, found)], left=3)
@@ -236,6 +287,7 @@ def _row(each: Tuned) -> tuple[str, ...]:
         said,
         real,
         *(before if each.real else ("", "", "")),
+        f"{fmean(each.undone):.1%}" if each.undone else "",
         _experiment(each),
     )
 
