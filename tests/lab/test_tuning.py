@@ -4,7 +4,7 @@ told."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import pytest
 from lab.kit import recorded, served
 
 from hivemind.journal.figures import Figures, FiguresFold, Waits
+from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.foresight.draws import Job
 from hivemind.lab.foresight.heldout import UNCHECKED, HeldOut, Part
 from hivemind.lab.simulate.overrides import Change
@@ -207,6 +208,27 @@ def test_more_in_flight_than_recorded(recording: Recording) -> None:
         "wall_time", (Change("max_concurrency", 24),), World(recording, model).recordings, World(recording, model)
     )
     assert promise.why_not == "beyond"
+
+
+@pytest.mark.parametrize(("served", "why_not"), [(lambda wall_s: 300.0, "refused"), (lambda wall_s: 2 * wall_s, "")])
+def test_refusals_that_nothing_explains(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch, served: Callable[[float], float], why_not: str
+) -> None:
+    """Where a hidden limit refused what more in flight would meet, nothing that puts more in flight is recommended."""
+
+    def model(values: dict[str, float], _: random.Random) -> Figures:
+        wall_s = 100 + 5 * values["max_concurrency"]
+        return replace(RUN, wall_s=wall_s, served_s=served(wall_s))
+
+    def hidden(_: Iterable[FittedProvider]) -> int:
+        return 4
+
+    monkeypatch.setattr("hivemind.lab.tune.promise.unexplained", hidden)
+    found = tuned(World(recording, model))
+    assert found.promise is not None
+    assert found.promise.why_not == why_not
+    assert (found.experiment is None) == found.recommended
+    assert found.experiment is None or found.experiment.changes == found.promise.changes
 
 
 def test_where_the_models_are_far_off(recording: Recording) -> None:
