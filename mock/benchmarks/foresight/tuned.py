@@ -247,7 +247,7 @@ def figures(found: Sequence[Tuned]) -> list[Figure]:
         told = [each for each in to_gain if not each.why_not or each.experiment]
         what = f"{100 * _MUCH:.0f} % or more to gain"
         made += [
-            Figure(f"{what}: recommended", _percent(some, to_gain), 50.0, True, "%"),
+            Figure(f"{what}: recommended", _percent(some, to_gain), 40.0, True, "%"),
             Figure(f"{what}: recommended, or an experiment named", _percent(told, to_gain), 90.0, True, "%"),
         ]
     return made
