@@ -31,6 +31,7 @@ exclude_patterns = [
     "fleet-measured-figures.md",
     "fleet-simulation-figures.md",
     "foresight-figures.md",
+    "foresight-tuned-figures.md",
     "refusals-figures.md",
 ]
 nitpicky = True

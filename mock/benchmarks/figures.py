@@ -49,7 +49,17 @@ def run(name: str, description: str | None, measure: Callable[[], Sequence[Figur
 
 def table(name: str, figures: Sequence[Figure]) -> str:
     """Return a table with a row for each figure."""
-    rows = [
+    return format_table([(name, "measured", "target", ""), *_rows(figures)], left=1)
+
+
+def markdown(name: str, figures: Sequence[Figure]) -> str:
+    """Return the same for the manual."""
+    lines = [f"| {' | '.join(row)} |" for row in [(name, "measured", "target", ""), *_rows(figures)]]
+    return "\n".join([lines[0], "| --- | --: | --: | --- |", *lines[1:], ""])
+
+
+def _rows(figures: Sequence[Figure]) -> list[tuple[str, ...]]:
+    return [
         (
             each.what,
             _shown(each.measured, each.unit),
@@ -58,7 +68,6 @@ def table(name: str, figures: Sequence[Figure]) -> str:
         )
         for each in figures
     ]
-    return format_table([(name, "measured", "target", ""), *rows], left=1)
 
 
 def _record(figure: Figure) -> dict[str, object]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.foresight.tuned import Tuned, figures
+from benchmarks.foresight.tuned import Tuned, figures, main, text_of
 
 
 def tuned(
@@ -52,3 +52,17 @@ def test_recommending_nothing_is_no_way_out() -> None:
     share, recommended, told = figures([*missed, tuned((), why_not="little", undone=(0.01,))])
     assert (share.measured, recommended.measured, told.measured) == (0, 0, 50)
     assert not any(each.met for each in (share, recommended, told))
+
+
+def test_for_the_manual() -> None:
+    """The manual's table has every figure with its target, and says of which worlds."""
+    text = text_of("320:400", figures([tuned((0.2,))]))
+    assert text.startswith("Worlds of the seeds 320:400; ")
+    assert "| worlds for which something is recommended | 100.00 % | at least 10.00 % | met |" in text
+
+
+@pytest.mark.parametrize("argv", [["--seeds", "3"], ["--docs", "nowhere"]])
+def test_what_cannot_be(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong arguments are told in a line."""
+    assert main(argv) == 2
+    assert capsys.readouterr().err.startswith(f"benchmarks.foresight.tuned: {' '.join(argv)}: must be ")

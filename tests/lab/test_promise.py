@@ -28,10 +28,12 @@ def test_many_draws_are_no_surer() -> None:
     assert 0 < many.low < 0.06
 
 
-def test_a_large_gain_may_be_sure() -> None:
-    """Where draws and recorded luck agree, an interval is as narrow for a large gain as for a small one."""
+def test_a_large_gain_is_sure_to_be_one() -> None:
+    """Where draws and recorded luck agree, models may be wrong by a share of the gain: at least half of it is sure."""
     small, large = (gain(middle, [middle - 0.01, middle + 0.01] * 6) for middle in (0.1, 1.0))
-    assert math.log((1 - large.low) / (1 - large.high)) == pytest.approx(math.log((1 - small.low) / (1 - small.high)))
+    assert large.high - large.low > small.high - small.low
+    assert -math.log(1 - large.low) > 0.5
+    assert small.low > 0.02
 
 
 def test_what_makes_it_unsure() -> None:

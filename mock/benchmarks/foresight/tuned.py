@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -15,9 +16,10 @@ from statistics import fmean, median
 
 import msgspec
 
-from benchmarks.figures import Figure
+from benchmarks.figures import Figure, markdown
 from benchmarks.figures import table as figures_table
 from benchmarks.foresight.cases import RECORDED_LUCK, generator_version
+from hivemind import __version__
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.recording import load
@@ -29,6 +31,7 @@ from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
 from hivemind_mock.worlds.strange.kinds import strange_world
 from hivemind_mock.worlds.world import World, run, with_changes, world
 
+NAME = "foresight-tuned-figures.md"
 _PROCESSES = 2
 _LUCKS = (2, 3, 4)
 """Of the real runs."""
@@ -110,12 +113,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--each", action="store_true", help="print every world, too")
     add("--all", action="store_true", help="really run what isn't recommended, too")
     add("--json", metavar="FILE", help="write the figures to a file; - for standard output")
+    add("--docs", metavar="FOLDER", type=Path, help=f"write {NAME} there")
     namespace = parser.parse_args(argv)
     try:
         output = JsonOutput(namespace.json)
         first, _, last = namespace.seeds.partition(":")
         if not (first.isdecimal() and last.isdecimal()):
             raise UsageError(f"--seeds {namespace.seeds}: must be A:B, as in 0:80")
+        if namespace.docs and not namespace.docs.is_dir():
+            raise UsageError(f"--docs {namespace.docs}: must be a folder")
         kinds = namespace.kinds.split("+") if namespace.kinds else None
         drawn = strange_world if namespace.strange else partial(world, kinds=kinds)
         seeds = range(int(first), int(last))
@@ -125,6 +131,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     show_progress("")
     made = figures(found)
+    if namespace.docs:
+        (namespace.docs / NAME).write_text(text_of(namespace.seeds, made), "utf-8")
     output.write(msgspec.json.format(msgspec.json.encode({"figures": made, "worlds": found}), indent=2) + b"\n")
     if not output.replaces_tables:
         print(table(found if namespace.each else [each for each in found if not each.why_not]) + "\n")
@@ -251,6 +259,12 @@ def figures(found: Sequence[Tuned]) -> list[Figure]:
             Figure(f"{what}: recommended, or an experiment named", _percent(told, to_gain), 90.0, True, "%"),
         ]
     return made
+
+
+def text_of(seeds: str, made: Sequence[Figure]) -> str:
+    """Return the figures of worlds of these seeds for the manual."""
+    about = f"Worlds of the seeds {seeds}; version {__version__}, {os.cpu_count()} cores."
+    return f"{about}\n\n{markdown('tune', made)}"
 
 
 def _percent(some: Sequence[Tuned], of: Sequence[Tuned]) -> float:
