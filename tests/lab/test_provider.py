@@ -9,9 +9,11 @@ import pytest
 from lab.kit import LANE, failed, recorded, request, served
 
 from hivemind.lab.fit.provider import FittedProvider
-from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.simulate.recording import Recording, load
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
+from hivemind_mock.worlds.rules import Places
+from hivemind_mock.worlds.world import run, world
 
 
 def of(recording: Recording) -> FittedProvider:
@@ -73,6 +75,19 @@ def test_a_bad_spell_is_a_time(tmp_path: Path) -> None:
     assert 19.0 < spell.began_at <= 30.0
     assert 33.5 < spell.ended_at < 50.1
     assert provider.failures.chance == []
+
+
+@pytest.mark.parametrize("seed", [272, 318])
+def test_spells_hide_no_limit(seed: int, tmp_path: Path) -> None:
+    """A limit of requests in process that refuses with the status of spells is found in what these leave."""
+    made, path = world(seed), tmp_path / "world.jsonl"
+    run(made, 1, path=path)
+    (gate,) = made.rules.gates()
+    assert isinstance(gate, Places)
+    provider = of(load((path,), None))
+    assert provider.failures.spells is not None
+    assert provider.places is not None
+    assert provider.places.most == gate.most
 
 
 def test_an_unreported_limit_shows_in_refusals(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from statistics import median
 
 from hivemind.errors import UsageError
@@ -96,15 +97,20 @@ def fit_providers(
     told = with_outside_use(traffic, shared_limits(traffic, formed_limits(traffic, told)))
     refusals = explain(traffic, told)
     told = {key: with_answers(mine, refusals[key]) for key, mine in told.items()}
-    untold = {
-        key: fit_untold(
-            *(sent[key], set(map(id, refusals[key])), trace.ends_at),
-            reserves=lanes[key].reserves,
-            told=bool(told[key]),
-        )
-        for key in requests
-    }
     recorded = (trace.began.at, max(1.0, trace.ends_at - trace.began.at))
+
+    def find_untold(key: str) -> Untold:
+        explained = set(map(id, refusals[key]))
+        find = partial(fit_untold, sent[key], reserves=lanes[key].reserves, told=bool(told[key]))
+        found = find(explained, trace.ends_at)
+        if found.refusals:
+            return found
+        # Spells hide a limit that refuses as they do, and the limit is found in what they leave.
+        failures = fit_failures([(each, one) for each, one in taken[key] if id(one) not in explained], *recorded)
+        in_spells = {id(one) for _, one in failures.in_spells}
+        return find(explained | in_spells, trace.ends_at) if in_spells else found
+
+    untold = {key: find_untold(key) for key in requests}
     services = _fit_services(lanes, sent, trace.began.at, trace.ends_at)
     return {
         key: _fitted(
