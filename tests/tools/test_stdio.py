@@ -28,7 +28,7 @@ async def test_all_eight(tmp_path: Path, mode: str, revision: str) -> None:
         await asks(proxy, "alice")
         answers = await all_eight(client)
         assert (await said(client, "hm_budget"))["budgets"] == answers["budget"]["budgets"]
-        lines = [line.text for line in proxy.snapshot().lines if line.tag == "other"]
+        lines = [line.text for line in proxy.snapshot().lines if line.by]
     assert len(lines) > 3
     assert all("mcp:alice" in line for line in lines)
 
