@@ -21,6 +21,14 @@ from hivemind_tui.program.screens import Screens
 from hivemind_tui.render.notices import NoticesWanted
 
 
+@pytest.fixture(autouse=True)
+def _usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal with colours and all signs, whatever the tests run in."""
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
 @pytest.fixture
 def _as_usual() -> Iterator[None]:
     """Afterwards keys and columns are the usual ones."""

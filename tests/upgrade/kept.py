@@ -54,7 +54,9 @@ class Kept:
 def unpacked(version: str, folder: Path) -> Kept:
     """As if it had been left just now: agents and runs that aren't seen for long are forgotten."""
     with tarfile.open(FIXTURES / f"{version}.tar.gz") as packed:
-        packed.extractall(folder, filter="data")
+        # Python 3.11.2, as in Debian 12, has no filters yet.
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)
+        packed.extractall(folder)
     for path in (folder / "hivemind.toml", *(folder / "state").glob("batches/*/*/runners/*")):
         path.write_text(path.read_text().replace(_MADE_IN, str(folder)))
     kept = Kept(folder)
