@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from lab.report_kit import EVIL, a_night, arrived, began, finished, granted, opened, run_of
+from lab.report_kit import EVIL, START, a_night, arrived, began, finished, granted, opened, run_of
 from markdown_it import MarkdownIt
 
 from hivemind.lab.report import tables
+from hivemind.scheduler import events as ev
 
 NASTY = [
     EVIL,
@@ -69,10 +70,11 @@ def test_numbers_and_times_stay_as_they_are(text: str) -> None:
 
 
 def test_summary() -> None:
-    """The summary has the headline, what was saved, faults, waits, why and settings, in tables that GitHub takes."""
+    """The summary has the headline, what was saved, faults, waits, why, settings and operators' commands, in tables
+    that GitHub takes."""
     text = tables.build(run_of(a_night()))
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    assert [token.type for token in tokens].count("table_open") == 5
+    assert [token.type for token in tokens].count("table_open") == 6
     for told in (
         "### HiveMind run night",
         "| agents finished | 2 of 3 |",
@@ -80,6 +82,7 @@ def test_summary() -> None:
         "| agents recovered | 1 | that had used 1,000 tokens (\\$1.00) |",
         "| overloaded | 529 | 2 | 2 | 1 | 1 |",
         "| aimd.beta | 0.7 | 0.5 |",
+        "| you | all | aimd.beta is 0.6 now |",
     ):
         assert told in text
     assert text.endswith("|\n")
@@ -93,6 +96,15 @@ def test_summary_of_hostile_names() -> None:
     tokens = MarkdownIt("commonmark").enable("table").parse(text)
     assert [token.content for token in tokens if token.type == "html_block"] == ["<!-- HiveMind report -->\n"]
     assert [token.tag for token in tokens if token.type == "heading_open"] == ["h3"]
+
+
+def test_notes_in_the_summary() -> None:
+    """Operators' notes stand in it; of many commands the first twenty, and it says how many more there were."""
+    noted = [ev.Commanded(START + number, "ann", "AddNote", {"text": f"deployed {number}"}) for number in range(25)]
+    text = tables.build(run_of(noted))
+    assert "| 08:33:20 | ann | all | note: deployed 0 |" in text
+    assert text.count("note: deployed") == 20
+    assert "5 more aren't listed." in text
 
 
 def test_summary_of_nothing() -> None:

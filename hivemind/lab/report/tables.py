@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hivemind.journal.wait_causes import CAUSES
 from hivemind.lab.report import headline, output
 from hivemind.lab.report.agents import AgentStats, TokenSpending
+from hivemind.lab.report.fold import COMMANDS_KEPT
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import OUTCOMES, clean, lane_state, shortened
 from hivemind.text.humanise import count, dollars, duration, plural, share
@@ -17,6 +18,7 @@ from hivemind.world.lines import words
 AGENTS_LISTED = 200
 CHANGES_LISTED = 100
 _LANES_LISTED = 10
+_COMMANDS_IN_SUMMARY = 20
 _ENDS = {"answered": "answered", "failed": "error", "refused": "refused", "left": "client left", "": "not over"}
 
 
@@ -154,13 +156,14 @@ def _agent(run: RecordedRun, agent: AgentStats) -> list[str]:
     ]
 
 
-def commands(run: RecordedRun) -> Table:
-    """Return the commands of operators."""
+def commands(run: RecordedRun, most: int = COMMANDS_KEPT) -> Table:
+    """Return the commands of operators, notes on the run among them; at most so many, the first ones."""
     found = run.fold.commands
     rows = [
-        [run.clock(each.at), *map(shortened, (each.who, each.about)), shortened(each.text, 200)] for each in found.kept
+        [run.clock(each.at), *map(shortened, (each.who, each.about)), shortened(each.text, 200)]
+        for each in found.kept[:most]
     ]
-    return Table(("when", "who", "about", "what"), rows, _omitted(found.omitted))
+    return Table(("when", "who", "about", "what"), rows, _omitted(found.omitted + len(found.kept) - len(rows)))
 
 
 def settings(run: RecordedRun) -> Table:
@@ -211,6 +214,7 @@ def build(run: RecordedRun, title: str = "") -> str:
         ("Waits", waits(run)),
         ("Why requests waited", causes(run)),
         ("Settings that differ from the defaults", settings(run)),
+        ("Commands of operators", commands(run, _COMMANDS_IN_SUMMARY)),
     ):
         if table.rows:
             parts += [f"**{name}**", _table(table)]
