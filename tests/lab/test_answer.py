@@ -272,6 +272,17 @@ def test_a_limit_of_requests_at_once_stays(tmp_path: Path) -> None:
     )
 
 
+def test_a_setting_that_an_operator_changed(tmp_path: Path) -> None:
+    """What was recorded began with one value and ended with another, so that is said of the settings that are asked."""
+    turned = [
+        ev.Commanded(5.0 + each, "you", "Tune", {"knob": "max_concurrency", "value": each}) for each in (2.0, 3.0)
+    ]
+    recording = recorded(tmp_path, turned, [event for n in range(8) for event in served(1.0 + n, n + 1, f"w{n}")])
+    note = "max_concurrency was changed 2 times while this was recorded; simulated is 8 from the beginning"
+    assert note in answered(recording, "max_concurrency=8").notes
+    assert not any("was changed" in each for each in answered(recording, "aimd.beta=0.7").notes)
+
+
 def test_which_experiment_would_tell_more() -> None:
     """Only knobs can be turned while a proxy runs."""
     assert experiment(parse_changes(["max_concurrency=8", "rpm=0", "features.admission=off"])) == (

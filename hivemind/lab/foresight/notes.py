@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.foresight.foretold import WAITED, WALL, Foretold, named
 from hivemind.lab.foresight.prediction import Prediction
-from hivemind.lab.simulate.overrides import Change, apply_changes, questions
+from hivemind.lab.simulate.overrides import Change, apply_changes, questions, value_text
 from hivemind.lab.simulate.recording import Recording
+from hivemind.lab.trace.steps import CommandStep
 from hivemind.scheduler.config import LaneConfig
 from hivemind.scheduler.operator.knobs import KNOBS
 from hivemind.scheduler.types import WindowKind
@@ -41,11 +43,23 @@ APART = (
 def notes(recording: Recording, prediction: Prediction, figures: Sequence[Foretold]) -> list[str]:
     """Return what limits the recording and the models, and what would tell more, a line each."""
     lanes = _changed_lanes(recording, prediction.changes)
-    found = [*recording.defects, *recording.unseen_limits(lanes)]
+    found = [*recording.defects, *recording.unseen_limits(lanes), *_turned(recording, prediction.changes)]
     for key, provider in recording.providers.items():
         found += _limits_that_stay(provider, recording.lanes[key], lanes[key], prediction.changes)
     found += _experiments(prediction, figures)
     return [*dict.fromkeys(found)]
+
+
+def _turned(recording: Recording, changes: Sequence[Change]) -> Iterator[str]:
+    """Yield a line for each changed setting that an operator changed while it was recorded."""
+    steps = (each for each in recording.trace.steps() if isinstance(each, CommandStep))
+    times = Counter(step.setting for step in steps)
+    for change in changes:
+        if number := times[change.name]:
+            yield (
+                f"{change.name} was changed {plural(number, 'time')} while this was recorded; simulated is"
+                f" {value_text(change.value)} from the beginning"
+            )
 
 
 def held_out_text(recording: Recording, wall: float | None, wait: float | None) -> str:
