@@ -71,9 +71,8 @@ def _proxy(world: Snapshot) -> Iterator[Metric]:
     yield _gauge("queue_length", "Requests in the queue.", (), [((), world.queued)])
     states = [((each,), each == world.verdict.state) for each in VERDICTS]
     yield _gauge("verdict", "1 for how the proxy is doing.", ("state",), states)
-    found = Counter(each.code for each in world.verdict.findings)
     text = "What was found for the verdict, by its kind: how many lanes, agents and parts of the proxy it is about."
-    yield _gauge("findings", text, ("code",), [((code,), found[code]) for code in CODES])
+    yield _gauge("findings", text, ("code",), [((code,), world.verdict.counts.get(code, 0)) for code in CODES])
     broken = Counter(alarm.rule for alarm in world.alarms)
     yield _gauge("alarms", "Invariants that are broken, by rule.", ("rule",), [((r,), n) for r, n in broken.items()])
     yield _gauge("in_flight", "Requests at an upstream.", (), [((), len(world.slots))])

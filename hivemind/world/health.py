@@ -43,7 +43,10 @@ class Verdict:
     state: str = "healthy"
     """One of :data:`VERDICTS`."""
     findings: tuple[Finding, ...] = ()
-    """The gravest first; the first one is the cause of the state."""
+    """The gravest first; the first one is the cause of the state. Of one kind at most
+    :data:`~hivemind.world.verdict.FOUND_MOST`."""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many were found of each kind, by code, the gravest first."""
     waiting: int = 0
     """Requests that wait."""
     open: int = 0

@@ -123,6 +123,7 @@ def verdict(snapshot: Snapshot) -> Verdict:
     found = Verdict(
         state=state,
         findings=tuple(_bounded(findings)),
+        counts=dict(Counter(each.code for each in findings)),
         waiting=snapshot.queued,
         open=snapshot.queued + len(snapshot.slots),
         last_in_s=_last_in_s(snapshot),
@@ -160,15 +161,16 @@ def parts(found: Verdict, *, brief: bool = False) -> list[str]:
         told.append(f"{found.waiting:,} of {found.open:,} wait")
         if found.last_in_s is not None:
             told.append(f"last gets through in about {about(found.last_in_s)}")
-    others = found.findings[1:]
-    if not others:
+    others = Counter(found.counts)
+    if found.cause is not None:
+        others[found.cause.code] -= 1
+    if not others.total():
         return told
-    return [*told, plural(len(others), "more finding") if brief else f"also {_kinds(others)}"]
+    return [*told, plural(others.total(), "more finding") if brief else f"also {_kinds(+others)}"]
 
 
-def _kinds(findings: Iterable[Finding]) -> str:
+def _kinds(counts: Counter[str]) -> str:
     """`2 dead agents, 1 open circuit`: the gravest kinds by number, and how many findings there are beside them."""
-    counts = Counter(finding.code for finding in findings)
     named = [plural(number, _NOUNS[code]) for code, number in [*counts.items()][:_KINDS_MOST]]
     rest = counts.total() - sum([*counts.values()][:_KINDS_MOST])
     return ", ".join([*named, *([plural(rest, "more finding")] if rest else [])])
