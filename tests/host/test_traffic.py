@@ -15,7 +15,7 @@ CLAUDE, CODEX = "claude-cli/2.1.0", "codex_exec/0.169"
 
 
 async def ask(proxy: Running, agent: str, program: str = "", **headers: str) -> None:
-    """A request of that agent's, until it is over for the proxy too, which may be a little later than for its client."""
+    """A request of that agent, until it is over for the proxy too, which may be a little later than for its client."""
     sent = {"x-hivemind-agent": agent, "user-agent": program}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     async with client() as web:
