@@ -203,6 +203,7 @@ class AgentFold(AgentState):
             self.exit_code,
             waiting_s,
             self.activity(at),
+            self.recovered,
         )
 
     def _resting(self, state: str, *, spent: bool, pending: bool) -> str:

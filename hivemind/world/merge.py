@@ -106,7 +106,7 @@ def merged(parts: Sequence[Part], address: str = "") -> Snapshot:
         queued=sum(each.queued for each in snapshots),
         agents=merged_agents((part.member.label, part.snapshot.agents) for part in parts),
         lines=tuple(heapq.merge(*(each.lines for each in shared), key=lambda line: line.wall))[-LINES_SHOWN:],
-        totals=reduce(_total, (each.totals for each in snapshots), _NO_TOTALS),
+        totals=_totals(snapshots),
         pool=_budget([each.pool for each in snapshots]),
         tasks=_tasks(parts),
         task_counts=dict(counts),
@@ -258,6 +258,7 @@ def _agent(found: Sequence[tuple[str, AgentView]]) -> AgentView:
         exit_code=_first(latest, lambda view: view.exit_code),
         waiting_s=max(view.waiting_s for view in views),
         activity=_summed([view.activity for view in views]),
+        recovered=any(view.recovered for view in views),
         machines=machines,
     )
 
@@ -312,6 +313,13 @@ def _recording(parts: Sequence[Part]) -> RecordingView | None:
             why = f"{part.member.label}: {journal.failing}" if journal.failing else ""
             return replace(journal, failing=why)
     return None
+
+
+def _totals(snapshots: Sequence[Snapshot]) -> Totals:
+    """Return the sums of all; an agent that recovered at several proxies did once."""
+    whole = reduce(_total, (each.totals for each in snapshots), _NO_TOTALS)
+    recovered = Counter(agent.name for each in snapshots for agent in each.agents if agent.recovered)
+    return replace(whole, agents_saved=whole.agents_saved - (recovered.total() - len(recovered)))
 
 
 def _total(one: Totals, other: Totals) -> Totals:

@@ -126,6 +126,8 @@ class AgentView:
     """The longest of its current waits, pauses between attempts included; 0: nothing of it waits."""
     activity: tuple[int, ...] = ()
     """Tokens used in each of the last steps of :attr:`~hivemind.world.health.Vitals.step_s`, oldest first."""
+    recovered: bool = False
+    """A request of it was retried OK before it saw an error that no operator caused."""
     machines: tuple[str, ...] = ()
     """Where it runs, in the view of several proxies; empty: in this one."""
 
@@ -161,6 +163,8 @@ class AgentState:
     rescued: int = 0
     spoiled: bool = False
     """It saw an error that no operator caused."""
+    recovered: bool = False
+    """As in :attr:`AgentView.recovered`."""
     saved_tokens: int = 0
     """Tokens that it had used when a request of it was last retried OK, before it saw an error."""
     usage: Usage = field(default_factory=Usage)

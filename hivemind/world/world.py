@@ -315,7 +315,9 @@ class World:
             agent.rescued += 1
             if not agent.spoiled:
                 tokens = agent.usage.total
-                counts.agents_recovered += agent.rescued == 1
+                if agent.rescued == 1:
+                    counts.agents_recovered += 1
+                    agent.recovered = True
                 counts.recovered_tokens += tokens - agent.saved_tokens
                 agent.saved_tokens = tokens
             counts.rescued += 1

@@ -89,6 +89,16 @@ def test_an_agent_on_two_machines_is_one_with_the_sums_of_both() -> None:
     assert agent.state == "streaming"
 
 
+def test_an_agent_that_recovered_on_two_machines_did_once() -> None:
+    """Requests and tokens add up."""
+    retried = [arrived(), granted(), failed(1.0), granted(attempt=2), finished(attempts=2)]
+    one, none = told(*retried).snapshot(9.0), told(arrived(), granted(), finished()).snapshot(9.0)
+    assert one.agents[0].recovered
+    found = merged([part("a", one), part("b", one), part("c", none)])
+    assert found.agents[0].recovered
+    assert (found.totals.agents_saved, found.totals.rescued) == (1, 2)
+
+
 def test_a_hold_on_one_of_two_machines_is_no_hold_of_the_agent() -> None:
     """So that the same key holds the rest of it too."""
     held = told(arrived(1), commanded("PauseAgent", agent="ann", paused=True)).snapshot(3.0)
