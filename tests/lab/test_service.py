@@ -36,6 +36,11 @@ def power(n: int) -> float:
     return float(n**-0.43)
 
 
+def root(n: int) -> float:
+    """More than that."""
+    return float(n**-0.5)
+
+
 def knee(n: int) -> float:
     """Four at full speed."""
     return min(1.0, 4 / n)
@@ -79,6 +84,14 @@ def test_what_else_is_in_flight_is_found(speed: Callable[[int], float], tmp_path
     for n in (2, 5, 8):
         assert found.speed.of(n) == pytest.approx(speed(n), rel=0.08)
     assert any(" in flight everything is " in line for line in found.sentences())
+
+
+@pytest.mark.parametrize("turns", [30, 40])
+def test_a_load_that_changes_only_at_the_end_is_found(turns: int, tmp_path: Path) -> None:
+    """All slots are taken until the last agents are left; that isn't taken for a faster provider, or for luck."""
+    found = service_of(recorded(tmp_path, run(speed=root, agents=5, think_s=0.05, turns=turns, sigma=0.15)))
+    assert found.drift == Drift()
+    assert found.speed.of(5) / found.speed.of(2) == pytest.approx(root(5) / root(2), rel=0.15)
 
 
 def test_places_with_a_queue_are_found(tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ _NATURAL = frozenset({PARTS.index("input"), PARTS.index("output")})
 """Parts that the time of answers usually has, so that less has to speak for them."""
 _NOISE = 1.0
 """The rise must be so many of its standard errors, by blocks."""
+_SEEN_GAIN = 8.0
+"""What else is in process explains times, although blocks differ in that, if nothing explains them better and a fit to
+all answers gains so much: often all slots are taken until the last agents are left, so that only one block tells."""
 _DOUBT = 3.0
 """An explanation that is worse by fewer logarithms may be the right one."""
 _SIMPLER = 2.0
@@ -70,9 +73,9 @@ class Explanation:
 
     @property
     def complexity(self) -> int:
-        """How many numbers it has; a power says less than a part."""
+        """How many numbers it has; a power says less than a part, and a sudden change may be anywhere."""
         loaded = (self.speed.law != "alone") + (self.places is not None)
-        return len(self.parts) + 3 * len(self.powers) + len(self.kinds) + loaded + self.knots + 2 * len(self.steps)
+        return len(self.parts) + 3 * len(self.powers) + len(self.kinds) + loaded + self.knots + 4 * len(self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,10 @@ class _Score:
     """The best of its family for all answers."""
     by_row: np.ndarray
     """The logarithm of the likelihood of each answer, by a fit to other blocks."""
+    fitted: float
+    """That of all answers, by a fit to all of them."""
+    luck: np.ndarray
+    """What that fit leaves unexplained of each answer."""
 
 
 class _Search:
@@ -139,6 +146,7 @@ class _Search:
             likely = _likely(start, times, parts, factors, speeds)
             if likely.sum() > total:
                 total, found = float(likely.sum()), each
+                luck = times - start.expected(parts, factors)
             for number in range(_FOLDS):
                 seen = fold != number
                 fit = fit_regression(times[seen], parts[seen], factors[seen], precisions, start=start)
@@ -147,7 +155,7 @@ class _Search:
                 if fitted > best[number]:
                     best[number] = fitted
                     held_out[~seen] = likely[~seen]
-        return _Score(found, held_out)
+        return _Score(found, held_out, total, luck)
 
     def gain(self, old: _Score, new: _Score) -> tuple[float, float]:
         """Return by how much the new one makes all more likely, and the standard error of that."""
@@ -206,20 +214,28 @@ class _Search:
         for _ in range(_STAGES):
             best, most = None, 0.0
             natural: _Score | None = None
+            loaded: _Score | None = None
+            by_load, by_else = _SEEN_GAIN, 0.0
             others.clear()
             for family in self.families(found.explanation):
                 new = self.score(family)
                 gain, error = self.gain(found, new)
                 loads = new.explanation.speed, new.explanation.places
-                if gain > -_DOUBT and loads != (found.explanation.speed, found.explanation.places):
-                    others.append((max(0.0, _SIMPLER - gain), *loads))
                 more = new.explanation.complexity - found.explanation.complexity
+                seen = (new.fitted - found.fitted) / run_length(new.luck) - more
+                if loads == (found.explanation.speed, found.explanation.places):
+                    by_else = max(by_else, seen)
+                else:
+                    if gain > -_DOUBT:
+                        others.append((max(0.0, _SIMPLER - gain), *loads))
+                    if gain > 0 and seen > by_load:
+                        loaded, by_load = new, seen
                 if gain > (_GAIN if more > 0 else _LOSS) and gain > _NOISE * error and gain - more > most:
                     best, most = new, gain - more
                 added = set(new.explanation.parts) - set(found.explanation.parts)
                 if more == 1 and added and added <= _NATURAL and gain > max(_LOSS, _NOISE * error):
                     natural = new
-            best = best or natural
+            best = best or natural or (loaded if by_load > by_else else None)
             if best is None:
                 break
             found = best
