@@ -49,6 +49,33 @@ def test_a_bucket_is_found(limit: int, rounded: bool) -> None:
     assert (fitted.limit, fitted.form, fitted.span_s) == (limit, "bucket", 60.0)
 
 
+def in_bursts_by_two_clocks(allowance: Allowance, limit: int) -> Told:
+    """What the proxy reads of bursts, one a minute and each larger than the last, if resets are whole seconds, rounded
+    down, and some replies have an older `Date`."""
+    readings: Told = []
+    for minute in range(5):
+        for step in range(12):
+            at = 60.0 * minute + 1.13 * step
+            takes = limit * (minute + 1) * (1 + step % 3) / 150
+            if not allowance.wait_s(at, takes):
+                allowance.take(at, takes)
+            left, reset_in_s = allowance.reading(at)
+            clock = at if step % 6 else math.floor(at) - 2
+            until_s = max(0.0, math.floor(at + reset_in_s) - clock)
+            readings.append((at, FAMILY, (WindowReading(WindowKind.TOKENS, limit, left, until_s),)))
+    return readings
+
+
+@pytest.mark.parametrize(
+    ("allowance", "form"), [(TokenBucket(180_000, 60.0), "bucket"), (FixedWindow(180_000, 60.0), "fixed")]
+)
+def test_resets_by_two_clocks_are_understood(allowance: Allowance, form: str) -> None:
+    """Where one in six is late, a bucket isn't taken for windows, nor windows for a bucket."""
+    (fitted,) = fit_limits(in_bursts_by_two_clocks(allowance, 180_000), 0.0)
+    assert (fitted.limit, fitted.form) == (180_000, form)
+    assert fitted.span_s == pytest.approx(60.0, rel=0.03)
+
+
 @pytest.mark.parametrize("rounded", [False, True])
 @pytest.mark.parametrize("span_s", [20.0, 60.0])
 def test_a_bucket_that_is_hardly_used_is_no_window_of_seconds(span_s: float, rounded: bool) -> None:

@@ -37,7 +37,7 @@ _SURE, _DOUBTFUL = 1.3, 2.0
 _DOUBT = 0.1
 """A bucket is taken if it agrees with nearly as many readings as windows do: theirs agree with no bucket."""
 _LATE_S = 0.05
-"""A reading may be late by as much."""
+"""A reading may be late by as much. If few agree with a bucket then, they may be off as far as a window's ends are."""
 _ROUNDED_S = 0.02
 """A reset this close to a whole second was rounded."""
 _MINUTE_S = 60.0
@@ -86,8 +86,14 @@ def _fitted(family: str, kind: WindowKind, reported: Sequence[TimedReading], beg
     size = _size(limit, readings)
     used_most = 1 - min(left for _, left, _ in readings) / (size or limit)
     whole_seconds = _rounded(readings)
-    bucket = BucketSpan.of(size or limit, limit, readings, whole_seconds=whole_seconds)
-    if bucket is not None and (size is not None or _is_bucket(bucket, readings)):
+    # Resets that state a time of day are read by clocks that may disagree by a second, as ends of windows are.
+    spans = (
+        BucketSpan.of(size or limit, limit, readings, whole_seconds=whole_seconds, off_s=off_s)
+        for off_s in (_LATE_S, ONE_END_S)
+    )
+    likely = (each for each in spans if each is not None and (size is not None or _is_bucket(each, readings)))
+    bucket = next(likely, None)
+    if bucket is not None:
         span_s, spans_s = bucket.likely()
         return FittedLimit(
             *(family, kind, limit, "bucket", span_s, size, whole_seconds), used_most=used_most, spans_s=spans_s
@@ -133,20 +139,26 @@ class BucketSpan:
 
     @classmethod
     def of(
-        cls, size: int, limit: int, readings: Sequence[tuple[float, int, float]], *, whole_seconds: bool
+        cls,
+        size: int,
+        limit: int,
+        readings: Sequence[tuple[float, int, float]],
+        *,
+        whole_seconds: bool,
+        off_s: float = _LATE_S,
     ) -> BucketSpan | None:
         """Return what most readings agree with; None: it was always full.
 
-        A reading of a bucket that little is missing from tells little, because what remains is rounded down, and the
-        reset perhaps up: it agrees with a wide range.
+        `off_s`: how far resets may be off. A reading of a bucket that little is missing from tells little, because
+        what remains is rounded down, and the reset perhaps up: it agrees with a wide range.
         """
         rounded_s = 1.0 if whole_seconds else 0.0
         bounds: list[tuple[float, int]] = []
         for _, left, reset_in_s in readings:
             gone = size - left
             if gone > 0 and reset_in_s > 0:
-                least = max(0.0, reset_in_s - rounded_s - _LATE_S) * limit / gone
-                most = (reset_in_s + _LATE_S) * limit / (gone - 1) if gone > 1 else math.inf
+                least = max(0.0, reset_in_s - rounded_s - off_s) * limit / gone
+                most = (reset_in_s + off_s) * limit / (gone - 1) if gone > 1 else math.inf
                 bounds += ((least, 0), (most, 1))
         bounds.sort()
         agree = best = 0
