@@ -310,12 +310,12 @@ class HeaderWindow:
         self._guessed = False
 
     def _of_the_past(self, reset_at: float, remaining: float, started_at: float) -> bool:
-        """Whether this reset belongs to the window before. That the present one lasts a minute may be a guess, so a
-        reply to a request sent since it began may show that it is shorter."""
+        """Whether this reset belongs to the window before. That the present one lasts a minute may be a guess, which is
+        wrong if a reset after its beginning is stated, or something is left by a reply to a request sent since then."""
         if math.isinf(self._reset_at) or reset_at >= self._reset_at - EPOCH_SLACK_S:
             return False
-        shorter = self._guessed and started_at >= self._epoch_at
-        return not (shorter and (remaining > 0 or reset_at > self._epoch_at + EPOCH_SLACK_S))
+        later = reset_at > self._epoch_at + EPOCH_SLACK_S
+        return not (self._guessed and (later or (started_at >= self._epoch_at and remaining > 0)))
 
     def _judge(self, limit: float, remaining: float, reset_in_s: float | None) -> None:
         """Infer whether this is a fixed window or a bucket; see the module docstring."""

@@ -380,3 +380,16 @@ def test_a_late_reply_of_a_short_window_does_not_end_the_next_one() -> None:
     gate.answered(4, 4.0, limit=5)
     gate.reply(early, 3, 0.0, limit=5)
     assert gate.window.resets_in_s(gate.now) == pytest.approx(4)
+
+
+def test_a_reset_after_the_last_one_shows_that_the_present_window_is_shorter() -> None:
+    """Also in a reply to a request sent before it began. If that is the last one in flight, nothing else would tell
+    until the guessed minute is over: a bucket that is full in 3 s kept a lane waiting for 58 s."""
+    gate = Gate(None, kind=WindowKind.TOKENS)
+    gate.answered(14_000, 0.2, limit=15_000)
+    (sent,) = gate.take(1, 14_000.0)
+    gate.now = 0.3
+    assert gate.window.delay_s(gate.now, 9_000.0) == pytest.approx(60)
+    gate.now = 1.3
+    gate.reply(sent, 8_500, 1.4, limit=15_000)
+    assert gate.window.delay_s(gate.now, 9_000.0) == pytest.approx(1.4)
