@@ -73,6 +73,7 @@ def test_neighbours() -> None:
     """A value is refined by nearby ones; one that is as recorded isn't among them."""
     assert [each.value for each in neighbours(Change("max_concurrency", 12), [RECORDED])] == [8, 17]
     assert [each.value for each in neighbours(Change("max_concurrency", 3), [RECORDED])] == [2, 4]
+    assert [each.value for each in neighbours(Change("max_concurrency", 4), [RECORDED])] == [3, 5]
     assert [each.value for each in neighbours(Change("aimd.beta", 0.3), [RECORDED])] == [0.4]
     assert [each.value for each in neighbours(Change("retry.base_s", 0.7), [RECORDED])] == [0.49]
 

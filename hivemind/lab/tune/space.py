@@ -37,6 +37,8 @@ _LINEAR: Mapping[str, tuple[float, ...]] = {
 """Values of knobs on a linear scale."""
 _BETWEEN = (0.7, 1.4)
 """A value that serves well is refined by its neighbours, so many times as large."""
+_BY_ONE = 8
+"""Smaller whole numbers are refined by one, because factors would skip some: the best of 4 and 6 may be 5."""
 _DIGITS = 2
 """Significant digits of values; more would overfit the recording."""
 _SAME = 0.1
@@ -91,7 +93,7 @@ def neighbours(change: Change, recorded: Sequence[RecordedSettings]) -> list[Cha
     knob, middle = KNOBS[change.name], float(change.value)
     if change.name in _LINEAR:
         values = [(middle + _start(knob, recorded)) / 2]
-    elif knob.whole and middle < 4:
+    elif knob.whole and middle < _BY_ONE:
         values = [middle - 1, middle + 1]
     else:
         values = [middle * by for by in _BETWEEN]
