@@ -13,7 +13,7 @@ from hivemind.lab.foresight.foretold import foretold
 from hivemind.lab.foresight.ranges import CONFIDENCE, Range
 from hivemind.lab.simulate.overrides import Change, value_text
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.tune.promise import Goal, Promise
+from hivemind.lab.tune.promise import LEAST_GAIN, Goal, Promise
 from hivemind.lab.tune.space import RecordedSettings, values_of
 from hivemind.lab.tune.tuning import TuningProgress, TuningResult
 from hivemind.scheduler.operator.knobs import KNOBS
@@ -98,6 +98,11 @@ def _why_not(promise: Promise, name: str) -> str:
         return (
             f"{changes}, the best found, would take about {percent(max(0.0, gain.value))} off the {name}, but the"
             f" recording can't tell: it may {between} it, or add {percent(-gain.low)}"
+        )
+    if gain.value > LEAST_GAIN:
+        return (
+            f"{changes}, the best found, would take about {percent(gain.value)} off the {name}, but the recording can't"
+            f" tell: it may be as little as {percent(gain.low)}"
         )
     return f"the best found, {changes}, takes no more than {percent(max(0.0, gain.value))} off the {name}"
 
