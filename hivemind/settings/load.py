@@ -25,7 +25,7 @@ from hivemind.text.humanise import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 _OF_RUNS = ("AGENT", "URL", "TASK", "ROUTE", "RUN_TOKEN", "RESUME_SESSION", "RESUME_FILE")
-OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", *_OF_RUNS))
+OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "SCREEN", *_OF_RUNS))
 """Not settings: the file's name, the control room's appearance, and what a runner passes to an agent's process."""
 
 

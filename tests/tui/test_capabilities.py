@@ -16,6 +16,8 @@ from hivemind.errors import UsageError
 from hivemind.settings.load import from_environment
 from hivemind_styles import THEME_NAMES
 from hivemind_tui.app import ControlRoom
+from hivemind_tui.program import preferences
+from hivemind_tui.render import capabilities, glyphs
 from hivemind_tui.render.capabilities import coloured, colours, first_theme, prepare, themes_for
 
 ENVIRONMENTS: dict[str, tuple[dict[str, str], str]] = {
@@ -97,8 +99,9 @@ def test_an_empty_wish_for_no_colour_is_none() -> None:
 
 
 def test_how_it_looks_is_no_setting() -> None:
-    """A shell that sets the theme for good doesn't keep the proxy from starting."""
-    assert not list(from_environment({"HIVEMIND_THEME": "light", "HIVEMIND_GLYPHS": "ascii"}))
+    """A shell that sets the theme or the file of preferences for good doesn't keep the proxy from starting."""
+    named = (capabilities.VARIABLE, glyphs.VARIABLE, preferences.VARIABLE)
+    assert not list(from_environment(dict.fromkeys(named, "light")))
 
 
 def shown(pilot: Pilot[Any], panel: str) -> list[list[tuple[str, Style]]]:
