@@ -19,7 +19,7 @@ import msgspec
 
 from hivemind import __version__
 from hivemind.api_types import PREFIX, Failure, SnapshotPart
-from hivemind.cli.address import locate_proxy
+from hivemind.cli.address import locate_proxy, only_proxy
 from hivemind.console import print_json, printable
 from hivemind.control.codec import decode_named, decode_snapshot, to_plain
 from hivemind.control.discovery import AGENT_VARIABLE, TOKEN_VARIABLE, ProxyAddress, Token, find_token, parse_address
@@ -62,11 +62,12 @@ def print_answer(namespace: argparse.Namespace, answer: object, text: Iterable[s
 
 
 def find_proxy(namespace: argparse.Namespace) -> ProxyClient:
-    """Return the proxy that the flags, the variables or the settings' file name.
+    """Return the proxy that the flags, the variables or the settings' file name, else the only one that runs here.
 
     Raises: UsageError; HiveMindError: none runs there, since it left no note.
     """
-    url, environ = locate_proxy(getattr(namespace, "attach", None))
+    attach = getattr(namespace, "attach", None)
+    url, environ = locate_proxy(only_proxy(attach) or attach)
     place, file = parse_address(url), getattr(namespace, "token_file", None)
     try:
         token = find_token(place, environ, None if file is None else Path(file))

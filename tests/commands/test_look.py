@@ -7,12 +7,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands.kit import desk
 
+from hivemind.api_types import SnapshotPart
+from hivemind.cli.operator import status
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget, SetCircuit, SetPriority, StopAgent, SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind_mock.provider.serve import serving
@@ -42,6 +45,20 @@ async def test_status(tmp_path: Path, golden: Golden) -> None:
     # How fast this machine was is no part of it.
     shown = re.sub(r"(?m)^(?:rate|wait) .*", lambda line: re.sub(r" +[\d.]+(?: ms|/s| s|/min)", " N", line[0]), shown)
     golden("status", shown)
+
+
+async def test_status_counts_what_waits_at_a_lane(tmp_path: Path) -> None:
+    """Those between two attempts too, as the first row and the control room do; an agent's state has their word."""
+    async with desk(tmp_path) as at:
+        full = at.proxy.snapshot()
+        lane, agent = full.lanes[0], full.agents[0]
+    waits = replace(lane, state=replace(lane.state, waiting=1, retrying=3))
+    agents = (replace(agent, state="waiting"), replace(agent, name="held", state="paused"))
+    text = status.shown(
+        SnapshotPart("run", "1.2.3", True, (0,), 0, replace(full, lanes=(waits,), agents=agents, queued=4)), 80
+    )
+    assert text[-1].split()[4:6] == ["0", "4"]
+    assert any(line.startswith("agents") and line.endswith("1 held, 1 sent") for line in text)
 
 
 async def test_status_begins_with_the_verdict(tmp_path: Path) -> None:
@@ -158,7 +175,7 @@ async def test_a_pipe_gets_everything(tmp_path: Path) -> None:
         (
             "agents --state idle,sleeping",
             2,
-            "--state sleeping: there is no such; there are streaming, waiting, retry,"
+            "--state sleeping: there is no such; there are streaming, sent, retry,"
             " queued, held, pending, spent, stopped, died, refused, idle, ended, running",
         ),
         ("agents --state=", 2, "--state : there is no such; there are streaming,"),

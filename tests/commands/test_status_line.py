@@ -33,16 +33,21 @@ async def test_one_line(tmp_path: Path) -> None:
 
 
 async def test_the_only_proxy_is_found(tmp_path: Path) -> None:
-    """By its note, whatever its port, unless something names another; of several all are listed."""
+    """By its note, whatever its port and whatever the command, unless something names another; of several all are
+    listed."""
     async with desk(tmp_path) as at:
         noted(tmp_path, "http://127.0.0.1:1", pid=2**22 + 1)  # no process has that number
         assert (await run(tmp_path, "status", "--line")).code == 1
         noted(tmp_path, at.proxy.url)
         found = await run(tmp_path, "status", "--line")
         assert (found.code, found.err, found.out[:7]) == (0, "", "HEALTHY")
+        for command in ("agents", "pause", "resume"):
+            ended = await run(tmp_path, command)
+            assert (ended.code, ended.err) == (0, ""), command
         assert (await run(tmp_path, "status", "--attach", "http://127.0.0.1:1")).code == 1
         assert (await run(tmp_path, "status", HIVEMIND_PORT="1")).code == 1
         noted(tmp_path, "http://127.0.0.1:2")
+        assert (await run(tmp_path, "pause", HIVEMIND_PORT="1")).code == 1
         several = await run(tmp_path, "status")
         assert several.code == 2
         assert several.err.count("\n") == 1

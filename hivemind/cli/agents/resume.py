@@ -20,6 +20,7 @@ from hivemind.agents.session import Session
 from hivemind.agents.worktrees import WantedWorktree
 from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import changes, client
+from hivemind.cli.address import only_proxy
 from hivemind.cli.agents.checkpoint import (
     NotKept,
     all_in,
@@ -172,7 +173,8 @@ def _proxy(namespace: argparse.Namespace, settings: Settings) -> client.ProxyCli
         environ[TOKEN_VARIABLE] = settings.control_token.get_secret_value()
     if settings.state_dir is not None:
         environ[STATE_VARIABLE] = str(settings.state_dir)
-    place = parse_address(_named(namespace) or local_url(settings.host, settings.port))
+    only = None if "port" in settings.model_fields_set else only_proxy(_named(namespace))
+    place = parse_address(_named(namespace) or only or local_url(settings.host, settings.port))
     file = getattr(namespace, "token_file", None)
     token = find_token(place, environ, None if file is None else Path(file))
     return client.ProxyClient(place, token, client.who(os.environ))

@@ -47,9 +47,9 @@ _STATES = {
 }
 
 
-_WORDS = {"paused": "held"}
+WORDS = {"paused": "held", "waiting": "sent"}
 """What is shown in place of a state's name in JSON, which stays as it was."""
-_SHOWN_STATES = (*(_WORDS.get(state, state) for state in AGENT_STATES), "running")
+_SHOWN_STATES = (*(WORDS.get(state, state) for state in AGENT_STATES), "running")
 """What the column STATE may hold."""
 _STATE_HELP = "only those of which the table says so; several with commas, or the flag again"
 
@@ -89,7 +89,7 @@ def _run(namespace: argparse.Namespace) -> int:
 
 def _states(given: Iterable[str]) -> set[str]:
     """Return the states that are wanted; empty: all. Raises: UsageError."""
-    names = {word: state for state, word in _WORDS.items()}
+    names = {word: state for state, word in WORDS.items()}
     typed = {word.strip().lower() for words in given for word in words.split(",")}
     found = {names.get(word, word) for word in typed}
     for word in sorted(found.difference(AGENT_STATES, _SHOWN_STATES)):
@@ -141,7 +141,7 @@ def _row(agent: AgentView, before: str) -> list[Cell | str]:
     ended = "" if agent.exit_code is None else exit_text(agent.exit_code)
     return [
         before + printable(agent.name),
-        Cell(_WORDS.get(_state(agent), _state(agent)), _STATES.get(agent.state, "")),
+        Cell(WORDS.get(_state(agent), _state(agent)), _STATES.get(agent.state, "")),
         agent.priority.name.lower(),
         short_duration(agent.waiting_s) if agent.waiting_s else "",
         f"{agent.requests:,}",

@@ -11,7 +11,6 @@ from dataclasses import fields
 
 from hivemind.api_types import SnapshotPart
 from hivemind.cli import client
-from hivemind.cli.address import only_proxy
 from hivemind.cli.plugin import Command
 from hivemind.console import printable
 from hivemind.scheduler.events import LaneState, WindowState
@@ -42,8 +41,6 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    attach = getattr(namespace, "attach", None)
-    namespace.attach = only_proxy(attach) or attach
     part = client.find_proxy(namespace).world()
     text = [one_line(part.snapshot)] if namespace.line else shown(part, width())
     return client.print_answer(namespace, as_facts(part), text)
@@ -91,6 +88,7 @@ def as_facts(part: SnapshotPart) -> dict[str, object]:
 
 def shown(part: SnapshotPart, room: int | None) -> list[str]:
     """Return the lines that are shown."""
+    from hivemind.cli.operator.agents import WORDS
     from hivemind.scheduler.tasks import TASK_STATES
     from hivemind.text import amounts
     from hivemind.world.snapshot import TASKS_SHOWN
@@ -112,7 +110,7 @@ def shown(part: SnapshotPart, room: int | None) -> list[str]:
         ("requests", f"{totals.requests:,}", _requests(world)),
         ("tokens", count(usage.total), parts),
         ("cost", dollars(totals.dollars, totals.unpriced), unpriced),
-        ("agents", str(len(world.agents)), _by_state(agent.state for agent in world.agents)),
+        ("agents", str(len(world.agents)), _by_state(WORDS.get(agent.state, agent.state) for agent in world.agents)),
         ("tasks", number, _by_state((task.state for task in world.tasks), TASK_STATES) + _eta(world)),
     ]
     text += [f"{name:10}{value:>9}  {text}".rstrip() for name, value, text in rows if name != "tasks" or world.tasks]
@@ -211,7 +209,8 @@ def _lane(lane: LaneState) -> list[Cell | str]:
     if lane.parked_for_s > 0:
         circuit += f", rate-limited {duration(lane.parked_for_s)}"
     style = _CIRCUITS.get(lane.circuit, "")
-    return [printable(lane.lane), height, str(lane.active), str(lane.waiting), Cell(circuit, style), left(lane.windows)]
+    waiting = str(lane.waiting + lane.retrying)
+    return [printable(lane.lane), height, str(lane.active), waiting, Cell(circuit, style), left(lane.windows)]
 
 
 def left(windows: Iterable[WindowState]) -> str:

@@ -29,7 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    from hivemind.cli.address import locate_proxy
+    from hivemind.cli.address import locate_proxy, only_proxy
     from hivemind.control.discovery import find_token, parse_address
     from hivemind.settings.hosts import checked_host
 
@@ -39,7 +39,8 @@ def _run(namespace: argparse.Namespace) -> int:
         allowed = [checked_host(each) for each in namespace.allowed_host]
     except ValueError as error:
         raise UsageError(f"--allowed-host: {error}") from None
-    url, environ = locate_proxy(getattr(namespace, "attach", None))
+    attach = getattr(namespace, "attach", None)
+    url, environ = locate_proxy(only_proxy(attach) or attach)
     given = getattr(namespace, "token_file", None)
     file = None if given is None else Path(given).absolute()
     place = parse_address(url)
