@@ -426,9 +426,11 @@ def _erring(view: LaneView, snapshot: Snapshot, several: bool) -> Iterator[Findi
     if not share or share < lane.circuit_threshold / 2:
         return
     only_limited = causes == {"rate_limited"} and not snapshot.vitals.failed_share
-    text = f"{_named(lane, several)}{percent(share)} of attempts fail"
+    # The circuit compares with a full window, so its share of a few attempts is too low to be told as theirs.
+    told = lane.circuit_errors / lane.circuit_results if several and lane.circuit_results else share
+    text = f"{_named(lane, several)}{percent(told)} of attempts fail"
     ends = f"the circuit opens at {percent(lane.circuit_threshold)}"
-    if share >= lane.circuit_threshold:
+    if told >= lane.circuit_threshold:
         # The share of a minute is another one than that of the attempts that the circuit counts.
         ends = f"the circuit counts {percent(counted)} and opens at {percent(lane.circuit_threshold)}"
     yield Finding("note" if only_limited else "degraded", "errors", text, lane.lane, ends)

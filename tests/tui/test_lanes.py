@@ -9,6 +9,7 @@ from tui.kit import frame, press, screen, seen, settle, whole_screen
 from tui.lanes import several, several_source
 from tui.worlds import FakeSource, world
 
+from hivemind.world.health import Finding, Verdict
 from hivemind.world.snapshot import LaneView
 from hivemind.world.verdict import judged
 from hivemind_tui.panels import lanes, slots
@@ -35,6 +36,17 @@ def test_each_lane_has_a_row_with_what_it_does() -> None:
     assert "4 of 6" in second
     assert "out in" not in second
     assert "▅▅▅" in first
+
+
+def test_a_lane_that_the_verdict_calls_failing_is_not_ok() -> None:
+    """Its circuit still lets requests through."""
+    snapshot = several(2)
+    name = snapshot.lanes[0].state.lane
+    told = Finding("degraded", "errors", "40 % of attempts fail", name)
+    for finding, word in ((told, "▲ failing"), (replace(told, severity="note"), "● ok")):
+        view = View(replace(snapshot, verdict=Verdict("degraded", (finding,))))
+        rows = lanes.render(view, 158, 6, Pen())
+        assert f"{name}  {word}" in rows[2].text
 
 
 def test_the_head_counts_lanes_and_those_held_up() -> None:

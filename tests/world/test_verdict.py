@@ -172,6 +172,17 @@ def test_errors_above_half_of_what_opens_the_circuit_degrade() -> None:
     assert snapshot.verdict.text == "DEGRADED 30 % of attempts fail, the circuit opens at 50 %"
 
 
+def test_of_several_lanes_the_share_is_that_of_the_attempts_themselves() -> None:
+    """Nine of nine are all that were made, though the circuit compares them with a window of twenty."""
+    lane = state(active=1, circuit_errors=9, circuit_results=9)
+    snapshot = asked(lane, replace(lane, lane=OTHER, circuit_errors=0), flying=1)
+    curve = (CurvePoint(1.5, 4.0, 1, 0, None, "overloaded"),)
+    lanes = tuple(replace(each, curve=curve) for each in snapshot.lanes)
+    verdict = judged(replace(snapshot, lanes=lanes, vitals=Vitals(error_share=0.5, failed_share=0.0))).verdict
+    text = f"DEGRADED {LANE}: 100 % of attempts fail, the circuit counts 45 % and opens at 50 %"
+    assert verdict.text == text
+
+
 def test_answers_of_429_that_retries_absorb_are_a_note() -> None:
     assert (_erring("rate_limited").verdict.state, found(_erring("rate_limited")).code) == ("healthy", "errors")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from textual.strip import Strip
 
-from hivemind.scheduler.events import LaneState, WindowState
+from hivemind.scheduler.events import WindowState
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
 from hivemind.world.snapshot import LaneView, Snapshot
 from hivemind.world.verdict import WINDOW_GATES, lanes_held_up
@@ -48,6 +48,8 @@ class _Lane:
     longest_s: float
     runs_out: tuple[float | None, ...]
     """When each window runs out at the present rate."""
+    failing: bool
+    """Whether the verdict says that many of its attempts fail."""
 
 
 def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -155,6 +157,7 @@ def _rank(window: WindowState, end: float | None) -> tuple[float, float]:
 
 def _lanes(snapshot: Snapshot) -> list[_Lane]:
     flying = Counter(ticket.lane for ticket in snapshot.slots)
+    failing = {each.about for each in snapshot.verdict.findings if (each.code, each.severity) == ("errors", "degraded")}
     longest: dict[str, float] = {}
     for ticket in snapshot.queue:
         longest[ticket.lane] = max(longest.get(ticket.lane, 0.0), ticket.since_s)
@@ -165,6 +168,7 @@ def _lanes(snapshot: Snapshot) -> list[_Lane]:
             waiting=lane.state.waiting + lane.state.retrying,
             longest_s=longest.get(lane.state.lane, 0.0),
             runs_out=snapshot.forecast.windows.get(lane.state.lane, ()),
+            failing=lane.state.lane in failing,
         )
         for lane in snapshot.lanes
     ]
@@ -181,8 +185,9 @@ def short_name(lane: str, width: int) -> str:
     return fit(name, width - len(tail)).rstrip() + tail
 
 
-def state_of(state: LaneState, pen: Pen) -> Span:
-    """Return what holds a lane up, if anything, in a few words."""
+def _state(lane: _Lane, pen: Pen) -> Span:
+    """Return what holds a lane up, or is wrong with it, if anything, in a few words."""
+    state = lane.view.state
     if state.circuit != "closed":
         word, role = pen.worded(sign(state.circuit))
         if state.circuit_forced:
@@ -196,6 +201,8 @@ def state_of(state: LaneState, pen: Pen) -> Span:
     if state.upcoming and all(hold.gate in WINDOW_GATES for hold in state.upcoming):
         opens = min((hold.opens_in_s for hold in state.upcoming if hold.opens_in_s is not None), default=None)
         return f"{pen.glyphs.clock} used up{'' if opens is None else f' {short_duration(opens)}'}", "wait"
+    if lane.failing:
+        return f"{pen.glyphs.warn} failing", "wait"
     return f"{pen.glyphs.dot} pinned" if state.pinned else f"{pen.glyphs.dot} ok", "ok"
 
 
@@ -265,7 +272,7 @@ def _windows(lane: _Lane, room: int, _pen: Pen) -> Span:
 _TABLE: Table[_Lane] = Table(
     Column("lane", "LANE", _NAMES, 0, _name, "<"),
     (
-        Column("state", "STATE", 14, 0, lambda lane, pen: state_of(lane.view.state, pen), "<"),
+        Column("state", "STATE", 14, 0, _state, "<"),
         Column("flying", "IN FLIGHT", 9, 0, lambda lane, _: (_in_flight(lane), "info")),
         Column("curve", "LEVEL", _CURVE, 2, lambda lane, pen: _curve(_CURVE, lane, pen), "<"),
         Column("waiting", "WAIT", 4, 0, _waiting),
