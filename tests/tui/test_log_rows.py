@@ -42,6 +42,20 @@ def test_lines_of_one_burst_may_alternate() -> None:
     assert shown(*mixed) == ["ann: overloaded ×3 in 2 s", "up: concurrency level 6.0 (overloaded) ×3 in 2 s"]
 
 
+def test_lines_about_lanes_and_tasks_count_those() -> None:
+    """Two circuits that opened together were told as two agents."""
+    opened = [line(n / 2, "open (by root)", tag="circuit", who=f"up{n}", level="bad") for n in range(2)]
+    assert shown(*opened) == ["2 lanes: open (by root) ×2 in 1 s"]
+    failed = [line(n / 2, "failed (exit code 1)", tag="task", who=f"t{n}", level="bad") for n in range(2)]
+    assert shown(*failed) == ["2 tasks: failed (exit code 1) ×2 in 1 s"]
+
+
+def test_an_alert_is_folded_with_itself_alone() -> None:
+    """Of two agents whose names differ by a number each death stands for itself."""
+    died = [line(n / 2, f"a{n} died (exit code 3)", tag="alert", who=f"a{n}", level="bad") for n in range(2)]
+    assert shown(*died) == ["a0: a0 died (exit code 3)", "a1: a1 died (exit code 3)"]
+
+
 def test_only_failures_lead_to_an_open_circuit() -> None:
     """An agent that is refused, or a level that falls at the same time, isn't its cause."""
     refused = [line(n / 10, "refused: budget", level="bad", tag="400") for n in range(3)]

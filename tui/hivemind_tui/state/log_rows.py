@@ -25,6 +25,8 @@ _FOLDED = frozenset({"warn", "bad"})
 """Levels whose repetitions are folded; what an operator or an agent did stands line by line."""
 _OURS = frozenset({"agent", "aimd", "alert", "circuit", "lane", "task"})
 """Tags of lines that tell of no answer."""
+_ABOUT = {"aimd": "lane", "circuit": "lane", "lane": "lane", "task": "task"}
+"""What lines with these tags are about; others are about an agent."""
 _NUMBERS = re.compile(r"\d[\d.,]*")
 
 
@@ -45,8 +47,8 @@ class LogRow:
 
     @property
     def name(self) -> str:
-        """Whom it is about: a name, or how many agents."""
-        return self.line.who if len(self.who) == 1 else plural(len(self.who), "agent")
+        """What it is about: a name, or how many agents, lanes or tasks."""
+        return self.line.who if len(self.who) == 1 else plural(len(self.who), _ABOUT.get(self.line.tag, "agent"))
 
     @property
     def text(self) -> str:
@@ -124,7 +126,9 @@ def _is_failure(line: Line) -> bool:
 
 
 def _kind(line: Line) -> tuple[str, str, str, str]:
-    return line.level, line.tag, line.machine, _NUMBERS.sub("", _head(line.text))
+    # An alert names whom it is about, and names may differ by their number alone.
+    text = line.text if line.tag == "alert" else _NUMBERS.sub("", _head(line.text))
+    return line.level, line.tag, line.machine, text
 
 
 def _head(text: str) -> str:
