@@ -24,7 +24,7 @@ from hivemind_tui.plots import process as plots_process
 from hivemind_tui.plots.canvas import Canvas, columns, steps
 from hivemind_tui.plots.plotter import draw, time_ticks
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import ROLE_CODES, Job, job_for, mark, peaks, thin
+from hivemind_tui.plots.sample import ROLE_CODES, TTFT_ROWS_MOST, Job, job_for, mark, peaks, span_of, thin
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.web.server import command_of
@@ -83,6 +83,19 @@ def test_what_has_no_limit_or_no_value_is_left_out() -> None:
     points = [CurvePoint(at=float(n), level=math.inf, active=n, waiting=0, ttft_s=None, mark="") for n in range(5)]
     assert thin(points, 4.0, 60.0, 10, lambda point: point.level) == []
     assert thin(points, 4.0, 60.0, 10, lambda point: point.ttft_s) == []
+
+
+def test_a_curve_that_began_not_long_ago_takes_more_than_half_of_the_width() -> None:
+    """From its sixth second on, so that the largest screens aren't empty while a short demo runs."""
+    for age in range(6, 600):
+        curve = [CurvePoint(float(at), 4.0, 1, 0, None, "") for at in (0, age)]
+        assert age <= span_of(curve) < age / 0.54
+
+
+def test_times_to_first_token_take_no_more_rows_than_they_have_use_for() -> None:
+    """On a high screen the level has the rest."""
+    rows = ["".join(text for text, _ in runs) for runs in draw(job(height=60)).rows]
+    assert next(number for number, row in enumerate(rows) if " s┤" in row) == 60 - TTFT_ROWS_MOST
 
 
 def test_of_what_is_in_flight_the_peaks_are_kept() -> None:

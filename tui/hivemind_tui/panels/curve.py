@@ -18,6 +18,7 @@ from hivemind_tui.plots.sample import (
     NOTED,
     ROLE_CODES,
     SHADE,
+    TTFT_ROWS_MOST,
     UNIT,
     Figure,
     Job,
@@ -218,7 +219,7 @@ def _sketch(lane: LaneView, width: int, height: int, pen: Pen) -> list[Runs]:
     if job is None:
         note: Runs = [("gathering points…" if width >= 24 else "", "dim")]
         return [note, *([] for _ in range(height - 1))]
-    under = max(4, height * 2 // 5) if height >= _SPLIT_FROM and job.ttft else 0
+    under = max(4, min(TTFT_ROWS_MOST, height * 2 // 5)) if height >= _SPLIT_FROM and job.ttft else 0
     rows = _levels(job, width - _SCALE, height - under, pen)
     return rows + _first_tokens(job, width - _SCALE, under - 1, pen) if under else rows
 

@@ -21,7 +21,7 @@ _LEAST = 3
 """Rows of a chart with its head; where there are fewer for each, charts are left out."""
 _TWO_COLUMNS = 120
 _GAP = 3
-_LABEL = 8
+_LABEL = 9
 _COUNT, _SHARE = 7, 5
 """Cells after the bar of a histogram: how many, and the share that took no longer."""
 

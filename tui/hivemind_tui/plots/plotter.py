@@ -17,7 +17,7 @@ import plotext
 from hivemind.text.humanise import short_span
 from hivemind_tui.loop.child import messages, send
 from hivemind_tui.plots.canvas import columns
-from hivemind_tui.plots.sample import ROLE_CODES, SHADE, UNIT, Figure, Job, Points
+from hivemind_tui.plots.sample import ROLE_CODES, SHADE, TTFT_ROWS_MOST, UNIT, Figure, Job, Points
 
 _FIRST_CODE = 100
 """Pens are plotext's palette colours from here on: none of its own defaults is among them."""
@@ -34,7 +34,7 @@ def draw(job: Job) -> Figure:
     figure.clear.all()
     plotext.terminal.limit(False, False)
     figure.plot_size(job.width, job.height)
-    under = max(5, job.height * 2 // 5) if job.height >= 9 and job.ttft else 0
+    under = max(5, min(TTFT_ROWS_MOST, job.height * 2 // 5)) if job.height >= 9 and job.ttft else 0
     if not under:
         _level(figure, job, job.height, with_time=True)
     else:

@@ -18,8 +18,10 @@ UNIT = "req"
 """What a concurrency level counts: requests in flight."""
 SHADE = "⢕"
 """Fills what is in flight, below its curve."""
-_SHORTER_SPANS_S = (20.0, 40.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 420.0)
+_SHORTER_SPANS_S = (10.0, 20.0, 30.0, 40.0, 60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 420.0)
 """For a curve that began not long ago, so that it doesn't huddle at the edge."""
+TTFT_ROWS_MOST = 12
+"""Rows of the plot of times to first token, however high the screen: a line that hardly moves needs no more."""
 
 
 def job_for(lane: LaneView, width: int, height: int, *, braille: bool = True) -> Job | None:
