@@ -278,7 +278,9 @@ def test_a_setting_that_an_operator_changed(tmp_path: Path) -> None:
         ev.Commanded(5.0 + each, "you", "Tune", {"knob": "max_concurrency", "value": each}) for each in (2.0, 3.0)
     ]
     recording = recorded(tmp_path, turned, [event for n in range(8) for event in served(1.0 + n, n + 1, f"w{n}")])
-    note = "max_concurrency was changed 2 times while this was recorded; simulated is 8 from the beginning"
+    note = (
+        "max_concurrency was changed 2 times, at last to 3, while this was recorded; simulated is 8 from the beginning"
+    )
     assert note in answered(recording, "max_concurrency=8").notes
     assert not any("was changed" in each for each in answered(recording, "aimd.beta=0.7").notes)
 

@@ -52,12 +52,14 @@ def notes(recording: Recording, prediction: Prediction, figures: Sequence[Foreto
 
 def _turned(recording: Recording, changes: Sequence[Change]) -> Iterator[str]:
     """Yield a line for each changed setting that an operator changed while it was recorded."""
-    steps = (each for each in recording.trace.steps() if isinstance(each, CommandStep))
+    steps = [each for each in recording.trace.steps() if isinstance(each, CommandStep)]
     times = Counter(step.setting for step in steps)
+    last = {step.setting: step.arguments["value"] for step in steps if step.name == "Tune"}
     for change in changes:
         if number := times[change.name]:
+            to = f", at last to {value_text(last[change.name])}," if change.name in last else ""
             yield (
-                f"{change.name} was changed {plural(number, 'time')} while this was recorded; simulated is"
+                f"{change.name} was changed {plural(number, 'time')}{to} while this was recorded; simulated is"
                 f" {value_text(change.value)} from the beginning"
             )
 
