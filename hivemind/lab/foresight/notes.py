@@ -54,7 +54,9 @@ def _turned(recording: Recording, changes: Sequence[Change]) -> Iterator[str]:
     """Yield a line for each changed setting that an operator changed while it was recorded."""
     steps = [each for each in recording.trace.steps() if isinstance(each, CommandStep)]
     times = Counter(step.setting for step in steps)
-    last = {step.setting: step.arguments["value"] for step in steps if step.name == "Tune"}
+    last = {
+        step.setting: step.arguments["value"] for step in steps if step.name == "Tune" and "value" in step.arguments
+    }
     for change in changes:
         if number := times[change.name]:
             to = f", at last to {value_text(last[change.name])}," if change.name in last else ""

@@ -65,7 +65,7 @@ class Recording:
         found = {}
         for key, provider in self.providers.items():
             name, own = provider.lane.upstream, _own_limits(lanes[key])
-            if provider.limits:
+            if provider.limits or (provider.places is not None and not own):
                 continue
             if not own:
                 found[name] = f"{name}: no rate limit was seen, so none is simulated"
