@@ -126,7 +126,9 @@ def _totals(world: Snapshot) -> Iterator[Metric]:
 def _vitals(world: Snapshot) -> Iterator[Metric]:
     """Yield the histograms since the start, and the rates and quantiles of the last minute, NaN where unknown."""
     vitals, minute = world.vitals, "over the last minute"
-    yield _histogram("wait_seconds", "From a request's arrival to its first attempt.", vitals.waits)
+    yield _histogram(
+        "wait_seconds", "Before each attempt: since the request's arrival or its last failed attempt.", vitals.waits
+    )
     yield _histogram("first_token_seconds", "From an attempt's start to its first token.", vitals.ttfts)
     for name, help_text, value in (
         ("requests_per_second", f"Requests that ended, {minute}.", vitals.requests_per_s),
@@ -139,7 +141,7 @@ def _vitals(world: Snapshot) -> Iterator[Metric]:
     ):
         yield _gauge(name, help_text, (), [((), math.nan if value is None else value)])
     for name, help_text, p50_s, p95_s in (
-        ("recent_wait_seconds", "Waits for the first attempt", vitals.wait_p50_s, vitals.wait_p95_s),
+        ("recent_wait_seconds", "Waits before an attempt", vitals.wait_p50_s, vitals.wait_p95_s),
         ("recent_first_token_seconds", "Times to first token", vitals.ttft_p50_s, vitals.ttft_p95_s),
     ):
         rows = [((q,), math.nan if value is None else value) for q, value in (("0.5", p50_s), ("0.95", p95_s))]

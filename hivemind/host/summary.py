@@ -248,6 +248,6 @@ def _totals(snapshot: Snapshot) -> Iterator[str]:
     ends.append(f"{totals.rescued:,} retried OK")
     yield f"{plural(totals.requests, 'request')}: {', '.join(ends)}; {plural(totals.agents_saved, 'agent')} recovered"
     wait_s = quantile(snapshot.vitals.waits, 0.95)
-    waits = [] if wait_s is None else [f"p95 wait for the first attempt {duration(wait_s)}"]
+    waits = [] if wait_s is None else [f"p95 wait before an attempt {duration(wait_s)}"]
     tokens = f"{count(totals.usage.total)} tokens used, {count(totals.wasted.total)} wasted"
     yield "; ".join([*waits, tokens, dollars(totals.dollars, totals.unpriced)])

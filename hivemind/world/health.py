@@ -101,8 +101,8 @@ class Vitals:
     failed_share: float | None = None
     """Of the requests that ended those whose agent saw an error; None: none ended."""
     wait_p50_s: float | None = None
-    """From a request's arrival to its first attempt, without its upstream; of those that still wait, the ones that wait
-    longer than 95 % did count too. None: none was sent, and none waits."""
+    """Before each attempt, from the request's arrival or the last failed attempt on; of those that still wait, the ones
+    that wait longer than 95 % did count too. None: none was sent, and none waits."""
     wait_p95_s: float | None = None
     ttft_p50_s: float | None = None
     ttft_p95_s: float | None = None

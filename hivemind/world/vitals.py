@@ -103,7 +103,7 @@ class VitalsFold(VitalsState):
         self._resume()
 
     def waited(self, at: float, waited_s: float) -> None:
-        """Count a request's wait for its first attempt."""
+        """Count a wait for an attempt, the pause before a retry included."""
         if at >= self._until:
             self._advance(at)
         waits, number = self._step.waits, bisect_left(FINE_BOUNDS_S, waited_s)
@@ -194,7 +194,7 @@ class VitalsFold(VitalsState):
         waiting_s: Iterable[float] = (),
     ) -> Vitals:
         """Return the vitals at this moment; `tasks` is the number of tasks by state, `limit` the tokens a minute, and
-        `waiting_s` are the waits of requests that are still to be sent for the first time."""
+        `waiting_s` are the waits of requests that are still to be sent."""
         if at >= self._until:
             self._advance(at)
         recent = self.steps[-RECENT_STEPS - 1 :]

@@ -266,9 +266,9 @@ class World:
             del ticket.attempts[ATTEMPTS_KEPT // 2]
         agent = self._agents[ticket.arrived.agent]
         agent.last_seen = event.at
-        agent.waited_s += ticket.waited_s - waited_before_s
-        if event.attempt == 1:
-            self._vitals.waited(event.at, event.waited_s)
+        waited_s = ticket.waited_s - waited_before_s
+        agent.waited_s += waited_s
+        self._vitals.waited(event.at, waited_s)
         self._changed[event.ticket] = ticket
 
     def _first_content(self, event: ev.FirstContent) -> None:
@@ -556,7 +556,7 @@ class World:
         lanes = tuple(self._lane_views(at))
         counts = self._tasks.counts()
         limit = tokens_limit(lane.state for lane in lanes)
-        first_waits_s = [at - ticket.arrived.at for ticket in waiting if not ticket.attempts]
+        waits_s = [ticket.waiting_s(at) for ticket in waiting]
         snapshot = Snapshot(
             at=at,
             wall=at + self._wall_offset,
@@ -575,7 +575,7 @@ class World:
             tasks=self._tasks.views(at),
             task_counts=counts,
             alarms=self.alarms,
-            vitals=self._vitals.view(at, self._started_at, counts, limit, first_waits_s),
+            vitals=self._vitals.view(at, self._started_at, counts, limit, waits_s),
             alerts=self.alerts,
             models=self._costs.models,
             alert_limits=self._alert_limits,

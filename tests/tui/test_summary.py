@@ -53,7 +53,7 @@ def test_the_totals_are_those_of_the_snapshot() -> None:
         "214 requests: 196 answered, 0 failed, 2 left by clients, 16 open at the end, 27 retried OK; 9 agents recovered"
         in text
     )
-    assert "p95 wait for the first attempt 4.88 s; 9.94M tokens used, 0 wasted; $18.42" in text
+    assert "p95 wait before an attempt 4.88 s; 9.94M tokens used, 0 wasted; $18.42" in text
     assert "none died" in text
 
 

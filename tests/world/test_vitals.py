@@ -220,3 +220,13 @@ def test_who_waits_longest_counts_before_it_is_sent() -> None:
     assert stuck.wait_p95_s == pytest.approx(38.0, rel=0.1)
     assert sum(stuck.waits.bins) == 100, "since the start only those that are over count"
     assert VitalsFold().view(40.0, 0.0, {}, None, [38.0]).wait_p50_s == pytest.approx(38.0, rel=0.1)
+
+
+def test_the_pause_before_a_retry_is_a_wait() -> None:
+    """While it lasts and afterwards, as in the agent's WAITS: with a failing provider agents wait for nothing else."""
+    events = [arrived(), granted(), failed(30.0), granted(at=32.0, attempt=2)]
+    pausing, sent = (told(*events[:number]).snapshot(32.0) for number in (3, 4))
+    assert pausing.vitals.wait_p95_s == pytest.approx(30.0, rel=0.1)
+    assert pausing.agents[0].waiting_s == 30.0
+    assert sent.vitals.wait_p95_s == pytest.approx(30.0, rel=0.1)
+    assert sent.vitals.waits.sum_s == sent.agents[0].waited_s == 31.0
