@@ -111,6 +111,15 @@ def test_table(recordings: list[Recording]) -> None:
     assert lines[-1] == "Note: a note."
 
 
+def test_what_isnt_recommended_isnt_chosen(recordings: list[Recording]) -> None:
+    """Its settings are shown all the same, as the best that was found."""
+    titles = [
+        next(line for line in as_text(each, recordings, BEGAN, [], 100) if line.startswith("SETTING"))
+        for each in (found(Range(0.16, 0.10, 0.20)), found(Range(0.03, -0.02, 0.08), "unclear"))
+    ]
+    assert [" ".join(each.split()) for each in titles] == ["SETTING RECORDED CHOSEN", "SETTING RECORDED BEST FOUND"]
+
+
 def test_experiment(recordings: list[Recording]) -> None:
     """What can't be told is to be tried, by a command that can be pasted."""
     text = " ".join(advice(found(Range(0.16, -0.1, 0.3), "unclear", WIDE), recordings))

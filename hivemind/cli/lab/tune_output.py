@@ -27,12 +27,6 @@ _LEGEND = (
     f" {percent(CONFIDENCE)} are within the interval."
 )
 _STAGES = {"search": "searching", "choose": "comparing the best", "check": "validating"}
-_CHANGES = (
-    Column("SETTING"),
-    Column("RECORDED", right=True),
-    Column("CHOSEN", right=True),
-    Column("WORTH", right=True),
-)
 _REDUCED: dict[Goal, str] = {"wall_time": "wall time", "p95_wait": "wait, p95", "dollars": "dollars"}
 """The figure that a goal reduces, as it is called in tables."""
 _SHOWN = ("wall time", "wait, total", "wait, p95", "retries", "dollars", "most in flight")
@@ -144,7 +138,8 @@ def as_text(
     if found.kept and (found.recommended or found.promise is not None):
         foreign = all(each.began.foreign for each in recordings)
         worth = len(found.kept) > 1 and any(each.worth is not None for each in found.kept)
-        text += ["", *lines(_columns(foreign, worth), _changes(found, began, worth), room)]
+        columns = _columns(foreign=foreign, recommended=found.recommended, worth=worth)
+        text += ["", *lines(columns, _changes(found, began, worth), room)]
         if worth:
             text += [styled(line, "dim") for line in wrapped(_WORTH, room)]
     if found.promise is not None and found.recommended:
@@ -159,9 +154,11 @@ def as_text(
     return text if text[-1] else text[:-1]
 
 
-def _columns(foreign: bool, worth: bool) -> tuple[Column, ...]:
-    columns = _CHANGES if worth else _CHANGES[:-1]
-    return (columns[0], Column("USUAL", right=True), *columns[2:]) if foreign else columns
+def _columns(*, foreign: bool, recommended: bool, worth: bool) -> tuple[Column, ...]:
+    """Return the columns of the changes; nothing is chosen where nothing is recommended."""
+    before, after = "USUAL" if foreign else "RECORDED", "CHOSEN" if recommended else "BEST FOUND"
+    columns = (Column("SETTING"), Column(before, right=True), Column(after, right=True))
+    return (*columns, Column("WORTH", right=True)) if worth else columns
 
 
 def _changes(found: TuningResult, began: Sequence[RecordedSettings], worth: bool) -> list[list[Cell | str]]:
