@@ -35,17 +35,17 @@ class Terminal:
         self.output = b""
         self.reading = threading.Event()
         self.reading.set()
-        self._master = master
+        self._master: int | None = master
         self._reports = reports
         self._pending = b""
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def _read(self) -> None:
-        while True:
+        while (master := self._master) is not None:
             self.reading.wait()
             try:
-                data = os.read(self._master, 65536)
+                data = os.read(master, 65536)
             except OSError:
                 return
             if not data:
@@ -53,7 +53,14 @@ class Terminal:
             self.output = (self.output + data)[-200_000:]
 
     def type(self, text: str) -> None:
+        assert self._master is not None
         os.write(self._master, text.encode())
+
+    def hang_up(self) -> None:
+        """Close the terminal, which is nobody's controlling one, so that the system sends no signal."""
+        master, self._master = self._master, None
+        if master is not None:
+            os.close(master)
 
     def wait_for(self, word: str, times: int = 1) -> str:
         """Read reports until one begins with the word, so many times; the rest of that line."""
@@ -91,12 +98,13 @@ def terminal() -> Iterator[Terminal]:
     )
     os.close(slave)
     os.close(report_end)
+    screen = Terminal(master, reports, process)
     try:
-        yield Terminal(master, reports, process)
+        yield screen
     finally:
         process.kill()
         process.wait()
-        os.close(master)
+        screen.hang_up()
         os.close(reports)
 
 
@@ -142,6 +150,16 @@ def test_signals_restore_the_terminal(number: signal.Signals) -> None:
         assert screen.process.wait(PATIENCE_S) == 0
         screen.wait_for("end")
         assert b"\x1b[?1049l" in screen.output
+
+
+@pytest.mark.e2e
+def test_a_terminal_that_is_gone_ends_the_program() -> None:
+    """Without a signal too: whoever started it in that terminal needn't pass it on."""
+    with terminal() as screen:
+        screen.wait_for("ready")
+        screen.hang_up()
+        screen.wait_for("drained")
+        assert screen.process.wait(PATIENCE_S) == 0
 
 
 class Writer(threading.Thread):

@@ -4,6 +4,9 @@ Textual's driver puts each frame into a queue of thirty and waits, on the event 
 that stops reading (a sleeping ssh session, a paused multiplexer) would stop every stream of the proxy. This one drops
 frames instead, and repaints everything once the terminal reads again.
 
+Where the terminal is gone, it raises a SIGHUP: the system sends that only to a session's first process, which may not
+pass it on (`make run`), and without it the thread that reads keys would read nothing for ever.
+
 It uses private names of Textual's.
 """
 
@@ -13,6 +16,8 @@ import asyncio
 import contextlib
 import os
 import queue
+import select
+import signal
 import sys
 import termios
 import threading
@@ -25,6 +30,7 @@ from textual.message import Message
 
 _LOOK_EVERY_S = 0.1
 _FLUSH_EVERY_S = 0.02
+_LOOK_FOR_TERMINAL_EVERY_S = 1.0
 
 
 class TerminalBack(Message):
@@ -105,6 +111,21 @@ class LossyDriver(LinuxDriver):
         self._restoring = ""
         """All that was written since the screen is being left."""
         self._host_loop = asyncio.get_running_loop()
+
+    def start_application_mode(self) -> None:
+        """Show the screen, and see from time to time whether the terminal is still there."""
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # of Textual
+        self._host_loop.call_later(_LOOK_FOR_TERMINAL_EVERY_S, self._look_for_terminal)
+
+    def _look_for_terminal(self) -> None:
+        if self._closing:
+            return
+        terminal = select.poll()
+        terminal.register(self.fileno, 0)  # a hang-up is told whatever is asked for
+        if any(events & select.POLLHUP for _, events in terminal.poll(0)):
+            signal.raise_signal(signal.SIGHUP)
+            return
+        self._host_loop.call_later(_LOOK_FOR_TERMINAL_EVERY_S, self._look_for_terminal)
 
     def write(self, data: str) -> None:
         writer = self._writer_thread
