@@ -134,7 +134,7 @@ class _Search:
         start: Regression | None = None
         best = [-np.inf] * _FOLDS
         held_out = np.zeros(len(rows))
-        total, found = -np.inf, family[0]
+        total, found, luck = -np.inf, family[0], np.zeros(len(rows))
         for each in family:
             if each.steps != steps:
                 steps = each.steps
