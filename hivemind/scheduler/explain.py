@@ -97,7 +97,7 @@ def _holds(lane: Lane, now: float, paused: bool) -> tuple[Hold, ...]:
         return ()
     view = _LaneView(lane, now, paused)
     found = [view.in_line(ticket) for ticket in lane.queue.upcoming(now, UPCOMING_SHOWN)]
-    found += [view.left_out(ticket) for ticket in islice(lane.queue.left_out(), UPCOMING_SHOWN - len(found))]
+    found += [view.left_out(ticket) for ticket in islice(lane.queue.left_out(now), UPCOMING_SHOWN - len(found))]
     soon = sorted(islice(lane.backing_off.values(), UPCOMING_SHOWN - len(found)), key=lambda ticket: ticket.retry_at)
     found += [view.backing_off(ticket) for ticket in soon]
     return tuple(found)

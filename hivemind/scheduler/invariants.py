@@ -33,8 +33,8 @@ class Violation:
     """An invariant that doesn't hold."""
 
     rule: str
-    """Its name: `slots`, `upstream`, `queue`, `backoff`, `agent`, `hold`, `budget`, `window`, `probe`, `timer`, `idle`,
-    `stuck`, `stall` or `lease`; the data plane has others."""
+    """Its name: `slots`, `upstream`, `queue`, `backoff`, `agent`, `hold`, `overdue`, `budget`, `window`, `probe`,
+    `timer`, `idle`, `stuck`, `stall` or `lease`; the data plane has others."""
     lane: str
     """The lane that it is about; empty: none in particular."""
     agent: str
@@ -53,7 +53,8 @@ def steps(scheduler: Scheduler, clock: Callable[[], float]) -> Iterator[list[Vio
     yield list(_counts(scheduler))
     yield list(_timers(scheduler))
     for lane in list(scheduler.lanes.values()):
-        yield [*_holds(scheduler, lane), *_waits(scheduler, lane, clock())]
+        now = clock()
+        yield [*_holds(scheduler, lane), *_overdue(scheduler, lane, now), *_waits(scheduler, lane, now)]
 
 
 STALLED_S = 150.0
@@ -269,6 +270,21 @@ def _holds(scheduler: Scheduler, lane: Lane) -> Iterator[Violation]:
             yield Violation("hold", lane.key, name, text)
 
 
+def _overdue(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
+    """Check that what is next of an agent passes none of its requests that are overdue."""
+    heads = {(each.agent, family, priority): each for family, priority, _, each in lane.queue.in_line(now)}
+    for agent in scheduler.agents.values() if heads else ():
+        for ticket in agent.tickets.values():
+            request = ticket.request
+            if ticket.state is not _QUEUED or request.lane != lane.key or ticket.overdue_at > now:
+                continue
+            head = heads.get((agent, request.family, ticket.priority))
+            if head is not None and head.overdue_at > ticket.overdue_at:
+                wait_s = now - ticket.arrived_at + request.waited_s
+                text = f"Request {ticket.id} has waited for {wait_s:.1f} s, but request {head.id} would pass it."
+                yield Violation("overdue", lane.key, agent.name, text)
+
+
 def _waits(scheduler: Scheduler, lane: Lane, now: float) -> Iterator[Violation]:
     """Check that nothing waits in the lane while it could be sent, nor for something that never comes."""
     if not lane.queue.waiting or scheduler.paused or scheduler.draining or lane.wake_at <= now + AWAITED_S:
@@ -306,7 +322,7 @@ def _lacks_credits(lane: Lane, now: float) -> bool:
     """Whether a ticket that is next of its family waits for the lane's lease, which may take as long as the others
     need."""
     return lane.leasing is not None and any(
-        lane.allowance(family).waits_for_lease(now, ticket) for family, ticket in lane.queue.first().items()
+        lane.allowance(family).waits_for_lease(now, ticket) for family, ticket in lane.queue.first(now).items()
     )
 
 

@@ -117,13 +117,13 @@ def lane_report(lane: Lane, leasing: Leasing, now: float) -> LaneReport:
     """Return what the lane used since its last report, and what it wants; the caller has to deliver it."""
     waiting = [0] * len(Priority)
     needs: dict[WindowKey, list[float]] = {}
-    for family, priority, number, ticket in lane.queue.in_line():
+    for family, priority, number, ticket in lane.queue.in_line(now):
         waiting[priority] += number
         for key, window in _windows(lane, family):
             need = needs.setdefault(key, [0.0] * len(Priority))
             need[priority] += number * _amount(lane, window, ticket)
     shares = _sendable(lane, leasing, waiting)
-    first = lane.queue.first()
+    first = lane.queue.first(now)
     aimd, circuit = lane.aimd, lane.circuit
     opened_for_s = None if circuit.outcome in (None, "probe_ok") else lane.config.circuit.cooldown_s
     report = LaneReport(

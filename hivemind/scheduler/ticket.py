@@ -13,6 +13,12 @@ from hivemind.scheduler.events import Arrived, AttemptFailed, BudgetState
 from hivemind.scheduler.limits import Reservation
 from hivemind.scheduler.types import Failure, Priority, Request, Usage
 
+OVERDUE_S = 60.0
+"""How long a request may be passed by others of its agent, and an agent by others of its class. What has waited for so
+long is next."""
+CHARS_PER_S = 4000.0
+"""Characters of a prompt, about 1,000 tokens, that count as a second of waiting among one agent's requests."""
+
 
 class TicketState(Enum):
     """How far a ticket has come."""
@@ -234,6 +240,23 @@ class Ticket:
     def in_queue(self) -> bool:
         """Whether it is queued, ready to be sent."""
         return self.state is TicketState.QUEUED
+
+    @property
+    def overdue_at(self) -> float:
+        """When it goes before its agent's other requests: after a minute, or after half the time that it may wait."""
+        return self.arrived_at - self.request.waited_s + self._bound_s
+
+    @property
+    def turn_at(self) -> float:
+        """From when on no request of its agent that comes later passes it: the longer its prompt, the later, up to half
+        of what makes it overdue. The prompt's length counts, since estimates change with what is learned, and the
+        agent's next requests would pass its first ones."""
+        longest_s = 0.5 * self._bound_s
+        return self.arrived_at - self.request.waited_s + min(self.request.size_chars / CHARS_PER_S, longest_s)
+
+    @property
+    def _bound_s(self) -> float:
+        return min(OVERDUE_S, 0.5 * (self.expires_at - self.arrived_at))
 
     @property
     def weight(self) -> float:

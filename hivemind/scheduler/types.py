@@ -186,6 +186,8 @@ class Request:
     """The URL's path, without its query and free of secrets. The scheduler only passes it on to the journal."""
     made_up: bool = False
     """The agent's name was made of its client's ids, or of its key; only passed on, too."""
+    waited_s: float = 0.0
+    """Since its client first sent it, if HiveMind itself refused the tries before this one."""
 
 
 @dataclass(frozen=True, slots=True)

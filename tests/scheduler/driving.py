@@ -60,9 +60,20 @@ def request(
     patience_s: float | None = None,
     family: str = "m",
     parent: str | None = None,
+    waited_s: float = 0.0,
 ) -> Request:
     return Request(
-        agent, lane, family, family, size, max_out, True, priority=priority, patience_s=patience_s, parent=parent
+        agent,
+        lane,
+        family,
+        family,
+        size,
+        max_out,
+        True,
+        priority=priority,
+        patience_s=patience_s,
+        parent=parent,
+        waited_s=waited_s,
     )
 
 

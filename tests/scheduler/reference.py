@@ -16,7 +16,7 @@ from hivemind.scheduler.admission.queue import LaneQueue
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.ticket import Ticket
-from hivemind.scheduler.types import Failure, FailureKind, Usage
+from hivemind.scheduler.types import Failure, FailureKind, Priority, Usage
 
 SPAN_S = 60.0
 AWAITED_S = 0.01
@@ -41,13 +41,22 @@ class Entry:
     cut: bool = False
     """The operator has stopped its agent."""
 
-    cost: float = 0.0
-    """Estimated weighted tokens."""
+    @property
+    def bound_s(self) -> float:
+        """How long others of its agent may pass it."""
+        return min(60.0, (self.ticket.expires_at - self.ticket.arrived_at) / 2)
 
     @property
-    def turn(self) -> tuple[bool, float]:
-        """Sorts an agent's own requests."""
-        return not self.attempts, self.cost + 100.0 * self.ticket.arrived_at
+    def came_at(self) -> float:
+        """When its client first sent it."""
+        return self.ticket.arrived_at - self.ticket.request.waited_s
+
+    def turn(self, at: float) -> tuple[int, float]:
+        """Sorts an agent's own requests at that moment."""
+        if at >= self.came_at + self.bound_s:
+            return 0, self.came_at + self.bound_s
+        longer_s = self.ticket.request.size_chars / 4 / 1000
+        return 2 - bool(self.attempts), self.came_at + min(longer_s, self.bound_s / 2)
 
     @property
     def agent(self) -> str:
@@ -227,7 +236,6 @@ class Reference:
                     self.task_states[task] = state
                 case ev.Arrived():
                     entry = self.entries[event.ticket]
-                    entry.cost = event.estimated_input + 5.0 * event.estimated_output
                     entry.tokens = event.estimated_input + event.estimated_output
                     self.come(entry, event.at)
                 case ev.Granted():
@@ -285,13 +293,23 @@ class Reference:
         return abs(steps - round(steps)) < 1e-6 and round(steps) > 0
 
     def check_line(self, entry: Entry, at: float) -> None:
-        """Of its agent's requests of the same class and family this one is next: those that were tried before, then the
-        cheapest, then the oldest; a second of waiting makes up for a hundred weighted tokens."""
+        """No other of its agent's requests of the same class and family was next: the overdue, then those that were
+        tried before, then who came first, where 1,000 tokens of a prompt count as a second later. An overdue one is
+        passed by none of another family either, unless something else may hold that."""
         about = entry.ticket.request
         for other in self.of("waits", entry.lane):
-            same = (other.agent, other.ticket.request.family) == (entry.agent, about.family)
-            if same and other.ticket.priority is entry.ticket.priority and other.not_before < at:
-                assert entry.turn <= other.turn, f"{other.ticket.id} was before {entry.ticket.id}"
+            if other.agent != entry.agent or other.ticket.priority is not entry.ticket.priority:
+                continue
+            if other.not_before >= at or abs(other.came_at + other.bound_s - at) < 1e-6:
+                continue
+            family = other.ticket.request.family
+            alone = all(e.agent == entry.agent and self.fits(e, at, surely=True) for e in self.of_family(entry, family))
+            if family == about.family or (alone and other.turn(at)[0] == 0):
+                turns = entry.turn(at), other.turn(at)
+                assert turns[0] <= turns[1], f"{other.ticket.id} was before {entry.ticket.id}: {turns} at {at}"
+
+    def of_family(self, entry: Entry, family: str) -> list[Entry]:
+        return [e for e in self.of("waits", entry.lane) if e.ticket.request.family == family]
 
     def check_rank(self, road: Road, entry: Entry, mine: int, at: float) -> None:
         """No other class may have come first, unless its requests are held, or one of them by a window."""
@@ -397,19 +415,35 @@ def next_of(queue: LaneQueue, scheduler: Scheduler, now: float, delay_s: Callabl
         if ticket.in_queue and ticket.entry and scheduler.lanes[ticket.request.lane].queue is queue
     ]
 
-    def turn(ticket: Ticket) -> tuple[float, bool, float, int]:
+    def by_turn(ticket: Ticket) -> tuple[float, int, float, int]:
         standing = queue._shares[ticket.agent.name].standing(ticket.priority)
-        return standing, not ticket.attempts, ticket.weight + 100.0 * ticket.arrived_at, ticket.entry
+        return standing, 2 - bool(ticket.attempts), ticket.turn_at, ticket.entry
+
+    def first_of(family: str, priority: Priority) -> tuple[float, int, float, int, Ticket]:
+        """Of the agent that is next, whose turn may be kept, the first ticket."""
+        alike = [t for t in waiting if (t.priority, t.request.family) == (priority, family)]
+        turn = queue._bands[family, priority].turn
+        late = [t for t in alike if t.overdue_at <= now]
+        kept = [t for t in late if turn is not None and queue._shares[t.agent.name] is turn[1].share]
+        standing, *key = by_turn(first := min(alike, key=by_turn))
+        if turn is not None and kept:
+            standing, late = turn[0], kept
+        else:
+            late = [t for t in late if t.agent is first.agent]
+        if late:
+            first = min(late, key=lambda t: (t.overdue_at, t.entry))
+            key = [0, first.overdue_at, first.entry]
+        return standing, *key, first  # type: ignore[return-value]
 
     held: set[str] = set()
     for priority in sorted({ticket.priority for ticket in waiting}, key=lambda each: queue._rank(each, now)):
         free = []
         for family in {ticket.request.family for ticket in waiting if ticket.priority is priority} - held:
-            first = min((t for t in waiting if (t.priority, t.request.family) == (priority, family)), key=turn)
-            if delay_s(first) > 0:
+            first = first_of(family, priority)
+            if delay_s(first[-1]) > 0:
                 held.add(family)
             else:
                 free.append(first)
         if free:
-            return min(free, key=turn)
+            return min(free)[-1]
     return None

@@ -7,10 +7,10 @@ from heapq import heappop, heappush
 import pytest
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler.admission.queue import AWAITED_S, OVERDUE_S
+from hivemind.scheduler.admission.queue import AWAITED_S
 from hivemind.scheduler.commands import SetPriority
 from hivemind.scheduler.config import QueueConfig
-from hivemind.scheduler.ticket import Ticket
+from hivemind.scheduler.ticket import OVERDUE_S, Ticket
 from hivemind.scheduler.types import Priority, Usage
 
 TOOK_S = 0.5

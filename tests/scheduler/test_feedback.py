@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduler.driving import Hands, lane_config
 
-from hivemind.scheduler.admission.queue import AWAITED_S, OVERDUE_S
+from hivemind.scheduler.admission.queue import AWAITED_S
 from hivemind.scheduler.commands import (
     BeginAgent,
     BoostAgent,
@@ -24,7 +24,7 @@ from hivemind.scheduler.commands import (
 )
 from hivemind.scheduler.config import FeedbackConfig, QueueConfig, SchedulerConfig
 from hivemind.scheduler.events import Nudged
-from hivemind.scheduler.ticket import Ticket
+from hivemind.scheduler.ticket import OVERDUE_S, Ticket
 from hivemind.scheduler.types import Priority, TaskSpec, Usage
 
 ON = SchedulerConfig(feedback=FeedbackConfig(enabled=True))

@@ -280,16 +280,14 @@ class Histories(RuleBasedStateMachine):
         patience_s=st.sampled_from([None, 0.0, 5.0, 100.0]),
         family=st.sampled_from(["m", "n"]),
         lane=LANES,
+        waited_s=st.sampled_from([0.0, 0.0, 30.0, 500.0]),
     )
-    def arrive(
-        self, agent: str, size: int, priority: Priority | None, patience_s: float | None, family: str, lane: str
-    ) -> None:
-        about = {"size": size, "priority": priority, "patience_s": patience_s, "family": family, "lane": lane}
-        self.tickets.append(self.hands.arrive(agent, parent=PARENTS[agent], **about))
+    def arrive(self, agent: str, priority: Priority | None, **about: Any) -> None:
+        self.tickets.append(self.hands.arrive(agent, parent=PARENTS[agent], priority=priority, **about))
 
     @rule(
         burst=st.lists(
-            st.tuples(AGENTS, st.sampled_from([4, 400, 4000]), st.sampled_from([None, None, *Priority])),
+            st.tuples(AGENTS, st.sampled_from([4, 400, 4000, 200_000]), st.sampled_from([None, None, *Priority])),
             min_size=3,
             max_size=10,
         ),

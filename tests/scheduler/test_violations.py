@@ -93,6 +93,13 @@ def free_slot(hands: Hands) -> None:
     hands.lane.gate.limit = 2
 
 
+def passes_the_overdue(hands: Hands) -> None:
+    hands.arrive("ben", size=4_000_000, patience_s=40.0)
+    hands.wait(30.0)
+    (backlog,) = hands.lane.queue._shares["ben"].backlogs.values()
+    backlog.bounds.clear()
+
+
 BROKEN: list[tuple[Callable[[Hands], None], str, str, str]] = [
     (more_slots, "slots", LANE, ""),
     (more_upstream_slots, "upstream", LANE, ""),
@@ -101,6 +108,7 @@ BROKEN: list[tuple[Callable[[Hands], None], str, str, str]] = [
     (more_of_an_agent, "agent", "", "ann"),
     (done_but_kept, "agent", LANE, "ann"),
     (held_for_nothing, "hold", "", "ben"),
+    (passes_the_overdue, "overdue", LANE, "ben"),
     (left_out_for_nothing, "hold", LANE, "ben"),
     (reserves_too_much, "budget", "", ""),
     (reserves_dollars, "budget", "", ""),

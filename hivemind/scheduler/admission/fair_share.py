@@ -5,6 +5,9 @@ agent stood that was served last in its turn. It rises only while several agents
 counts for nothing, and idle agents earn no credit. An agent gets ahead of the level only by requests that were in
 flight already, or that cost more than was estimated. What it is ahead by such requests it *owes*: it is paid back at
 half speed, and forgotten after a minute, since to serve it nothing meanwhile would be as unfair.
+
+Which of an agent's own tickets is next is a matter of time alone (:attr:`.ticket.Ticket.turn_at` and `overdue_at`), and
+changes nothing between agents.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace, merge
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from hivemind.scheduler.ticket import Ticket, TicketState
@@ -24,8 +28,11 @@ OVERDUE = BEFORE_ALL / 2
 """Sorts before anything an agent was served; with a time added that is the order among overdue agents."""
 FEW = 16  # invalid entries that a heap may keep
 
-Key = tuple[bool, float, int]
-"""Sorts an agent's own tickets: tried before, then cost and age, then number of the entry."""
+Key = tuple[int, float, int]
+"""Sorts an agent's own tickets: rank (:data:`LATE`, 1 if it was tried before, else 2); when it is overdue or, of those
+that aren't, its turn; number of the entry."""
+LATE = 0  # the rank of overdue tickets
+Entry = tuple[Key, Ticket]
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
@@ -101,16 +108,35 @@ class Backlog:
     """One agent's waiting tickets of one class and family."""
 
     share: Share
-    heap: list[tuple[Key, Ticket]] = field(default_factory=list)  # those that wait, and some that no longer do
+    heap: list[Entry] = field(default_factory=list)  # those that wait by their turn, and some that no longer do
+    bounds: list[Entry] = field(default_factory=list)  # the same by when they are overdue
     waiting: int = 0
     stamp: int = 0  # of its one valid entry in the band's heap
 
-    def ascending(self) -> Iterator[tuple[Key, Ticket]]:
+    def push(self, ticket: Ticket) -> None:
+        """Add a ticket."""
+        heappush(self.heap, ((1 if ticket.front else 2, ticket.turn_at, ticket.entry), ticket))
+        heappush(self.bounds, ((LATE, ticket.overdue_at, ticket.entry), ticket))
+        self.waiting += 1
+
+    def first(self, now: float) -> Entry | None:
+        """Return the agent's next ticket with its sort key."""
+        if (late := _first(self.bounds)) is not None and late[0][1] <= now:
+            return late
+        return _first(self.heap)
+
+    def ascending(self, now: float) -> Iterator[Entry]:
         """Yield the waiting tickets with their sort keys, in order."""
-        return (entry for entry in _ascending(self.heap) if valid(*entry))
+        for entry in takewhile(lambda entry: entry[0][1] <= now, _ascending(self.bounds)):
+            if valid(*entry):
+                yield entry
+        for entry in _ascending(self.heap):
+            if valid(*entry) and entry[1].overdue_at > now:
+                yield entry
 
     def clear(self) -> None:
         self.heap.clear()
+        self.bounds.clear()
         self.stamp += 1
 
     def leave(self) -> None:
@@ -119,9 +145,11 @@ class Backlog:
         self.waiting -= 1
         if not self.waiting:
             self.clear()
-        elif len(self.heap) > 2 * self.waiting + FEW:
-            self.heap = [entry for entry in self.heap if valid(*entry)]
-            heapify(self.heap)
+            return
+        for heap in (self.heap, self.bounds):
+            if len(heap) > 2 * self.waiting + FEW:
+                heap[:] = [entry for entry in heap if valid(*entry)]
+                heapify(heap)
 
 
 @dataclass(slots=True, eq=False)
@@ -132,6 +160,8 @@ class Band:
     priority: Priority
     waiting: int = 0
     heap: list[tuple[float, Key, int, Backlog]] = field(default_factory=list)
+    turn: tuple[float, Backlog] | None = None
+    """The agent whose turn it was, and its standing then, while a rate window holds its overdue ticket."""
 
     def offer(self, backlog: Backlog) -> None:
         """(Re)enter the backlog at its present share and head; its older entries become invalid."""
@@ -143,26 +173,67 @@ class Band:
                 self.heap = [entry for entry in self.heap if entry[2] == entry[3].stamp]
                 heapify(self.heap)
 
-    def head(self) -> tuple[float, Key, Ticket] | None:
-        """Return the ticket to send next, with its sort key; None: no ticket of an agent that isn't paused waits."""
+    def top(self) -> tuple[float, Backlog] | None:
+        """Return the agent that is next by what it was served, and its standing; None: no ticket of an agent that isn't
+        paused waits."""
         while self.heap:
             standing, key, stamp, backlog = self.heap[0]
-            if stamp != backlog.stamp:
+            if stamp == backlog.stamp:
+                first = _first(backlog.heap)
+                if first is not None and first[0] == key:
+                    return standing, backlog
                 heappop(self.heap)
-                continue
-            while backlog.heap and not valid(*backlog.heap[0]):
-                heappop(backlog.heap)
-            if backlog.heap and backlog.heap[0][0] == key:
-                return standing, key, backlog.heap[0][1]
-            heappop(self.heap)
-            self.offer(backlog)
+                self.offer(backlog)
+            else:
+                heappop(self.heap)
         return None
+
+    def head(self, now: float) -> tuple[float, Key, Ticket] | None:
+        """Return the ticket to send next, with its sort key; None as of :meth:`top`."""
+        kept = None if self.turn is None else self.kept(now)
+        return _head(self.top(), now) if kept is None else kept
+
+    def hold(self, now: float) -> float:
+        """Note that a rate window holds the ticket to send next. If it is overdue, its agent's turn is kept until it is
+        sent, or others would use up what it waits for. Return the seconds until another of the agent's tickets is
+        overdue and so goes before it."""
+        if self.kept(now) is not None:
+            return math.inf
+        self.turn = None
+        top = self.top()
+        late = None if top is None else _first(top[1].bounds)
+        if late is None:
+            return math.inf
+        if late[0][1] > now:
+            return late[0][1] - now
+        self.turn = top
+        return math.inf
+
+    def kept(self, now: float) -> tuple[float, Key, Ticket] | None:
+        """Return the overdue ticket of the agent whose turn is kept, with its sort key; None: none is."""
+        head = None if self.turn is None or self.turn[1].share.paused else _head(self.turn, now)
+        return None if head is None or head[1][0] != LATE else head
 
     def clear(self) -> None:
         """Drop the entries of tickets that no longer wait, when none does."""
         for _, _, _, backlog in self.heap:
             backlog.clear()
         self.heap.clear()
+
+
+def _head(turn: tuple[float, Backlog] | None, now: float) -> tuple[float, Key, Ticket] | None:
+    if turn is None or (first := turn[1].first(now)) is None:
+        return None
+    return turn[0], first[0], first[1]
+
+
+def _first(heap: list[Entry]) -> Entry | None:
+    while heap:
+        entry = heap[0]
+        if valid(entry[0], entry[1]):
+            return entry
+        heappop(heap)
+    return None
 
 
 def _ascending(heap: list[T]) -> Iterator[T]:
@@ -175,29 +246,34 @@ def _ascending(heap: list[T]) -> Iterator[T]:
             heappush(nearest, (heap[child], child))
 
 
-def in_turn(bands: list[Band]) -> Iterator[Ticket]:
+def in_turn(bands: list[Band], now: float) -> Iterator[Ticket]:
     """Yield a class's tickets in fair order: of the agent that was served least, which is then charged, and so on."""
     entries = merge(*(_ascending(band.heap) for band in bands))
-    served: dict[Share, float] = {}
-    line: list[tuple[float, Key, Ticket, Share, Iterator[tuple[Key, Ticket]]]] = []
+    places = [(band.family, band.priority) for band in bands]
+    seen: set[Share] = set()
+    line: list[tuple[float, Key, Ticket, Share, Iterator[Entry]]] = []
+
+    def enter(standing: float, share: Share) -> None:
+        seen.add(share)
+        rest = merge(*(share.backlogs[place].ascending(now) for place in places if place in share.backlogs))
+        if (head := next(rest, None)) is not None:
+            heappush(line, (standing, *head, share, rest))
+
+    for band in bands:
+        if band.turn is not None and band.turn[1].share not in seen and band.kept(now) is not None:
+            enter(BEFORE_ALL, band.turn[1].share)
     entry = next(entries, None)
     while line or entry is not None:
         while entry is not None and (not line or entry[:2] <= line[0][:2]):
-            if entry[2] == entry[3].stamp:
-                rest = entry[3].ascending()
-                if (head := next(rest, None)) is not None:
-                    heappush(line, (entry[0], *head, entry[3].share, rest))
+            if entry[2] == entry[3].stamp and entry[3].share not in seen:
+                enter(entry[0], entry[3].share)
             entry = next(entries, None)
         if not line:
             return
-        at, key, ticket, share, rest = line[0]
-        total = served.get(share, at)
-        if total > at:
-            heapreplace(line, (total, key, ticket, share, rest))
-            continue
+        standing, _, ticket, share, rest = line[0]
         yield ticket
-        total = served[share] = max(total, share.tallies[ticket.priority].served) + ticket.weight
+        standing = max(standing, share.tallies[ticket.priority].served) + ticket.weight
         if (following := next(rest, None)) is None:
             heappop(line)
         else:
-            heapreplace(line, (total, *following, share, rest))
+            heapreplace(line, (standing, *following, share, rest))

@@ -1,14 +1,17 @@
 """The order in which waiting tickets are sent (paper, Priority Queue with Dependency DAG).
 
 Priority class first; within it the agent that was served least (fair queueing in weighted tokens, :mod:`.fair_share`);
-of an agent's own tickets those that were tried before, then the cheapest, then the oldest, where an expensive one ages
-by :data:`TOKENS_PER_S`. Every operation costs O(log n) of the waiting tickets.
+of an agent's own tickets the overdue, then those that were tried before, then the one whose turn comes first: it came
+first, where a longer prompt counts as having come later (:attr:`.ticket.Ticket.turn_at`). Every operation costs
+O(log n) of the waiting tickets.
 
 A slot is kept for :data:`AWAITED_S` for an agent whose answer has just come, if its next request would be next.
 
 Nothing starves. A class that waits without a grant competes one class higher for every `ageing_s`, and comes first
 after `max_passes` grants in a row that passed it by. (The *class* ages, since a ticket that waits because its agent
-used much shouldn't gain by it.) Within a class an agent that waited :data:`OVERDUE_S` without a grant is next.
+used much shouldn't gain by it.) Within a class an agent that waited `OVERDUE_S` without a grant is next. An agent's own
+ticket that is overdue (:attr:`.ticket.Ticket.overdue_at`) is passed by none of its others; and if it is the agent's
+turn, but a rate window holds the ticket, by none of its class that would use up that window.
 """
 
 from __future__ import annotations
@@ -19,15 +22,11 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
 
-from hivemind.scheduler.admission.fair_share import OVERDUE, Backlog, Band, Key, Share, Tally, in_turn, valid
+from hivemind.scheduler.admission.fair_share import OVERDUE, Backlog, Band, Key, Share, Tally, in_turn
 from hivemind.scheduler.config import QueueConfig
-from hivemind.scheduler.ticket import Ticket
+from hivemind.scheduler.ticket import OVERDUE_S, Ticket, TicketState
 from hivemind.scheduler.types import Priority
 
-TOKENS_PER_S = 100.0
-"""Weighted tokens of cost that a second of waiting makes up for, among one agent's tickets."""
-OVERDUE_S = 60.0
-"""An agent that waits for so long without a grant is next in its class, so that it is served every minute."""
 AWAITED_S = 0.01  # how long a slot is kept for an agent whose answer has just come, if it would be next
 MOST_AWAITED = 64  # agents that are considered for that
 
@@ -54,11 +53,11 @@ class LaneQueue:
     def push(self, ticket: Ticket, now: float) -> None:
         """Add a ticket (in state QUEUED)."""
         share, tally = self._join(ticket, now)
-        priority, weight = ticket.priority, ticket.weight
+        priority = ticket.priority
         if not share.waiting:
             share.since, share.overdue = now, False
         if not tally.waiting:
-            tally.catch_up(self._levels[priority] - weight)
+            tally.catch_up(self._levels[priority] - ticket.weight)
         if share.away:
             share.away -= 1
         share.waiting += 1
@@ -75,9 +74,7 @@ class LaneQueue:
         if share.due_at == math.inf:
             self._look_at(share, share.since + OVERDUE_S)
         ticket.entry = self._entries
-        key = (not ticket.front, weight + ticket.arrived_at * TOKENS_PER_S, ticket.entry)
-        heappush(backlog.heap, (key, ticket))
-        backlog.waiting += 1
+        backlog.push(ticket)
         band.waiting += 1
         self._counts[priority] += 1
         self.waiting += 1
@@ -96,6 +93,8 @@ class LaneQueue:
         share.waiting -= 1
         share.tallies[priority].waiting -= 1
         backlog = share.backlogs[place]
+        if band.turn is not None and band.turn[1] is backlog and ticket.state is TicketState.IN_FLIGHT:
+            band.turn = None
         backlog.leave()
         if not backlog.waiting:
             del share.backlogs[place]  # or each agent would keep one for every model that it ever used
@@ -124,7 +123,10 @@ class LaneQueue:
         """
         if self._due and self._due[0][0] <= now:
             self._find_overdue(now)
-        best, soonest = self._best(now, delay_s)
+        held: dict[str, Band] = {}
+        best, soonest = self._best(now, delay_s, held)
+        for band in held.values():
+            soonest = min(soonest, band.hold(now))
         if best is None:
             return None, min(soonest, self._reordered_in_s(now)) if soonest < math.inf else soonest
         back_in_s = self._awaited_s(best, free, now) if self._answered else 0.0
@@ -132,13 +134,13 @@ class LaneQueue:
 
     def ready(self, now: float, delay_s: Callable[[Ticket], float]) -> Ticket | None:
         """Return a ticket that nothing but slots may keep, as :meth:`pick` would find it; changes nothing."""
-        best, _ = self._best(now, delay_s)
+        best, _ = self._best(now, delay_s, {})
         return None if best is None else best[2]
 
     @property
     def in_order(self) -> bool:
         """Whether a ticket waits of an agent that :meth:`pause` doesn't leave out."""
-        return any(band.waiting and band.head() is not None for band in self._bands.values())
+        return any(band.waiting and band.top() is not None for band in self._bands.values())
 
     def agents(self) -> Iterator[tuple[str, bool]]:
         """Yield the agents of which tickets wait, and whether :meth:`pause` leaves them out of the order."""
@@ -148,16 +150,16 @@ class LaneQueue:
         """Return the families and classes of which tickets wait."""
         return {place for place, band in self._bands.items() if band.waiting}
 
-    def in_line(self) -> Iterator[tuple[str, Priority, int, Ticket]]:
+    def in_line(self, now: float) -> Iterator[tuple[str, Priority, int, Ticket]]:
         """Yield family, class, number and the next of each agent's waiting tickets, without those that :meth:`pause`
         leaves out."""
         for share in self._shares.values():
             if not share.waiting or share.paused:
                 continue
             for (family, priority), backlog in share.backlogs.items():
-                found = next((ticket for key, ticket in backlog.heap if valid(key, ticket)), None)
-                if found is not None:
-                    yield family, priority, backlog.waiting, found
+                first = backlog.first(now)
+                if first is not None:
+                    yield family, priority, backlog.waiting, first[1]
 
     def agents_at_work(self) -> list[int]:
         """Return how many agents have tickets in line or in flight, by class."""
@@ -168,21 +170,22 @@ class LaneQueue:
                     counts[priority] += 1
         return counts
 
-    def first(self) -> dict[str, Ticket]:
+    def first(self, now: float) -> dict[str, Ticket]:
         """Return the ticket that is next in line, by family."""
         heads: dict[str, tuple[float, Key, Ticket]] = {}
         for band in self._bands.values():
-            head = band.head() if band.waiting else None
+            head = band.head(now) if band.waiting else None
             if head is not None:
                 best = heads.get(band.family)
                 if best is None or (head[2].priority, head) < (best[2].priority, best):
                     heads[band.family] = head
         return {family: ticket for family, (_, _, ticket) in heads.items()}
 
-    def _best(self, now: float, delay_s: Callable[[Ticket], float]) -> tuple[tuple[float, Key, Ticket] | None, float]:
+    def _best(
+        self, now: float, delay_s: Callable[[Ticket], float], held: dict[str, Band]
+    ) -> tuple[tuple[float, Key, Ticket] | None, float]:
         """Return the first ticket that no rate window holds with its sort key, and the shortest delay of those before
-        it."""
-        held: set[str] = set()
+        it, whose families and bands are put into `held`."""
         soonest = math.inf
         bands = [band for band in self._bands.values() if band.waiting]
         for priority in self._classes(bands, now):
@@ -190,12 +193,12 @@ class LaneQueue:
             for band in bands:
                 if band.priority is not priority or band.family in held:
                     continue
-                head = band.head()
+                head = band.head(now)
                 if head is None:
                     continue
                 delay = delay_s(head[2])
                 if delay > 0:
-                    held.add(band.family)
+                    held[band.family] = band
                     soonest = min(soonest, delay)
                 elif best is None or head < best:
                     best = head
@@ -266,15 +269,15 @@ class LaneQueue:
         waiting = [band for band in self._bands.values() if band.waiting]
         for priority in self._classes(waiting, now):
             bands = [band for band in waiting if band.priority is priority]
-            for ticket in islice(in_turn(bands), count):
+            for ticket in islice(in_turn(bands, now), count):
                 count -= 1
                 yield ticket
 
-    def left_out(self) -> Iterator[Ticket]:
+    def left_out(self, now: float) -> Iterator[Ticket]:
         """Yield the waiting tickets of agents that :meth:`pause` leaves out of the order."""
         for share in self._shares.values():
             for backlog in share.backlogs.values() if share.paused else ():
-                yield from (ticket for _, ticket in backlog.ascending())
+                yield from (ticket for _, ticket in backlog.ascending(now))
 
     def _join(self, ticket: Ticket, now: float) -> tuple[Share, Tally]:
         """Return the agent's share, and its tally in the ticket's class; a newcomer to the class begins at its
