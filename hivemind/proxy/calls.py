@@ -64,19 +64,16 @@ class CallReader:
         self._paths = OddPaths()
 
     def head(self, scope: Scope, headers: Mapping[bytes, bytes], place: RequestPath) -> CallHead:
-        """Read a request's head. Raises: RequestRefused: no upstream is known for it."""
+        """Read a request's head. Raises: RequestRefused: it isn't known which upstream it is for."""
         pairs, query = scope["headers"], scope["query_string"]
-        route = self._routes.find(place.upstream, place.path, headers)
-        if route is None:
-            known = ", ".join(f"/to/{name}/" for name, _ in self._routes.names)
-            raise RequestRefused(404, f"no upstream for this path; name one: {known}", "unknown_route")
+        name = claimed_name(headers, place.agent)
+        route = self._routes.find(place, query, pairs, name)
         profile = route.origin.profile
         method, dialect = scope["method"], dialect_for(place.path)
         secrets = (*self._secrets, *credentials_in(pairs, scope["raw_path"] + b"?" + query))
         lane = f"{route.origin.name}:{lane_credential(pairs, query, profile)}"
         if self._fleet_lanes is not None:
             self._fleet_lanes.note(lane, pairs, query, profile, route.origin.url)
-        name = claimed_name(headers, place.agent)
         free = is_free(method, place.raw_path, b"") and headers.keys().isdisjoint(METHOD_OVERRIDES)
         return CallHead(
             method=method.encode(),

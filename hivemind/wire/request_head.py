@@ -45,7 +45,8 @@ class RequestRefused(Exception):
 MOST_NAME_BYTES = 12 * LONGEST + 1
 """Bytes of a raw name that are read: each character has four bytes at most, each of them percent-encoded, and one more
 makes it too long."""
-_PREFIXES = (b"/agent/", b"/to/", b"/token/")
+_PREFIXES = (b"/agent/", b"/upstream/", b"/to/", b"/token/")
+_SHORT = {b"to": b"upstream"}
 _SPLIT = "the path must not hold what looks like a key with an empty segment (//) in it"
 _PARAMETERS = re.compile(r";[^/]*")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
@@ -68,20 +69,22 @@ class RequestPath:
 
 
 def parse_path(raw_path: bytes) -> RequestPath:
-    """Strip `/to/<upstream>`, `/agent/<name>` and `/token/<token>`, in any order, from the front of a path."""
+    """Strip `/upstream/<name>` (or `/to/<name>`), `/agent/<name>` and `/token/<token>`, in any order, from the front of
+    a path."""
     found: dict[bytes, str] = {}
     flaw = ""
     rest = _one_slash(raw_path)
     while rest.startswith(_PREFIXES):
         head, _, tail = rest[1:].partition(b"/")
-        if head in found:
+        kind = _SHORT.get(head, head)
+        if kind in found:
             break
         name, slash, after = tail.partition(b"/")
         if not name:
             # Passed on as a path of the upstream's, or without the slash, the next segment would become the name.
             flaw = "" if tail in (b"", b"/") else f"/{head.decode()}/ must be followed by a name"
             break
-        found[head] = decoded(name if head != b"agent" else name[:MOST_NAME_BYTES])
+        found[kind] = decoded(name if kind != b"agent" else name[:MOST_NAME_BYTES])
         rest = _one_slash(slash + after) or b"/"
     while b"//" in rest:
         rest = rest.replace(b"//", b"/")
@@ -90,7 +93,7 @@ def parse_path(raw_path: bytes) -> RequestPath:
         path=_PARAMETERS.sub("", path) if ";" in path else path,
         raw_path=rest,
         agent=found.get(b"agent"),
-        upstream=found.get(b"to"),
+        upstream=found.get(b"upstream"),
         token=found.get(b"token"),
         flaw=flaw or _flaw(path) or (_SPLIT if b"//" in raw_path and _splits_key(raw_path) else ""),
     )

@@ -14,6 +14,7 @@ from hivemind.proxy.routing import open_routes
 from hivemind.scheduler.types import Priority
 from hivemind.wire.call import Call, CallHead
 from hivemind.wire.identity import Identity
+from hivemind.wire.request_head import parse_path
 
 MIB = 1 << 20
 UNKNOWN = Client()
@@ -21,8 +22,8 @@ UNKNOWN = Client()
 
 def call(agent: str, body: bytes, client: Client = UNKNOWN) -> Call:
     """A request of an agent's."""
-    route = open_routes(settings_for("lab=http://127.0.0.1:9"), None).find(None, "/v1/messages", {})
-    assert route is not None
+    routes = open_routes(settings_for("lab=http://127.0.0.1:9"), None)
+    route = routes.find(parse_path(b"/v1/messages"), b"", [], "")
     dialect, identity = dialect_for("/v1/messages"), Identity(agent, None, True, None)
     path = "/v1/messages"
     head = CallHead(b"POST", path.encode(), [], [], path, "", route, dialect, client, "lab:anonymous")

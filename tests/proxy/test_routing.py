@@ -75,10 +75,10 @@ async def test_paths_without_anthropic_s_version() -> None:
 
 
 async def test_name_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`/to/<name>/` leads to that upstream whatever the path, before or after the agent's name."""
+    """`/upstream/<name>/`, or `/to/<name>/`, leads there whatever the path, before or after the agent's name."""
     async with several(monkeypatch, *NAMES) as (proxy, upstreams), client() as web:
         for name in NAMES:
-            for prefix in (f"/to/{name}", f"/to/{name}/agent/alice", f"/agent/alice/to/{name}"):
+            for prefix in (f"/upstream/{name}", f"/to/{name}/agent/alice", f"/agent/alice/upstream/{name}"):
                 answer = await web.post(f"{proxy.url}{prefix}/v1/messages?beta=true", content=b"{}")
                 assert answer.json()["from"] == name
             assert {raw.split(b" ")[1] for raw in upstreams[name].requests} == {b"/v1/messages?beta=true"}
@@ -95,7 +95,7 @@ async def test_unknown_name(path: str, kind: dict[str, str]) -> None:
         assert (answer.status_code, answer.headers["x-should-retry"]) == (404, "false")
         body = answer.json()
         assert kind.items() <= body.items()
-        assert "/to/lab/" in body["error"]["message"]
+        assert "/upstream/lab/" in body["error"]["message"]
         assert not upstream.requests
 
 
@@ -104,21 +104,80 @@ async def test_path_that_nobody_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     async with several(monkeypatch, "anthropic", "ollama") as (proxy, upstreams), client() as web:
         answer = await web.post(f"{proxy.url}/v1/chat/completions", content=b"{}")
         assert answer.status_code == 404
-        assert "/to/anthropic/, /to/ollama/" in answer.json()["error"]["message"]
+        assert "/upstream/anthropic/, /upstream/ollama/" in answer.json()["error"]["message"]
         assert not any(upstream.requests for upstream in upstreams.values())
     async with several(monkeypatch, "anthropic", "generic") as (proxy, _), client() as web:
         answer = await web.post(f"{proxy.url}/v1/chat/completions", content=b"{}")
         assert answer.json()["from"] == "generic"
 
 
-@pytest.mark.parametrize(
-    ("header", "name"), [("anthropic-version", "anthropic"), ("x-goog-api-key", "google"), ("x-other", "openai")]
-)
-async def test_paths_that_all_share(monkeypatch: pytest.MonkeyPatch, header: str, name: str) -> None:
-    """A list of models is asked of the provider that the client's headers are meant for, else of the first."""
-    async with several(monkeypatch, "openai", "anthropic", "google") as (proxy, _), client() as web:
-        answer = await web.get(f"{proxy.url}/v1/models", headers={header: "x"})
-        assert answer.json()["from"] == name
+@pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "POST", "DELETE"])
+async def test_paths_that_all_share(monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    """A list of models is asked of the provider that the client's headers are meant for, of nobody if none tells."""
+    async with several(monkeypatch, "openai", "anthropic", "google") as (proxy, upstreams), client() as web:
+        for header, name in (
+            ("anthropic-version", "anthropic"),
+            ("x-goog-api-key", "google"),
+            ("openai-beta", "openai"),
+        ):
+            answer = await web.request(method, f"{proxy.url}/v1/models", headers={header: "x"})
+            assert answer.status_code == 200
+            assert upstreams[name].requests.pop().startswith(f"{method} /v1/models ".encode())
+        for headers in ({}, {"authorization": "Bearer opaque"}, {"x-goog-api-key": "k", "anthropic-version": "1"}):
+            answer = await web.request(method, f"{proxy.url}/v1/models", headers=headers)
+            assert (answer.status_code, answer.headers["x-should-retry"]) == (400, "false")
+            if method != "HEAD":
+                assert "/upstream/openai/, /upstream/anthropic/" in answer.json()["error"]["message"]
+        assert not any(upstream.requests for upstream in upstreams.values())
+
+
+async def test_websockets_go_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request for a WebSocket is refused before it is routed, with its key."""
+    async with several(monkeypatch, "openai", "anthropic") as (proxy, upstreams), client() as web:
+        upgrade = {"connection": "upgrade", "upgrade": "websocket", "authorization": "Bearer sk-ant-x"}
+        assert (await web.get(f"{proxy.url}/v1/realtime", headers=upgrade)).status_code == 426
+        assert not any(upstream.requests for upstream in upstreams.values())
+
+
+async def test_what_was_routed_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that only one upstream has had goes there again, and an agent without a key to the only one it used."""
+    async with several(monkeypatch, "anthropic", "openai") as (proxy, upstreams), client() as web:
+
+        async def asked(path: str, key: str = "", prefix: str = "") -> int:
+            headers = {"authorization": f"Bearer {key}"} if key else {}
+            return (await web.post(f"{proxy.url}{prefix}{path}", content=b"{}", headers=headers)).status_code
+
+        assert await asked("/v1/files", "one") == 400
+        assert await asked("/v1/chat/completions", "one", "/agent/ann") == 200
+        assert await asked("/v1/files", "one") == 200
+        assert await asked("/v1/files", "", "/agent/ann") == 200
+        # A name says nothing of another key.
+        assert await asked("/v1/files", "two", "/agent/ann") == 400
+        assert [raw.split(b" ")[1] for raw in upstreams["openai"].requests] == [
+            b"/v1/chat/completions",
+            *[b"/v1/files"] * 2,
+        ]
+        # What two upstreams had tells nothing any more.
+        assert await asked("/v1/messages", "one", "/agent/ann") == 200
+        assert await asked("/v1/skills", "one") == 400
+        assert await asked("/v1/skills", "", "/agent/ann") == 400
+        assert await asked("/v1/models", "three", "/upstream/anthropic") == 200
+        assert await asked("/v1/files", "three") == 200
+        assert len(upstreams["anthropic"].requests) == 3
+
+
+async def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest keys and names are forgotten."""
+    monkeypatch.setattr("hivemind.proxy.routing.MOST_REMEMBERED", 4)
+    async with several(monkeypatch, "anthropic", "openai") as (proxy, _), client() as web:
+        for number in range(9):
+            headers = {"authorization": f"Bearer key{number}"}
+            await web.post(f"{proxy.url}/v1/chat/completions", content=b"{}", headers=headers)
+        asked = [
+            (await web.get(f"{proxy.url}/v1/files", headers={"authorization": f"Bearer key{number}"})).status_code
+            for number in (0, 8)
+        ]
+        assert asked == [400, 200]
 
 
 async def test_one_gateway_of_several_dialects() -> None:
