@@ -1,7 +1,7 @@
 """What a model's tokens cost, by the public prices that the library genai-prices brings along; never from the network.
 
 The library takes some time to import and a fraction of a millisecond for each price, so it is imported away from the
-event loop, and asked once for each model and hour; from then on a cost is five multiplications.
+event loop, and asked once for each model, tier of service and hour; from then on a cost is five multiplications.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from hivemind.providers.profiles import PROFILES
+from hivemind.providers.tiers import BATCH, FAST, FLEX, PRIORITY, ULTRAFAST
 from hivemind.scheduler.types import Usage
 
 if TYPE_CHECKING:
@@ -33,6 +34,26 @@ HOUR_FACTOR = 2
 five minutes is 1.25: https://platform.claude.com/docs/en/about-claude/pricing, "Prompt caching"."""
 
 
+_CONTEXTS = {
+    BATCH: {"processing": "batch"},
+    FAST: {"speed": "fast", "service_tier": "fast"},  # Anthropic's and OpenAI's words
+    FLEX: {"service_tier": "flex"},
+    PRIORITY: {"service_tier": "priority"},
+}
+"""By tier: what the library calls it."""
+_FACTORS = {
+    ("anthropic", BATCH): 0.5,  # https://platform.claude.com/docs/en/about-claude/pricing
+    ("azure", BATCH): 0.5,  # https://azure.microsoft.com/pricing/details/azure-openai
+    ("azure", PRIORITY): 2.0,  # its retail prices for GPT-5.1, 5.2 and 5.4; 2.5 for 5.5
+    ("google", BATCH): 0.5,  # https://ai.google.dev/gemini-api/docs/optimization
+    ("google", FLEX): 0.5,
+    ("google", PRIORITY): 1.8,  # that page says 1.75 to 2; 1.8 where the library knows it
+    ("openai", ULTRAFAST): 6.0,  # https://developers.openai.com/api/docs/pricing, for GPT-6 Astra
+}
+"""By the library's name for a provider, and tier: the price in standard prices, for models of which the library has no
+price at that tier."""
+
+
 class Prices:
     """To be used once :meth:`load` has returned, by one thread at a time.
 
@@ -41,29 +62,28 @@ class Prices:
 
     def __init__(self, wall: Callable[[], float] = time.time) -> None:
         self._wall = wall
-        self._rates: dict[tuple[str, str], Rates | None] = {}
+        self._rates: dict[tuple[str, str, str], Rates | None] = {}
         self._asked_at = wall()
 
     def load(self) -> None:
         """Import the library; takes about a tenth of a second, so call it in a thread."""
-        self._look_up("openai", "gpt-4o")
+        self._look_up("openai", "gpt-4o", "")
 
     def cost(self, provider: str, model: str, usage: Usage) -> float | None:
         """US dollars; None where the price isn't known.
 
-        `provider` is the name of a profile. What :class:`Usage` doesn't distinguish has the usual price: that of the
-        standard tier of service.
+        `provider` is the name of a profile. A tier of service without a price of its own has the standard one.
         """
         if self._wall() - self._asked_at > FRESH_S:
             self._rates.clear()
             self._asked_at = self._wall()
-        key = (provider, model)
+        key = (provider, model, usage.tier)
         try:
             rates = self._rates[key]
         except KeyError:
             if len(self._rates) >= MODELS_KEPT or len(model) > NAME_LENGTH:
                 return None
-            rates = self._rates[key] = self._look_up(provider, model)
+            rates = self._rates[key] = self._look_up(*key)
         if rates is None:
             return None
         total = usage.total_input
@@ -80,7 +100,7 @@ class Prices:
             + request
         )
 
-    def _look_up(self, provider: str, model: str) -> Rates | None:
+    def _look_up(self, provider: str, model: str, tier: str) -> Rates | None:
         profile = PROFILES.get(provider)
         if profile is None or profile.priced_as is None or not model:
             return None
@@ -92,11 +112,16 @@ class Prices:
             found = genai_prices.calc_price(nothing, model, provider_id=profile.priced_as, genai_request_timestamp=at)
         except LookupError:
             return None
-        return _rates(found.model_price)
+        price = found.model_price
+        if not tier:
+            return _rates(price)
+        at_tier = found.model.get_prices(at, _CONTEXTS.get(tier))
+        factor = _FACTORS.get((found.provider.id, tier), 1.0) if at_tier == price else 1.0
+        return _rates(at_tier, factor)
 
 
-def _rates(price: ModelPrice) -> Rates | None:
-    """None for a model that isn't paid by the token."""
+def _rates(price: ModelPrice, factor: float = 1.0) -> Rates | None:
+    """Return `factor` times the price; None for a model that isn't paid by the token."""
     if price.input_mtok is None and price.output_mtok is None:
         return None
     parts = (
@@ -108,10 +133,10 @@ def _rates(price: ModelPrice) -> Rates | None:
         price.output_mtok,
     )
     starts = {tier.start for part in parts for tier in getattr(part, "tiers", ())}
-    request = float(_at(price.requests_kcount, 0)) / 1e3
+    request = factor * float(_at(price.requests_kcount, 0)) / 1e3
     rates = []
     for above in (*sorted(starts, reverse=True), -1):
-        plain, read, write, hour, output = (float(_at(part, above)) / 1e6 for part in parts)
+        plain, read, write, hour, output = (factor * float(_at(part, above)) / 1e6 for part in parts)
         if price.cache_write_1h_mtok is None:
             hour = write if price.cache_write_mtok is None else plain * HOUR_FACTOR
         rates.append((above, plain, read, write, hour - write, output, request))

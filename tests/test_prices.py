@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -31,7 +32,7 @@ HOURLY = (Usage(1_000, 200, 300, 100, 120), Usage(10, 0, 271_990, 5, 271_990))
 """On both sides of the marks from which providers take more for long prompts."""
 
 
-def by_the_library(provider: str, model: str, usage: Usage) -> float:
+def by_the_library(provider: str, model: str, usage: Usage, **context: str) -> float:
     """What it says itself; its input is all input."""
     used = genai_prices.Usage(
         input_tokens=usage.total_input,
@@ -41,7 +42,10 @@ def by_the_library(provider: str, model: str, usage: Usage) -> float:
         output_tokens=usage.output_tokens,
     )
     at = datetime.fromtimestamp(NOON, UTC)
-    return float(genai_prices.calc_price(used, model, provider_id=provider, genai_request_timestamp=at).total_price)
+    found = genai_prices.calc_price(
+        used, model, provider_id=provider, genai_request_timestamp=at, price_context=context or None
+    )
+    return float(found.total_price)
 
 
 def test_a_cost_is_the_sum_of_its_parts() -> None:
@@ -81,6 +85,64 @@ def test_an_hour_without_a_price_of_its_own() -> None:
         (rate,) = _rates(price) or ()
         _, _, _, write, more, _, _ = rate
         assert write + more == pytest.approx(hour / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("provider", "tier", "context", "least"),
+    [
+        ("anthropic", "fast", {"speed": "fast"}, 4),
+        ("anthropic", "batch", {"processing": "batch"}, 10),
+        ("openai", "priority", {"service_tier": "priority"}, 15),
+        ("openai", "fast", {"service_tier": "fast"}, 15),
+        ("openai", "flex", {"service_tier": "flex"}, 15),
+        ("openai", "batch", {"processing": "batch"}, 25),
+        ("google", "priority", {"service_tier": "priority"}, 2),
+        ("google", "batch", {"processing": "batch"}, 10),
+    ],
+)
+def test_tiers_have_the_library_s_prices(provider: str, tier: str, context: dict[str, str], least: int) -> None:
+    """For every model that has prices of its own at that tier, short prompts and long ones."""
+    (known,) = [each for each in get_snapshot().providers if each.id == provider]
+    prices, seen = Prices(lambda: NOON), 0
+    for model in known.models:
+        usages = [replace(usage, tier=tier) for usage in (*SIZES, *HOURLY[: provider == "anthropic"])]
+        costs = [prices.cost(provider, model.id, usage) for usage in usages]
+        if None in costs:
+            continue
+        there = [by_the_library(provider, model.id, usage, **context) for usage in usages]
+        if there != [by_the_library(provider, model.id, usage) for usage in usages]:
+            seen += 1
+            assert costs == pytest.approx(there), model.id
+    assert seen >= least
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "tier", "factor"),
+    [
+        ("anthropic", "claude-opus-5-5", "fast", 2),
+        ("generic", "anthropic/claude-opus-5-5", "fast", 2),
+        ("anthropic", "claude-opus-5-5", "priority", 1),
+        ("anthropic", "claude-opus-5-5", "no-such-tier", 1),
+        ("google", "gemini-3.8-flash", "flex", 0.5),
+        ("google", "gemini-3.8-flash", "priority", 1.8),
+        ("openai", "gpt-6-astra", "ultrafast", 6),
+        ("azure", "gpt-5.1", "priority", 2),
+        ("azure", "gpt-5.1", "batch", 0.5),
+        ("openai", "gpt-4.1", "flex", 1),
+    ],
+)
+def test_a_tier_is_some_factor_of_the_standard_price(provider: str, model: str, tier: str, factor: float) -> None:
+    """Where the library has none, the provider's own statement counts, and without one the standard price."""
+    prices = Prices(lambda: NOON)
+    for usage in SIZES[1:4]:
+        standard = prices.cost(provider, model, usage)
+        assert standard is not None
+        assert prices.cost(provider, model, replace(usage, tier=tier)) == pytest.approx(factor * standard)
+
+
+def test_a_tier_that_nobody_knows_keeps_an_unknown_price_unknown() -> None:
+    """And doesn't make one up."""
+    assert Prices(lambda: NOON).cost("openai", "no-such-model", replace(USED, tier="fast")) is None
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,8 @@ def _tokens(usage: Usage | None) -> str:
         hour = f" ({usage.cache_write_1h_tokens:,} for an hour)" if usage.cache_write_1h_tokens else ""
         parts.append(f"{usage.cache_write_tokens:,} to a cache{hour}")
     estimated = f" ({usage.estimated_tokens:,} estimated)" if usage.estimated_tokens else ""
-    return f"tokens: {', '.join(parts)}, {usage.output_tokens:,} out{estimated}"
+    tier = f", {usage.tier} tier" if usage.tier else ""
+    return f"tokens: {', '.join(parts)}, {usage.output_tokens:,} out{estimated}{tier}"
 
 
 def _reading(reading: WindowReading) -> str:

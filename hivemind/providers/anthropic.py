@@ -12,6 +12,7 @@ from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
+from hivemind.providers.tiers import BATCH, tier_of
 from hivemind.scheduler.types import Failure, Usage
 
 _ERROR_TYPES = {
@@ -39,11 +40,12 @@ _LONGEST_USER = 4096
 _METADATA = Shape("user_id:text")
 _USER_ID = Shape("session_id:text")
 _THREAD = Shape("type:text")
-_REQUEST = Shape("model:text stream:flag max_tokens:count requests", metadata=_METADATA, thread=_THREAD)
+_REQUEST = Shape("model:text stream:flag max_tokens:count speed:text requests", metadata=_METADATA, thread=_THREAD)
 _DELTA = Shape("text thinking partial_json")
 _CREATION = Shape("ephemeral_1h_input_tokens:count")
 _USAGE = Shape(
-    "input_tokens:count cache_creation_input_tokens:count cache_read_input_tokens:count output_tokens:count iterations",
+    "input_tokens:count cache_creation_input_tokens:count cache_read_input_tokens:count output_tokens:count"
+    " service_tier:text speed:text iterations",
     cache_creation=_CREATION,
 )
 _MESSAGE = Shape("", usage=_USAGE)
@@ -103,17 +105,23 @@ class AnthropicReader(Reader):
         usage = _USAGE.within(message, "usage")
         if not usage:
             return False
-        before = self.state.usage or Usage()
+        state = self.state
+        before = state.usage or Usage()
+        # A reply at the standard service tier may be one in fast mode.
+        state.tier = tier_of(json_fields.text(usage, "speed"), state.tier) or tier_of(
+            json_fields.text(usage, "service_tier")
+        )
         extra_input, extra_output = _compaction(usage) if "iterations" in usage else (0, 0)
         output = json_fields.count(usage, "output_tokens")
         written = max(before.cache_write_tokens, json_fields.total(usage, "cache_creation_input_tokens"))
         for_an_hour = json_fields.total(_CREATION.within(usage, "cache_creation"), "ephemeral_1h_input_tokens")
-        self.state.usage = Usage(
+        state.usage = Usage(
             input_tokens=max(before.input_tokens, json_fields.total(usage, "input_tokens") + extra_input),
             cache_read_tokens=max(before.cache_read_tokens, json_fields.total(usage, "cache_read_input_tokens")),
             cache_write_tokens=written,
             output_tokens=before.output_tokens if output is None else output + extra_output,
             cache_write_1h_tokens=min(written, max(before.cache_write_1h_tokens, for_an_hour)),
+            tier=state.tier,
         )
         return output is not None
 
@@ -155,7 +163,7 @@ class Anthropic(Dialect):
             # The cost of a batch is estimated from its size and the model of its first request.
             first = _MODEL.search(bytes(json_fields.raw(request, "requests"))[:_BATCH_SEARCHED])
             model = first[1].decode() if first else ""
-            return Facts(model=model, size_chars=size_chars(body), continues_state=True, unmetered=True)
+            return Facts(model=model, size_chars=size_chars(body), continues_state=True, unmetered=True, tier=BATCH)
         stream = json_fields.flag(request, "stream") is True
         return Facts(
             model=json_fields.text(request, "model"),
@@ -163,6 +171,7 @@ class Anthropic(Dialect):
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(request, "max_tokens"),
             continues_state=json_fields.text(_THREAD.within(request, "thread"), "type") == "continue",
+            tier=tier_of(json_fields.text(request, "speed")),
             session=_session(request),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )

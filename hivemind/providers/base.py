@@ -48,6 +48,8 @@ class Facts:
     is retried only if it certainly never arrived."""
     unmetered: bool = False
     """The reply may omit its usage (a batch, an unknown path); the estimate is charged then."""
+    tier: str = ""
+    """Tier of service that it asks for (:mod:`.tiers`); empty: the standard one."""
     session: str = ""
     """A session id in the body (Claude Code's metadata.user_id, prompt_cache_key)."""
     form: StreamForm = StreamForm.WHOLE
@@ -76,6 +78,8 @@ class TapState:
     status. Whether content had begun isn't considered."""
     gave_up: str = ""
     """Why the rest of the reply isn't read and its usage is an estimate; empty while it is read."""
+    tier: str = ""
+    """Tier of service that the request asked for, until the reply states the one that was billed (:mod:`.tiers`)."""
 
 
 class Tap(Protocol):

@@ -107,7 +107,7 @@ class Dialect(ABC):
 
     def tap(self, headers: Headers, facts: Facts) -> Tap:
         """Return a tap for one reply, by its content type and content encoding (identity, gzip, deflate, br, zstd)."""
-        return tap_for(self.reader(), headers, facts)
+        return tap_for(self._reader_of(facts), headers, facts)
 
     def read_reply(self, headers: Headers, facts: Facts, body: bytes) -> TapState | None:
         """Return what a whole reply says, as a tap does; `headers` are those about its body. None where it comes in
@@ -115,7 +115,7 @@ class Dialect(ABC):
         if facts.form is not StreamForm.WHOLE:
             return None
         if is_short_json(headers, body):
-            reader = self.reader()
+            reader = self._reader_of(facts)
             reader.state.content_started = reader.state.complete = True
             if body:
                 read_whole(reader, body)
@@ -124,6 +124,11 @@ class Dialect(ABC):
             return None
         tap = self.tap(headers, facts)
         return tap.state if _is_done(tap.feed(body)) and _is_done(tap.end()) else None
+
+    def _reader_of(self, facts: Facts) -> Reader:
+        reader = self.reader()
+        reader.state.tier = facts.tier
+        return reader
 
     @abstractmethod
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:

@@ -13,6 +13,7 @@ from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
+from hivemind.providers.tiers import BATCH, tier_of
 from hivemind.scheduler.types import Failure, Usage
 
 MODEL_CALL = re.compile(r"/models/([^/:]+):([A-Za-z]+)$")
@@ -33,14 +34,18 @@ _STATUS_NAMES = {
 }
 
 
-_REQUEST = Shape("model stream generationConfig generation_config previous_interaction_id store background")
+_REQUEST = Shape(
+    "model stream generationConfig generation_config previous_interaction_id store background"
+    " serviceTier:text service_tier:text"
+)
 _GENERATION = Shape("maxOutputTokens max_output_tokens")
-_CHUNK = Shape("candidates usageMetadata promptFeedback error event_type interaction delta usage")
+_CHUNK = Shape("candidates usageMetadata promptFeedback error event_type interaction delta usage service_tier:text")
 _CANDIDATE = Shape("content finishReason")
 _CONTENT = Shape("parts")
 _FEEDBACK = Shape("blockReason")
 _USAGE_METADATA = Shape(
     "promptTokenCount cachedContentTokenCount candidatesTokenCount thoughtsTokenCount toolUsePromptTokenCount"
+    " serviceTier:text trafficType:text"
 )
 _INTERACTION_USAGE = Shape(
     "total_input_tokens total_cached_tokens total_output_tokens total_thought_tokens total_tool_use_tokens"
@@ -73,7 +78,7 @@ class GoogleReader(Reader):
                 state.content_started = state.complete = True
         if json_fields.filled(_FEEDBACK.within(chunk, "promptFeedback"), "blockReason"):
             state.content_started = state.complete = True
-        state.usage = _generated_usage(chunk) or state.usage
+        state.usage = self._generated_usage(chunk) or state.usage
         state.usage_final = state.complete and state.usage is not None
 
     def _interaction(self, kind: str, chunk: Members) -> None:
@@ -84,7 +89,7 @@ class GoogleReader(Reader):
         elif kind in ("content.start", "step.start"):
             state.content_started = True
         elif kind in ("interaction.complete", "interaction.completed"):
-            state.usage = _interaction_usage(_CHUNK.within(chunk, "interaction")) or state.usage
+            state.usage = self._interaction_usage(_CHUNK.within(chunk, "interaction")) or state.usage
             state.content_started = state.complete = True
             state.usage_final = state.usage is not None
         elif kind == "error":
@@ -92,30 +97,30 @@ class GoogleReader(Reader):
 
     def whole(self, body: bytes) -> None:
         for chunk in [one] if (one := _CHUNK.read(body)) else _CHUNK.all_in(body):
-            self.state.usage = _generated_usage(chunk) or _interaction_usage(chunk) or self.state.usage
+            self.state.usage = self._generated_usage(chunk) or self._interaction_usage(chunk) or self.state.usage
 
+    def _generated_usage(self, chunk: Members) -> Usage | None:
+        found = _USAGE_METADATA.within(chunk, "usageMetadata")
+        return self._usage(
+            json_fields.text(found, "serviceTier") or json_fields.text(found, "trafficType"),  # Vertex has the latter
+            json_fields.total(found, "promptTokenCount", "toolUsePromptTokenCount"),
+            json_fields.total(found, "cachedContentTokenCount"),
+            json_fields.total(found, "candidatesTokenCount", "thoughtsTokenCount"),
+        )
 
-def _generated_usage(chunk: Members) -> Usage | None:
-    found = _USAGE_METADATA.within(chunk, "usageMetadata")
-    return _usage(
-        json_fields.total(found, "promptTokenCount", "toolUsePromptTokenCount"),
-        json_fields.total(found, "cachedContentTokenCount"),
-        json_fields.total(found, "candidatesTokenCount", "thoughtsTokenCount"),
-    )
+    def _interaction_usage(self, interaction: Members) -> Usage | None:
+        found = _INTERACTION_USAGE.within(interaction, "usage")
+        return self._usage(
+            json_fields.text(interaction, "service_tier"),
+            json_fields.total(found, "total_input_tokens", "total_tool_use_tokens"),
+            json_fields.total(found, "total_cached_tokens"),
+            json_fields.total(found, "total_output_tokens", "total_thought_tokens"),
+        )
 
-
-def _interaction_usage(interaction: Members) -> Usage | None:
-    found = _INTERACTION_USAGE.within(interaction, "usage")
-    return _usage(
-        json_fields.total(found, "total_input_tokens", "total_tool_use_tokens"),
-        json_fields.total(found, "total_cached_tokens"),
-        json_fields.total(found, "total_output_tokens", "total_thought_tokens"),
-    )
-
-
-def _usage(prompt: int, cached: int, output: int) -> Usage | None:
-    read = min(prompt, cached)
-    return Usage(prompt - read, read, 0, output) if prompt or output else None
+    def _usage(self, tier: str, prompt: int, cached: int, output: int) -> Usage | None:
+        self.state.tier = tier_of(tier, self.state.tier)
+        read = min(prompt, cached)
+        return Usage(prompt - read, read, 0, output, tier=self.state.tier) if prompt or output else None
 
 
 class Google(Dialect):
@@ -140,6 +145,7 @@ class Google(Dialect):
             max_output_tokens=json_fields.count(generation, "maxOutputTokens", "max_output_tokens"),
             continues_state=batch or stored or json_fields.filled(request, "previous_interaction_id"),
             unmetered=batch,
+            tier=BATCH if batch else tier_of(_tier(request)),
             form=form,
         )
 
@@ -164,6 +170,10 @@ class Google(Dialect):
     def keepalive(self, client: str) -> bytes:
         """Return a newline; Google's parsers treat anything else as content."""
         return b"\n"
+
+
+def _tier(request: Members) -> str:
+    return json_fields.text(request, "serviceTier") or json_fields.text(request, "service_tier")
 
 
 def _form(method: str, query: str, request: Members) -> StreamForm:

@@ -15,6 +15,7 @@ from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
+from hivemind.providers.tiers import tier_of
 from hivemind.scheduler.types import Failure, Usage
 
 _ERROR_TYPES = {
@@ -39,13 +40,14 @@ _FINAL_FOR_CODEX = frozenset({"invalid_prompt", "context_length_exceeded", "insu
 
 _CHAT_REQUEST = Shape(
     "model:text stream:flag max_tokens:count max_completion_tokens:count store:flag prompt_cache_key:text"
+    " service_tier:text"
 )
-_CHUNK = Shape("choices usage error")
+_CHUNK = Shape("choices usage error service_tier:text")
 _CHOICE = Shape("delta text finish_reason")
 _DELTA = Shape("content tool_calls function_call refusal reasoning reasoning_content audio")
 _RESPONSES_REQUEST = Shape(
     "model:text stream:flag max_output_tokens:count previous_response_id conversation store:flag background:flag"
-    " prompt_cache_key:text"
+    " prompt_cache_key:text service_tier:text"
 )
 _EVENT = Shape("type:text delta response")
 _DETAILS = Shape("cached_tokens:count cache_write_tokens:count")
@@ -54,10 +56,10 @@ _USAGE = Shape(
     prompt_tokens_details=_DETAILS,
     input_tokens_details=_DETAILS,
 )
-_REPLY = Shape("", usage=_USAGE)
+_REPLY = Shape("service_tier:text", usage=_USAGE)
 
 
-def openai_usage(reply: Members) -> Usage | None:
+def openai_usage(reply: Members, tier: str = "") -> Usage | None:
     """Read the `usage` of chat completions (`prompt_tokens` …) or of responses (`input_tokens` …)."""
     found = _USAGE.within(reply, "usage")
     prompt = json_fields.count(found, "prompt_tokens", "input_tokens")
@@ -69,7 +71,7 @@ def openai_usage(reply: Members) -> Usage | None:
     total = prompt or 0
     cached = min(total, json_fields.count(details, "cached_tokens") or 0)
     written = min(total - cached, json_fields.count(details, "cache_write_tokens") or 0)
-    return Usage(total - cached - written, cached, written, output or 0)
+    return Usage(total - cached - written, cached, written, output or 0, tier=tier)
 
 
 def _error(status: int, reason: str, message: str) -> ErrorObject:
@@ -95,7 +97,18 @@ class OpenAI(Dialect):
         return b"\n"
 
 
-class ChatReader(Reader):
+class OpenAIReader(Reader):
+    """What the readers have in common."""
+
+    __slots__ = ()
+
+    def whole(self, body: bytes) -> None:
+        reply, state = _REPLY.read(body), self.state
+        state.tier = tier_of(json_fields.text(reply, "service_tier"), state.tier)
+        state.usage = openai_usage(reply, state.tier)
+
+
+class ChatReader(OpenAIReader):
     """Reader of one reply of chat completions or completions."""
 
     __slots__ = ("_finished", "_head")
@@ -120,9 +133,12 @@ class ChatReader(Reader):
             self._choice(choice)
         if choices and record.startswith(b"data: {"):
             self._head = record[: max(7, record.find(b'"choices"'))]
-        if json_fields.filled(chunk, "usage") and (usage := openai_usage(chunk)):
-            self.state.usage = usage
-            self.state.usage_final = not choices
+        state = self.state
+        if "service_tier" in chunk:
+            state.tier = tier_of(json_fields.text(chunk, "service_tier"), state.tier)
+        if json_fields.filled(chunk, "usage") and (usage := openai_usage(chunk, state.tier)):
+            state.usage = usage
+            state.usage_final = not choices
 
     def content_size(self, record: bytes) -> int:
         # A member's name may be written in escapes too, of which those with \u00 are letters.
@@ -149,9 +165,6 @@ class ChatReader(Reader):
         self.state.complete = self.state.content_started = True
         self.state.usage_final = self.state.usage is not None
 
-    def whole(self, body: bytes) -> None:
-        self.state.usage = openai_usage(_REPLY.read(body))
-
     def closed(self) -> None:
         """Complete after a finish reason too, since some compatible servers omit `[DONE]`."""
         if self._finished and not self.state.complete:
@@ -174,12 +187,13 @@ class OpenAIChat(OpenAI):
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(request, "max_completion_tokens", "max_tokens"),
             continues_state=json_fields.flag(request, "store") is True,
+            tier=tier_of(json_fields.text(request, "service_tier")),
             session=json_fields.text(request, "prompt_cache_key"),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )
 
 
-class ResponsesReader(Reader):
+class ResponsesReader(OpenAIReader):
     """Reader of one response or its stream."""
 
     __slots__ = ()
@@ -216,9 +230,6 @@ class ResponsesReader(Reader):
         else:
             state.content_started = True
 
-    def whole(self, body: bytes) -> None:
-        self.state.usage = openai_usage(_REPLY.read(body))
-
 
 class OpenAIResponses(OpenAI):
     """Dialect of responses and their compaction."""
@@ -238,6 +249,7 @@ class OpenAIResponses(OpenAI):
             size_chars=size_chars(body),
             max_output_tokens=json_fields.count(request, "max_output_tokens"),
             continues_state=stored or chained,
+            tier=tier_of(json_fields.text(request, "service_tier")),
             session=json_fields.text(request, "prompt_cache_key"),
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )

@@ -5,6 +5,7 @@ the size.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from hivemind.providers import json_fields
@@ -15,6 +16,7 @@ from hivemind.providers.openai import OpenAI, openai_usage
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
 from hivemind.providers.taps import Reader
+from hivemind.providers.tiers import BATCH, tier_of
 from hivemind.scheduler.types import Usage
 
 BYTES_PER_CHAR = 250
@@ -25,8 +27,10 @@ _TAPPED = ("application/json", "text/event-stream", "application/x-ndjson", "app
 """Media types of replies that may contain usage."""
 
 
-_REQUEST = Shape("model max_tokens max_tokens_to_sample max_output_tokens")
-_REPLY = Shape("usage response message")
+_REQUEST = Shape("model max_tokens max_tokens_to_sample max_output_tokens service_tier:text")
+_REPLY = Shape("usage response message service_tier:text")
+_BATCH = re.compile(r"/batch(?:es|/jobs)/?$")
+"""Paths of OpenAI's and of Mistral's batches."""
 _CREATION = Shape("ephemeral_1h_input_tokens:count")
 _CACHE_COUNTS = Shape("cache_creation_input_tokens cache_read_input_tokens", cache_creation=_CREATION)
 
@@ -44,9 +48,12 @@ class PlainReader(Reader):
     def whole(self, body: bytes) -> None:
         reply = _REPLY.read(body)
         inner = _REPLY.within(reply, "response") or _REPLY.within(reply, "message")
-        usage = _usage(reply) or _usage(inner)
+        state = self.state
+        tier = json_fields.text(reply, "service_tier") or json_fields.text(inner, "service_tier")
+        state.tier = tier_of(tier, state.tier)
+        usage = _usage(reply, state.tier) or _usage(inner, state.tier)
         if usage is not None:
-            self.state.usage, self.state.usage_final = usage, True
+            state.usage, state.usage_final = usage, True
 
     def closed(self) -> None:
         """Complete, since the end marker is unknown."""
@@ -110,16 +117,17 @@ class Plain(OpenAI):
             max_output_tokens=json_fields.count(request, "max_tokens", "max_tokens_to_sample", "max_output_tokens"),
             continues_state=True,
             unmetered=True,
+            tier=BATCH if _BATCH.search(path) else tier_of(json_fields.text(request, "service_tier")),
             form=StreamForm.ANY,
         )
 
     def tap(self, headers: Headers, facts: Facts) -> Tap:
         media = header(headers, b"content-type").lower()
         inner = super().tap(headers, facts) if media.startswith(_TAPPED) else None
-        return PlainTap(inner, inner.state if inner else TapState())
+        return PlainTap(inner, inner.state if inner else TapState(tier=facts.tier))
 
 
-def _usage(reply: Members) -> Usage | None:
+def _usage(reply: Members, tier: str) -> Usage | None:
     found = openai_usage(reply)
     if found is None:
         return None
@@ -132,4 +140,5 @@ def _usage(reply: Members) -> Usage | None:
         found.cache_write_tokens + written,
         found.output_tokens,
         min(written, json_fields.total(_CREATION.within(counts, "cache_creation"), "ephemeral_1h_input_tokens")),
+        tier=tier,
     )

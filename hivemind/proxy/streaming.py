@@ -170,7 +170,7 @@ def usage_so_far(ticket: Ticket, state: TapState | None, *, unmetered: bool) -> 
     if state is None:
         return None
     if state.usage is None and unmetered:
-        return _estimated(ticket, ticket.estimated_output)
+        return _estimated(ticket, ticket.estimated_output, state.tier)
     guess = output_tokens(state)
     if state.gave_up and not state.usage_final:
         guess = max(guess, ticket.estimated_output)
@@ -180,12 +180,12 @@ def usage_so_far(ticket: Ticket, state: TapState | None, *, unmetered: bool) -> 
         told = state.usage
         output = max(told.output_tokens, guess)
         return told.with_output(output, estimated=output - told.output_tokens)
-    return _estimated(ticket, guess) if guess else None
+    return _estimated(ticket, guess, state.tier) if guess else None
 
 
-def _estimated(ticket: Ticket, output: int) -> Usage:
+def _estimated(ticket: Ticket, output: int, tier: str) -> Usage:
     tokens_in = ticket.estimated_input
-    return Usage(input_tokens=tokens_in, output_tokens=output, estimated_tokens=tokens_in + output)
+    return Usage(input_tokens=tokens_in, output_tokens=output, estimated_tokens=tokens_in + output, tier=tier)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ class Arrived(TicketEvent, frozen=True):
     patience_s: float | None = None
     path: str = ""  # the URL's path, without its query; see `path`
     made_up: bool = False  # the agent's name was made of its client's ids, or of its key
+    tier: str = ""  # the tier of service that it asks for, as `Usage.tier`
 
 
 class Granted(TicketEvent, frozen=True):

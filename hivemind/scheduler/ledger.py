@@ -226,8 +226,9 @@ class Ledger:
                 break
         else:
             return 0.0
-        usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output)
-        return self._price(ticket.provider, ticket.request.model, usage) or 0.0
+        request = ticket.request
+        usage = Usage(input_tokens=ticket.estimated_input, output_tokens=ticket.estimated_output, tier=request.tier)
+        return self._price(ticket.provider, request.model, usage) or 0.0
 
     # --- Reviews ---------------------------------------------------------------------------------------------------
 

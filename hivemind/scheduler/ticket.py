@@ -213,6 +213,7 @@ class Ticket:
             request.patience_s,
             request.path,
             request.made_up,
+            request.tier,
         )
 
     def failed(self, now: float, failure: Failure, retry_in_s: float | None, usage: Usage | None) -> AttemptFailed:

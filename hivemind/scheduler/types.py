@@ -75,6 +75,9 @@ class Usage:
     """Of those written to a cache, the ones that it keeps for an hour instead of five minutes (Anthropic)."""
     estimated_tokens: int = 0
     """Of all of them, those that the provider didn't state."""
+    tier: str = ""
+    """Tier of service by which they are priced, as :mod:`hivemind.providers.tiers` names it; empty: the standard one,
+    or, of a sum, several."""
 
     @property
     def total_input(self) -> int:
@@ -110,6 +113,7 @@ class Usage:
             tokens,
             self.cache_write_1h_tokens,
             estimated,
+            self.tier,
         )
 
     def __add__(self, other: Usage) -> Usage:
@@ -121,6 +125,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cache_write_1h_tokens + other.cache_write_1h_tokens,
             self.estimated_tokens + other.estimated_tokens,
+            self.tier if self.tier == other.tier else "",
         )
 
 
@@ -188,6 +193,8 @@ class Request:
     """The agent's name was made of its client's ids, or of its key; only passed on, too."""
     waited_s: float = 0.0
     """Since its client first sent it, if HiveMind itself refused the tries before this one."""
+    tier: str = ""
+    """Tier of service that it asks for, as :attr:`Usage.tier`; its estimate is priced by it."""
 
 
 @dataclass(frozen=True, slots=True)

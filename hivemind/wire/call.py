@@ -177,6 +177,7 @@ def scheduler_request(call: Call) -> Request:
         parent=identity.parent,
         path=head.shown_path,
         made_up=identity.made_up,
+        tier=facts.tier,
     )
 
 

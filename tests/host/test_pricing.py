@@ -13,6 +13,7 @@ from proxy.wire import (
     BLOCK_START,
     BLOCK_STOP,
     HELLO,
+    MESSAGE,
     MESSAGE_STOP,
     PLAIN_BODY,
     SSE,
@@ -89,6 +90,67 @@ async def test_an_hour_in_a_cache_costs_more_everywhere(tmp_path: Path) -> None:
     simulated = simulate(recording, price=prices.cost).dollars
     assert [spent.dollars, used.dollars, shown.dollars] == [pytest.approx(cost)] * 3
     assert [recording.figures.dollars, simulated] == [pytest.approx(cost)] * 2
+
+
+async def test_another_tier_of_service_has_its_price_everywhere(tmp_path: Path) -> None:
+    """Of a stream and of a whole answer in fast mode, in the run's usage and its budget, on the screen, and in the
+    journal's figures and a what-if of it: 8 dollars a million for input and 40 for output, twice the standard price."""
+    usage = {"input_tokens": 1_000, "output_tokens": 100, "service_tier": "standard", "speed": "fast"}
+    stream = chunked(
+        (event("message_start", message={"id": "m", "usage": usage}), *MESSAGE[1:-2], _END, MESSAGE_STOP), SSE
+    )
+    cost = 2 * (1_000 * 8 + 100 * 40) / 1e6
+    prices = Prices()
+    prices.load()
+    async with serving(playing([http(200, {"id": "m", "type": "message", "usage": usage}), stream])) as upstream:
+        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=prices)
+        proxy.record_in = tmp_path
+        await proxy.start()
+        try:
+            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
+                assert proxy.place(PlaceRequest("alice"), "you").granted
+                for body in (PLAIN_BODY, STREAM_BODY):
+                    assert (await web.post(f"{base}/agent/alice/v1/messages", content=_fast(body))).status_code == 200
+                used = await proxy.leave(PlaceRelease("alice", 0), "you")
+                spent = proxy.budgets("alice").agents[0].ever
+                shown = proxy.snapshot().totals
+                views = proxy.requests(0).changed
+        finally:
+            await proxy.aclose()
+    journals = await asyncio.to_thread(lambda: sorted(tmp_path.iterdir()))
+    recording = load(journals, prices.cost)
+    simulated = simulate(recording, price=prices.cost).dollars
+    assert [view.usage and view.usage.tier for view in views] == ["fast", "fast"]
+    assert [spent.dollars, used.dollars, shown.dollars] == [pytest.approx(cost)] * 3
+    assert [recording.figures.dollars, simulated] == [pytest.approx(cost)] * 2
+    assert [request.arrived.tier for request in recording.trace.requests] == ["fast", "fast"]
+
+
+_END = event("message_delta", delta={}, usage={"output_tokens": 100})
+
+
+def _fast(body: bytes) -> bytes:
+    return body.replace(b'"m"', b'"claude-opus-5-5","speed":"fast"')
+
+
+@pytest.mark.parametrize("stated", [{"speed": "fast"}, {}])
+async def test_a_budget_in_dollars_stops_in_time_in_fast_mode(stated: dict[str, str]) -> None:
+    """An answer costs 2.4 cents, so a budget of five cents is good for three: the third one reaches it, and no more is
+    sent. A reply that doesn't state its tier, as gateways send, is taken to be at the one that was asked for."""
+    answer = http(200, {"id": "m", "type": "message", "usage": {"input_tokens": 2_000, "output_tokens": 200, **stated}})
+    prices, codes = Prices(), list[int]()
+    prices.load()
+    async with serving(playing([answer] * 6)) as upstream:
+        budget = {"dollars": 0.05, "per": "ever"}
+        proxy = Proxy(settings_for(f"anthropic={upstream.url}", budget=budget), rng=random.Random(1), prices=prices)
+        await proxy.start()
+        try:
+            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
+                for _ in range(6):
+                    codes.append((await web.post(f"{base}/agent/a/v1/messages", content=_fast(PLAIN_BODY))).status_code)
+        finally:
+            await proxy.aclose()
+    assert codes == [200, 200, 200, 400, 400, 400]
 
 
 async def test_a_proxy_may_end_before_its_prices_are_there() -> None:

@@ -91,6 +91,7 @@ def test_csv(tmp_path: Path) -> None:
         "estimated_tokens": "0",
         "dollars": "0.006150",
         "faults": "429 rate_limited",
+        "tier": "",
     }
 
 

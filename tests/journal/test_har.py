@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -209,6 +210,27 @@ def test_there_and_back(tmp_path: Path) -> None:
     before, after = open_journal(path), imported(tmp_path, out)
     assert figures_of(Journals([after]), None) == figures_of(Journals([before]), None)
     assert [event.agent for event in of_kind(after, ev.Arrived)] == ["alice", "bob"]
+
+
+def test_another_tier_of_service_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In fast mode 1,500 tokens of claude-opus-5-5 cost 1.6 cents, also in the spreadsheet and after an export."""
+    answer = json.dumps({"usage": {"input_tokens": 1_000, "output_tokens": 200, "speed": "fast"}})
+    asked = {"model": "claude-opus-5-5", "speed": "fast", "messages": []}
+    path = har(tmp_path / "a.har", entry(asked=asked, answer=answer, media="application/json"))
+    out = tmp_path / "out.har"
+    for name in ("there", "back"):
+        folder = tmp_path / name
+        folder.mkdir()
+        journal = imported(folder, path)
+        (arrived,), (finished,) = of_kind(journal, ev.Arrived), of_kind(journal, ev.Finished)
+        assert (arrived.tier, finished.usage.tier) == ("fast", "fast")
+        capsys.readouterr()
+        assert main(["journal", "export", str(journal.path), "--csv"]) == 0
+        (row,) = csv.DictReader(capsys.readouterr().out.splitlines())
+        assert (row["dollars"], row["tier"]) == ("0.016000", "fast")
+        if name == "there":
+            assert main(["journal", "export", str(journal.path), "--har", "--out", str(out)]) == 0
+            path = out
 
 
 def test_replays(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_batches(body: object, model: str) -> None:
     nothing of what it will use."""
     data = json.dumps(body).encode()
     found = WIRE.facts("/v1/messages/batches", "", [], data)
-    assert found == Facts(model, size_chars=len(data), continues_state=True, unmetered=True)
+    assert found == Facts(model, size_chars=len(data), continues_state=True, unmetered=True, tier="batch")
 
 
 def test_threads_continue_state() -> None:

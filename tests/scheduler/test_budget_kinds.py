@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from scheduler.driving import Hands, lane_config, request
 
@@ -72,6 +74,21 @@ def test_an_estimate_in_dollars_is_set_aside() -> None:
     hands.apply(SetBudget("a", dollars=4.0))
     tickets = [hands.arrive("a", size=4 * 144) for _ in range(50)]  # 400 tokens each, by estimate
     assert sum(ticket.state is TicketState.IN_FLIGHT for ticket in tickets) == 10
+
+
+def test_an_estimate_has_the_price_of_the_tier_that_is_asked_for() -> None:
+    """At twice the price half as many are sent; one that is answered at the standard tier is charged as such."""
+    hands = hands_with()
+    hands.scheduler.price_by(lambda _, __, usage: usage.total / (500 if usage.tier == "fast" else 1000), 0.0)
+    hands.apply(SetBudget("a", dollars=4.0))
+    asked = replace(request("a", size=4 * 144), tier="fast")  # 400 tokens each, by estimate
+    tickets = [hands.take(asked) for _ in range(50)]
+    sent = [ticket for ticket in tickets if ticket.state is TicketState.IN_FLIGHT]
+    assert len(sent) == 5
+    hands.succeed(sent[0], Usage(100, 0, 0, 0, tier="fast"))
+    hands.succeed(sent[1], Usage(100, 0, 0, 0))
+    (state,) = states(hands)
+    assert state.used_dollars == pytest.approx(0.3)
 
 
 def test_an_unknown_price_is_said_and_not_taken_for_zero() -> None:

@@ -9,7 +9,9 @@ from dataclasses import replace
 import pytest
 from store.records import DAY_S, agent, batch, run, task
 
+from hivemind.scheduler.accounts import Unpriced
 from hivemind.scheduler.tasks import SavedTask
+from hivemind.scheduler.types import Usage
 from hivemind.store import schema
 from hivemind.store.schema import Batch, SavedState
 
@@ -43,6 +45,20 @@ def test_everything_comes_back(database: Database) -> None:
     assert schema.load(database, 5.0) == SavedState(
         tuple(agents), tuple(tasks), tuple(reversed(runs)), 3, "2026-11-21", clean=False
     )
+
+
+def test_what_waits_for_its_price_keeps_its_tier(database: Database) -> None:
+    """A record of before tiers were known is of the standard one."""
+    usages = [Usage(1, 2, 3, 4, tier="fast"), Usage(5, 6, 7, 8)]
+    kept = replace(agent(), unpriced=tuple(Unpriced("anthropic", "m", usage) for usage in usages))
+    schema.write(database, batch(kept))
+    assert schema.load(database, 0.0).agents == (kept,)
+    database.execute(
+        "UPDATE agents SET record = replace(replace(record, ',\"tier\":\"fast\"', ''), ',\"tier\":\"\"', '')"
+    )
+    assert "tier" not in database.execute("SELECT record FROM agents").fetchone()[0]
+    (older,) = schema.load(database, 0.0).agents
+    assert [each.usage for each in older.unpriced] == [Usage(1, 2, 3, 4), Usage(5, 6, 7, 8)]
 
 
 def test_a_later_record_takes_the_place_of_an_earlier_one(database: Database) -> None:

@@ -69,6 +69,7 @@ def _entry(
         "model": arrived.model,
         "stream": arrived.stream,
         "size_chars": arrived.size_chars,
+        "tier": arrived.tier,
         "end": request.outcome if last else "retried",
     }
     if failed is not None:

@@ -137,11 +137,11 @@ COLUMNS = (
     *("arrived", "agent", "client", "model", "priority", "stream", "path", "lane"),
     *("end", "status", "attempts", "waited_s", "ttft_s", "duration_s"),
     *("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
-    *("cache_write_1h_tokens", "estimated_tokens", "dollars", "faults"),
+    *("cache_write_1h_tokens", "estimated_tokens", "dollars", "faults", "tier"),
 )
 """`arrived` is UTC; `ttft_s` is from the last attempt's start to its first content; tokens and dollars are of all
 attempts together, and the last two counts are part of the others; `faults` are of each failed attempt its status and
-kind."""
+kind; `tier` is the tier of service, empty for the standard one."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
 """What a spreadsheet may take for the beginning of a formula."""
 
@@ -176,6 +176,7 @@ def _cells(request: ExportedRequest, wall: Callable[[float], float], price: Pric
         *_tokens(request.usage),
         "" if dollars is None else f"{dollars:.6f}",
         _safe("; ".join([*faults, *filter(None, [request.reason])])),
+        "" if request.usage is None else request.usage.tier,
     ]
 
 

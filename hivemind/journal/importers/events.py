@@ -90,6 +90,7 @@ class EventBuilder:
             patience_s=None if facts.stream else client.patience_s,
             path=tried.path,
             made_up=identity.made_up,
+            tier=facts.tier,
         )
 
     def _attempt(

@@ -65,6 +65,7 @@ class Hints:
     model: str = ""
     stream: bool = False
     size_chars: Annotated[int, msgspec.Meta(ge=0)] = 0
+    tier: str = ""
     kind: FailureKind | None = None
     """How it failed."""
     end: str = ""
@@ -180,6 +181,7 @@ def _with_hints(facts: Facts, entry: Entry) -> Facts:
         model=facts.model or hints.model,
         stream=facts.stream or hints.stream or streamed,
         size_chars=hints.size_chars,
+        tier=facts.tier or hints.tier,
     )
 
 

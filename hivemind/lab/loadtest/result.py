@@ -136,6 +136,7 @@ def _expected_usage(request: RecordedRequest) -> Usage:
     return Usage(
         input_tokens=used.total_input or round(request.size_chars / CHARS_PER_TOKEN),
         output_tokens=used.output_tokens or min(request.max_output_tokens or ASSUMED_ANSWER, ASSUMED_ANSWER),
+        tier=used.tier,
     )
 
 

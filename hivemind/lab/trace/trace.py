@@ -301,4 +301,5 @@ def request_of(arrived: ev.Arrived) -> Request:
         client=arrived.client,
         parent=arrived.parent,
         path=arrived.path,
+        tier=arrived.tier,
     )

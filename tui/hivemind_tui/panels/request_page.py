@@ -112,8 +112,13 @@ def _card_facts(request: RequestView, pen: Pen) -> list[Chunk]:
         facts.append((1, [*named("in", short_count(usage.total_input)), (cached, "dim")]))
         facts.append((1, named("out", short_count(usage.output_tokens))))
     if request.dollars is not None:
-        facts.append((2, named("cost", short_dollars(request.dollars))))
+        facts.append((2, _cost(request)))
     return facts if request.stream else [*facts, (6, [("not streamed", "dim")])]
+
+
+def _cost(request: RequestView) -> list[Span]:
+    tier = "" if request.usage is None else request.usage.tier
+    return [*named("cost", short_dollars(request.dollars)), (f" ({tier})" if tier else "", "dim")]
 
 
 def shortened(text: str, width: int, pen: Pen) -> str:
@@ -205,7 +210,7 @@ def _tokens(request: RequestView, detail: RequestDetail | None, pen: Pen) -> lis
         return [(1, estimate), (0, [*named("out", so_far), (" so far" if request.output_tokens else "", "dim")])]
     used = [*named("used", short_count(usage.total)), (" = ", "dim"), *named("in", short_count(usage.total_input))]
     used += [(" + ", "dim"), *named("out", short_count(usage.output_tokens))]
-    chunks: list[Chunk] = [(0, used), (0, named("cost", short_dollars(request.dollars)))]
+    chunks: list[Chunk] = [(0, used), (0, _cost(request))]
     for rank, word, tokens in ((1, "from cache", usage.cache_read_tokens), (3, "to cache", usage.cache_write_tokens)):
         chunks += [(rank, named(word, short_count(tokens)))] if tokens else []
     return [*chunks, (2, estimate)]
