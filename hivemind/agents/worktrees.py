@@ -180,6 +180,7 @@ class Repository:
 
         Raises: UsageError.
         """
+        self._check_links()
         found = self._try("rev-parse", "--verify", "--quiet", "--end-of-options", f"{given or 'HEAD'}^{{commit}}")
         if found is None and given is None:
             raise UsageError(f"{flag}: the repository has no commit yet, so there is nothing to begin at")
@@ -205,19 +206,23 @@ class Repository:
         with self._alone():
             self._look()
             folder, branch = self._folder(agent), BRANCHES + _safe(agent)
+            self._check_links(folder)
             known = self._is_there(folder) or bool(self._tip(branch))
             if not self._is_there(folder):
                 if base is None:
                     raise WorktreeError(_gone(agent, folder))
                 self._make(agent, folder, base)
+                self._check_links(folder)  # one may have come while git was at work
             found = self.found(agent)
             lock = self._taken(found)
             try:
                 notice = self._refreshed(found, base) if known else ""
                 start = self.start_of(agent, cwd)
+                below = start.relative_to(folder)
                 if not start.is_dir():
-                    below = start.relative_to(folder)
                     raise UsageError(f"--worktree: {below} isn't in {branch}, so the agent can't start there")
+                if not start.resolve().is_relative_to(folder.resolve()):
+                    raise UsageError(f"--worktree: {below} of {branch} leads out of it, so the agent can't start there")
             except BaseException:
                 os.close(lock)
                 raise
@@ -240,15 +245,23 @@ class Repository:
         if folder.exists():
             raise UsageError(f"--worktree: {folder} is in the way, which is no worktree of this repository")
         self.root.mkdir(parents=True, exist_ok=True)
-        ignore = self.root / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n", "utf-8")
+        with contextlib.suppress(FileExistsError), (self.root / ".gitignore").open("x", encoding="utf-8") as ignore:
+            ignore.write("*\n")
         if self._tip(branch):  # its folder was deleted, and the branch may have commits
             self._git("worktree", "add", "-q", "--force", str(folder), branch)
         else:
             self._git("worktree", "add", "-q", "--force", "--no-track", "-b", branch, str(folder), base.commit)
             self._note(branch, agent, base)
         self._folders.add(folder)
+
+    def _check_links(self, *folders: Path) -> None:
+        """Check that worktrees, and those in these folders, are in the repository. Raises: UsageError: a link may lead
+        out of it."""
+        for each in (self.root.parent, self.root, *folders):
+            if each.is_symlink():
+                raise UsageError(
+                    f"{each} is a symbolic link, and a worktree may not be outside of its repository; remove the link"
+                )
 
     def _note(self, branch: str, agent: str, base: Base) -> None:
         for key, value in ((_AGENT, agent), (_BASE, base.commit), (_FROM, base.branch)):
@@ -327,7 +340,7 @@ class Repository:
 
     def remove(self, found: Worktree, *, force: bool = False) -> None:
         """Remove the worktree and its branch; `force` also if work is lost. Raises: WorktreeError: work would be lost,
-        or a process runs in it."""
+        or a process runs in it; UsageError: a link leads out of the repository."""
         with self._alone():
             self._look()
             now = self.found(found.agent)
@@ -339,6 +352,7 @@ class Repository:
                     f"{now.agent}: {now.state} would be lost; {first}merge {now.branch}, or add --force"
                 )
             if now.folder in self._folders:
+                self._check_links(now.folder)
                 self._git("worktree", "remove", *(["--force"] if force or not now.exists else []), str(now.folder))
                 self._folders.discard(now.folder)
             if now.tip:

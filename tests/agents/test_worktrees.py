@@ -15,7 +15,7 @@ from agents.repositories import ENVIRON, commit, git, repository
 from agents.running import before
 from program import Ended, called
 
-from hivemind.agents.worktrees import Repository, WantedWorktree, Worktree, WorktreeError
+from hivemind.agents.worktrees import Base, Repository, WantedWorktree, Worktree, WorktreeError
 from hivemind.errors import UsageError
 
 
@@ -54,6 +54,76 @@ def test_a_worktree_made_from_a_worktree_is_beside_it(repo: Path) -> None:
     commit(inner, "mine", "mine")
     assert opened(inner, "child") == repo / ".hivemind/worktrees/child"
     assert (repo / ".hivemind/worktrees/child/mine").exists()
+
+
+@pytest.mark.parametrize("link", [".hivemind", ".hivemind/worktrees", ".hivemind/worktrees/alice"])
+@pytest.mark.parametrize("there", [True, False], ids=["to a folder", "to nothing"])
+def test_a_link_does_not_lead_out_of_the_repository(repo: Path, tmp_path: Path, link: str, there: bool) -> None:
+    """Neither one that a repository came with nor one that took the place of a folder since."""
+    outside = tmp_path / "outside"
+    (repo / link).parent.mkdir(parents=True, exist_ok=True)
+    (repo / link).symlink_to(outside)
+    if there:
+        outside.mkdir()
+    with pytest.raises(UsageError) as refused:
+        opened(repo)
+    text = f"{repo / link} is a symbolic link, and a worktree may not be outside of its repository; remove the link"
+    assert str(refused.value) == text
+    if link != ".hivemind/worktrees/alice":  # else a proxy is started first
+        assert called(repo, ["run", "--worktree", "--", "true"], ENVIRON).both == (2, f"hivemind: {text}")
+    assert not outside.exists() or not any(outside.iterdir())
+    assert not Repository.around(repo, ENVIRON).all()
+
+
+@pytest.mark.parametrize("part", [".hivemind", ".hivemind/worktrees", ".hivemind/worktrees/alice"])
+def test_a_folder_that_became_a_link_is_neither_used_nor_removed(repo: Path, tmp_path: Path, part: str) -> None:
+    """An agent may have moved it away, where the user has files."""
+    opened(repo)
+    outside = tmp_path / "outside"
+    (repo / part).rename(outside)
+    (repo / part).symlink_to(outside)
+    with pytest.raises(UsageError, match="is a symbolic link"):
+        opened(repo)
+    refused = command(repo, "remove", "alice", "--force")
+    assert refused.code != 0
+    assert "is a symbolic link" in refused.err
+    assert any(outside.iterdir())
+
+
+def test_a_link_that_comes_while_a_worktree_is_made(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No agent is started in it."""
+    outside, real = tmp_path / "outside", Repository._make
+
+    def swapped(self: Repository, agent: str, folder: Path, base: Base) -> None:
+        outside.mkdir()
+        self.root.parent.mkdir()
+        self.root.symlink_to(outside)
+        real(self, agent, folder, base)
+
+    monkeypatch.setattr(Repository, "_make", swapped)
+    with pytest.raises(UsageError, match="is a symbolic link"):
+        opened(repo)
+
+
+def test_a_folder_of_a_worktree_that_leads_out_of_it(repo: Path, tmp_path: Path) -> None:
+    """The agent would start there."""
+    commit(repo, "web/page", "page")
+    at = opened(repo, below="web")
+    (at / "page").unlink()
+    at.rmdir()
+    at.symlink_to(tmp_path)
+    with pytest.raises(UsageError, match="web of hivemind/alice leads out of it, so the agent can't start there"):
+        opened(repo, below="web")
+
+
+def test_a_file_that_hides_the_worktrees_is_not_written_elsewhere(repo: Path, tmp_path: Path) -> None:
+    """As a link to a file that isn't there yet would have it."""
+    (repo / ".hivemind/worktrees").mkdir(parents=True)
+    (repo / ".hivemind/worktrees/.gitignore").symlink_to(tmp_path / "profile")
+    opened(repo)
+    assert not (tmp_path / "profile").exists()
 
 
 @pytest.mark.parametrize("agent", ["a b", "../up", "x..y", "x.lock", "-x", ".x", "x/y", "é", "a~1", "x."])

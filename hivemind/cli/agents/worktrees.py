@@ -52,7 +52,7 @@ def _run(namespace: argparse.Namespace) -> int:
         for each in wanted:
             try:
                 repository.remove(each, force=namespace.force)
-            except WorktreeError as error:
+            except (UsageError, WorktreeError) as error:
                 kept.append(str(error))
             else:
                 removed.append(each)
