@@ -14,7 +14,7 @@ from hivemind.agents.plans.plan import Plan
 from hivemind.agents.plans.reading import read_plan
 from hivemind.agents.plans.values import is_name, parse_seconds
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.tasks import Tasks
+from hivemind.scheduler.tasks import MOST, Task, Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget
 
@@ -299,6 +299,33 @@ def test_bombs(tmp_path: Path) -> None:
     deep = "tasks: " + "[" * 5000
     assert mistakes(tmp_path, deep) == ["plan.yaml: it is nested too deeply"]
     assert mistakes(tmp_path, b"#" * (MOST_BYTES + 1)) == ["plan.yaml: it is larger than 1 MiB, too large for a plan"]
+
+
+def test_more_tasks_than_a_proxy_knows_at_once(tmp_path: Path) -> None:
+    """They are counted before they are read, and before a count makes them; the line says how many there may be."""
+    many = "tasks:\n" + "".join(f"  t{number}: x\n" for number in range(MOST + 1)) + "  [never read"
+    listed = "tasks:\n" + "- x\n" * (MOST + 1) + "  [never read"
+    items = f"it has more than {MOST:,} items; a plan has at most {MOST:,} tasks"
+    assert mistakes(tmp_path, many) == [f"plan.yaml:2: {items}"]
+    assert mistakes(tmp_path, listed) == [f"plan.yaml:2: {items}"]
+    counted = "tasks:\n" + "".join(f"  t{number}: {{command: x, count: 1000}}\n" for number in range(21))
+    assert mistakes(tmp_path, counted) == [f"plan.yaml:1: it has 21,000 tasks; a plan has at most {MOST:,}"]
+
+
+def test_reading_and_ordering_take_time_by_the_number_of_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by its square: a list's lines are looked up where they are, and no task is looked at twice for its turn."""
+    looks: list[int] = []
+    rank = Task.rank.fget
+    assert rank is not None
+    monkeypatch.setattr(Task, "rank", property(lambda task: (looks.append(1), rank(task))[1]))
+    counts = []
+    for number in (100, 200):
+        looks.clear()
+        text = "tasks:\n" + "".join(f"- {{name: t{each}, command: x}}\n" for each in range(number))
+        plan = read(tmp_path, text)
+        assert [task.line for task in plan.order()] == list(range(2, number + 2))
+        counts.append(len(looks))
+    assert counts[1] <= 2 * counts[0]
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "a" * 80, "a" * 81, "", ".a", "-a", "a b", "a/b", "ä", "a\n"])

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from hivemind.errors import UsageError
+from hivemind.scheduler.tasks import MOST
 
 Location = tuple[str | int, ...]
 """Keys and indexes that lead to a value."""
@@ -19,6 +20,19 @@ _MOST_STEPS = 200_000
 """Bounds the expansion of aliases of aliases."""
 _MERGE = "tag:yaml.org,2002:merge"
 _NULL = "tag:yaml.org,2002:null"
+
+
+class _TooLongError(Exception):
+    """A list or mapping with more items than a plan may have tasks."""
+
+
+class _Loader(yaml.SafeLoader):
+    """Stops at a plan with too many tasks, before all of it is read: that takes half a minute on a busy machine."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if isinstance(parent, yaml.CollectionNode) and len(parent.value) >= MOST:
+            raise _TooLongError(_line(parent))
+        return super().compose_node(parent, index)
 
 
 class PlanError(UsageError):
@@ -46,11 +60,20 @@ class Document:
     key_lines: dict[Location, int] = field(default_factory=dict)
     value_lines: dict[Location, int] = field(default_factory=dict)
     _steps: int = 0
+    _moved: dict[Location, Location] = field(default_factory=dict)
+
+    def has(self, path: Location) -> bool:
+        """Return whether there is such a value."""
+        return path in self.value_lines or self._in_list(path) in self.value_lines
 
     def line(self, path: Location, *, key: bool = False) -> int:
         """Return the line of a value, or of its key; if it doesn't exist, of its container."""
         lines = self.key_lines if key else self.value_lines
-        return lines[path] if path in lines else self.line(path[:-1]) if path else 1
+        found = lines.get(path) or lines.get(self._in_list(path))
+        return found or (self.line(path[:-1]) if path else 1)
+
+    def _in_list(self, path: Location) -> Location:
+        return (*self._moved.get(path[:2], path[:2]), *path[2:])
 
     def wrong(self, line: int, text: str) -> None:
         """Note a mistake in that line."""
@@ -62,10 +85,9 @@ class Document:
             raise PlanError(f"{self.name}:{line}: {text}" for line, text in sorted(set(self.mistakes)))
 
     def move(self, old: Location, new: Location) -> None:
-        """Note the lines of an item of a list also under its name."""
+        """Note the lines of a task of a list (`old`) also under its name (`new`)."""
         self.key_lines[new] = self.line((*old, "name"))
-        for lines in (self.key_lines, self.value_lines):
-            lines.update({(*new, *path[len(old) :]): line for path, line in lines.items() if path[: len(old)] == old})
+        self._moved[new] = old
 
     def read(self, node: yaml.Node, path: Location = ()) -> Any:
         """Return the node as plain data, and note its lines."""
@@ -140,9 +162,12 @@ def read_document(path: Path, name: str) -> Document:
     document = Document(name)
     text = _decoded(path, name)
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        root = yaml.compose(text, Loader=_Loader)
         if root is not None:
             document.data = document.read(root)
+    except _TooLongError as error:
+        what = f"it has more than {MOST:,} items; a plan has at most {MOST:,} tasks"
+        raise PlanError([f"{name}:{error}: {what}"]) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = (error.problem or error.context or "it can't be read").replace("\n", " ")

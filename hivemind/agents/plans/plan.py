@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -131,10 +132,14 @@ class Plan:
     def order(self) -> list[PlannedTask]:
         """Return the tasks in the order in which they would run one at a time."""
         graph, found = Tasks(), []
-        graph.submit(self.specs())
-        while ready := graph.eligible():
-            name = ready[0].spec.id
+        ready = [(task.rank, task.spec.id) for task in graph.submit(self.specs())]
+        heapify(ready)
+        while ready:
+            rank, name = heappop(ready)
+            if graph[name].state != "ready" or graph[name].rank != rank:
+                continue  # it has another priority since, or waits
             graph.claim(name, "")
-            graph.finish(name, ok=True, note="", again=False)
+            for moved in graph.finish(name, ok=True, note="", again=False):
+                heappush(ready, (moved.rank, moved.spec.id))
             found.append(self.tasks[name.removeprefix(f"{self.name}.")])
         return found

@@ -18,6 +18,7 @@ from hivemind.agents.plans.values import MOST_AGENTS, WHOLE, is_name, text
 from hivemind.agents.worktrees import WantedWorktree
 from hivemind.errors import HiveMindError
 from hivemind.redaction.text import holds_key
+from hivemind.scheduler.tasks import MOST
 from hivemind.text.humanise import did_you_mean
 
 _NUMBERED = re.compile(r"[1-9][0-9]{0,8}")
@@ -74,11 +75,15 @@ def _check_worktrees(document: Document, tasks: Mapping[str, PlannedTask], *, un
 
 def _line_of_worktree(document: Document, task: str) -> int:
     paths: list[Location] = [("tasks", task, "worktree"), ("worktree",)]
-    return next((document.line(path) for path in paths if path in document.value_lines), 1)
+    return next((document.line(path) for path in paths if document.has(path)), 1)
 
 
 def _numbered(document: Document, batch: str, tasks: dict[str, PlannedTask]) -> dict[str, PlannedTask]:
     """Replace each task with a count by as many; who waits for it waits for all of them."""
+    number = sum(task.count or 1 for task in tasks.values())
+    if number > MOST:
+        document.wrong(document.line(("tasks",), key=True), f"it has {number:,} tasks; a plan has at most {MOST:,}")
+        document.check()
     made: dict[str, PlannedTask] = {}
     several: dict[str, tuple[str, ...]] = {}
     for name, task in tasks.items():
