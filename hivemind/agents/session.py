@@ -238,7 +238,7 @@ async def _started(
 async def _answers(place: discovery.ProxyAddress) -> bool:
     async with open_http(place) as http:
         try:
-            await http.get(f"{place.url}/_health", timeout=_ANSWERS_WITHIN_S)
-        except httpx.HTTPError:
+            async with asyncio.timeout(_ANSWERS_WITHIN_S), http.stream("GET", f"{place.url}/_health"):
+                return True
+        except (httpx.HTTPError, TimeoutError):
             return False
-        return True

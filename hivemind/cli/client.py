@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -21,8 +21,10 @@ from hivemind import __version__
 from hivemind.api_types import PREFIX, Failure, SnapshotPart
 from hivemind.cli.address import locate_proxy, only_proxy
 from hivemind.console import print_json, printable
-from hivemind.control.codec import decode_named, decode_snapshot, to_plain
+from hivemind.control.codec import UNREADABLE, decode_named, decode_snapshot, to_plain
 from hivemind.control.discovery import AGENT_VARIABLE, TOKEN_VARIABLE, ProxyAddress, Token, find_token, parse_address
+from hivemind.control.exchange import TooLong, exchange
+from hivemind.control.proof import Unproven
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.text.table import show
 
@@ -30,7 +32,7 @@ T = TypeVar("T")
 
 _WHO_LENGTH = 40
 _CONNECT_WITHIN_S = 3.0
-_ANSWER_WITHIN_S = 10.0
+_ANSWER_WITHIN_S = 20.0
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -113,7 +115,7 @@ class ProxyClient:
     as_it_is: bool = False
     """Leave texts as they are, for a program; else they are on one line and printable, whatever the proxy sends."""
     within_s: float | None = None
-    """For the connection, and again for each part of the answer; None: as long as a command waits."""
+    """For the connection, and again for the answer; None: as long as a command waits."""
 
     def get(self, path: str, made: type[T], **query: str | None) -> T:
         """Return an endpoint's answer as its type."""
@@ -142,22 +144,27 @@ class ProxyClient:
             if not self.as_it_is and (b"\\" in data or not data.isascii()):
                 data = msgspec.json.encode(_printable_in(msgspec.json.decode(data)))
             return decode(data)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             url = self.place.url
             raise ProxyError(
                 f"{url}: its answer can't be read; is it HiveMind {__version__}, as this is, and the URL right?"
             ) from None
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
+        wait_s = self.within_s or _CONNECT_WITHIN_S, self.within_s or _ANSWER_WITHIN_S
         try:
-            status, data = self._exchange(method, path, body)
+            status, data = exchange(
+                self.place, self.token, method, PREFIX + path, body, connect_within_s=wait_s[0], within_s=wait_s[1]
+            )
+        except Unproven as error:
+            raise ProxyError(f"{self.place.url}: {printable(str(error))}") from None
         except (OSError, http.client.HTTPException) as error:
             raise ProxyError(f"no proxy at {self.place.url}: {_why(error)}") from None
         if status == 200:
             return data
         try:
             failure = msgspec.json.decode(data, type=Failure)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             raise ProxyError(
                 f"what answers at {self.place.url} isn't HiveMind's control API (status {status}); is the URL right?"
             ) from None
@@ -165,25 +172,6 @@ class ProxyClient:
         if status == 401:
             raise ProxyError(f"{self.place.url} doesn't take the token from {self.token.origin}: {text}")
         raise BadInput(text) if failure.bad_input else ProxyError(text)
-
-    def _exchange(self, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
-        """Return status and body of the answer. Raises: OSError, http.client.HTTPException."""
-        parts = urlsplit(self.place.url)
-        host = parts.hostname or ""
-        within_s = self.within_s or _CONNECT_WITHIN_S
-        made = http.client.HTTPConnection(host, self.place.port, timeout=within_s)
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            made = http.client.HTTPSConnection(host, self.place.port, timeout=within_s, context=context)
-        try:
-            made.connect()
-            made.sock.settimeout(self.within_s or _ANSWER_WITHIN_S)
-            headers = {"authorization": f"Bearer {self.token.text}", "content-type": "application/json"}
-            made.request(method, f"{parts.path}{PREFIX}{path}", body, headers)
-            answer = made.getresponse()
-            return answer.status, answer.read()
-        finally:
-            made.close()
 
 
 def _printable_in(value: Any) -> Any:
@@ -207,4 +195,8 @@ def _why(error: BaseException) -> str:
         return f"TLS failed ({error.reason or error})"
     if isinstance(error, OSError):
         return (error.strerror or str(error)).lower()
+    if isinstance(error, TooLong):
+        return f"what answers there doesn't end: {error}"
+    if isinstance(error, http.client.IncompleteRead | http.client.NotConnected):
+        return "the connection broke off"
     return "what answers there doesn't speak HTTP"

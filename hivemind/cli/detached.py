@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note
@@ -16,6 +17,9 @@ from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE, local_url, 
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import Settings, add_flags, from_flags, settings_file
 from hivemind.text.humanise import short_duration
+
+if TYPE_CHECKING:
+    from hivemind.control.discovery import Token
 
 _LINES = 100
 _LOOK_EVERY_S = 0.05
@@ -83,6 +87,9 @@ def _configure_down(parser: argparse.ArgumentParser) -> None:
 
 
 def _down(namespace: argparse.Namespace) -> int:
+    from hivemind.cli.client import ProxyError
+    from hivemind.control.discovery import Token
+    from hivemind.control.proof import Unproven
     from hivemind.store.token_file import note_path, read_note, state_dir
 
     if os.environ.get(AGENT_VARIABLE):
@@ -92,13 +99,22 @@ def _down(namespace: argparse.Namespace) -> int:
     if not place.local:
         raise UsageError(f"{place.url} isn't on this machine; end it where it runs")
     try:
-        note = read_note(note_path(state_dir(settings.state_dir), place.port))
+        path = note_path(state_dir(settings.state_dir), place.port)
+        note = read_note(path)
     except FileNotFoundError:
         print_note(f"no proxy of yours runs at {place.url}")
         return 0
     except (OSError, ValueError) as error:
         raise HiveMindError(str(error)) from None
-    running = _running(place.url, note.token)
+    try:
+        running = _running(place.url, Token(note.token, str(path), note=path))
+    except ProxyError as error:
+        if not isinstance(error.__context__, Unproven):
+            raise
+        if _lives(note.pid):
+            raise HiveMindError(f"{error}; to end the process of the note: kill {note.pid}") from None
+        print_note(f"no proxy of yours runs at {place.url}; the one that did was killed, and something else listens")
+        return 0
     if running is None:
         print_note(f"no proxy of yours runs at {place.url}; the one that did was killed")
         return 0
@@ -118,15 +134,14 @@ def _down(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _running(url: str, token: str) -> list[str] | None:
+def _running(url: str, token: Token) -> list[str] | None:
     """Return the agents whose processes run at the proxy that has that token; None if nothing listens there.
 
     Raises: ProxyError: it doesn't answer.
     """
     from hivemind.cli.client import ProxyClient, ProxyError
-    from hivemind.control.discovery import Token
 
-    client = ProxyClient(parse_address(url), Token(token, "its note"), "down")
+    client = ProxyClient(parse_address(url), token, "down")
     try:
         return [agent.name for agent in client.world().snapshot.agents if agent.running]
     except ProxyError as error:

@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from hivemind.agent_names import same
 from hivemind.cli.address import checked_agent, locate_proxy
@@ -61,17 +60,19 @@ def _underscored(place: ProxyAddress, environ: Mapping[str, str], token_file: Pa
     """Return whether the proxy has tools listed with underscores; False if it doesn't answer at once."""
     import http.client
 
-    parts = urlsplit(place.url)
-    made = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = made(parts.hostname or "", place.port, timeout=_ANSWERS_WITHIN_S)
+    from hivemind.control.exchange import exchange
+    from hivemind.control.proof import Unproven
+
+    wait_s = _ANSWERS_WITHIN_S
     try:
-        token = find_token(place, environ, token_file).text
-        connection.request("GET", f"{parts.path}/_control/about", headers={"authorization": f"Bearer {token}"})
-        names: object = json.loads(connection.getresponse().read())["tool_names"]
-    except (OSError, http.client.HTTPException, UsageError, ValueError, KeyError, TypeError):
+        token = find_token(place, environ, token_file)
+        _, data = exchange(place, token, "GET", "/_control/about", connect_within_s=wait_s, within_s=wait_s)
+        names: object = json.loads(data)["tool_names"]
+    except (
+        *(OSError, http.client.HTTPException, UsageError, Unproven),
+        *(ValueError, KeyError, TypeError, RecursionError),
+    ):
         return False
-    finally:
-        connection.close()
     return names == "underscores"
 
 

@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route, Router
 
 from hivemind import __version__
-from hivemind.api_types import PREFIX
-from hivemind.control import openapi
+from hivemind.api_types import OFF, PREFIX
+from hivemind.control import openapi, proof
 from hivemind.control.api import routes
 from hivemind.control.controlled import ControlledProxy
 from hivemind.control.guard import METRICS, NO_PAGE, ControlGuard, failure
@@ -24,6 +24,8 @@ from hivemind.control.metrics import encoder_for, rendered
 from hivemind.control.parsing import listed
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import Snapshot
+
+_NO_NONCE = "nonce must be 64 hexadecimal digits, and run, if any, the part of a run's token before its last dot"
 
 
 def control_app(proxy: ControlledProxy) -> Starlette:
@@ -51,6 +53,21 @@ def control_app(proxy: ControlledProxy) -> Starlette:
             health |= {"cause": found.cause.code, "ends": found.cause.ends, "ends_in_s": found.cause.ends_in_s}
         return JSONResponse(health)
 
+    async def proven(request: Request) -> Response:
+        key, query = proxy.control_key, request.query_params
+        if key is None:
+            return failure(403, OFF)
+        nonce, public, run = query.get("nonce", ""), query.get("run", ""), key.noted or key.run
+        try:
+            if not proof.NONCE.fullmatch(nonce) or len(public) > proof.LONGEST_RUN:
+                raise ValueError
+            token = proxy.run_token(public) if public else key.token
+        except ValueError:
+            return failure(422, _NO_NONCE, bad_input=True)
+        return JSONResponse(
+            {"run": run, "proof": proof.proof(token, nonce, run)}, headers={"cache-control": "no-store"}
+        )
+
     async def stats(_: Request) -> Response:
         return Response(msgspec.json.encode(as_json(proxy.snapshot())), media_type="application/json")
 
@@ -73,6 +90,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
     app = Starlette(
         routes=[
             Route("/_health", health),
+            Route(proof.PATH, proven),
             Route("/_stats", stats),
             Route(METRICS, metrics),
             Route(openapi.PATH, described),

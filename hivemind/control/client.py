@@ -1,11 +1,16 @@
-"""Client of the control API, with one-line errors."""
+"""Client of the control API, with one-line errors.
+
+The token is shown only on connections whose other end has proven that it knows it (:mod:`.proof`). Whatever listens
+there: size and time of an answer are bounded.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,8 +19,17 @@ import msgspec
 
 from hivemind import __version__
 from hivemind import api_types as api
-from hivemind.control.codec import decode_named, decode_snapshot, encode_named, to_plain
+from hivemind.control.codec import (
+    UNREADABLE,
+    decode_named,
+    decode_snapshot,
+    decompressed,
+    encode_named,
+    to_plain,
+)
 from hivemind.control.discovery import ProxyAddress, Token
+from hivemind.control.exchange import MOST_BYTES
+from hivemind.control.proof import LARGEST, Challenge, Unproven
 from hivemind.control.rights import Denied
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.settings.write import Draft
@@ -27,6 +41,10 @@ Decode = Callable[[bytes], T]
 
 CONNECT_WITHIN_S = 3.0
 ANSWER_WITHIN_S = 5.0
+"""For each part of an answer."""
+WHOLE_WITHIN_S = 20.0
+_CONNECTIONS_TRIED = 10
+"""Until one stays open after its proof; of many requests at once others may take it first."""
 
 
 def open_http(place: ProxyAddress) -> httpx.AsyncClient:
@@ -36,6 +54,7 @@ def open_http(place: ProxyAddress) -> httpx.AsyncClient:
         verify=place.url.startswith("https:"),
         trust_env=not place.local,
         timeout=httpx.Timeout(ANSWER_WITHIN_S, connect=CONNECT_WITHIN_S),
+        limits=httpx.Limits(max_connections=100),  # all of which are kept, since each had to be proven
     )
 
 
@@ -58,6 +77,8 @@ class ControlClient:
         self.url = url
         self._token = token
         self._http = http
+        self._proven = False
+        """The connections that are kept are; a new one isn't."""
 
     def renew_token(self) -> bool:
         """Read the token again, because a restarted proxy has a new one; return whether it changed."""
@@ -141,20 +162,62 @@ class ControlClient:
         return _read(await self._request("POST", path, content=encode_named(body)), decode)
 
     async def _request(self, method: str, path: str, **given: Any) -> bytes:
-        headers = {"authorization": f"Bearer {self._token.text}", "content-type": "application/json"}
-        try:
-            answer = await self._http.request(method, f"{self.url}{api.PREFIX}{path}", headers=headers, **given)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            raise ControlError(_why(error), sent=sent) from error
-        if answer.status_code == 200:
-            return answer.content
-        raise self._refused(answer)
+        headers = {
+            "authorization": f"Bearer {self._token.text}",
+            "content-type": "application/json",
+            "accept-encoding": "zstd",
+        }
+        for _ in range(_CONNECTIONS_TRIED):
+            if not self._proven:
+                await self._prove()
+            extensions = {"trace": _refuse_new_connection}
+            try:
+                asked = self._answer(method, api.PREFIX + path, headers=headers, extensions=extensions, **given)
+                async with asked as answer:
+                    data = await _whole(answer, MOST_BYTES)
+            except _NewConnection:
+                self._proven = False
+                continue
+            if answer.status_code == 200:
+                return data
+            raise self._refused(answer, data)
+        raise ControlError("what listens there closes each connection after one answer, so the token can't be sent")
 
-    def _refused(self, answer: httpx.Response) -> Exception:
+    async def _prove(self) -> None:
+        """Have the other end of a connection that will be kept prove that it knows the token. Raises: ControlError."""
+        challenge = Challenge(self._token)
+        async with self._answer("GET", challenge.target, sends_token=False) as answer:
+            try:
+                try:
+                    body = await _whole(answer, LARGEST)
+                except _NotOurs:
+                    body = b""
+                challenge.check(answer.status_code, body)
+                self._proven = True
+            except BaseException as error:
+                stream = answer.extensions.get("network_stream")
+                if stream is not None:  # so that it isn't kept
+                    await stream.aclose()
+                if isinstance(error, Unproven):
+                    raise ControlError(str(error)) from None
+                raise
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self, method: str, target: str, *, sends_token: bool = True, **given: Any
+    ) -> AsyncIterator[httpx.Response]:
+        """Yield the answer, of which only the head was read. Raises: ControlError, also for errors of the reader."""
+        try:
+            async with asyncio.timeout(WHOLE_WITHIN_S), self._http.stream(method, self.url + target, **given) as answer:
+                yield answer
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, _NotOurs) as error:
+            sent = sends_token and not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+            raise ControlError(_why(error), sent=sent) from error
+
+    def _refused(self, answer: httpx.Response, data: bytes) -> Exception:
         status, text = answer.status_code, ""
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):  # then the response isn't the proxy's
-            text = msgspec.json.decode(answer.content, type=api.Failure).error
+        with contextlib.suppress(*UNREADABLE):  # then the response isn't the proxy's
+            text = msgspec.json.decode(data, type=api.Failure).error
         if not text and status >= 500:
             return ControlError(f"it fails (status {status}); its log may say why", sent=True)
         if not text:
@@ -172,6 +235,40 @@ class _Unknown(Exception):
     """The request isn't known."""
 
 
+class _NewConnection(Exception):
+    """A request with the token would go over a connection whose other end has proven nothing yet."""
+
+
+class _NotOurs(Exception):
+    """The answer is none that a proxy gives."""
+
+
+async def _refuse_new_connection(event: str, _: object) -> None:
+    """Trace a request: see https://www.encode.io/httpcore/extensions/#trace. Raises: _NewConnection."""
+    if ".connect_" in event and event.endswith(".started"):
+        raise _NewConnection
+
+
+async def _whole(answer: httpx.Response, most: int) -> bytes:
+    """Return the body of an answer. Raises: _NotOurs: it is longer than `most`, or in an encoding not asked for."""
+    body = bytearray()
+    # Not aiter_raw, which gives the connection back before its answer was checked.
+    assert isinstance(answer.stream, httpx.AsyncByteStream)
+    async for part in answer.stream:
+        body += part
+        if len(body) > most:
+            raise _NotOurs(f"its answer has more than {most:,} bytes")
+    encoding = answer.headers.get("content-encoding", "identity")
+    if encoding == "identity":
+        return bytes(body)
+    try:
+        if encoding == "zstd":
+            return decompressed(bytes(body), most)
+    except ValueError:
+        pass
+    raise _NotOurs("its answer can't be decompressed")
+
+
 def _decoder(gives: type[T]) -> Decode[T]:
     return msgspec.json.Decoder(gives).decode
 
@@ -183,14 +280,14 @@ def _named_decoder(gives: type[T]) -> Decode[T]:
 def _read(data: bytes, decode: Decode[T]) -> T:
     try:
         return decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except UNREADABLE as error:
         raise ControlError(_other_version(data) or f"its answer can't be read: {error}", sent=True) from error
 
 
 def _other_version(data: bytes) -> str:
     try:
         version = msgspec.json.decode(data).get("version")
-    except (msgspec.MsgspecError, UnicodeDecodeError, AttributeError):
+    except (*UNREADABLE, AttributeError):
         return "what answers there isn't HiveMind's control API; is the URL right?"
     if not isinstance(version, str) or version == __version__:
         return ""
@@ -202,6 +299,10 @@ def _why(error: Exception) -> str:
         return "nothing takes the connection; is it reachable from here?"
     if isinstance(error, httpx.TimeoutException):
         return f"no answer within {ANSWER_WITHIN_S:g} s"
+    if isinstance(error, TimeoutError):
+        return f"its answer wasn't whole after {WHOLE_WITHIN_S:g} s"
+    if isinstance(error, _NotOurs):
+        return str(error)
     if isinstance(error, httpx.ConnectError):
         return _why_not_connected(error)
     if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):

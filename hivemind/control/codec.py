@@ -8,6 +8,7 @@ numbers of :class:`~hivemind.scheduler.types.Priority`, 0 being the most urgent.
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -23,8 +24,15 @@ from hivemind.infinity import Infinities
 from hivemind.scheduler.types import Priority
 from hivemind.world.snapshot import CurvePoint, LaneView, Snapshot
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 T = TypeVar("T")
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding raises if the data isn't of the type, or is nested too deeply."""
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _FIELDS: dict[type, tuple[str, ...] | None] = {}
 """The names of a dataclass's fields; None: it isn't a dataclass."""
@@ -73,13 +81,25 @@ def _last(items: tuple[T, ...], count: int) -> tuple[T, ...]:
     return items[len(items) - count :]
 
 
+def decompressed(data: bytes, most: int) -> bytes:
+    """Return what was compressed by Zstandard. Raises: ValueError: it wasn't, isn't whole or is longer than `most`."""
+    decoder = zstd.ZstdDecompressor()
+    try:
+        plain = decoder.decompress(data, most)
+    except zstd.ZstdError as error:
+        raise ValueError(str(error)) from None
+    if not decoder.eof:
+        raise ValueError(f"longer than {most} bytes, or not whole")
+    return plain
+
+
 def encode_named(value: object) -> bytes:
     """Encode a value, priorities as names."""
     return msgspec.json.encode(to_plain(value))
 
 
 def decode_named(data: bytes, made: type[T]) -> T:
-    """Decode a type whose priorities are names. Raises: msgspec.MsgspecError."""
+    """Decode a type whose priorities are names. Raises: UNREADABLE."""
     return msgspec.convert(_numbered(msgspec.json.decode(data)), made)
 
 
@@ -113,7 +133,7 @@ def _numbered(value: Any) -> Any:
 
 
 def decode_snapshot(data: bytes) -> SnapshotPart:
-    """Decode a snapshot. Raises: msgspec.MsgspecError: it isn't one, or one of another version."""
+    """Decode a snapshot. Raises: UNREADABLE: it isn't one, or one of another version."""
     values = msgspec.json.decode(data)
     _in_world().fill(values)
     part = msgspec.convert(values, SnapshotPart)

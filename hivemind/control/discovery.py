@@ -53,6 +53,16 @@ class Token:
     """The variable or the file, for messages."""
     file: Path | None = None
     """File to read a newer one from."""
+    note: Path | None = None
+    """Where a local proxy's note is, if it left one."""
+
+    def noted_run(self) -> str:
+        """Return the run of the proxy that noted this token; empty: no note has it."""
+        if self.note is not None:
+            with contextlib.suppress(OSError, ValueError):
+                found = note_in(_beginning(self.note), self.note)
+                return found.run if found.token == self.text else ""
+        return ""
 
     def again(self) -> Token:
         """Read the token again, because a restarted proxy has a new one; the same if it can't be read."""
@@ -90,12 +100,9 @@ def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path
 
     Raises: UsageError: there is none; the text says where to look. NoRunningProxy.
     """
-    if token_file is not None:
-        return _read(token_file)
-    if environ.get(RUN_TOKEN_VARIABLE) and _is_of_run(place, environ):
-        return Token(_checked(environ[RUN_TOKEN_VARIABLE], RUN_TOKEN_VARIABLE), RUN_TOKEN_VARIABLE)
-    if environ.get(TOKEN_VARIABLE):
-        return Token(_checked(environ[TOKEN_VARIABLE], TOKEN_VARIABLE), TOKEN_VARIABLE)
+    token = _given_token(place, environ, token_file)
+    if token is not None and not place.local:
+        return token
     if not place.local:
         raise UsageError(
             f"no token for {place.url}: put the proxy's control token in {TOKEN_VARIABLE}; on its machine it stands in"
@@ -105,13 +112,27 @@ def find_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path
     try:
         path = note_path(state_dir(Path(given) if given else None), place.port)
     except OSError as error:
+        if token is not None:
+            return token
         raise UsageError(f"no token for {place.url}: {error.strerror}; set {TOKEN_VARIABLE}") from None
+    if token is not None:
+        return replace(token, note=path)
     if not path.exists():
         raise NoRunningProxy(
             f"no proxy of yours runs at {place.url} (there is no {path}); start one with hivemind proxy, or put its"
             f" control token in {TOKEN_VARIABLE}"
         )
-    return _read(path)
+    return replace(_read(path), note=path)
+
+
+def _given_token(place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None) -> Token | None:
+    if token_file is not None:
+        return _read(token_file)
+    if environ.get(RUN_TOKEN_VARIABLE) and _is_of_run(place, environ):
+        return Token(_checked(environ[RUN_TOKEN_VARIABLE], RUN_TOKEN_VARIABLE), RUN_TOKEN_VARIABLE)
+    if environ.get(TOKEN_VARIABLE):
+        return Token(_checked(environ[TOKEN_VARIABLE], TOKEN_VARIABLE), TOKEN_VARIABLE)
+    return None
 
 
 def run_of(place: ProxyAddress, environ: Mapping[str, str]) -> str | None:
@@ -146,8 +167,7 @@ def _read(file: Path) -> Token:
 
 def _token_in(file: Path) -> str:
     """From a proxy's note, or from a file that holds nothing else. Raises: OSError, UsageError."""
-    with file.open("rb") as opened:
-        data = opened.read(_LONGEST + 1)
+    data = _beginning(file)
     text = data.decode("ascii", "replace").strip()
     if text.startswith("{"):
         with contextlib.suppress(ValueError):
@@ -156,6 +176,11 @@ def _token_in(file: Path) -> str:
     if wrong:
         raise UsageError(f"{file}: {wrong}; a token file is a proxy's note (control-PORT.json), or one line, the token")
     return text
+
+
+def _beginning(file: Path) -> bytes:
+    with file.open("rb") as opened:
+        return opened.read(_LONGEST + 1)
 
 
 def _wrong_in(text: str, size: int) -> str:

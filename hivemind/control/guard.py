@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hivemind.api_types import OFF, PREFIX, Failure
+from hivemind.control import proof
 from hivemind.control.rights import Denied, Principal
 from hivemind.store.token_file import ControlKey
 
@@ -44,8 +45,8 @@ def is_own(method: str, path: str) -> bool:
 
 
 def guards_itself(path: str) -> bool:
-    """Return whether a path needs no agents' token: the control API has its own token, and health is public."""
-    return path == "/_health" or path.startswith(PREFIX + "/")
+    """Return whether a path needs no agents' token: the control API has its own token, health and the proof none."""
+    return path in ("/_health", proof.PATH) or path.startswith(PREFIX + "/")
 
 
 def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: ControlKey | None) -> bool:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from hivemind.control.codec import decode_snapshot, snapshot_part
+from hivemind.control.codec import UNREADABLE, decode_snapshot, decompressed, snapshot_part
 from hivemind.fleet.store import StoreError
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import AgentView, Snapshot
@@ -195,7 +195,7 @@ def unpack(data: bytes) -> Snapshot | None:
     """Return a snapshot from the store; None: it isn't one, or one of a version that can't be read here."""
     try:
         return decode_snapshot(_plain(data)).snapshot
-    except (msgspec.MsgspecError, UnicodeDecodeError, zstd.ZstdError):
+    except (*UNREADABLE, ValueError):
         return None
 
 
@@ -203,24 +203,18 @@ def unpack_agents(data: bytes) -> tuple[AgentView, ...]:
     """Return the agents of a snapshot from the store, which costs little; none where it can't be read."""
     try:
         return msgspec.json.decode(_plain(data), type=_Part).snapshot.agents
-    except (msgspec.MsgspecError, UnicodeDecodeError, zstd.ZstdError):
+    except (*UNREADABLE, ValueError):
         return ()
 
 
 def _plain(data: bytes) -> bytes:
-    if not data.startswith(_MAGIC):
-        return data
-    decoder = zstd.ZstdDecompressor()
-    plain = decoder.decompress(data, _MOST_SNAPSHOT)
-    if not decoder.eof:
-        raise zstd.ZstdError("longer than any snapshot, or not whole")
-    return plain
+    return decompressed(data, _MOST_SNAPSHOT) if data.startswith(_MAGIC) else data
 
 
 def _member(record: Any, left_ms: Any) -> Member | None:
     try:
         member = msgspec.json.decode(record, type=Member)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     old_s = max(0.0, PRESENT_S - left_ms / 1000)
     lanes = tuple(

@@ -345,6 +345,10 @@ class Proxy:
         key = self.control_key
         return None if key is None else await self.processes.runs.principal(shown, key.token, scope)
 
+    def run_token(self, public: str) -> str:
+        """Return the run's token that begins with `NAME.TAG`. Raises: ValueError: none does."""
+        return self.processes.runs.token_of(public)
+
     def holds_process(self, run: str, process: str) -> bool:
         """Return whether a process, as of :attr:`.PlaceRequest.process`, belongs to a run or to one that it started."""
         return self.processes.runs.within(run, process)

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from hivemind.agent_names import fold
+from hivemind.control.proof import RUN_PREFIX
 from hivemind.control.rights import OPERATOR, Denied, Principal
 from hivemind.host import senders
 from hivemind.proxy.cycle import EXTENSION
@@ -25,7 +26,6 @@ from hivemind.store.atomic import written_whole
 
 _log = logging.getLogger(__name__)
 
-PREFIX = "hmrun-"
 _KEY_BYTES = 32
 
 
@@ -130,9 +130,17 @@ class Runs:
             raise Denied("the request comes from one of several runs of one runner: send it with that run's own token")
         return Principal(next(iter(found)))
 
+    def token_of(self, public: str) -> str:
+        """Return the token whose first parts, `NAME.TAG`, these are; whether its run goes on or not.
+
+        Raises: ValueError: no token begins so.
+        """
+        name, _, tag = public.partition(".")
+        return self._token(base64.urlsafe_b64decode(name + "==").decode(), tag)
+
     def agent_of(self, token: str) -> str | None:
         """Return the agent of a run's token; None: it isn't one, or the run has ended."""
-        name, _, rest = token.removeprefix(PREFIX).partition(".")
+        name, _, rest = token.removeprefix(RUN_PREFIX).partition(".")
         tag = rest.partition(".")[0]
         try:
             agent = base64.urlsafe_b64decode(name + "==").decode()
@@ -164,7 +172,7 @@ class Runs:
         """Return `hmrun-NAME.TAG.MAC`: it names its agent and its runner, so that no token has to be stored."""
         name = base64.urlsafe_b64encode(agent.encode()).rstrip(b"=").decode()
         mac = blake2b(f"{fold(agent)}\0{tag}".encode(), key=self._key, digest_size=20, person=b"hivemind-run")
-        return f"{PREFIX}{name}.{tag}.{mac.hexdigest()}"
+        return f"{RUN_PREFIX}{name}.{tag}.{mac.hexdigest()}"
 
 
 def _roots_in(file: Path | None) -> dict[str, str]:

@@ -129,7 +129,7 @@ def _control_key(
 ) -> contextlib.AbstractContextManager[ControlKey | None]:
     if worker is not None:
         # The run is this process's, because its tasks and places are what clients hold on to.
-        return contextlib.nullcontext(worker.key and ControlKey(secrets.token_hex(8), worker.key.token))
+        return contextlib.nullcontext(worker.key and ControlKey(secrets.token_hex(8), worker.key.token, worker.key.run))
     chosen = settings.control_token.get_secret_value() if settings.control_token else None
     return announced(chosen, settings.state_dir, address, port)
 

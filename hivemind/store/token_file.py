@@ -40,6 +40,8 @@ class ControlKey:
     run: str
     """As in :class:`Note`."""
     token: str = field(repr=False)
+    noted: str = ""
+    """The run in the note, if another process wrote it."""
 
 
 def state_dir(given: Path | None = None) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from hivemind.api_types import About, TaskState
-from hivemind.control.discovery import ProxyAddress, Token, connectable, find_token
+from hivemind.control.discovery import ProxyAddress, connectable, find_token
 from hivemind.control.parsing import WHO_LENGTH, checked_who
 from hivemind.control.run_access import RunAccess
 from hivemind.errors import UsageError
@@ -106,7 +106,7 @@ class RemoteAccess:
         self._environ = environ
         self._token_file = token_file
         self._http = http
-        self._token: Token | None = None
+        self._client: ControlClient | None = None
         self._known: tuple[str, float] | None = None
         """Run and time of the last snapshot, so that only newer history is sent."""
 
@@ -134,22 +134,23 @@ class RemoteAccess:
         `repeatable` and was not answered. Raises: Unavailable, Rejected."""
         from hivemind.control.client import ControlClient, ControlError  # and with it httpx, which a proxy doesn't need
 
-        if self._token is not None:
+        if self._client is not None:
             try:
-                return await send(ControlClient(self._place.url, self._token, self._http))
+                return await send(self._client)
             except ControlError as error:
-                self._token = None
+                self._client = None
                 if error.sent and not repeatable:
                     raise Unavailable(self._lost(error)) from error
         try:
             found = find_token(self._place, self._environ, self._token_file)
         except UsageError as error:
             raise Unavailable(f"no HiveMind proxy can be reached: {error}{self._start()}") from None
+        client = ControlClient(self._place.url, found, self._http)
         try:
-            answer = await send(ControlClient(self._place.url, found, self._http))
+            answer = await send(client)
         except ControlError as error:
             raise Unavailable(self._lost(error)) from error
-        self._token = found
+        self._client = client
         return answer
 
     def _lost(self, error: ControlError) -> str:

@@ -17,6 +17,7 @@ from control.kit import TOKEN
 
 from hivemind.cli.main import main
 from hivemind.console import Guarded, json_text
+from hivemind.control.proof import PATH
 from hivemind.scheduler.commands import BeginAgent, ClaimTask, FinishTask, SetBudget, SubmitTasks
 from hivemind.scheduler.types import TaskSpec
 from hivemind_mock.provider.serve import serving
@@ -69,10 +70,14 @@ def false(url: str, status: int | None) -> App:
         async with httpx.AsyncClient(timeout=60, trust_env=False, verify=False) as http:
             target = f"{url}{scope['path']}?{scope['query_string'].decode()}"
             answer = await http.request(scope["method"], target, content=body, headers=headers)
-        told = spoilt(answer.json()) if status is None else {"error": f"no {EVIL}"}
-        start = {"type": "http.response.start", "status": status or answer.status_code, "headers": []}
-        await send(start)
-        await send({"type": "http.response.body", "body": json.dumps(told).encode()})
+        told, code = (
+            (spoilt(answer.json()), answer.status_code) if status is None else ({"error": f"no {EVIL}"}, status)
+        )
+        if scope["path"] == PATH:  # else nothing more is asked
+            told, code = answer.json(), answer.status_code
+        body = json.dumps(told).encode()
+        await send({"type": "http.response.start", "status": code, "headers": [(b"content-length", b"%d" % len(body))]})
+        await send({"type": "http.response.body", "body": body})
 
     return app
 

@@ -201,10 +201,13 @@ async def test_who_else_answers(tmp_path: Path) -> None:
         await send({"type": "http.response.body", "body": b"<html>"})
 
     async with desk(tmp_path) as at, serving(strange) as url:
-        assert "its answer can't be read; is it HiveMind" in (await at.run(f"status --attach {url}")).err
+        assert (
+            "can't prove that it knows the token from HIVEMIND_CONTROL_TOKEN"
+            in (await at.run(f"status --attach {url}")).err
+        )
         ended = await at.run("status", HIVEMIND_CONTROL_TOKEN="wrong-token")
         assert ended.code == 1
-        assert "doesn't take the token from HIVEMIND_CONTROL_TOKEN" in ended.err
+        assert "doesn't know the token from HIVEMIND_CONTROL_TOKEN" in ended.err
         assert "wrong-token" not in ended.err
 
 

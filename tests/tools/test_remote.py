@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+from control.kit import proving
 from tools.kit import ABOUT
 
 from hivemind.api_types import CommandResult, Failure, TasksPart
@@ -18,7 +19,7 @@ URL = "http://127.0.0.1:8765"
 
 def proxy(answer: Callable[[httpx.Request], httpx.Response], file: Path) -> RemoteAccess:
     """Of a proxy that answers so, whose token stands in that file."""
-    http = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    http = httpx.AsyncClient(transport=proving(answer, file.read_text))
     return RemoteAccess(parse_address(URL), {}, file, http)
 
 

@@ -175,7 +175,7 @@ async def test_token_file(tmp_path: Path) -> None:
             assert str(file) in await refusal(client, "hm.status")
             file.write_text("sekrit-of-another")
             told = await refusal(client, "hm.status")
-            assert "doesn't take the token" in told
+            assert "doesn't know the token" in told
             assert "sekrit" not in told
             assert proxy.control_key is not None
             file.write_text(proxy.control_key.token)

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
-from control.kit import RUN, TOKEN, busy_proxy, controlled
+from control.kit import RUN, TOKEN, busy_proxy, controlled, proving
 from ports import unused_port
 from world.kit import arrived, commanded, sampled, state, told
 
@@ -175,7 +175,7 @@ async def test_lost_in_the_middle_of_a_command() -> None:
         raise httpx.ReadError("reset", request=request)
 
     async with (
-        httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http,
+        httpx.AsyncClient(transport=proving(answer)) as http,
         AttachedSource("http://proxy:1", OURS, http, pace=NEVER) as source,
     ):
         await source.first_answer.wait()

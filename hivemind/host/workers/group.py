@@ -341,6 +341,10 @@ class Group:
         """What runs may do."""
         return self.proxy.rights
 
+    def run_token(self, public: str) -> str:
+        """Return the run's token that begins with `NAME.TAG`. Raises: ValueError: none does."""
+        return self.proxy.run_token(public)
+
     async def principal(self, shown: str, scope: Scope) -> Principal | None:
         """Return whose a request is. Raises: Denied."""
         return await self.proxy.principal(shown, scope)
