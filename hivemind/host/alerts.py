@@ -1,7 +1,7 @@
 """The webhook of alerts: each that is raised or over is sent to a URL of the operator's, signed, and retried.
 
-Nothing waits for it. The URL may hold a secret, so neither it nor anything that names it is logged: of a failure only
-its kind is.
+Nothing waits for it, and no alert for another: each is a task of its own. The URL may hold a secret, so neither it nor
+anything that names it is logged: of a failure only its kind is.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import random
 import secrets
 import ssl
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,10 +27,14 @@ from hivemind.scheduler.events import AlertOver, AlertRaised
 from hivemind.text.humanise import plural
 
 TIMEOUT_S = 10.0
-"""Longest wait for an answer, from connecting on."""
+"""Longest wait for the whole head of an answer, from connecting on; its body isn't read."""
 ATTEMPTS_MOST = 8
+DELIVERY_S = 300.0
+"""Longest time that all attempts of one delivery may take."""
+AT_ONCE_MOST = 8
+"""Attempts in flight; a delivery that pauses before the next one isn't counted."""
 WAITING_MOST = 100
-"""Deliveries that wait; of more the oldest are dropped."""
+"""Deliveries that aren't done; of more the oldest are dropped."""
 FIRST_DELAY_S = 1.0
 """Before the second attempt; doubles with each further one."""
 LONGEST_DELAY_S = 60.0
@@ -56,7 +59,7 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
 
 
 class Webhook:
-    """Sends alerts in the background, in their order, on the running loop from its creation to :meth:`aclose`."""
+    """Sends alerts in the background on the running loop, until :meth:`aclose`; what is told of one, in its order."""
 
     def __init__(
         self,
@@ -66,6 +69,7 @@ class Webhook:
         ca_file: Path | None = None,
         wall: Callable[[], float] = time.time,
         first_delay_s: float = FIRST_DELAY_S,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         """`secret` empty: unsigned; `ca_file`: certificates to trust besides the system's; `wall`: the time of day."""
         logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each URL
@@ -76,16 +80,15 @@ class Webhook:
         self._secret = secret
         self._wall = wall
         self._first_delay_s = first_delay_s
-        self._client = httpx.AsyncClient(timeout=TIMEOUT_S, verify=trusted, trust_env=False)
-        self._waiting: deque[Delivery] = deque()
+        self._timeout_s = timeout_s
+        self._client = httpx.AsyncClient(timeout=timeout_s, verify=trusted, trust_env=False)
+        self._at_once = asyncio.Semaphore(AT_ONCE_MOST)
+        self._sending: dict[asyncio.Task[None], int] = {}
+        """The deliveries that aren't done, each with its alert's number."""
         self._dropped = 0
-        self._more = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._sending = asyncio.create_task(self._send_all(), name="send alerts")
 
     def tell(self, event: AlertRaised | AlertOver, proxy: str, verdict: str) -> None:
-        """Send an alert of the proxy at this address, whose verdict this is, as soon as those before it are sent."""
+        """Send an alert of the proxy at this address, whose verdict this is, after what was told of it before."""
         body = msgspec.json.encode(
             {
                 "event": "alert.over" if isinstance(event, AlertOver) else "alert.raised",
@@ -98,38 +101,43 @@ class Webhook:
                 "verdict": verdict,
             }
         )
-        if len(self._waiting) >= WAITING_MOST:
-            self._waiting.popleft()
+        if len(self._sending) >= WAITING_MOST:
+            oldest = next(iter(self._sending))
+            oldest.cancel()
+            del self._sending[oldest]
             self._dropped += 1
-        self._waiting.append(Delivery(secrets.token_hex(8), body))
-        self._idle.clear()
-        self._more.set()
+        before = [task for task, number in self._sending.items() if number == event.number]
+        task = asyncio.create_task(self._send(Delivery(secrets.token_hex(8), body), before), name="send an alert")
+        self._sending[task] = event.number
+        task.add_done_callback(lambda done: self._sending.pop(done, None))
 
     async def settled(self) -> None:
         """Wait until nothing is left to be sent."""
-        await self._idle.wait()
+        while self._sending:
+            await asyncio.wait(self._sending)
 
     async def aclose(self) -> None:
-        """Send what is left, but no longer than a moment, and close the connection."""
+        """Send what is left, but no longer than a moment, and close the connections."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.settled(), CLOSE_S)
-        self._sending.cancel()
-        await asyncio.wait((self._sending,))
+        for task in self._sending:
+            task.cancel()
+        await self.settled()
         await self._client.aclose()
 
-    async def _send_all(self) -> None:
-        while True:
-            await self._more.wait()
-            self._more.clear()
-            while self._waiting:
-                delivery = self._waiting.popleft()
-                if self._dropped:
-                    _log.warning("the webhook is slow: %s not sent", plural(self._dropped, "older alert"))
-                    self._dropped = 0
+    async def _send(self, delivery: Delivery, before: Collection[asyncio.Task[None]]) -> None:
+        if before:
+            await asyncio.wait(before)
+        if self._dropped:
+            _log.warning("the webhook is slow: %s not sent", plural(self._dropped, "older alert"))
+            self._dropped = 0
+        try:
+            async with asyncio.timeout(DELIVERY_S):
                 why = await self._delivered(delivery)
-                if why:
-                    _log.warning("an alert didn't reach the webhook: %s", why)
-            self._idle.set()
+        except TimeoutError:
+            why = f"not within {DELIVERY_S:g} s"
+        if why:
+            _log.warning("an alert didn't reach the webhook: %s", why)
 
     async def _delivered(self, delivery: Delivery) -> str:
         """Return why it couldn't be delivered; empty: it was."""
@@ -160,5 +168,6 @@ class Webhook:
         }
         if self._secret:
             headers["x-hivemind-signature"] = signature(self._secret, timestamp, delivery.body)
-        async with self._client.stream("POST", self._url, content=delivery.body, headers=headers) as answer:
+        posted = self._client.stream("POST", self._url, content=delivery.body, headers=headers)
+        async with self._at_once, asyncio.timeout(self._timeout_s), posted as answer:
             return answer.status_code  # its body may be long, and says nothing that is needed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import json
@@ -126,7 +127,57 @@ async def test_of_too_many_the_newest_are_sent(monkeypatch: pytest.MonkeyPatch) 
         for number in range(WAITING_MOST + 5):
             webhook.tell(AlertRaised(3.0, number, "died", "ann", ""), "", "")
         await webhook.settled()
-        assert [json.loads(body)["number"] for body in receiver.bodies] == list(range(5, WAITING_MOST + 5))
+        assert sorted(json.loads(body)["number"] for body in receiver.bodies) == list(range(5, WAITING_MOST + 5))
+
+
+@pytest.mark.parametrize("part", [b"HTTP/1.1 200 OK\r\nx-a: b\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"])
+async def test_a_receiver_that_dribbles_silences_no_other_alert(
+    part: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The attempt ends at its deadline though bytes come all the time; what is told of other alerts arrives meanwhile,
+    and that of the same one after it."""
+    monkeypatch.setattr(alerts, "ATTEMPTS_MOST", 2)
+    taken: list[tuple[int, str]] = []
+    others = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = int(head.lower().partition(b"content-length: ")[2].split()[0])
+        told = json.loads(await reader.readexactly(size))
+        with contextlib.suppress(OSError, RuntimeError):  # the other end has closed the connection
+            if (told["number"], told["event"]) == (1, "alert.raised"):
+                writer.write(part)
+                while True:
+                    await asyncio.sleep(0.001)
+                    writer.write(b"x-c: d\r\n" if b"200" in part else part)
+                    await writer.drain()
+            else:
+                taken.append((told["number"], told["event"]))
+                if {number for number, _ in taken} == {2, 3, 4}:
+                    others.set()
+                # A body without an end isn't read.
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 999999999\r\n\r\n" + b"x" * 100_000)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    webhook = Webhook(url, first_delay_s=0.001, timeout_s=1.0)
+    try:
+        webhook.tell(RAISED, "", "")
+        webhook.tell(OVER, "", "")
+        for number in (2, 3, 4):
+            webhook.tell(AlertRaised(3.0, number, "died", "bob", ""), "", "")
+        async with asyncio.timeout(20):
+            await others.wait()
+            await webhook.settled()
+        assert taken[-1] == (1, "alert.over")
+        assert [each.getMessage() for each in caplog.records] == [
+            "an alert didn't reach the webhook: TimeoutError, 2 times"
+        ]
+    finally:
+        await webhook.aclose()
+        server.close()
 
 
 async def test_a_proxy_ends_although_its_webhook_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
