@@ -21,8 +21,8 @@ from hivemind.control.discovery import (
     URL_VARIABLE,
     is_loopback,
 )
-from hivemind.control.discovery import TOKEN_VARIABLE as CONTROL_TOKEN_VARIABLE
 from hivemind.providers.profiles import profile_for
+from hivemind.settings import without_secrets
 from hivemind.setup.clients import Target
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 
@@ -30,12 +30,10 @@ TASK_VARIABLE = "HIVEMIND_TASK"
 _NOT_FOR_RUNS = {
     TASK_VARIABLE,
     RUN_TOKEN_VARIABLE,
-    CONTROL_TOKEN_VARIABLE,
     RESUME_VARIABLE,
     RESUME_FILE_VARIABLE,
-    "HIVEMIND_FLEET",
 }
-"""Variables of the runner that a run's processes don't get: another run's, and the operator's credentials."""
+"""Variables of the runner that a run's processes don't get, because they are another run's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +70,7 @@ def environment_for(
     way: ProxyRoute, agent: str, environ: Mapping[str, str], *, task: str | None = None
 ) -> dict[str, str]:
     """Return `environ` with the variables that lead an agent's process to the proxy, and shims in front of its PATH."""
-    made = {key: value for key, value in environ.items() if key not in _NOT_FOR_RUNS}
+    made = {key: value for key, value in without_secrets(environ).items() if key not in _NOT_FOR_RUNS}
     base = way.base(agent)
     made |= {AGENT_VARIABLE: agent, URL_VARIABLE: way.url, ROUTE_VARIABLE: base}
     if task is not None:

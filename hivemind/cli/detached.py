@@ -15,7 +15,7 @@ from hivemind.cli.plugin import Command
 from hivemind.console import print_note
 from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE, local_url, parse_address
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.settings import Settings, add_flags, from_flags, settings_file
+from hivemind.settings import Settings, add_flags, forget_secrets, from_flags, settings_file
 from hivemind.text.humanise import short_duration
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def _up(namespace: argparse.Namespace) -> int:
     from hivemind.host.loop import run_loop
 
     settings, file = _settings(namespace), settings_file(namespace, environ=os.environ, cwd=Path.cwd())
+    forget_secrets()
     if namespace.detach:
         return run_loop(_started(settings, file))
     from hivemind.cli.proxy import serve

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from hivemind.cli.plugin import Command
-from hivemind.settings import Settings, add_flags, from_flags, settings_file
+from hivemind.settings import Settings, add_flags, forget_secrets, from_flags, settings_file
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +17,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    forget_secrets()
     file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
     settings.origins()
     return serve(settings, file)

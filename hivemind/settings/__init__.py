@@ -11,5 +11,17 @@ from hivemind.settings.load import from_flags, load, settings_file
 from hivemind.settings.model import Settings
 from hivemind.settings.options import add_flags
 from hivemind.settings.origin import FIRST_UPSTREAMS, Origin
+from hivemind.settings.secret_variables import forget_secrets, without_secrets
 
-__all__ = ["FIRST_UPSTREAMS", "Origin", "Parser", "Settings", "add_flags", "from_flags", "load", "settings_file"]
+__all__ = [
+    "FIRST_UPSTREAMS",
+    "Origin",
+    "Parser",
+    "Settings",
+    "add_flags",
+    "forget_secrets",
+    "from_flags",
+    "load",
+    "settings_file",
+    "without_secrets",
+]

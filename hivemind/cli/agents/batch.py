@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from hivemind.cli.plugin import Command
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.settings import add_flags, from_flags
+from hivemind.settings import add_flags, forget_secrets, from_flags
 from hivemind.settings.options import given_flags
 from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
@@ -59,6 +59,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.fresh and (namespace.resume or namespace.retry_failed):
         raise UsageError("--fresh begins anew and --resume goes on; choose one")
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    forget_secrets()
     goes_on = namespace.resume or namespace.retry_failed
     plan = read_plan(namespace.plan, str(namespace.plan), unseen=goes_on)
     if namespace.check:

@@ -46,7 +46,7 @@ from hivemind.control.discovery import (
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import ClaimTask, FinishTask, PauseAgent, Rejected, RetryTask
 from hivemind.scheduler.events import BudgetState
-from hivemind.settings import Settings, add_flags, from_flags
+from hivemind.settings import Settings, add_flags, forget_secrets, from_flags
 from hivemind.store.checkpoints import Checkpoint, Found, latest
 from hivemind.text.amounts import how_used, owner, raise_command
 from hivemind.text.humanise import exit_text, usage
@@ -117,6 +117,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(namespace: argparse.Namespace) -> int:
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    forget_secrets()
     if namespace.name is None:
         at = _proxy(namespace, settings)
         if at.world().snapshot.mode == "draining":

@@ -22,7 +22,7 @@ from hivemind.control.client import ControlError
 from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.types import Priority
-from hivemind.settings import Settings, add_flags, from_flags
+from hivemind.settings import Settings, add_flags, forget_secrets, from_flags, without_secrets
 from hivemind.settings.options import given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
 from hivemind.text.humanise import duration, exit_text, plural, usage
@@ -86,8 +86,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    job = _job(namespace, os.environ)
+    job = _job(namespace, without_secrets(os.environ))
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    forget_secrets()
     log: Say = (lambda _: None) if namespace.quiet else print_note
 
     async def run(session: Session, foreground: Foreground) -> RunOutcome:

@@ -14,7 +14,7 @@ from pathlib import Path
 from hivemind.cli.agents.batch import AT_ONCE, stopping_on_signals
 from hivemind.cli.plugin import Command
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.settings import Settings, add_flags, from_flags
+from hivemind.settings import Settings, add_flags, forget_secrets, from_flags
 from hivemind.settings.options import given_flags
 from hivemind.text.humanise import plural
 
@@ -41,6 +41,7 @@ def _run(namespace: argparse.Namespace) -> int:
     if namespace.idle_exit is not None and not 0 <= namespace.idle_exit < float("inf"):
         raise UsageError("--idle-exit: must be a number of seconds, 0 or more")
     settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    forget_secrets()
     try:
         return run_loop(_served(namespace, settings))
     except ControlError as error:

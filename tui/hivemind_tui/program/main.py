@@ -35,7 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
     try:
         with quiet() as collector:
-            return _run(parse(args, os.environ, Path.cwd()), collector)
+            options = parse(args, os.environ, Path.cwd())
+            from hivemind.settings import forget_secrets
+
+            forget_secrets()
+            return _run(options, collector)
     except HiveMindError as error:
         from hivemind.redaction.text import mask_arguments  # needed only here: what was wrong may be a key
 
