@@ -20,6 +20,7 @@ from hivemind.control.client import ControlClient, ControlError, open_http
 from hivemind.control.discovery import connectable, local_url
 from hivemind.errors import BindError, HiveMindError, UsageError
 from hivemind.host.detached.start import completed, start_detached
+from hivemind.host.listening import targets
 from hivemind.host.start_lock import StartLock
 from hivemind.scheduler.commands import Command
 from hivemind.settings import Settings
@@ -128,6 +129,7 @@ async def open_session(
             client, about = await _attached(discovery.parse_address(given), environ, token_file, stack)
             started = False
         else:
+            settings.check_upstream()
             if settings.idle_exit_s is None and settings.workers == 1:
                 settings = settings.model_copy(update={"idle_exit_s": IDLE_EXIT_S})
             await lock.wait()
@@ -137,7 +139,7 @@ async def open_session(
             started = log is not None
             if log is not None:
                 ends = ", and ends when it is idle" if settings.idle_exit_s else ""
-                say(f"no proxy ran, so one was started{ends}: {where_it_serves(client.url, about, log)}")
+                say(f"no proxy ran, so one was started{ends}: {where_it_serves(settings, client.url, about, log)}")
         yield Session(client, _route(settings, client.url, about, to), about, started, lock.release)
 
 
@@ -181,10 +183,11 @@ async def _opened(
         raise NoProxy(f"no proxy at {place.url}: {error}") from None
 
 
-def where_it_serves(url: str, about: About, log: str) -> str:
-    """Return a proxy's URL, its upstreams and its log in one line."""
-    targets = ", ".join(f"{name} {upstream}" for name, upstream in about.upstreams)
-    return f"{url} -> {targets} ({'no log' if log == os.devnull else f'log: {log}'})"
+def where_it_serves(settings: Settings, url: str, about: About, log: str) -> str:
+    """Return the URL of a proxy that was started with these settings, its upstreams, what they are reached through, and
+    its log in one line."""
+    where = targets(about.upstreams, settings.route())
+    return f"{url} -> {where} ({'no log' if log == os.devnull else f'log: {log}'})"
 
 
 async def find_or_start(

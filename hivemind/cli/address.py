@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hivemind.console import print_note, printable
 from hivemind.control.discovery import STATE_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE, local_url
 from hivemind.errors import UsageError
-from hivemind.settings_file import find_settings_file, from_its_folder
+from hivemind.settings_file import find_settings_file, from_its_folder, parsed
+from hivemind.store.trust import FoundFile, Ignored, read_found
 
 if TYPE_CHECKING:
     from hivemind.settings import Settings
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 FILE_HELP = "a journal: its path, its name or the beginning of it, or latest"
 _FILE_VARIABLE = "HIVEMIND_CONFIG"
 _NAMES = ("host", "port", "token", "control_token", "state_dir")
+_OF_TOKEN = ("control_token", "state_dir")
+"""Those that say how a proxy is opened whose URL is known."""
 
 
 def locate_proxy(attach: str | None) -> tuple[str, dict[str, str]]:
@@ -32,7 +35,7 @@ def locate_proxy(attach: str | None) -> tuple[str, dict[str, str]]:
     environ = {name: value for name, value in os.environ.items() if value}
     url = attach or environ.get(URL_VARIABLE)
     if url is None or STATE_VARIABLE not in environ:
-        settings = given_settings(environ, Path.cwd())
+        settings = given_settings(environ, Path.cwd(), _NAMES if url is None else _OF_TOKEN)
         url = url or own_url(settings, "--attach")
         for variable, name in ((STATE_VARIABLE, "state_dir"), (TOKEN_VARIABLE, "control_token")):
             if name in settings:
@@ -47,7 +50,7 @@ def only_proxy(attach: str | None) -> str | None:
     environ = {name: value for name, value in os.environ.items() if value}
     if attach or environ.get(URL_VARIABLE):
         return None
-    settings = given_settings(environ, Path.cwd())
+    settings = given_settings(environ, Path.cwd(), say=lambda _: None)
     from hivemind.store.token_file import running, state_dir
 
     given = environ.get(STATE_VARIABLE) or settings.get("state_dir")
@@ -66,13 +69,17 @@ def only_proxy(attach: str | None) -> str | None:
     return notes[0].url
 
 
-def given_settings(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
-    """Return what the variables, else the file, say of where the proxy is and how it is opened.
+def given_settings(
+    environ: Mapping[str, str], cwd: Path, names: Sequence[str] = _NAMES, say: Callable[[str], object] = print_note
+) -> dict[str, Any]:
+    """Return what the variables, else the file, say of where the proxy is and how it is opened. `say` is called with a
+    line about what doesn't count of a file that was found and isn't trusted.
 
     Raises: UsageError: the file can't be read.
     """
-    in_file = _in_file(environ, cwd)
-    given = {name: environ.get(f"HIVEMIND_{name.upper()}") or in_file.get(name) for name in _NAMES}
+    given: dict[str, Any] = {name: environ.get(f"HIVEMIND_{name.upper()}") for name in names}
+    missing = [name for name, value in given.items() if not value]
+    given |= _in_file(environ, cwd, missing, say) if missing else {}
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -89,28 +96,42 @@ def own_url(settings: Mapping[str, Any], flag: str) -> str:
     return local_url(host, int(port))
 
 
-def _in_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
-    named = environ.get(_FILE_VARIABLE)
-    path = find_settings_file(cwd, print_note) if not named else cwd / named
-    if path is None:
+def _in_file(
+    environ: Mapping[str, str], cwd: Path, names: Sequence[str], say: Callable[[str], object]
+) -> dict[str, Any]:
+    """Return what the file says of these names, none of which counts from one that isn't trusted."""
+    if named := environ.get(_FILE_VARIABLE):
+        file = _named_file(named, cwd)
+    elif (path := find_settings_file(cwd, say)) is not None:
+        file = read_found(path)
+    else:
         return {}
     try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        if named:
-            raise UsageError(f"{named}: no such file (HIVEMIND_CONFIG)") from None
+        if file.problem:
+            raise ValueError(file.problem)
+        content = parsed(file.text)
+    except ValueError as error:
+        if file.trusted:
+            raise UsageError(f"{file.path}: {error}") from None
+        say(Ignored(file.path, (), file.changed, str(error)).note)
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: can't be read ({getattr(error, 'strerror', None) or error})") from None
-    import tomllib  # on demand: mostly there is no such file
-
-    try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: can't be read ({error})") from None
+    found = {name: content[name] for name in names if name in content}
+    if found and not file.trusted:
+        say(Ignored(file.path, tuple(found), file.changed).note)
+        return {}
     if not named and isinstance(folder := found.get("state_dir"), str):
-        found["state_dir"] = from_its_folder(path, folder)
+        found["state_dir"] = from_its_folder(file.path, folder)
     return found
+
+
+def _named_file(named: str, cwd: Path) -> FoundFile:
+    path = cwd / named
+    try:
+        return FoundFile(path, path.read_text("utf-8"), trusted=True)
+    except FileNotFoundError:
+        raise UsageError(f"{named}: no such file (HIVEMIND_CONFIG)") from None
+    except (OSError, UnicodeDecodeError) as error:
+        return FoundFile(path, "", trusted=True, problem=f"can't be read ({getattr(error, 'strerror', None) or error})")
 
 
 def add_folder_flags(parser: argparse.ArgumentParser) -> None:

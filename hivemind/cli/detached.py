@@ -28,8 +28,8 @@ _ENDS_AFTER_DRAIN_S = 15.0
 _NAMES_SHOWN = 8
 
 
-def _settings(namespace: argparse.Namespace) -> Settings:
-    return from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+def _settings(namespace: argparse.Namespace, *, quiet: bool = False) -> Settings:
+    return from_flags(namespace, environ=os.environ, cwd=Path.cwd(), quiet=quiet)
 
 
 # --- up ---------------------------------------------------------------------------------------------------------------
@@ -49,13 +49,14 @@ def _up(namespace: argparse.Namespace) -> int:
     from hivemind.host.detached.start import completed
     from hivemind.host.loop import run_loop
 
-    settings, file = _settings(namespace), settings_file(namespace, environ=os.environ, cwd=Path.cwd())
+    settings = completed(_settings(namespace, quiet=not namespace.detach))
+    file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
     forget_secrets()
     if namespace.detach:
         return run_loop(_started(settings, file))
     from hivemind.cli.proxy import serve
 
-    return serve(completed(settings), file)
+    return serve(settings, file)
 
 
 async def _started(settings: Settings, file: Path) -> int:
@@ -73,7 +74,7 @@ async def _started(settings: Settings, file: Path) -> int:
             idle = short_duration(about.idle_exit_s)
             print_note(f"it ends when nobody has used it for {idle}; for one that stays, end it first: hivemind down")
     else:
-        print(f"hivemind: ready on {where_it_serves(client.url, about, log)}")
+        print(f"hivemind: ready on {where_it_serves(settings, client.url, about, log)}")
     return 0
 
 

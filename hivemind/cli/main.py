@@ -54,6 +54,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "run": ("agents.run", "run a command as an agent, with a priority and a budget of its own"),
         "batch": ("agents.batch", "run a plan of tasks, each as soon as those before it are done"),
         "work": ("agents.work", "run the tasks that are submitted, as they come"),
+        "trust": ("trust", "let every setting of the hivemind.toml that is found count"),
         "setup": ("setup", "print what to paste where, to point a client at the proxy"),
         "mcp": ("mcp", "serve the tools for agents on standard input and output (MCP)"),
     },

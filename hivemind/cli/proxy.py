@@ -16,7 +16,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd())
+    settings = from_flags(namespace, environ=os.environ, cwd=Path.cwd(), quiet=True)
     forget_secrets()
     file = settings_file(namespace, environ=os.environ, cwd=Path.cwd())
     settings.origins()

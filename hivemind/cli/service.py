@@ -30,10 +30,13 @@ def run_service(namespace: argparse.Namespace) -> int:
     from hivemind.settings import load
     from hivemind.settings_file import find_settings_file
     from hivemind.setup.service import service
+    from hivemind.store.trust import read_found
 
-    settings = load([], environ=os.environ, cwd=Path.cwd())
+    settings = load([], environ=os.environ, cwd=Path.cwd(), quiet=True)
     named = os.environ.get("HIVEMIND_CONFIG")
     file = Path(named).absolute() if named else find_settings_file(Path.cwd())
+    if file is not None and not named and not read_found(file).trusted:
+        raise UsageError(f"{file} isn't trusted, and the service would take it as it is; to trust it: hivemind trust")
     command = [_program(), "up", *(() if file is None else ("--config", str(file)))]
     manager: Manager = namespace.manager or ("launchd" if sys.platform == "darwin" else "systemd")
     made = service(manager, command, settings.drain_s, Path.home(), os.environ)

@@ -13,7 +13,7 @@ from hivemind.text.shells import word
 from hivemind.text.table import width, wrapped
 
 if TYPE_CHECKING:
-    from hivemind.settings import Origin
+    from hivemind.settings import Settings
 
 _UNSENT = 128 << 10
 """Bytes that the system takes for a client before earlier ones are sent; it would take megabytes otherwise."""
@@ -100,10 +100,16 @@ def url_of(host: str, port: int) -> str:
     return f"http://{shown(host)}:{port}"
 
 
-def ready_line(address: str, origins: Iterable[Origin]) -> str:
-    """Return the line by which `hivemind proxy` says that it serves."""
-    targets = ", ".join(f"{origin.name} {origin.url}" for origin in origins)
-    return f"hivemind: ready on {address} -> {targets}"
+def ready_line(address: str, settings: Settings, program: str = "hivemind") -> str:
+    """Return the line by which a program says that it serves a proxy with these settings."""
+    upstreams = [(origin.name, origin.url) for origin in settings.origins()]
+    return f"{program}: ready on {address} -> {targets(upstreams, settings.route())}"
+
+
+def targets(upstreams: Iterable[tuple[str, str]], route: str) -> str:
+    """Return upstreams by name and URL, and what requests go through besides (:meth:`.Settings.route`)."""
+    listed = ", ".join(f"{name} {url}" for name, url in upstreams)
+    return f"{listed}, {route}" if route else listed
 
 
 def print_ready(line: str) -> None:

@@ -38,7 +38,7 @@ from hivemind.proxy.routing import open_routes
 from hivemind.redaction.forms import text_finder
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import Acknowledge, Command, NotKnown
-from hivemind.scheduler.events import AlertOver, AlertRaised, RunDenied, RunSilent
+from hivemind.scheduler.events import AlertOver, AlertRaised, RunDenied, RunSilent, SettingsIgnored
 from hivemind.scheduler.places import PlaceLimits
 from hivemind.scheduler.ticket import Agent
 from hivemind.settings import Settings
@@ -204,6 +204,8 @@ class Proxy:
             self._pricing = asyncio.create_task(self._load(self._prices), name="load the prices")
             if engine.counts_dollars:
                 await self._priced()  # before anything is used whose cost would be missed
+        if settings.ignored is not None:
+            engine.publish(SettingsIgnored(engine.now(), settings.ignored.note))
 
     async def drain(self, timeout_s: float) -> None:
         """Grant nothing more, and wait until nothing is in flight, but no longer than this."""

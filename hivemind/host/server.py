@@ -187,7 +187,7 @@ async def run(
     from hivemind.host.summary import print_at_end
     from hivemind.prices import Prices
 
-    origins = settings.origins()
+    settings.origins()
     proxy = Proxy(settings, prices=Prices())
     stop = _stop_signal()
     proxy.tell = logs.log_line
@@ -202,7 +202,7 @@ async def run(
                 if worker is not None:
                     worker.tell_ready()
                 elif on_ready is None:
-                    print_ready(ready_line(proxy.address, origins))
+                    print_ready(ready_line(proxy.address, settings))
                 else:
                     proxy.load_prices()  # a command may end within a second, and its cost is reported then
                     if proxy.control_key is None:

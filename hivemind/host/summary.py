@@ -177,7 +177,7 @@ def _argument(journal: Journal) -> str:
     first = journal.path.with_name(f"{journal.name}{journal.path.suffix}")
     first = first if first.is_file() else journal.path
     try:
-        usual = state_dir(load([], environ=os.environ, cwd=Path.cwd()).state_dir)
+        usual = state_dir(load([], environ=os.environ, cwd=Path.cwd(), quiet=True).state_dir)
         if find(journal.name, usual).samefile(first):
             return journal.name
     except (HiveMindError, OSError):

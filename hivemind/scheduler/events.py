@@ -476,6 +476,12 @@ class Sampled(Event, frozen=True):
     partial: bool = False  # lanes and budgets that aren't named are as before, but for countdowns
 
 
+class SettingsIgnored(Event, frozen=True):
+    """Settings of the file that was found don't count, because it isn't trusted; emitted once, at the start."""
+
+    text: str  # one sentence that names them and the command that trusts the file
+
+
 class RecordingChanged(Event, frozen=True):
     """The journal can't be written, or can be again."""
 

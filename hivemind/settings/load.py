@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -20,13 +19,17 @@ from hivemind.parser import Parser
 from hivemind.redaction.text import printable, redact
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, add_flags, find, given_flags, number_given, options, sections
-from hivemind.settings_file import NAME, find_settings_file, from_its_folder
+from hivemind.settings_file import NAME, find_settings_file, from_its_folder, parsed
+from hivemind.store.trust import FoundFile, Ignored, read_found
 from hivemind.text.humanise import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 _OF_RUNS = ("AGENT", "URL", "TASK", "ROUTE", "RUN_TOKEN", "RESUME_SESSION", "RESUME_FILE")
 OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "SCREEN", *_OF_RUNS))
 """Not settings: the file's name, the control room's appearance, and what a runner passes to an agent's process."""
+
+_LONGEST_PROBLEM = 160
+"""Characters of what is wrong in a file that isn't trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +42,36 @@ class Given:
     """The flag, the variable, or the file with section and key."""
 
 
-def load(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, prog: str = "hivemind proxy") -> Settings:
-    """Return the settings of a command that has no flags but these. `--help` prints and exits.
+def load(
+    argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, prog: str = "hivemind proxy", quiet: bool = False
+) -> Settings:
+    """Return the settings of a command that has no flags but these. `--help` prints and exits. `quiet` is as in
+    :func:`from_flags`.
 
     Raises: UsageError: the text is one line that names the entry as the user wrote it.
     """
     parser = Parser(prog=prog)
     add_flags(parser)
-    return from_flags(parser.parse_args(argv), environ=environ, cwd=cwd)
+    return from_flags(parser.parse_args(argv), environ=environ, cwd=cwd, quiet=quiet)
 
 
-def from_flags(namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path) -> Settings:
+def from_flags(
+    namespace: argparse.Namespace, *, environ: Mapping[str, str], cwd: Path, quiet: bool = False
+) -> Settings:
     """Return the settings of flags already parsed (by a parser given to :func:`add_flags`), variables and the file.
 
-    A flag wins over a variable, a variable over the file, the file over the default.
+    A flag wins over a variable, a variable over the file, the file over the default. What doesn't count of a file that
+    was found and isn't trusted is told on standard error, unless the caller is `quiet`: the log of its proxy tells it.
 
     Raises: UsageError, as :func:`load`.
     """
-    file = from_file(_named_file(namespace, environ), cwd)
+    file, ignored = from_file(_named_file(namespace, environ), cwd)
     values = given_flags(namespace)
     flags = (Given(option.path, values[option.key], option.flag) for option in options() if option.key in values)
-    return _settings(chain(file, from_environment(environ), flags))
+    settings = _settings(chain(file, from_environment(environ), flags))
+    if ignored is not None and not quiet:
+        print_note(ignored.note)
+    return settings if ignored is None else settings.without(ignored)
 
 
 def from_file_alone(text: str, shown: str) -> Settings:
@@ -101,23 +113,40 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
         yield Given(option.path, value, f"{option.variable} (environment)")
 
 
-def from_file(named: str | None, cwd: Path) -> list[Given]:
-    """Return what the file says: the one named, else the `hivemind.toml` of the working directory or the nearest folder
-    above it.
+def from_file(named: str | None, cwd: Path) -> tuple[list[Given], Ignored | None]:
+    """Return what counts of the file, and what doesn't: the one named, else the `hivemind.toml` of the working
+    directory or the nearest folder above it.
 
-    Raises: UsageError: it can't be read, isn't TOML, or holds something that is no setting.
+    Raises: UsageError: it can't be read, isn't TOML, or holds something that is no setting. If it was found and isn't
+    trusted, it is ignored then.
     """
-    file = find_settings_file(cwd, print_note) if named is None else cwd / named
-    if file is None:
-        return []
-    shown = named or os.path.relpath(file, cwd)
+    if named is None:
+        path = find_settings_file(cwd, print_note)
+        return ([], None) if path is None else _from_found(read_found(path), os.path.relpath(path, cwd))
     try:
-        text = file.read_text("utf-8")
+        text = (cwd / named).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise UsageError(f"{shown}: can't be read ({reason})") from None
-    found = from_text(text, shown)
-    return found if named is not None else [_from_its_folder(file, each) for each in found]
+        raise UsageError(f"{named}: can't be read ({reason})") from None
+    return from_text(text, named), None
+
+
+def _from_found(file: FoundFile, shown: str) -> tuple[list[Given], Ignored | None]:
+    """Raises: UsageError: it is trusted, and wrong."""
+    try:
+        if file.problem:
+            raise UsageError(f"{shown}: {file.problem}")
+        given = from_text(file.text, shown)
+        if file.trusted:
+            return [_from_its_folder(file.path, each) for each in given], None
+        counted = [each for each in given if (option := find(each.path)) and option.any_file]
+        _settings(counted, shown)
+    except UsageError as error:
+        if file.trusted:
+            raise
+        return [], Ignored(file.path, (), file.changed, str(error)[:_LONGEST_PROBLEM])
+    names = tuple(".".join(each.path) for each in given if each not in counted)
+    return counted, Ignored(file.path, names, file.changed) if names else None
 
 
 def _from_its_folder(file: Path, given: Given) -> Given:
@@ -133,10 +162,10 @@ def from_text(text: str, shown: str) -> list[Given]:
     Raises: UsageError: it isn't TOML, or holds something that is no setting.
     """
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{shown}: not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
-    return list(_flatten(content, (), shown))
+        table = parsed(text)
+    except ValueError as error:
+        raise UsageError(f"{shown}: {error}") from None
+    return list(_flatten(table, (), shown))
 
 
 def _flatten(table: dict[str, Any], prefix: tuple[str, ...], file: str) -> Iterator[Given]:
@@ -147,15 +176,13 @@ def _flatten(table: dict[str, Any], prefix: tuple[str, ...], file: str) -> Itera
             if not isinstance(value, dict):
                 raise UsageError(f"{place}: must be a section, [{key}]")
             yield from _flatten(value, path, file)
-        elif (option := find(path)) is None:
+        elif find(path) is None:
             siblings = {option.path[-1] for option in options() if option.path[:-1] == prefix}
             names = siblings if prefix else siblings | sections()
             raise UsageError(
                 f"{place}: no such {'section' if isinstance(value, dict) else 'setting'}{did_you_mean(key, names)}"
             )
         else:
-            if isinstance(value, bool) and option.kind is not bool:
-                raise UsageError(f"{place}: must be {option.allowed or 'text'}")
             yield Given(path, value, place)
 
 
@@ -172,6 +199,8 @@ def _settings(sources: Iterable[Given], file: str | None = None) -> Settings:
         for part in path[:-1]:
             section = section.setdefault(part, {})
         option = find(path)
+        if isinstance(each.value, bool) and option is not None and option.kind is not bool:
+            raise UsageError(f"{each.place}: must be {option.allowed or 'text'}")
         section[path[-1]] = each.value if option is None else number_given(option, each.value)
     try:
         return Settings(**values)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationInfo, field_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hivemind.errors import UsageError
@@ -22,8 +22,9 @@ from hivemind.scheduler.config import LaneConfig, SchedulerConfig
 from hivemind.settings import sections
 from hivemind.settings.hosts import checked_host, checked_origin
 from hivemind.settings.origin import Origin, make_origins, split_upstream
-from hivemind.settings.sections import Seconds, SecondsOrZero
+from hivemind.settings.sections import AnyFile, Seconds, SecondsOrZero
 from hivemind.settings.store_address import store_address
+from hivemind.store.trust import Ignored
 from hivemind.upstream.base import Timeouts
 
 _SCHEDULER, _TIMEOUTS = SchedulerConfig(), Timeouts()
@@ -62,13 +63,13 @@ class Settings(BaseSettings):
     """Pages in browsers that may send requests (Origin), as https://app.example.org or vscode-webview://*."""
     profile: ProfileName | None = None
     """What to assume of the provider; unset: found by the upstream's URL."""
-    max_concurrency: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    max_concurrency: AnyFile[Annotated[int, Field(ge=0, le=100_000)]] | None = None
     """Most requests in flight at once; 0: no limit; unset: the profile's."""
-    max_concurrency_per_upstream: Annotated[int, Field(ge=0, le=100_000)] = 0
+    max_concurrency_per_upstream: AnyFile[Annotated[int, Field(ge=0, le=100_000)]] = 0
     """Most requests in flight at once to one upstream, whatever keys they carry; 0: no limit."""
-    rpm: Annotated[int, Field(ge=0, le=10_000_000)] | None = None
+    rpm: AnyFile[Annotated[int, Field(ge=0, le=10_000_000)]] | None = None
     """Requests a minute; 0: no limit of ours; unset: the provider's headers, before them the profile's."""
-    tpm: Annotated[int, Field(ge=0, le=10_000_000_000)] | None = None
+    tpm: AnyFile[Annotated[int, Field(ge=0, le=10_000_000_000)]] | None = None
     """Tokens a minute, likewise."""
     via: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
     """Proxy to reach the upstreams through: http://, https://, socks5:// or socks5h:// URL."""
@@ -87,7 +88,7 @@ class Settings(BaseSettings):
     """A stream that waits longer than this is begun with a 200, and kept alive."""
     keepalive_every_s: Seconds = 10.0
     """Between two signs of life in such a stream."""
-    drain_s: SecondsOrZero = 30.0
+    drain_s: AnyFile[SecondsOrZero] = 30.0
     """On SIGINT or SIGTERM, how long streams in flight may go on."""
     idle_exit_s: SecondsOrZero | None = None
     """End after so long without requests, agents' processes and clients of the control API; 0: never; unset: 300 for a
@@ -104,7 +105,7 @@ class Settings(BaseSettings):
     as there may be connections, at most 4,096."""
     max_agents: Annotated[int, Field(ge=0, le=1_000_000)] = _SCHEDULER.max_agents
     """Most live agents; 0: no limit."""
-    agent_idle_s: Seconds = _SCHEDULER.agent_idle_s
+    agent_idle_s: AnyFile[Seconds] = _SCHEDULER.agent_idle_s
     """An agent that asked for nothing in this time isn't live."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Least serious thing worth a line on standard error."""
@@ -120,6 +121,18 @@ class Settings(BaseSettings):
     agents: sections.AgentSettings = sections.AgentSettings()
     alerts: sections.AlertSettings = sections.AlertSettings()
     features: sections.FeatureSettings = sections.FeatureSettings()
+    _ignored: Ignored | None = PrivateAttr(default=None)
+
+    @property
+    def ignored(self) -> Ignored | None:
+        """Return what doesn't count of the file that was found, because it isn't trusted; None: all of it counts."""
+        return self._ignored
+
+    def without(self, ignored: Ignored) -> Settings:
+        """Return the same settings with a note of what doesn't count of the file that was found."""
+        made = self.model_copy()
+        made._ignored = ignored
+        return made
 
     @classmethod
     def settings_customise_sources(
@@ -234,8 +247,18 @@ class Settings(BaseSettings):
                     raise ValueError(f"the token of {name} must differ from {other}")
         return value
 
+    def check_upstream(self) -> None:
+        """Check that an upstream isn't missing only because the file that was found isn't trusted: a key that is meant
+        for the file's upstream mustn't go to another.
+
+        Raises: UsageError: the text names the command that trusts the file.
+        """
+        if not self.upstream and self.ignored is not None and self.ignored.upstream:
+            raise UsageError(self.ignored.refusal)
+
     def origins(self) -> tuple[Origin, ...]:
         """Return the upstreams in the order given. Raises: UsageError: there is none."""
+        self.check_upstream()
         if not self.upstream:
             raise UsageError(
                 "no upstream: say where requests go, as in --upstream https://api.anthropic.com"
@@ -269,6 +292,17 @@ class Settings(BaseSettings):
             feedback=config.FeedbackConfig(**self.feedback.model_dump()),
             **self.features.model_dump(),
         )
+
+    def route(self) -> str:
+        """Return what requests, keys and the fleet's messages go through or trust besides the upstreams, without
+        credentials: `via http://127.0.0.1:8080, ca_file /etc/ours.pem`; empty: nothing."""
+        via = urlsplit(self.via.get_secret_value()) if self.via is not None else None
+        parts = {
+            "via": via and f"{via.scheme}://{via.netloc.rpartition('@')[2]}",
+            "ca_file": self.ca_file,
+            "fleet": self.fleet and store_address(self.fleet.get_secret_value()).shown,
+        }
+        return ", ".join(f"{name} {value}" for name, value in parts.items() if value is not None)
 
     def timeouts(self) -> Timeouts:
         """Return the upstream's timeouts; a setting of 0 means no limit."""

@@ -18,6 +18,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from hivemind.settings.model import Settings
+from hivemind.settings.sections import ANY_FILE
 from hivemind.text.humanise import parse_number
 
 PREFIX = "HIVEMIND_"
@@ -42,6 +43,8 @@ class Option:
     choices: tuple[str, ...]
     bounds: tuple[Ge | Gt | Le | Lt, ...]
     placeholder: str
+    any_file: bool
+    """It counts also from a file that was found and isn't trusted."""
 
     @property
     def flag(self) -> str:
@@ -131,6 +134,7 @@ def _row(path: Path, field: FieldInfo, group: str, text: str) -> Option:
         choices=choices,
         bounds=tuple(item for item in metadata if isinstance(item, Ge | Gt | Le | Lt)),
         placeholder=str(extra.get("metavar") or _placeholder(path, kind, choices)),
+        any_file=ANY_FILE in metadata,
     )
 
 

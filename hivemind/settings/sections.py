@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -28,6 +28,15 @@ _BUDGET, _FEEDBACK, _SCHEDULER = config.BudgetConfig(), config.FeedbackConfig(),
 _PLACES = PlaceLimits()
 _ALERTS = AlertLimits()
 
+T = TypeVar("T")
+ANY_FILE: Final = "any file"
+AnyFile = Annotated[T, ANY_FILE]
+"""A setting that counts from any settings file, also from one that was found and isn't trusted.
+
+It must be of pace or looks: whatever its value, no key, prompt or alert goes elsewhere for it, nothing is read, kept or
+removed, nobody may do or spend more, and no bound on memory or processes is lifted.
+"""
+
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 SecondsOrZero = Annotated[float, Field(ge=0, le=86_400)]
 
@@ -43,51 +52,51 @@ class Section(BaseModel):
 class AimdSettings(Section):
     """Concurrency control (AIMD); unset: as the provider's profile has it."""
 
-    alpha: Annotated[float, Field(gt=0, le=100)] | None = None
+    alpha: AnyFile[Annotated[float, Field(gt=0, le=100)]] | None = None
     """Added to the concurrency level by a step up."""
-    beta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    beta: AnyFile[Annotated[float, Field(gt=0, lt=1)]] | None = None
     """The level is multiplied by this on congestion."""
-    window: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    window: AnyFile[Annotated[int, Field(ge=1, le=10_000)]] | None = None
     """Latency samples in the mean."""
-    update_interval_s: SecondsOrZero | None = None
+    update_interval_s: AnyFile[SecondsOrZero] | None = None
     """Shortest time between two steps."""
-    floor: Annotated[float, Field(ge=1, le=10_000)] | None = None
+    floor: AnyFile[Annotated[float, Field(ge=1, le=10_000)]] | None = None
     """Min concurrency: the level never goes below this."""
-    latency_target_s: Seconds | None = None
+    latency_target_s: AnyFile[Seconds] | None = None
     """A mean time to first token above this counts as congestion."""
 
 
 class CircuitSettings(Section):
     """Circuit breaker."""
 
-    window: Annotated[int, Field(ge=1, le=10_000)] = _CIRCUIT.window
+    window: AnyFile[Annotated[int, Field(ge=1, le=10_000)]] = _CIRCUIT.window
     """Results looked at."""
-    threshold: Annotated[float, Field(gt=0, le=1)] = _CIRCUIT.threshold
+    threshold: AnyFile[Annotated[float, Field(gt=0, le=1)]] = _CIRCUIT.threshold
     """Error threshold: the share of failed ones among them that opens it."""
-    cooldown_s: Seconds = _CIRCUIT.cooldown_s
+    cooldown_s: AnyFile[Seconds] = _CIRCUIT.cooldown_s
     """From opening to the probe."""
-    when_open: Literal["hold", "refuse"] = _CIRCUIT.when_open
+    when_open: AnyFile[Literal["hold", "refuse"]] = _CIRCUIT.when_open
     """Hold requests that can wait for the probe, or fail them all at once."""
 
 
 class RetrySettings(Section):
     """Transparent retry."""
 
-    base_s: Seconds = _RETRY.base_s
+    base_s: AnyFile[Seconds] = _RETRY.base_s
     """First delay; doubles with each attempt."""
-    max_s: Seconds = _RETRY.max_s
+    max_s: AnyFile[Seconds] = _RETRY.max_s
     """Longest delay of our own; a provider's Retry-After may be longer."""
-    max_attempts: Annotated[int, Field(ge=1, le=1_000)] = _RETRY.max_attempts
+    max_attempts: AnyFile[Annotated[int, Field(ge=1, le=1_000)]] = _RETRY.max_attempts
     """Attempts a request, the first included; 1: never retry."""
-    deadline_s: Seconds = _RETRY.deadline_s
+    deadline_s: AnyFile[Seconds] = _RETRY.deadline_s
     """From a request's arrival; no attempt starts later."""
-    budget_ratio: Annotated[float, Field(ge=0, le=100)] = _RETRY.budget_ratio
+    budget_ratio: AnyFile[Annotated[float, Field(ge=0, le=100)]] = _RETRY.budget_ratio
     """Retries earned by each request."""
-    budget_reserve: Annotated[float, Field(ge=0, le=1_000_000)] = _RETRY.budget_reserve
+    budget_reserve: AnyFile[Annotated[float, Field(ge=0, le=1_000_000)]] = _RETRY.budget_reserve
     """Retries allowed before any were earned, and the most that can be saved up."""
-    budget_rate_per_s: Annotated[float, Field(ge=0, le=10_000)] = _RETRY.budget_rate_per_s
+    budget_rate_per_s: AnyFile[Annotated[float, Field(ge=0, le=10_000)]] = _RETRY.budget_rate_per_s
     """Retries earned a second, whatever the traffic."""
-    stagger_s: Annotated[float, Field(ge=0, le=60)] = _RETRY.stagger_s
+    stagger_s: AnyFile[Annotated[float, Field(ge=0, le=60)]] = _RETRY.stagger_s
     """Between requests when an upstream is no longer rate-limited."""
 
     @field_validator("max_s")
@@ -102,13 +111,13 @@ class RetrySettings(Section):
 class QueueSettings(Section):
     """The queue in front of the gate."""
 
-    max_depth: Annotated[int, Field(ge=1, le=1_000_000)] = _QUEUE.max_depth
+    max_depth: AnyFile[Annotated[int, Field(ge=1, le=1_000_000)]] = _QUEUE.max_depth
     """Waiting requests in all."""
-    max_wait_s: Seconds = _QUEUE.max_wait_s
+    max_wait_s: AnyFile[Seconds] = _QUEUE.max_wait_s
     """Longest wait before a request is refused."""
-    ageing_s: Seconds = _QUEUE.ageing_s
+    ageing_s: AnyFile[Seconds] = _QUEUE.ageing_s
     """A priority class that waited this long competes one class higher."""
-    max_passes: Annotated[int, Field(ge=1, le=1_000_000)] = _QUEUE.max_passes
+    max_passes: AnyFile[Annotated[int, Field(ge=1, le=1_000_000)]] = _QUEUE.max_passes
     """Grants in a row that may pass a waiting class by."""
 
 
@@ -247,11 +256,11 @@ class AlertSettings(Section):
     """When a circuit has been open this long; 0: never."""
     dollars_per_hour: Annotated[float, Field(ge=0, le=1e9)] = _ALERTS.dollars_per_hour
     """When more is spent than this, by public prices; 0: never."""
-    bell: bool = True
+    bell: AnyFile[bool] = True
     """The control room's terminal rings at a new alert."""
-    desktop: bool = True
+    desktop: AnyFile[bool] = True
     """The terminal shows a new alert as a notification of the desktop, if it can (OSC 9, OSC 777)."""
-    title: bool = True
+    title: AnyFile[bool] = True
     """The terminal's title is the verdict while the control room is open."""
     webhook: Annotated[SecretStr | None, Field(json_schema_extra={"metavar": "URL"})] = None
     """Where alerts are sent, http:// or https://. Better as HIVEMIND_ALERTS__WEBHOOK if it holds a secret."""

@@ -8,6 +8,7 @@ import re
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
@@ -22,6 +23,7 @@ from hivemind.scheduler.commands import Conflict, Rejected
 from hivemind.scheduler.operator.knobs import KNOBS, check_range
 from hivemind.settings.load import from_file_alone, from_text
 from hivemind.settings.options import Option, options
+from hivemind.store import trust
 from hivemind.store.atomic import written_whole
 from hivemind.text.humanise import did_you_mean
 
@@ -72,7 +74,8 @@ def draft(path: Path, values: Mapping[str, float]) -> Draft:
 
 
 def write(draft: Draft) -> None:
-    """Write the file, completely or not at all. Blocks on the disk, so an event loop calls it in a thread.
+    """Write the file, completely or not at all; if it was trusted, it still is. Blocks on the disk, so an event loop
+    calls it in a thread.
 
     Raises: Rejected: it can't be written, or has changed since the draft.
     """
@@ -81,10 +84,14 @@ def write(draft: Draft) -> None:
     if draft.after == draft.before:
         return
     target = Path(os.path.realpath(draft.path))
+    trusted = trust.is_trusted(draft.path, draft.before)
     try:
         _replace(target, draft.after.encode())
     except OSError as error:
         raise Conflict(f"{draft.path}: can't be written ({error.strerror})") from None
+    if trusted:
+        with suppress(OSError):  # then it has to be trusted anew
+            trust.record(draft.path, draft.after)
 
 
 def _read(path: Path) -> str:

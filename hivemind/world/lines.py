@@ -142,6 +142,8 @@ def _words(event: ev.Event, before: str) -> Words | None:
         case ev.PriceUnknown():
             text = f"the price of {event.model} isn't known, so its dollars don't count"
             return "warn", "budget", event.agent, text
+        case ev.SettingsIgnored():
+            return "bad", "settings", "file", event.text
         case ev.RecordingChanged():
             if event.why:
                 text = f"can't be written ({event.why}); what happens now may be missing in it"

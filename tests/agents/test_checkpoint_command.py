@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from agents.kept import AT, BODY, keep
 from program import called
+from trusted import trusted_settings
 
 from hivemind.cli.agents.checkpoint import ago, facts, table, transcript
 from hivemind.store.checkpoints import ClientSession, folder_in, listed, read
@@ -125,7 +126,7 @@ def test_where_it_looks(tmp_path: Path) -> None:
         keep(tmp_path / agent if agent != "system" else tmp_path / "hivemind", agent)
     system = {"HIVEMIND_STATE_DIR": "", "XDG_STATE_HOME": str(tmp_path)}
     assert json.loads(run(tmp_path, "--json", **system)[1])[0]["agent"] == "system"
-    (tmp_path / "hivemind.toml").write_text(f'state_dir = "{tmp_path}/file"\n')
+    trusted_settings(tmp_path, f'state_dir = "{tmp_path}/file"\n', {"XDG_STATE_HOME": str(tmp_path)})
     assert json.loads(run(tmp_path, "--json", **system)[1])[0]["agent"] == "file"
     variable = {"HIVEMIND_STATE_DIR": str(tmp_path / "variable")}
     assert json.loads(run(tmp_path, "--json", **variable)[1])[0]["agent"] == "variable"

@@ -16,6 +16,7 @@ from agents.running import HANGS_S, TOKEN, Place, Ran, at, ended, providing, unt
 from ports import unused_port
 from proxy.kit import Running, client, playing, proxying
 from proxy.wire import ANSWER, PLAIN_BODY
+from trusted import trusted_settings
 from upstream.scripted import serving
 
 from hivemind.agents.worktrees import Repository, WantedWorktree
@@ -220,7 +221,7 @@ async def test_without_a_proxy(tmp_path: Path) -> None:
     """One is brought along, which knows the agent's budget, and started there the agent has its answer."""
     furnish(tmp_path)
     async with providing() as (_, url), at(tmp_path) as place:
-        (tmp_path / "hivemind.toml").write_text(f'upstream = ["{url}"]\nport = {unused_port()}\n')
+        trusted_settings(tmp_path, f'upstream = ["{url}"]\nport = {unused_port()}\n')
         assert (await place.ran("--name", "alice", "--budget", "1/ever", "--", "python", "ask.py")).code == 1
         (tmp_path / "mended").touch()
         refused = await ended(await place.start("hivemind", "resume", "alice"))
@@ -237,7 +238,7 @@ async def test_brought_along(tmp_path: Path) -> None:
     """The same where nothing stands in the way, with the proxy that the first run started."""
     furnish(tmp_path)
     async with providing() as (_, url), at(tmp_path) as place:
-        (tmp_path / "hivemind.toml").write_text(f'upstream = ["{url}"]\nport = {unused_port()}\n')
+        trusted_settings(tmp_path, f'upstream = ["{url}"]\nport = {unused_port()}\n')
         assert (await place.ran("--name", "alice", "--", "python", "ask.py")).code == 1
         (tmp_path / "mended").touch()
         ran = await ended(await place.start("hivemind", "resume", "alice"))

@@ -13,6 +13,7 @@ import pytest
 from agents.running import Place, at, before, ended, providing, said, until
 from detached import detached_in, end_all
 from ports import unused_port
+from trusted import trusted_settings
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.control.client import ControlClient, open_http
@@ -138,7 +139,7 @@ async def test_a_batch_that_splits(tmp_path: Path) -> None:
     """The same script as a task of a batch, with processes alone: no more of it live than one tree may have, what is
     refused names the tree, and the batch ends."""
     (tmp_path / "splits.sh").write_text(SPLITS)
-    (tmp_path / "hivemind.toml").write_text("[agents]\nmax_depth = 3\nmax_tree = 5\n")
+    trusted_settings(tmp_path, "[agents]\nmax_depth = 3\nmax_tree = 5\n")
     (tmp_path / "work.yaml").write_text("tasks: {split: sh splits.sh}\n")
     environ = {"HIVEMIND_PORT": str(unused_port()), "HIVEMIND_UPSTREAM": "lab=http://127.0.0.1:9"}
     async with at(tmp_path, **environ) as place:

@@ -18,6 +18,7 @@ import pytest
 from commands.kit import Desk, desk
 from control.kit import TOKEN
 from program import Ended, called
+from trusted import trusted_settings
 
 from hivemind.cli.claude_code import main
 from hivemind.scheduler.commands import BeginAgent, SetBudget
@@ -201,7 +202,7 @@ async def test_token_stays_here(
             assert await said("SessionStart", capsys) == ""
             monkeypatch.delenv("HIVEMIND_URL")
             monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://hive.example:8765/agent/ann")
-            (tmp_path / "hivemind.toml").write_text('host = "hive.example"\n')
+            trusted_settings(tmp_path, 'host = "hive.example"\n')
             assert await said("SessionStart", capsys) == ""
             with pytest.raises(TimeoutError):
                 other.accept()

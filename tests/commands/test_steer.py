@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from commands.kit import Desk, desk, run
 from control.processes import program
+from trusted import trusted_settings
 
 from hivemind.api_types import NOBODY
 from hivemind.scheduler.commands import BeginAgent, Drain, EndAgent
@@ -214,8 +215,7 @@ async def test_wrong(tmp_path: Path, line: str, code: int, text: str) -> None:
 async def test_a_running_proxy_is_found(tmp_path: Path) -> None:
     """By its port, as the settings' file has it, and its note; and where none runs, that is said."""
     async with program(tmp_path) as serving:
-        file = tmp_path / "hivemind.toml"
-        file.write_text(f'port = {serving.port}\nstate_dir = "{tmp_path / "state"}"\n')
+        trusted_settings(tmp_path, f'port = {serving.port}\nstate_dir = "{tmp_path / "state"}"\n')
         ended = await run(tmp_path, "status", HIVEMIND_STATE_DIR="")
         assert (ended.code, ended.err) == (0, "")
         assert f"serving at {serving.url}" in ended.out
@@ -229,14 +229,14 @@ async def test_a_running_proxy_is_found(tmp_path: Path) -> None:
     ("text", "environ", "line"),
     [
         ("port = 0\n", {}, "the port is set to 0, any free one; say where the proxy is with --attach"),
-        ("port = [\n", {}, "can't be read ("),
+        ("port = [\n", {}, "not TOML: "),
         ("", {"HIVEMIND_CONFIG": "gone.toml"}, "gone.toml: no such file (HIVEMIND_CONFIG)"),
         ("", {"HIVEMIND_PORT": "x"}, "the port is set to x, which is none; say where the proxy is with --attach"),
     ],
 )
 async def test_settings_that_lead_nowhere(tmp_path: Path, text: str, environ: dict[str, str], line: str) -> None:
     """It is bad input, told in a line."""
-    (tmp_path / "hivemind.toml").write_text(text)
+    trusted_settings(tmp_path, text)
     ended = await run(tmp_path, "status", **{"HIVEMIND_STATE_DIR": "", **environ})
     assert (ended.code, line in ended.err, ended.err.count("\n")) == (2, True, 1), ended.err
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from trusted import trusted_settings
 
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES
@@ -20,7 +21,7 @@ def read(tmp_path: Path) -> Loader:
 
     def read_(*argv: str, file: str | None = None, **environ: str) -> Settings:
         if file is not None:
-            (tmp_path / "hivemind.toml").write_text(file)
+            trusted_settings(tmp_path, file)
         return load(argv, environ=environ, cwd=tmp_path)
 
     return read_

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 from program import called
+from trusted import trusted_settings
 
 from hivemind import settings_file
 from hivemind.cli.address import given_settings
@@ -19,7 +20,7 @@ from hivemind.settings_file import NAME, find_settings_file
 @pytest.fixture
 def below(tmp_path: Path) -> Path:
     """A folder two levels below one with a settings file."""
-    (tmp_path / NAME).write_text('port = 4711\nstate_dir = "state"\n')
+    trusted_settings(tmp_path, 'port = 4711\nstate_dir = "state"\n')
     folder = tmp_path / "a" / "b"
     folder.mkdir(parents=True)
     return folder
@@ -39,14 +40,14 @@ def test_its_paths_are_from_its_folder(below: Path, tmp_path: Path) -> None:
     settings = load([], environ={}, cwd=below)
     assert (settings.port, settings.state_dir) == (4711, tmp_path / "state")
     assert given_settings({}, below) == {"port": 4711, "state_dir": str(tmp_path / "state")}
-    (tmp_path / NAME).write_text('state_dir = "~/x"\n')
+    trusted_settings(tmp_path, 'state_dir = "~/x"\n')
     assert load([], environ={}, cwd=below).state_dir == Path("~/x")
     assert given_settings({}, below) == {"state_dir": "~/x"}
 
 
 def test_a_mistake_is_told_where_it_is(below: Path) -> None:
     """The file is named as it is reached from here."""
-    (below.parent.parent / NAME).write_text("port = true\n")
+    trusted_settings(below.parent.parent, "port = true\n")
     with pytest.raises(UsageError, match=r"^\.\./\.\./hivemind\.toml port: must be a whole number"):
         load([], environ={}, cwd=below)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from program import called
+from trusted import trusted_settings
 
 from hivemind.setup.service import service
 
@@ -21,7 +22,7 @@ def home(tmp_path: Path) -> Path:
     """A home, with a settings file in a folder whose name is hard on quoting."""
     folder = tmp_path / 'of "a" $team 100%'
     folder.mkdir()
-    (folder / "hivemind.toml").write_text("drain_s = 5\n")
+    trusted_settings(folder, "drain_s = 5\n", {"HOME": str(tmp_path)})
     return folder
 
 
@@ -73,7 +74,7 @@ def test_only_its_own_is_replaced(home: Path, tmp_path: Path, manager: str) -> N
     """Installing again is fine; a file that somebody else wrote stays."""
     words, environ = ("setup", "service", "--install", "--manager", manager), {"HOME": str(tmp_path)}
     assert called(home, words, environ).code == 0
-    (home / "hivemind.toml").write_text("drain_s = 6\n")
+    trusted_settings(home, "drain_s = 6\n", environ)
     assert called(home, words, environ).code == 0
     made = service("systemd" if manager == "systemd" else "launchd", ["x"], 6, tmp_path, environ)
     assert "21" in made.path.read_text()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from trusted import trusted_settings
 
 from hivemind.cli import main as cli
 from hivemind.cli.setup import as_text
@@ -77,7 +78,7 @@ def test_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where the proxy is, and whether it asks for a token, is as its settings have it; the token isn't told."""
-    Path("hivemind.toml").write_text(file)
+    trusted_settings(Path.cwd(), file)
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     text = shown(capsys, "generic")

@@ -11,6 +11,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from trusted import trusted_settings
+
+from hivemind.settings_file import NAME
+
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 VERSIONS = sorted(path.name.removesuffix(".tar.gz") for path in FIXTURES.glob("*.tar.gz"))
 _YOUNG_S = 20 * 86400.0
@@ -40,6 +44,11 @@ class Kept:
         first, second = sorted(each for each in self.state.glob("journals/*.jsonl") if each.name.count(".") == 1)
         return first, second
 
+    def move_to(self, port: str) -> None:
+        """Let its database be that of a proxy on another port, which nothing else listens on."""
+        for path in self.state.glob("proxy-8765.db*"):
+            path.rename(path.with_name(path.name.replace("8765", port)))
+
     def used(self) -> dict[str, int]:
         """Tokens by agent (all together: empty), as the database's copy has them: reading would change its files."""
         copies = self.folder / "copies"
@@ -57,8 +66,9 @@ def unpacked(version: str, folder: Path) -> Kept:
         # Python 3.11.2, as in Debian 12, has no filters yet.
         packed.extraction_filter = getattr(tarfile, "data_filter", None)
         packed.extractall(folder)
-    for path in (folder / "hivemind.toml", *(folder / "state").glob("batches/*/*/runners/*")):
+    for path in (folder / NAME, *(folder / "state").glob("batches/*/*/runners/*")):
         path.write_text(path.read_text().replace(_MADE_IN, str(folder)))
+    trusted_settings(folder, (folder / NAME).read_text(), {"HOME": str(folder)})
     kept = Kept(folder)
     made = re.match(r"\d{8}-\d{6}", kept.journals[0].name)
     assert made is not None

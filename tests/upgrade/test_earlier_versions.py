@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from ports import unused_port
 from program import Ended, called
+from trusted import trusted_settings
 from upgrade.kept import FIXTURES, VERSIONS, Kept, unpacked
 
 from hivemind.journal.index.index import Stale, header_of, index_path, open_index
@@ -137,11 +138,13 @@ def test_simulations(kept: Kept) -> None:
 def test_settings(kept: Kept) -> None:
     """A settings file of every kind is taken as it is, and knobs can be written into it."""
     before = (kept.folder / "hivemind.toml").read_text()
+    trusted_settings(kept.folder, before)
     settings = load([], environ={}, cwd=kept.folder)
     assert (settings.max_concurrency, settings.aimd.alpha, settings.circuit.when_open) == (4, 0.5, "refuse")
     assert (settings.budget.pool_tokens, settings.journal.bodies, settings.mcp.names) == (10**6, True, "underscores")
     write(draft(kept.folder / "hivemind.toml", {"aimd.alpha": 0.75}))
     assert (kept.folder / "hivemind.toml").read_text() == before.replace("alpha = 0.5", "alpha = 0.75")
+    assert load([], environ={}, cwd=kept.folder).journal.bodies, "it is still trusted"
 
 
 @each_version
@@ -183,15 +186,17 @@ def test_database(kept: Kept) -> None:
 
 def test_a_newer_database_is_left_alone(tmp_path: Path) -> None:
     """The proxy doesn't start on one, says so in a line, and changes nothing."""
-    kept = unpacked(VERSIONS[-1], tmp_path)
-    with closing(sqlite3.connect(kept.database)) as connection:
+    kept, port = unpacked(VERSIONS[-1], tmp_path), str(unused_port())
+    kept.move_to(port)
+    database = kept.state / f"proxy-{port}.db"
+    with closing(sqlite3.connect(database)) as connection:
         connection.execute(f"PRAGMA user_version = {schema.VERSION + 1}")
         connection.execute("PRAGMA journal_mode = DELETE")
-    before = kept.database.read_bytes()
-    said = does(kept, "proxy")
+    before = database.read_bytes()
+    said = does(kept, "proxy", "--port", port)
     assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
-    assert "proxy-8765.db was written by a newer HiveMind: move it away" in said.err
-    assert kept.database.read_bytes() == before
+    assert f"{database.name} was written by a newer HiveMind: move it away" in said.err
+    assert database.read_bytes() == before
 
 
 @pytest.mark.e2e
@@ -201,9 +206,8 @@ async def test_it_goes_on(kept: Kept) -> None:
     agent where it was stopped."""
     port = str(unused_port())
     used = {name or None: tokens for name, tokens in kept.used().items()}
-    for path in kept.state.glob("proxy-8765.db*"):
-        path.rename(path.with_name(path.name.replace("8765", port)))
-    environ = {"HOME": str(kept.folder), "HIVEMIND_PORT": port, "PATH": "/usr/bin:/bin"}
+    kept.move_to(port)
+    environ = {"HOME": str(kept.folder), "HIVEMIND_PORT": port, "PATH": "/usr/bin:/bin"}  # where the file is trusted
     proxy = await asyncio.create_subprocess_exec(
         *(HIVEMIND, "proxy"),
         stdout=asyncio.subprocess.PIPE,

@@ -23,7 +23,11 @@ _SECRET = re.compile(r"(^|_)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)(_|
 
 
 def completed(settings: Settings) -> Settings:
-    """Return the settings with the upstreams that count where none is set."""
+    """Return the settings with the upstreams that count where none is set.
+
+    Raises: UsageError: the file that was found names others, and isn't trusted.
+    """
+    settings.check_upstream()
     return settings if settings.upstream else settings.model_copy(update={"upstream": FIRST_UPSTREAMS})
 
 

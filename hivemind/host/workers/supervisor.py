@@ -87,7 +87,7 @@ def supervise(
             settings = settings.model_copy(update={"fleet": SecretStr(store.url)})
         worker = Worker(0, settings.workers, port, key, folder, os.getpid(), -1)
         supervisor = Supervisor(Order(worker, settings, settings_file), console, store, sockets)
-        ready = ready_line(address, settings.origins())
+        ready = ready_line(address, settings)
         with supervisor.catching_signals():
             code = supervisor.run((lambda: print_ready(ready)) if on_ready is None else lambda: on_ready(address, key))
         print_summary(console, worker, supervisor.restarts)

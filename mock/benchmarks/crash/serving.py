@@ -81,9 +81,11 @@ class Served:
         self.client = ControlClient(self.url, Token(_CONTROL, "crash"), self.http)
         self.process: asyncio.subprocess.Process | None = None
         self.said = ""
+        settings = folder / "hivemind.toml"
+        settings.write_text(_SETTINGS % _CONTROL)
         self._flags = ("--upstream", f"lab={upstream}", "--port", str(port), "--state-dir", str(self.state))
+        self._flags += ("--config", str(settings))
         self._terminal: int | None = None
-        (folder / "hivemind.toml").write_text(_SETTINGS % _CONTROL)
 
     async def start(self, victim: str) -> None:
         """Start it, without waiting until it is ready."""

@@ -103,7 +103,7 @@ async def soak(plan: Plan, folder: Path) -> Result:
     (folder / "hivemind.toml").write_text(SETTINGS % token)
     provider = (sys.executable, "-m", "benchmarks.soak.upstream", str(plan.seed))
     async with started(provider, READY, folder, "provider-errors") as (upstream, serving):
-        state = ("--port", "0", "--state-dir", "state", "--log-level", "error")
+        state = ("--config", "hivemind.toml", "--port", "0", "--state-dir", "state", "--log-level", "error")
         upstreams = [word for name in UPSTREAMS for word in ("--upstream", f"{name}={upstream}")]
         argv = (sys.executable, "-X", "faulthandler", "-c", _PROXY, "proxy", *upstreams, *state)
         async with started(argv, _PROXY_READY, folder) as (url, process), open_http(parse_address(url)) as http:

@@ -23,6 +23,7 @@ from security.canaries import places
 from security.canaries.answers import Upstream
 from security.canaries.client import requests
 from security.canaries.keys import Keys, found
+from trusted import trusted_settings
 from tui.kit import TERMINAL, piloted, press, whole_screen
 
 from hivemind.control.api import ENDPOINTS
@@ -106,6 +107,8 @@ async def staged(folder: Path, *flags: str) -> AsyncIterator[Stage]:
             *(
                 str(_BIN / "hivemind"),
                 "proxy",
+                "--config",
+                "hivemind.toml",
                 *upstreams,
                 "--port",
                 "0",
@@ -361,7 +364,7 @@ def test_what_settings_hold(tmp_path: Path) -> None:
                 text = _toml(
                     option.path, {"file": f'"{key}"', "file as a list": f'["{key}"]'}.get(way, f'{{"{key}" = 1}}')
                 )
-                (tmp_path / "hivemind.toml").write_text(text if way.startswith("file") else "")
+                trusted_settings(tmp_path, text if way.startswith("file") else "")
                 argv = [option.flag, key] if way == "flag" else []
                 environ = {option.variable: key} if way == "variable" else {}
                 try:
@@ -390,7 +393,7 @@ WRONG_FILES = (
 
 
 def test_what_wrong_files_hold(tmp_path: Path) -> None:
-    """Settings that don't exist, and files that aren't TOML."""
+    """Settings that don't exist, and files that aren't TOML, with and without trust in them."""
     keys = Keys()
     for text in (
         "{0} = 1",
@@ -401,10 +404,13 @@ def test_what_wrong_files_hold(tmp_path: Path) -> None:
         "[agents.credentials]\n'{0}' = 5",
         "[{0}",
     ):
-        (tmp_path / "hivemind.toml").write_text(text.format(keys.known("settings: wrong file")))
-        done = called(tmp_path, ("proxy",), PLAIN)
-        assert done.code == 2
-        assert not found((done.out + done.err).encode(), keys), done
+        text = text.format(keys.known("settings: wrong file"))
+        (tmp_path / "hivemind.toml").write_text(text)
+        untrusted = called(tmp_path, ("proxy",), PLAIN)
+        trusted_settings(tmp_path, text)
+        for done in (untrusted, called(tmp_path, ("proxy",), PLAIN)):
+            assert done.code == 2
+            assert not found((done.out + done.err).encode(), keys), done
     (tmp_path / "hivemind.toml").unlink()
     done = called(tmp_path, ("proxy",), {**PLAIN, "HIVEMIND_CONFIG": keys.known("settings: file")})
     assert (done.code, found(done.err.encode(), keys)) == (2, set())

@@ -59,7 +59,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Options
 
     parser = _parser()
     namespace = parser.parse_args(list(argv))
-    settings = from_flags(namespace, environ=environ, cwd=cwd)
+    serves = namespace.replay is None and namespace.attach is None
+    settings = from_flags(namespace, environ=environ, cwd=cwd, quiet=serves)
     monitor: Path | None = namespace.monitor
     if namespace.replay is not None:
         return Options(settings, monitor=monitor, replay=_journal(namespace, settings))
@@ -77,6 +78,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Options
         if not 0 <= namespace.demo_agents <= 1000:
             parser.error(f"--demo-agents {namespace.demo_agents}: must be from 0 to 1000")
         return Options(settings, file, Demo(namespace.demo_agents, namespace.seed), monitor)
+    settings.check_upstream()
     if not settings.upstream and not has_screen():
         raise UsageError("no upstream: say where requests go with --upstream https://api.anthropic.com, or try --demo")
     first_run = not settings.upstream

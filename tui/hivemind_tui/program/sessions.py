@@ -198,10 +198,9 @@ class _ProxySession:
             world = await self.stack.enter_async_context(DemoSource(options.demo))
         proxy, settings = await self._serve(options.settings, world)
         if screens is None:
-            from hivemind.host.listening import print_ready
+            from hivemind.host.listening import print_ready, ready_line
 
-            targets = ", ".join(f"{origin.name} {origin.url}" for origin in settings.origins())
-            print_ready(f"hivemind-tui: ready on {proxy.address} -> {targets}")
+            print_ready(ready_line(proxy.address, settings, "hivemind-tui"))
             self.collector.settle()
             self.first_frame.set()
             if world is not None:
