@@ -1,0 +1,192 @@
+"""Which settings count from a file that was found and isn't trusted."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from trusted import trusted_settings
+
+from hivemind.errors import UsageError
+from hivemind.scheduler.operator.knobs import KNOBS
+from hivemind.settings import Settings, load
+from hivemind.settings.options import Option, options
+from hivemind.settings.write import draft, write
+from hivemind.settings_file import NAME
+
+COUNT = {
+    "": "max_concurrency max_concurrency_per_upstream rpm tpm drain_s agent_idle_s",
+    "aimd": "alpha beta window update_interval_s floor latency_target_s",
+    "circuit": "window threshold cooldown_s when_open",
+    "retry": "base_s max_s max_attempts deadline_s budget_ratio budget_reserve budget_rate_per_s stagger_s",
+    "queue": "max_depth max_wait_s ageing_s max_passes",
+    "alerts": "bell desktop title",
+}
+"""All of them. Before one is added: can a stranger's value of it send a key, a prompt or an alert elsewhere, have a
+file read, written or removed, start something, let somebody do or spend more, or lift a bound on memory or processes?
+"""
+TEXTS = {
+    "upstream": '["http://127.0.0.1:9"]',
+    "host": '"127.0.0.2"',
+    "via": '"http://127.0.0.1:9"',
+    "fleet": '"redis://127.0.0.1:9"',
+    "alerts.webhook": '"http://127.0.0.1:9"',
+    "alerts.webhook_secret": '"0123456789abcdef"',
+    "agents.credentials": '{ alice = "a" }',
+    "ca_file": '"ca.pem"',
+}
+each_option = pytest.mark.parametrize("option", options(), ids=lambda option: option.key)
+
+
+def value_of(settings: Settings, option: Option) -> Any:
+    """Return what the settings have of it."""
+    found: Any = settings
+    for part in option.path:
+        found = getattr(found, part)
+    return found
+
+
+def line_of(option: Option) -> str:
+    """Return a file that sets it to another value than its default."""
+    if option.key in TEXTS:
+        value = TEXTS[option.key]
+    elif option.choices:
+        value = repr(next(choice for choice in option.choices if choice != option.default))
+    elif option.kind is bool:
+        value = str(not option.default).lower()
+    elif option.kind in (int, float):
+        below_one = any(1 in (getattr(bound, "lt", None), getattr(bound, "le", None)) for bound in option.bounds)
+        value = "0.75" if below_one else "3"
+        value = "3000" if option.key == "journal.keep_mb" else value
+    else:
+        value = '["x.example"]' if option.key == "allowed_hosts" else '"https://x.example"'
+    head = f"[{option.path[0]}]\n" if len(option.path) > 1 else ""
+    return f"{head}{option.path[-1]} = {value}\n"
+
+
+def test_the_settings_that_count() -> None:
+    """They are these, and a new one isn't among them unless it is marked where it is defined, and listed here."""
+    listed = {f"{section}.{name}".lstrip(".") for section, names in COUNT.items() for name in names.split()}
+    assert {option.key for option in options() if option.any_file} == listed
+    assert KNOBS.keys() <= listed, "what the control room writes into a file counts from it"
+
+
+@each_option
+def test_each_setting(option: Option, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It counts without trust if it is one of them, else with trust alone, and is named where it doesn't."""
+    text, cwd = line_of(option), tmp_path
+    if option.key == "ca_file":
+        import certifi
+
+        (tmp_path / "ca.pem").write_bytes(Path(certifi.where()).read_bytes())
+    (tmp_path / NAME).write_text(text)
+    untrusted = load([], environ={}, cwd=cwd)
+    told = capsys.readouterr().err
+    trusted_settings(tmp_path, text)
+    trusted = load([], environ={}, cwd=cwd)
+    assert capsys.readouterr().err == ""
+    assert trusted.ignored is None
+    assert value_of(trusted, option) != option.default
+    if option.any_file:
+        assert (untrusted, told) == (trusted, "")
+    else:
+        assert value_of(untrusted, option) == value_of(Settings(), option)
+        assert untrusted.ignored is not None
+        assert untrusted.ignored.names == (option.key,)
+        assert f"so {option.key} in it doesn't count; look at it, then to trust it: hivemind trust" in told
+
+
+@each_option
+@pytest.mark.parametrize("value", ["true", "-1", '"x y"', "[[1]]", "{ a = 1 }", "1979-05-27"])
+def test_wrong_values(option: Option, value: str, tmp_path: Path) -> None:
+    """A wrong value of a setting that doesn't count means nothing; with one of a setting that does, nothing in the file
+    counts. Neither keeps a proxy with an upstream from starting."""
+    if option.kind is bool and value == "true":
+        return
+    head = f"[{option.path[0]}]\n" if len(option.path) > 1 else ""
+    (tmp_path / NAME).write_text(f"rpm = 7\n{head}{option.path[-1]} = {value}\n".replace("rpm = 7\nrpm", "rpm"))
+    settings = load(["--upstream", "http://127.0.0.1:9"], environ={}, cwd=tmp_path)
+    assert settings.ignored is not None
+    settings.check_upstream()
+    if option.any_file:
+        assert (settings.ignored.names, settings.rpm) == ((), None)
+        assert option.path[-1] in settings.ignored.problem
+    else:
+        assert (settings.ignored.names, settings.rpm) == ((option.key,), 7)
+
+
+@pytest.mark.parametrize(
+    "text", ["nothing = 1\n", "circuit = 1\n", "[circuit]\nx = 1\n", "rpm = [", "a" * 60_000, "\xff"]
+)
+def test_what_isnt_understood(text: str, tmp_path: Path) -> None:
+    """It may have been meant as an upstream, so without another one nothing starts, and with one it is left out; what
+    is told of it is short."""
+    (tmp_path / NAME).write_text(text, "latin-1")
+    settings = load([], environ={}, cwd=tmp_path)
+    with pytest.raises(UsageError, match="may name an upstream, but can't be read") as caught:
+        settings.check_upstream()
+    assert len(str(caught.value)) < 500 + len(str(tmp_path))
+    load([], environ={"HIVEMIND_UPSTREAM": "http://127.0.0.1:9"}, cwd=tmp_path).check_upstream()
+
+
+def test_flags_and_variables_count(tmp_path: Path) -> None:
+    """They and a named file are the user's; trust in the file isn't needed for them."""
+    (tmp_path / NAME).write_text('upstream = "http://127.0.0.1:9"\nvia = "http://127.0.0.1:9"\nport = 1\n')
+    via = {"HIVEMIND_VIA": "http://127.0.0.1:8"}
+    settings = load(["--upstream", "http://127.0.0.1:7"], environ=via, cwd=tmp_path)
+    assert (settings.upstream, settings.via, settings.port) == (
+        ("http://127.0.0.1:7",),
+        SecretStr("http://127.0.0.1:8"),
+        8765,
+    )
+    for argv, environ in ((["--config", NAME], {}), ([], {"HIVEMIND_CONFIG": NAME})):
+        assert load(argv, environ=environ, cwd=tmp_path).port == 1
+
+
+def test_our_own_writes_keep_the_trust(tmp_path: Path) -> None:
+    """A knob that is written into a trusted file changes nothing about trust in it; into one that isn't, neither."""
+    path = trusted_settings(tmp_path, "port = 1\n")
+    write(draft(path, {"rpm": 5}))
+    assert load([], environ={}, cwd=tmp_path).port == 1
+    path.write_text("port = 2\n")
+    write(draft(path, {"rpm": 6}))
+    settings = load([], environ={}, cwd=tmp_path)
+    assert (settings.port, settings.rpm) == (8765, 6)
+    assert settings.ignored is not None
+    assert settings.ignored.changed
+
+
+def test_what_is_ignored_travels(tmp_path: Path) -> None:
+    """A detached proxy and copies of the settings know it too."""
+    (tmp_path / NAME).write_text("port = 1\n")
+    settings = load([], environ={}, cwd=tmp_path)
+    for copy in (settings.model_copy(update={"port": 5}), pickle.loads(pickle.dumps(settings))):
+        assert copy.ignored == settings.ignored is not None
+
+
+def test_many_are_counted(tmp_path: Path) -> None:
+    """The line names eight, and says how many more there are."""
+    keys = [option for option in options() if not option.any_file and len(option.path) == 1]
+    (tmp_path / NAME).write_text("".join(map(line_of, keys)))
+    ignored = load([], environ={}, cwd=tmp_path).ignored
+    assert ignored is not None
+    assert f"{', '.join(option.key for option in keys[:8])} and {len(keys) - 8} more in it don't count" in ignored.note
+
+
+@pytest.mark.parametrize(
+    ("argv", "route"),
+    [
+        ([], ""),
+        (["--via", "http://u:sekrit@[::1]:8080/x"], "via http://[::1]:8080"),
+        (
+            ["--via", "socks5h://h", "--fleet", "rediss://u:sekrit@store/2"],
+            "via socks5h://h, fleet rediss://store:6379/2",
+        ),
+    ],
+)
+def test_the_route(argv: list[str], route: str, tmp_path: Path) -> None:
+    """What keys go through, besides the upstreams, without credentials."""
+    assert load(argv, environ={}, cwd=tmp_path).route() == route
