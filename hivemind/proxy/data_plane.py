@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from hivemind.proxy.response_writer import ResponseWriter, plain, run_until_disc
 from hivemind.proxy.routing import Routes
 from hivemind.proxy.streaming import KeepaliveTiming, ProgressReporter
 from hivemind.redaction.values import is_secret
-from hivemind.scheduler.ticket import Ticket
+from hivemind.scheduler.ticket import FINAL_STATUS, Ticket
 from hivemind.settings import Settings
 from hivemind.upstream.base import StartedResponse, UpstreamError, UpstreamRequest, UpstreamTimeout
 from hivemind.wire.call import Call, CallHead, scheduler_request
@@ -39,6 +40,12 @@ Fields = Mapping[bytes, bytes]
 PARALLEL_WITHIN_S = 1.0
 """An equal request of the same agent within this time counts as parallel: a client that times out waits longer, and a
 program on a busy machine needs some time to send parallel requests."""
+KEPT_S = 300.0
+"""How long a request that wasn't sent is remembered: longer than any measured client waits between two tries."""
+UNSENT_KEPT = 2000
+EQUAL_KEPT = 64  # of them with equal bodies
+_END = 4096
+"""Bytes at each end of a body by which it is recognised, so that a long one costs no more."""
 ASTERISK = b"*"
 """The target of an OPTIONS request for the server as a whole (RFC 9110, 9.3.7)."""
 _BATCHED_FROM = 4
@@ -266,7 +273,8 @@ class DataPlane:
         engine.open_lane(call.head.lane, call.head.route.lane)
         if self._on_call is not None:
             self._on_call(call)
-        ticket = engine.arrive(scheduler_request(call))
+        waited_s = self._retries.waited_s(call, engine.now()) if self._retries.unsent else 0.0
+        ticket = engine.arrive(scheduler_request(call, waited_s))
         return ticket, self.recent_heads.add(ticket.id, scope, head.size)
 
     def _exchange(self, call: Call, head: Head, scope: Scope, send: Send) -> Exchange:
@@ -281,6 +289,7 @@ class DataPlane:
             await run_until_disconnect(exchange.run(), scope, receive, exchange.writer)
         finally:
             self._retries.discard(exchange)
+            self._retries.note(exchange, self._engine.now())
 
     # --- Without a task -------------------------------------------------------------------------------------------
 
@@ -381,11 +390,17 @@ class ClientRetries:
     Queued as a request of its own, the retry would be paid for twice. But equal bytes at the same moment may also be
     intended: several samples of one prompt. So a request only counts as a retry when the client says so
     (`x-stainless-retry-count`), or when an agent that is known by more than its credential repeats it after a while.
+
+    Where the first is over, because it was refused or its client left before it was sent, the next equal request of its
+    agent is as old as the first: else one that is refused again and again would never be overdue.
     """
 
     def __init__(self) -> None:
         self.waiting: dict[str, list[Exchange]] = {}
         """By agent."""
+        self.unsent: dict[int, tuple[tuple[float, ...], float]] = {}
+        """By what tells equal requests: since when each waited that wasn't sent, and when the last of them ended."""
+        self._noted_at = -math.inf
 
     def add(self, exchange: Exchange) -> None:
         """Add an exchange that waits."""
@@ -399,6 +414,31 @@ class ClientRetries:
             waiting.remove(exchange)
         if not waiting:
             self.waiting.pop(agent, None)
+
+    def note(self, exchange: Exchange, now: float) -> None:
+        """Remember since when a request waited that is over, if it may come again."""
+        ticket = exchange.ticket
+        refusal = ticket.refusal
+        if ticket.attempts if refusal is None else refusal.status == FINAL_STATUS:
+            return
+        unsent, key = self.unsent, _alike(exchange.call)
+        before, _ = unsent.pop(key, ((), now))
+        since = ticket.arrived_at - ticket.request.waited_s
+        unsent[key] = (*before, since)[-EQUAL_KEPT:], now
+        self._noted_at = now
+        while len(unsent) > UNSENT_KEPT:
+            del unsent[next(iter(unsent))]
+
+    def waited_s(self, call: Call, now: float) -> float:
+        """Return how long earlier tries of this call waited, the time between them included, and forget the first."""
+        if now > self._noted_at + KEPT_S:
+            self.unsent.clear()
+            return 0.0
+        key = _alike(call)
+        since, ended_at = self.unsent.pop(key, ((now,), now))
+        if since[1:]:
+            self.unsent[key] = since[1:], ended_at
+        return now - since[0] if now <= ended_at + KEPT_S else 0.0
 
     def original(self, call: Call, now: float) -> Exchange | None:
         """Return the waiting exchange that this call retries."""
@@ -416,6 +456,12 @@ def _same(one: Call, other: Call) -> bool:
         return False
     # A lane may be shared by several credentials; none may see the answer to another one.
     return one.body == other.body and _credentials(one) == _credentials(other)
+
+
+def _alike(call: Call) -> int:
+    """Return a number that equal requests of an agent have in common; of a long body both ends and the length count."""
+    head, body = call.head, call.body
+    return hash((call.identity.agent, head.lane, head.method, head.target, len(body), body[:_END], body[-_END:]))
 
 
 def _credentials(call: Call) -> list[tuple[bytes, bytes]]:

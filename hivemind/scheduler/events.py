@@ -48,6 +48,7 @@ class Arrived(TicketEvent, frozen=True):
     path: str = ""  # the URL's path, without its query; see `path`
     made_up: bool = False  # the agent's name was made of its client's ids, or of its key
     tier: str = ""  # the tier of service that it asks for, as `Usage.tier`
+    waited_s: float = 0.0  # since its client first sent it, if the tries before this one weren't sent on
 
 
 class Granted(TicketEvent, frozen=True):

@@ -214,6 +214,7 @@ class Ticket:
             request.path,
             request.made_up,
             request.tier,
+            request.waited_s,
         )
 
     def failed(self, now: float, failure: Failure, retry_in_s: float | None, usage: Usage | None) -> AttemptFailed:

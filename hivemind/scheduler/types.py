@@ -192,7 +192,7 @@ class Request:
     made_up: bool = False
     """The agent's name was made of its client's ids, or of its key; only passed on, too."""
     waited_s: float = 0.0
-    """Since its client first sent it, if HiveMind itself refused the tries before this one."""
+    """Since its client first sent it, if the tries before this one were refused by HiveMind or given up unsent."""
     tier: str = ""
     """Tier of service that it asks for, as :attr:`Usage.tier`; its estimate is priced by it."""
 

@@ -160,8 +160,9 @@ def sanitized_client(client: Client, secrets: tuple[str, ...]) -> Client:
     return replace(client, session=session, agent=agent, parent=parent)
 
 
-def scheduler_request(call: Call) -> Request:
-    """Return the request as the scheduler sees it; a stream's client is kept alive, so its patience has no end."""
+def scheduler_request(call: Call, waited_s: float = 0.0) -> Request:
+    """Return the request as the scheduler sees it, after earlier tries for `waited_s`; a stream's client is kept alive,
+    so its patience has no end."""
     head, facts, identity = call.head, call.facts, call.identity
     return Request(
         agent=identity.agent,
@@ -178,6 +179,7 @@ def scheduler_request(call: Call) -> Request:
         path=head.shown_path,
         made_up=identity.made_up,
         tier=facts.tier,
+        waited_s=waited_s,
     )
 
 

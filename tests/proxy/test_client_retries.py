@@ -141,3 +141,62 @@ async def test_only_the_same_request_joins(body: bytes, header: str) -> None:
         await queued(proxy, one, PLAIN_BODY, depth=1)
         await two.send(request(TARGET, body, AGAIN, header))
         await proxy.until(lambda world: world.totals.requests == 3)
+
+
+def waits(proxy: Running) -> list[float]:
+    """How long the requests that wait have waited already in earlier tries."""
+    return [each.ticket.request.waited_s for found in proxy.proxy.app._retries.waiting.values() for each in found]
+
+
+async def test_a_try_after_a_refusal_of_ours_keeps_the_age_of_the_first() -> None:
+    """However often it was refused; another prompt, agent or path has no part in it, nor has one more equal request."""
+    async with busy() as (proxy, upstream, _), contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(raw(proxy.port)) for _ in range(6)]
+        began = asyncio.get_running_loop().time()
+        for one in clients[:2]:
+            await one.send(request(TARGET, PLAIN_BODY, "x-stainless-timeout: 0.1"))
+            status, headers = await one.head()
+            assert status == 503
+            await one.body(headers)
+        await queued(proxy, clients[0], PLAIN_BODY, AGAIN, depth=1)
+        assert 0.16 <= waits(proxy)[0] <= asyncio.get_running_loop().time() - began
+        await queued(proxy, clients[2], PLAIN_BODY, "x-stainless-retry-count: 0", depth=2)
+        await queued(proxy, clients[3], STREAM_BODY, depth=3)
+        await clients[4].send(request("/agent/bob/v1/messages", PLAIN_BODY))
+        await proxy.until(lambda world: world.queued == 4)
+        assert [waited_s > 0 for waited_s in waits(proxy)] == [True, False, False, False]
+        assert len(upstream.requests) == 1
+
+
+async def test_a_try_after_its_client_left_in_the_queue_keeps_the_age_of_the_first() -> None:
+    """Each of several equal ones; one that was sent upstream is no longer waited for."""
+    async with busy([ANSWER]) as (proxy, _, gate), contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(raw(proxy.port)) for _ in range(5)]
+        for depth, one in enumerate(clients[:2], 1):
+            await queued(proxy, one, PLAIN_BODY, "x-stainless-retry-count: 0", depth=depth)
+        for one in clients[:2]:
+            one.leave(hard=True)
+        await proxy.until(lambda world: world.totals.abandoned == 2)
+        for depth, one in enumerate(clients[2:], 1):
+            await queued(proxy, one, PLAIN_BODY, "x-stainless-retry-count: 0", depth=depth)
+        first, second, third = waits(proxy)
+        assert first >= second > third == 0
+        gate.set()
+        assert (await clients[2].head())[0] == 200
+
+
+async def test_what_was_not_sent_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a while, and of many the oldest."""
+    monkeypatch.setattr(data_plane, "UNSENT_KEPT", 1)
+    async with busy() as (proxy, _, _), contextlib.AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(raw(proxy.port)) for _ in range(5)]
+        for one, body in zip(clients, (PLAIN_BODY, STREAM_BODY), strict=False):
+            await queued(proxy, one, body, depth=1)
+            one.leave(hard=True)
+            await proxy.until(lambda world: world.queued == 0)
+        assert len(proxy.proxy.app._retries.unsent) == 1
+        await queued(proxy, clients[2], PLAIN_BODY, depth=1)
+        monkeypatch.setattr(data_plane, "KEPT_S", 0.0)
+        await queued(proxy, clients[3], STREAM_BODY, depth=2)
+        assert waits(proxy) == [0.0, 0.0]
+        assert not proxy.proxy.app._retries.unsent

@@ -11,7 +11,7 @@ import heapq
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from typing import Literal
@@ -128,8 +128,9 @@ class Simulation:
         """Requests that aren't over here, but were when the recording ended."""
         self._dead: set[tuple[int, str]] = set()
         """Agents that ended with an error, by proxy and name."""
-        self._client_retries_of: dict[RequestStep, tuple[int, int]] = {}
-        """By request, retries of its client beyond the recorded ones, and the next inherent attempt."""
+        self._client_retries_of: dict[RequestStep, tuple[int, int, float]] = {}
+        """By request, retries of its client beyond the recorded ones, the next inherent attempt, and since when the
+        request waits unsent (inf: it was sent)."""
         self._pending_commands: dict[str, list[Command]] = {}
         """Commands about agents that haven't come yet."""
 
@@ -216,12 +217,13 @@ class Simulation:
         scheduler = self._scheduler
         if arrived.lane not in scheduler.lanes:
             scheduler.open_lane(now, arrived.lane, self._lanes[arrived.lane])
-        retries, next_attempt = self._client_retries_of.get(request, (0, 0))
+        retries, next_attempt, since = self._client_retries_of.get(request, (0, 0, math.inf))
         if arrived.agent in self._pending_commands:
             scheduler.meet(arrived.agent, now, arrived.parent)
             for command in self._pending_commands.pop(arrived.agent):
                 self._apply(now, command, "what-if")
-        ticket = scheduler.arrive(now, request.request)
+        asked = request.request if since > now else replace(request.request, waited_s=now - since)
+        ticket = scheduler.arrive(now, asked)
         run = ticket.tag = _Run(request, ticket, next_attempt)
         if not retries:
             for delay_s, step in request.concurrent:
@@ -392,11 +394,13 @@ class Simulation:
         request = run.request
         if request.end != "answered":
             return False
-        retries = self._client_retries_of.get(request, (0, 0))[0] + 1
+        retries = self._client_retries_of.get(request, (0, 0, math.inf))[0] + 1
         delay_s = self._clients.retry_in_s(request, request.repeated + retries, left=left, asked_s=asked_s)
         if delay_s is None:
             return False
-        self._client_retries_of[request] = retries, run.next_attempt
+        ticket = run.ticket
+        since = ticket.arrived_at - ticket.request.waited_s if ticket.refusal or not ticket.attempts else math.inf
+        self._client_retries_of[request] = retries, run.next_attempt, since
         self._push(now + delay_s, partial(self._arrive, request))
         return True
 

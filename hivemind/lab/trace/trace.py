@@ -302,4 +302,5 @@ def request_of(arrived: ev.Arrived) -> Request:
         parent=arrived.parent,
         path=arrived.path,
         tier=arrived.tier,
+        waited_s=arrived.waited_s,
     )
