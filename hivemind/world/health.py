@@ -82,6 +82,8 @@ class Histogram:
     bins: tuple[int, ...] = (0,) * (len(BOUNDS_S) + 1)
     """How many in each bin of :data:`BOUNDS_S`, or of :data:`FINE_BOUNDS_S`."""
     sum_s: float = 0.0
+    range_s: tuple[float, float] | None = None
+    """The shortest and the longest; None: unknown, or there are none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ RECENT_STEPS = 12
 """Whole steps over which rates and quantiles are: a minute, and the present step besides."""
 LEAST_SPAN_S = 60.0
 """Amounts by the minute and hour are over no less, so that the first request of a run is no fortune an hour."""
+_Range = tuple[float, float]
+"""The shortest and the longest of some times."""
 _COARSE = tuple(bisect_left(BOUNDS_S, bound) for bound in (*FINE_BOUNDS_S, math.inf))
 """For each fine bin the coarse one that it is a part of."""
 
@@ -42,6 +44,9 @@ class Step:
     wait_p95_s: float | None = None
     """Once the step is over; None: there was none."""
     ttft_p95_s: float | None = None
+    waits_range_s: _Range | None = None
+    """None: unknown, or there are none."""
+    ttfts_range_s: _Range | None = None
 
 
 @dataclass(slots=True)
@@ -50,17 +55,25 @@ class Times:
 
     bins: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS_S) + 1))
     sum_s: float = 0.0
+    range_s: _Range | None = None
+    """None: unknown, or there are none."""
 
     def copy(self) -> Times:
         """Return a copy of it."""
-        return Times(self.bins.copy(), self.sum_s)
+        return Times(self.bins.copy(), self.sum_s, self.range_s)
 
-    def histogram(self, step: Mapping[int, int]) -> Histogram:
-        """Return it with what a step adds."""
-        bins = self.bins.copy()
+    def add(self, step: Mapping[int, int], range_s: _Range | None) -> None:
+        """Add those of a step, but for their sum."""
+        if step:
+            self.range_s = _joined([range_s, *([self.range_s] if any(self.bins) else [])])
         for number, count in step.items():
-            bins[_COARSE[number]] += count
-        return Histogram(tuple(bins), self.sum_s)
+            self.bins[_COARSE[number]] += count
+
+    def histogram(self, step: Mapping[int, int], range_s: _Range | None) -> Histogram:
+        """Return it with what a step adds."""
+        found = self.copy()
+        found.add(step, range_s)
+        return Histogram(tuple(found.bins), found.sum_s, found.range_s)
 
 
 @dataclass(slots=True)
@@ -106,7 +119,10 @@ class VitalsFold(VitalsState):
         """Count a wait for an attempt, the pause before a retry included."""
         if at >= self._until:
             self._advance(at)
-        waits, number = self._step.waits, bisect_left(FINE_BOUNDS_S, waited_s)
+        step = self._step
+        waits, number, range_s = step.waits, bisect_left(FINE_BOUNDS_S, waited_s), step.waits_range_s
+        if range_s is None or not range_s[0] <= waited_s <= range_s[1]:
+            step.waits_range_s = _wider(range_s, waited_s, waits)
         waits[number] = waits.get(number, 0) + 1
         self.waits.sum_s += waited_s
 
@@ -114,7 +130,10 @@ class VitalsFold(VitalsState):
         """Count a time to first token."""
         if at >= self._until:
             self._advance(at)
-        ttfts, number = self._step.ttfts, bisect_left(FINE_BOUNDS_S, ttft_s)
+        step = self._step
+        ttfts, number, range_s = step.ttfts, bisect_left(FINE_BOUNDS_S, ttft_s), step.ttfts_range_s
+        if range_s is None or not range_s[0] <= ttft_s <= range_s[1]:
+            step.ttfts_range_s = _wider(range_s, ttft_s, ttfts)
         ttfts[number] = ttfts.get(number, 0) + 1
         self.ttfts.sum_s += ttft_s
 
@@ -178,10 +197,10 @@ class VitalsFold(VitalsState):
         self._resume()
 
     def _close(self, step: Step) -> None:
-        for found, times in ((step.waits, self.waits), (step.ttfts, self.ttfts)):
-            for number, count in found.items():
-                times.bins[_COARSE[number]] += count
-        step.wait_p95_s, step.ttft_p95_s = _p95(step.waits), _p95(step.ttfts)
+        self.waits.add(step.waits, step.waits_range_s)
+        self.ttfts.add(step.ttfts, step.ttfts_range_s)
+        step.wait_p95_s = quantile(_summed([(step.waits, step.waits_range_s)]), 0.95)
+        step.ttft_p95_s = quantile(_summed([(step.ttfts, step.ttfts_range_s)]), 0.95)
 
     # --- The views ---------------------------------------------------------------------------------------------------
 
@@ -200,8 +219,8 @@ class VitalsFold(VitalsState):
         recent = self.steps[-RECENT_STEPS - 1 :]
         span_s = max(1.0, at - max(started_at, (self.number - len(recent) + 1) * STEP_S))
         requests, attempts = sum(each.requests for each in recent), sum(each.attempts for each in recent)
-        waits, ttfts = (_summed(found) for found in zip(*((each.waits, each.ttfts) for each in recent), strict=True))
-        waits = _with_longer(waits, waiting_s)
+        waits = _with_longer(_summed([(each.waits, each.waits_range_s) for each in recent]), waiting_s)
+        ttfts = _summed([(each.ttfts, each.ttfts_range_s) for each in recent])
         long_s = max(span_s, LEAST_SPAN_S)
         return Vitals(
             span_s=span_s,
@@ -220,8 +239,8 @@ class VitalsFold(VitalsState):
             series=self._past(),
             recent_waits=waits,
             recent_ttfts=ttfts,
-            waits=self.waits.histogram(self._step.waits),
-            ttfts=self.ttfts.histogram(self._step.ttfts),
+            waits=self.waits.histogram(self._step.waits, self._step.waits_range_s),
+            ttfts=self.ttfts.histogram(self._step.ttfts, self._step.ttfts_range_s),
         )
 
     def _past(self) -> Mapping[str, tuple[float | None, ...]]:
@@ -278,48 +297,61 @@ def _is_sound(state: VitalsState) -> bool:
 
 
 def quantile(times: Histogram, share: float) -> float | None:
-    """Return the time that this share of them doesn't exceed, to within a few percent where the bins are fine; None:
-    there are none. What is in the first bin counts as nothing, and what is longer than all bounds as the last one."""
+    """Return the time that this share of them doesn't exceed, to within a few percent where the bins are fine, and
+    within the times' range where that is known; None: there are none. Where it isn't, what is in the first bin counts
+    as nothing, and what is longer than all bounds as the last one."""
     bounds = FINE_BOUNDS_S if len(times.bins) == len(FINE_BOUNDS_S) + 1 else BOUNDS_S
-    return _quantile(enumerate(times.bins), bounds, sum(times.bins), share)
-
-
-def _p95(found: Mapping[int, int]) -> float | None:
-    return _quantile(sorted(found.items()), FINE_BOUNDS_S, sum(found.values()), 0.95)
-
-
-def _quantile(bins: Iterable[tuple[int, int]], bounds: Sequence[float], number: int, share: float) -> float | None:
-    if not number:
+    if not (number := sum(times.bins)):
         return None
-    wanted, before = share * number, 0
-    for each, count in bins:
+    found, wanted, before = bounds[-1], share * number, 0
+    for each, count in enumerate(times.bins[:-1]):
         if count and before + count >= wanted:
-            if not each:
-                return 0.0
-            if each == len(bounds):
-                break
-            return bounds[each - 1] + (bounds[each] - bounds[each - 1]) * (wanted - before) / count
+            low, high = (bounds[each - 1], bounds[each]) if each else (0.0, 0.0)
+            found = low + (high - low) * (wanted - before) / count
+            break
         before += count
-    return bounds[-1]
+    shortest_s, longest_s = times.range_s or (0.0, math.inf)
+    return min(max(found, shortest_s), longest_s)
 
 
 def _with_longer(waits: Histogram, waiting_s: Iterable[float]) -> Histogram:
     """Return the waits with those that aren't over but are longer already than nearly all that are: without them no
     wait would be seen while nothing gets through. Shorter ones tell nothing yet of how long they will be."""
     least_s = quantile(waits, 0.95) or 0.0
-    bins = list(waits.bins)
+    longer: dict[int, int] = {}
+    range_s = None
     for each in waiting_s:
         if each > least_s:
-            bins[bisect_left(FINE_BOUNDS_S, each)] += 1
-    return Histogram(tuple(bins), waits.sum_s)
+            number = bisect_left(FINE_BOUNDS_S, each)
+            range_s = _wider(range_s, each, longer)
+            longer[number] = longer.get(number, 0) + 1
+    return _summed([(dict(enumerate(waits.bins)) if any(waits.bins) else {}, waits.range_s), (longer, range_s)])
 
 
-def _summed(found: Iterable[Mapping[int, int]]) -> Histogram:
-    bins = [0] * (len(FINE_BOUNDS_S) + 1)
-    for each in found:
-        for number, count in each.items():
+def _summed(parts: Iterable[tuple[Mapping[int, int], _Range | None]]) -> Histogram:
+    """Return the sum of fine bins and their ranges."""
+    bins, ranges = [0] * (len(FINE_BOUNDS_S) + 1), list[_Range | None]()
+    for found, range_s in parts:
+        if found:
+            ranges.append(range_s)
+        for number, count in found.items():
             bins[number] += count
-    return Histogram(tuple(bins))
+    return Histogram(tuple(bins), range_s=_joined(ranges))
+
+
+def _joined(ranges: Sequence[_Range | None]) -> _Range | None:
+    """Return the range of times that have these; None: one of them isn't known, or there are none."""
+    known = [each for each in ranges if each is not None]
+    if not known or len(known) < len(ranges):
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def _wider(range_s: _Range | None, time_s: float, others: Mapping[int, int]) -> _Range | None:
+    """Return the range with one more time; `others` are the bins of those before."""
+    if range_s is None:
+        return None if others else (time_s, time_s)
+    return min(range_s[0], time_s), max(range_s[1], time_s)
 
 
 # --- Of several proxies -----------------------------------------------------------------------------------------------
@@ -355,8 +387,10 @@ def merged_vitals(parts: Sequence[Vitals], limit: float | None) -> Vitals:
 
 def _histogram(parts: Sequence[Histogram]) -> Histogram:
     """Return the sum of those with times, which have the same bins."""
-    bins = tuple(map(sum, zip(*(each.bins for each in parts if any(each.bins)), strict=False)))
-    return Histogram(bins or parts[0].bins, sum(each.sum_s for each in parts))
+    some = [each for each in parts if any(each.bins)]
+    bins = tuple(map(sum, zip(*(each.bins for each in some), strict=False)))
+    range_s = _joined([each.range_s for each in some])
+    return Histogram(bins or parts[0].bins, sum(each.sum_s for each in parts), range_s)
 
 
 def _mean_share(shares: Iterable[float | None], weights: Iterable[float]) -> float | None:

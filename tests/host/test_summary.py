@@ -42,7 +42,7 @@ def test_a_log_gets_lines(caplog: pytest.LogCaptureFixture) -> None:
     agents, requests, waits = (record.getMessage() for record in caplog.records)
     assert agents == "1 agent: none died"
     assert requests == "1 request: 1 answered, 0 failed, 0 retried OK; 0 agents recovered"
-    assert waits.startswith("p95 wait before an attempt 975 ms; 190 tokens used")
+    assert waits.startswith("p95 wait before an attempt 1 s; 190 tokens used")
 
 
 def test_of_several_workers_there_is_one_summary(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from world.histories import History, price, randomly
 from world.kit import (
     USED,
@@ -29,7 +31,15 @@ from hivemind.scheduler.events import WindowState
 from hivemind.scheduler.types import WindowKind
 from hivemind.world.health import BOUNDS_S, FINE_BOUNDS_S, STEP_S, Vitals
 from hivemind.world.state import Carried
-from hivemind.world.vitals import RECENT_STEPS, STEPS_KEPT, VitalsFold, quantile, tokens_limit
+from hivemind.world.vitals import (
+    RECENT_STEPS,
+    STEPS_KEPT,
+    VitalsFold,
+    copied,
+    merged_vitals,
+    quantile,
+    tokens_limit,
+)
 
 
 def vitals(*events: ev.Event, at: float) -> Vitals:
@@ -112,13 +122,49 @@ def test_quantiles_are_right_to_a_few_percent() -> None:
         assert sum(found.waits.bins[: BOUNDS_S.index(0.25) + 1]) == sum(time_s <= 0.25 for time_s in times)
 
 
-@pytest.mark.parametrize(("time_s", "shown"), [(0.0, 0.0), (0.0004, 0.0), (4000.0, BOUNDS_S[-1])])
+@pytest.mark.parametrize(("time_s", "shown"), [(0.0, 0.0), (0.0004, 0.0004), (4000.0, 4000.0)])
 def test_times_beyond_all_bins(time_s: float, shown: float) -> None:
-    """No wait is none, and a very long one is at least as long as the last bound."""
+    """No wait is none, and a very long one is as long as it was."""
     fold = VitalsFold()
     fold.waited(1.0, time_s)
     found = fold.view(2.0, 0.0, {}, None)
     assert found.wait_p50_s == found.wait_p95_s == shown
+
+
+@given(st.lists(st.floats(0.0, 5000.0), min_size=1, max_size=40), st.integers(1, 40), st.floats(0.01, 1.0))
+def test_no_quantile_is_beyond_the_times_that_there_were(times: list[float], split: int, share: float) -> None:
+    """Neither of a minute, of a step, since the start, of several proxies, nor after a part of a journal."""
+    folds = VitalsFold(), VitalsFold()
+    for number, time_s in enumerate(times):
+        fold = folds[number >= split]
+        fold.waited(number * 0.5, time_s)
+        fold.first_content(number * 0.5, time_s)
+    folds[0].restore(copied(folds[0]))
+    shown = [fold.view(len(times) * 0.5 + STEP_S, 0.0, {}, None) for fold in folds]
+    whole = merged_vitals(shown, None)
+    low, high = min(times), max(times)
+    for found in (whole.waits, whole.ttfts, whole.recent_waits, whole.recent_ttfts):
+        assert found.range_s == (low, high)
+        assert low <= (quantile(found, share) or 0.0) <= high
+    for name in ("wait_p95_s", "ttft_p95_s"):
+        assert all(low <= value <= high for each in shown for value in each.series[name] if value is not None)
+
+
+def test_the_range_of_times_of_an_older_journal_is_unknown() -> None:
+    """What it counted may be outside of the range of what came later."""
+    old = VitalsFold()
+    old.waited(1.0, 30.0)
+    old.waited(8.0, 30.0)
+    state = copied(old)
+    state.waits.range_s = None
+    for step in state.steps:
+        step.waits_range_s = None
+    fold = VitalsFold()
+    fold.restore(state)
+    fold.waited(9.0, 1.0)
+    found = fold.view(10.0, 0.0, {}, None)
+    assert (found.waits.range_s, found.recent_waits.range_s) == (None, None)
+    assert found.wait_p95_s == pytest.approx(30.0, rel=0.1)
 
 
 def test_fine_bins_are_parts_of_the_others() -> None:
