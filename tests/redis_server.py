@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
 import socket
@@ -123,7 +122,7 @@ class RedisServer:
 
     def _end(self, number: int) -> None:
         if self._process is not None:
-            os.kill(self._process.pid, number)
+            self._process.send_signal(number)  # which does nothing where it has ended
             self._process.wait()
             self._process = None
         if self.socket is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import redis_server
 import trustme
+from ports import unused_port
 from redis_server import RedisServer, running
 
 from hivemind.errors import UsageError
@@ -264,10 +265,20 @@ async def test_a_script_that_doesnt_end() -> None:
                 await running_on
 
 
+CLUSTER = ("--cluster-enabled", "yes", "--cluster-port")
+"""With a port; its usual one, its own plus 10,000, may be taken."""
+
+
 async def test_clusters() -> None:
-    with running(options=("--cluster-enabled", "yes")) as server:
+    with running(options=(*CLUSTER, str(unused_port()))) as server:
         async with opened(server.url) as store:
             assert (await error_of(store)).kind == "cluster"
+
+
+def test_a_server_that_cant_start() -> None:
+    """The reason is its own log, and nothing is left to be ended."""
+    with pytest.raises(AssertionError, match="redis-server didn't start"), running(options=("--no-such-option", "1")):
+        pass
 
 
 async def test_tls(tmp_path: Path) -> None:
