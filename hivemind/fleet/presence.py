@@ -18,6 +18,7 @@ import msgspec
 
 from hivemind.control.codec import UNREADABLE, decode_snapshot, decompressed, snapshot_part
 from hivemind.fleet.store import StoreError
+from hivemind.redaction.text import identifier, label
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import AgentView, Snapshot
 
@@ -41,6 +42,10 @@ SHOWN_EVERY_S = 0.5
 """Between two snapshots while somebody watches."""
 _SMALL = 1024
 """Shorter snapshots aren't compressed."""
+_MOST_LISTED = 1_000
+"""Proxies of a fleet, and lanes of a proxy, of which more aren't read."""
+_MOST_RECORD = 1 << 20
+"""Bytes of a proxy's record."""
 _MOST_SNAPSHOT = 64 << 20
 """Bytes of a snapshot; a longer one isn't read."""
 _MAGIC = b"\x28\xb5\x2f\xfd"
@@ -147,7 +152,8 @@ class Viewer:
 
     async def members(self) -> tuple[Member, ...]:
         """Return the proxies that are there, those that can be read. Raises: StoreError."""
-        ids = [_text(each) for each in await self._store.call("ZRANGE", MEMBERS, 0, -1)]
+        answer = await self._store.call("ZRANGE", MEMBERS, 0, _MOST_LISTED - 1)
+        ids = [_text(each) for each in answer] if isinstance(answer, list) else []
         if not ids:
             return ()
         asked: list[Sequence[Argument]] = [("GET", proxy_key(each)) for each in ids]
@@ -157,7 +163,7 @@ class Viewer:
         gone = [each for each, record in zip(ids, records, strict=True) if record is None]
         if gone:
             await self._store.call("ZREM", MEMBERS, *gone)
-        found = (_member(record, ms) for record, ms in zip(records, left_ms, strict=True) if record is not None)
+        found = (_member(record, ms) for record, ms in zip(records, left_ms, strict=True))
         return tuple(member for member in found if member is not None)
 
     async def watch(self) -> None:
@@ -170,6 +176,8 @@ class Viewer:
         if not ids:
             return {}
         answers = await self._store.call("MGET", *map(snapshot_key, ids))
+        if not isinstance(answers, list) or len(answers) != len(ids):
+            return {}
         return {each: answer for each, answer in zip(ids, answers, strict=True) if isinstance(answer, bytes)}
 
 
@@ -212,8 +220,10 @@ def _plain(data: bytes) -> bytes:
 
 
 def _member(record: Any, left_ms: Any) -> Member | None:
+    if not isinstance(record, bytes) or len(record) > _MOST_RECORD or not isinstance(left_ms, int):
+        return None
     try:
-        member = msgspec.json.decode(record, type=Member)
+        member = msgspec.convert(_fit_to_show(msgspec.json.decode(record)), Member)
     except UNREADABLE:
         return None
     old_s = max(0.0, PRESENT_S - left_ms / 1000)
@@ -222,6 +232,16 @@ def _member(record: Any, left_ms: Any) -> Member | None:
         for lane in member.lanes
     )
     return replace(member, lanes=lanes, seen_s=old_s, label="")
+
+
+def _fit_to_show(value: Any, name: str = "") -> Any:
+    """Return a value of a record with lists and texts of bounded length, and texts without control characters or keys:
+    whoever may write to the store can write anything."""
+    if isinstance(value, str):
+        return identifier(value) if name in ("id", "lane") else label(value)
+    if isinstance(value, list):
+        return [_fit_to_show(each) for each in value[:_MOST_LISTED]]
+    return {key: _fit_to_show(each, key) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def whole(answers: Sequence[Any]) -> list[Any]:

@@ -19,6 +19,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,10 @@ ANSWER_S = 1.0
 FIRST_RETRY_S = 0.05
 LONGEST_RETRY_S = 1.0
 """Between two attempts to connect; doubled from the first to the longest. Calls in between fail at once."""
+MOST_BYTES = 64 << 20
+"""Bytes of a text in an answer."""
+_NO_PROTOCOL = (ValueError, RecursionError)
+"""What redis-py raises, besides its own, of numbers that are none, endless lines and nested lists."""
 QUIET_S = 5.0
 """A connection for messages that was silent for so long is asked whether it still is one."""
 
@@ -181,7 +186,7 @@ class Store:
                         answers.append(await connection.read_response())
                     except self._redis.ResponseError as error:
                         answers.append(error)
-        except (self._redis.RedisError, OSError, TimeoutError) as error:
+        except (self._redis.RedisError, OSError, TimeoutError, *_NO_PROTOCOL) as error:
             # redis-py has closed the connection in most cases, but not in all.
             await self._drop(connection)
             found = self._error(error)
@@ -232,7 +237,7 @@ class Store:
                 # only run commands on keys needn't have a name.
                 with contextlib.suppress(self._redis.ResponseError):
                     await connection.read_response()
-        except (self._redis.RedisError, OSError, TimeoutError) as error:
+        except (self._redis.RedisError, OSError, TimeoutError, *_NO_PROTOCOL) as error:
             await self._drop(connection)
             if isinstance(error, TimeoutError | self._redis.TimeoutError) and self.address.tls and not accepted:
                 accepted = await self._is_open()
@@ -255,6 +260,7 @@ class Store:
             "protocol": 2,  # no HELLO, which old servers and proxies before a store don't know
             "driver_info": None,
             "redis_connect_func": on_connect,
+            "parser_class": _bounded_parser(),
         }
         if address.path:
             return kinds.UnixDomainSocketConnection(path=address.path, **given)
@@ -315,7 +321,7 @@ class Store:
         for begins, kind, fault, text in _SAID:
             if said.startswith(begins) or getattr(error, "status_code", None) == begins:
                 return StoreError(f"{where} {text}", kind, fault)
-        if isinstance(error, self._redis.InvalidResponse):
+        if isinstance(error, (self._redis.InvalidResponse, *_NO_PROTOCOL)):
             text = "doesn't speak Redis's protocol; is it the right port?"
             return StoreError(f"{where} {text}", "protocol", Fault.MISTAKE)
         if isinstance(error, self._redis.ResponseError):
@@ -450,7 +456,23 @@ def _library() -> ModuleType:
 
 
 def _io_errors() -> tuple[type[Exception], ...]:
-    return (_library().RedisError, OSError, TimeoutError)
+    return (_library().RedisError, OSError, TimeoutError, *_NO_PROTOCOL)
+
+
+@cache
+def _bounded_parser() -> type[Any]:
+    """Return redis-py's parser of RESP2 with a bound for a text, which it would read whatever its length."""
+    from redis import _parsers
+    from redis.exceptions import InvalidResponse
+
+    class BoundedParser(_parsers._AsyncRESP2Parser):  # type: ignore[misc]
+        async def _read(self, length: int) -> bytes:
+            if not 0 <= length <= MOST_BYTES:
+                raise InvalidResponse(f"a text of {length} bytes")
+            found: bytes = await super()._read(length)
+            return found
+
+    return BoundedParser
 
 
 def _by_digest(command: Command) -> tuple[Argument, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 import redis_server
 from fleet.members import Proxy, lease, member, opened, present, until
@@ -170,3 +171,35 @@ async def test_a_store_that_is_away_ends_nothing() -> None:
             while not await again():
                 pass
             await until(lambda: server.command("EXISTS", "hm:proxy:a-1") == "1")
+
+
+def test_what_others_write_is_bounded() -> None:
+    """Names have a length, no control characters and no keys; what identifies stays apart."""
+    key = "sk-ant-api03-" + "a1B2" * 12
+    one, other = ("x" * 100_000 + end for end in "ab")
+    spoilt = replace(member("a"), machine=one, version=f"1 {key}", address="\x1b[2J\u202eurl", id=other)
+    found = presence._member(json.dumps(msgspec.to_builtins(spoilt)).encode(), 5_000)
+    assert found is not None
+    texts = [found.machine, found.version, found.address, found.id]
+    assert all(len(text) <= 200 and text.isprintable() and key not in text for text in texts)
+    same = presence._member(msgspec.json.encode(member("a")), 10_000)
+    assert same == replace(member("a"), label="", seen_s=0.0)
+    for record in (None, 5, [], b"[" * 100_000, b"{}", b"\xff", b" " * (2 << 20)):
+        assert presence._member(record, 5_000) is None
+    assert presence._member(msgspec.json.encode(member("a")), None) is None
+
+
+async def test_answers_of_another_kind() -> None:
+    """A store that answers with something else shows nobody."""
+
+    class Odd:
+        shown = "redis://odd"
+
+        async def call(self, *command: object) -> Any:
+            return 5
+
+        async def pipeline(self, commands: Sequence[Any]) -> list[Any]:
+            return [5 for _ in commands]
+
+    assert await Viewer(Odd()).members() == ()
+    assert await Viewer(Odd()).snapshots([member("a")]) == {}

@@ -314,11 +314,29 @@ async def test_no_tls_to_a_port_with_it(tmp_path: Path) -> None:
             assert (error.kind, error.fault) == ("hung up", Fault.CUT_OFF)
 
 
-async def test_another_protocol() -> None:
+@pytest.mark.parametrize(
+    "reply",
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"$9999999999\r\n" + b"x" * 100_000,
+        b"$-7\r\n",
+        b"$many\r\n",
+        b":one\r\n",
+        b"*1\r\n" * 20_000,
+        b"*x\r\n",
+        b"+" + b"x" * 200_000,
+        b"\xff\xfe\r\n",
+        b"\r\n",
+    ],
+)
+async def test_another_protocol(reply: bytes) -> None:
+    """What isn't Redis's protocol is told, whatever it is, and never read without bound."""
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read(10)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        await writer.drain()
+        with contextlib.suppress(OSError):
+            await reader.read(10)
+            writer.write(reply)
+            await writer.drain()
         writer.close()
 
     web = await asyncio.start_server(answer, "127.0.0.1", 0)
