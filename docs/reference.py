@@ -55,8 +55,18 @@ def _settings() -> Iterator[str]:
         "Each setting is a flag, an environment variable or a line in `hivemind.toml` (or the file that"
         " `--config` or `HIVEMIND_CONFIG` names). It is looked for as git looks for a repository: in the working"
         " directory, then in the folders above it on the same file system. One of another user isn't taken, and paths"
-        " in it are relative to its folder. A flag overrides a variable, a variable the file:"
+        " in it are relative to its folder."
     )
+    yield ""
+    yield (
+        "A file that is found may have come with a repository, so until you trust it, only those settings count from it"
+        " that are marked *untrusted too*: pace and looks. One line names the others, and where only such a file names"
+        " an upstream, nothing starts. `hivemind trust` trusts the file as it is, and lists what counts from then on;"
+        " after a change by anything but HiveMind itself it has to be trusted anew. A file that `--config` or"
+        " `HIVEMIND_CONFIG` names, or in your configuration folder (`~/.config/hivemind`), counts as it is."
+    )
+    yield ""
+    yield "A flag overrides a variable, a variable the file:"
     yield ""
     flag = "`--circuit.when-open refuse`"
     variable = "`HIVEMIND_CIRCUIT__WHEN_OPEN=refuse`"
@@ -75,7 +85,7 @@ def _settings() -> Iterator[str]:
 
 def _meaning(option: Option) -> str:
     allowed = f" ({option.allowed})" if option.allowed else ""
-    return f"{option.help}{allowed}"
+    return f"{option.help}{allowed}{' *untrusted too*' if option.any_file else ''}"
 
 
 def _default(option: Option) -> str:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TextIO
 
 from hivemind.redaction.text import LONGEST_TEXT, redact
+from hivemind.world.lines import SETTINGS
 from hivemind.world.snapshot import Line
 
 _LONGEST_TRACEBACK = 1 << 16
@@ -43,10 +44,10 @@ _LEVELS = {"bad": logging.WARNING, "warn": logging.INFO}
 
 
 def log_line(line: Line) -> None:
-    """Log a line of the event log: failures that an agent saw as warnings; retries, operators' commands and how the
-    proxy stands to its fleet as information."""
+    """Log a line of the event log: failures that an agent saw, and settings that don't count, as warnings; retries,
+    operators' commands and how the proxy stands to its fleet as information."""
     told = line.by or (line.tag == "fleet" and line.level != "bad")
-    level = logging.INFO if told else _LEVELS.get(line.level, logging.DEBUG)
+    level = logging.INFO if told else _LEVELS.get("bad" if line.tag == SETTINGS else line.level, logging.DEBUG)
     logging.getLogger("hivemind").log(level, "%s %s: %s", line.tag, line.who, line.text)
 
 

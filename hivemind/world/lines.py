@@ -20,6 +20,8 @@ SHOWN_BY_EVENTS = frozenset({"BeginAgent", "EndAgent", "ClaimTask", "FinishTask"
 """Commands of runners, which the events that they cause describe."""
 ALL = "all"
 """The subject of a command that names none."""
+SETTINGS = "settings"
+"""Tag of the line about settings that don't count."""
 _SUBJECTS = ("agent", "task", "lane", "upstream", "about")
 _NAMED = 4
 """Tasks that a line names; the others are counted."""
@@ -143,7 +145,7 @@ def _words(event: ev.Event, before: str) -> Words | None:
             text = f"the price of {event.model} isn't known, so its dollars don't count"
             return "warn", "budget", event.agent, text
         case ev.SettingsIgnored():
-            return "bad", "settings", "file", event.text
+            return "warn", SETTINGS, "file", event.text
         case ev.RecordingChanged():
             if event.why:
                 text = f"can't be written ({event.why}); what happens now may be missing in it"

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "SECURITY.md").read_text("utf-8")
 WHO = (
     *("an agent", "a run's process", "the operator", "an MCP client", "another user", "a web page"),
-    *("another machine", "an upstream", "a member of the fleet"),
+    *("another machine", "an upstream", "a member of the fleet", "another's folder"),
 )
 
 

@@ -9,6 +9,8 @@ from textual.strip import Strip
 from tui.worlds import empty_world, world
 
 from hivemind.setup.clients import CLIENTS
+from hivemind.world.lines import SETTINGS
+from hivemind.world.snapshot import Line
 from hivemind_tui.panels import connect
 from hivemind_tui.render.glyphs import GATE_SIGNS, TASK_SIGNS
 from hivemind_tui.render.pen import Pen
@@ -48,3 +50,12 @@ def test_no_part_is_cut_off(height: int) -> None:
     rows = text(connect.render(View(world()), 160, height, Pen()))
     for title, last in (("Why a request waits", "nothing holds it: it is next"), ("Tasks", "cancelled by an operator")):
         assert (title in rows) == (last in rows)
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 22), (160, 43)])
+def test_what_isnt_trusted_is_told(width: int, height: int) -> None:
+    """The whole line stands where requests go, on the small screen too."""
+    told = "/home/me/a-project/hivemind.toml isn't trusted, so via and ca_file in it don't count; hivemind trust"
+    lines = (Line(0.0, 0.0, "info", "lane", "lab:all", "first request"), Line(0.0, 0.0, "bad", SETTINGS, "file", told))
+    rows = text(connect.render(View(replace(empty_world(), lines=lines)), width, height, Pen()))
+    assert all(word in rows for word in told.split())

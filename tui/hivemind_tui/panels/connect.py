@@ -10,6 +10,7 @@ from textual.strip import Strip
 
 from hivemind.setup.clients import CLIENTS, Target, quick_lines
 from hivemind.text.humanise import short_dollars, short_duration, short_plural, short_size
+from hivemind.world.lines import SETTINGS
 from hivemind_tui.keys.keymap import KEYS
 from hivemind_tui.render.budgets import ceilings
 from hivemind_tui.render.format import broken, clean, fit, percent
@@ -63,7 +64,7 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     left = max(0, (cells - _BLOCK) // 2)
     room = cells - left
     body: list[Row] = []
-    for part in (_what(view), _where(view, room, pen), _targets(view, room), _next(view, pen)):
+    for part in (_what(view), _where(view, room, pen), _targets(view, room, pen), _next(view, pen)):
         if body and rows >= _ROOMY:
             body.append([])
         body += [[(" " * left, "text"), *spans] for spans in part]
@@ -146,7 +147,7 @@ def _steps(view: View, cells: int, pen: Pen) -> list[list[Row]]:
     ]
     pages: list[Row] = [[("Pages and keys", "title")]]
     pages += [[(f"{key}  ", "accent"), (text, "dim")] for key, text in _PAGES]
-    return [_what(view), _where(view, cells, pen), _targets(view, cells), first, _next(view, pen), pages]
+    return [_what(view), _where(view, cells, pen), _targets(view, cells, pen), first, _next(view, pen), pages]
 
 
 def _clients(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
@@ -217,12 +218,15 @@ def _where(view: View, room: int, pen: Pen) -> list[Row]:
     return rows
 
 
-def _targets(view: View, room: int) -> list[Row]:
+def _targets(view: View, room: int, pen: Pen) -> list[Row]:
+    """Return where requests go, and which settings of a file that isn't trusted don't count."""
     title, indent = (_TITLE, "  ") if room > _BLOCK - 2 else (_NARROW_TITLE, "")
     longest = max((cell_len(clean(name)) for name, _ in view.snapshot.upstreams), default=0)
     title = min(max(title, len(indent) + longest + 2), room // 2)
     urls = [[(fit(indent + name, title - 1) + " ", "dim"), (url, "text")] for name, url in view.snapshot.upstreams]
-    return [[("The name after /agent/ is yours. Requests go on with the agent's own key to", "dim")], *urls]
+    told = [line.text for line in view.snapshot.lines if line.tag == SETTINGS]
+    ignored = [row for text in told for row in hanging(clean(text), "bad", min(room, _BLOCK), (pen.glyphs.warn, "bad"))]
+    return [[("The name after /agent/ is yours. Requests go on with the agent's own key to", "dim")], *urls, *ignored]
 
 
 def _next(view: View, pen: Pen) -> list[Row]:
