@@ -62,8 +62,9 @@ def _settings() -> Iterator[str]:
         "A file that is found may have come with a repository, so until you trust it, only those settings count from it"
         " that are marked *untrusted too*: pace and looks. One line names the others, and where only such a file names"
         " an upstream, nothing starts. `hivemind trust` trusts the file as it is, and lists what counts from then on;"
-        " after a change by anything but HiveMind itself it has to be trusted anew. A file that `--config` or"
-        " `HIVEMIND_CONFIG` names, or in your configuration folder (`~/.config/hivemind`), counts as it is."
+        " after a change by anything but HiveMind itself, and in another place such as a worktree, it has to be trusted"
+        " anew. A file that `--config` or `HIVEMIND_CONFIG` names, or in your configuration folder"
+        " (`~/.config/hivemind`), counts as it is."
     )
     yield ""
     yield "A flag overrides a variable, a variable the file:"

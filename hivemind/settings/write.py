@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
+from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import InlineTable
 
 from hivemind.errors import UsageError
@@ -31,6 +32,8 @@ _HIDDEN = "***"
 _DIGITS = 12
 """Significant digits of a number that is written, which drops rounding errors of floats."""
 _NEW_FILE = 0o644
+_MOST_HEADERS = 100
+"""Lines that begin with a bracket, for each of which all before it is parsed."""
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _HEADER = re.compile(r"[ \t]*\[")
 
@@ -62,14 +65,19 @@ def draft(path: Path, values: Mapping[str, float]) -> Draft:
     """
     before = _read(path)
     numbers = {name: _number(name, value) for name, value in values.items()}
+    unsuitable = Conflict(f"{path}: its form doesn't allow {', '.join(values)} to be set alone; edit it by hand")
+    if sum(map(bool, map(_HEADER.match, before.split("\n")))) > _MOST_HEADERS:
+        raise unsuitable
     try:
         from_text(before, str(path))
         after = edited(before, numbers)
         if not _is_whole(before, after, numbers):
-            raise Conflict(f"{path}: its form doesn't allow {', '.join(values)} to be set alone; edit it by hand")
+            raise unsuitable
         from_file_alone(after, str(path))
     except UsageError as error:
         raise Conflict(str(error)) from None
+    except TOMLKitError:  # it is nested deeper than tomlkit takes
+        raise unsuitable from None
     return Draft(path, before, after)
 
 

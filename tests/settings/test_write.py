@@ -252,6 +252,17 @@ def test_disk_that_takes_no_more(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize(
+    "text", ["upstream = [\n" + '["a"],\n' * 8_000 + "]\n", f"upstream = {'[' * 200}{']' * 200}\n"]
+)
+def test_a_form_that_takes_long(tmp_path: Path, text: str) -> None:
+    """A file that came from somebody else may be one that takes minutes to edit, or that can't be: one line says so."""
+    path = tmp_path / "hivemind.toml"
+    path.write_text(text)
+    with pytest.raises(Rejected, match="its form doesn't allow rpm to be set alone"):
+        draft(path, {"rpm": 3})
+
+
 def test_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that was made read-only stays as it is, although its folder would let it be replaced."""
     path = tmp_path / "hivemind.toml"
