@@ -465,7 +465,7 @@ def _bounded_parser() -> type[Any]:
     from redis import _parsers
     from redis.exceptions import InvalidResponse
 
-    class BoundedParser(_parsers._AsyncRESP2Parser):  # type: ignore[misc]
+    class BoundedParser(_parsers._AsyncRESP2Parser):
         async def _read(self, length: int) -> bytes:
             if not 0 <= length <= MOST_BYTES:
                 raise InvalidResponse(f"a text of {length} bytes")

@@ -7,7 +7,7 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from control.kit import TOKEN, proven
@@ -31,7 +31,7 @@ def forever(head: bytes, part: bytes) -> Iterator[bytes]:
     return itertools.chain([head], itertools.repeat(part))
 
 
-ANSWERS = {
+ANSWERS: dict[str, Callable[[], Iterable[bytes]]] = {
     "endless": lambda: forever(_HEAD + b"\r\n", b"x" * 65_536),
     "endless chunks": lambda: forever(_CHUNKED, b"10000\r\n" + b"x" * 65_536 + b"\r\n"),
     "a length beyond all": lambda: forever(_HEAD + b"content-length: 999999999999999\r\n\r\n", b"x" * 65_536),

@@ -184,7 +184,8 @@ def test_what_others_write_is_bounded() -> None:
     assert all(len(text) <= 200 and text.isprintable() and key not in text for text in texts)
     same = presence._member(msgspec.json.encode(member("a")), 10_000)
     assert same == replace(member("a"), label="", seen_s=0.0)
-    for record in (None, 5, [], b"[" * 100_000, b"{}", b"\xff", b" " * (2 << 20)):
+    records: tuple[Any, ...] = (None, 5, [], b"[" * 100_000, b"{}", b"\xff", b" " * (2 << 20))
+    for record in records:
         assert presence._member(record, 5_000) is None
     assert presence._member(msgspec.json.encode(member("a")), None) is None
 

@@ -41,7 +41,8 @@ ALLOWED = (
     ),
     Place(
         "variables and command lines of an agent's process and its runner",
-        "what the runner was given",
+        "what the runner was given, but for the variables of settings that hold secrets (`HIVEMIND_ALERTS__WEBHOOK`,"
+        " ...): programs remove them once they are read",
         r"file (environ|cmdline)\.txt",
         r"task: (variable|argument|output)$",
     ),
