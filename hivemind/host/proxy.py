@@ -67,6 +67,8 @@ _log = logging.getLogger(__name__)
 
 DELAY_S = 1.0
 """Delay of loading the prices, since the start has more urgent things to load; earlier usage is priced afterwards."""
+PRICES_WITHIN_S = 5.0
+"""Most time that the end of a proxy waits for the prices."""
 PAST_SHOWN = 200
 """Most agents listed with their budgets that aren't at hand."""
 _HOUR_S = 3600.0
@@ -208,10 +210,12 @@ class Proxy:
             engine.publish(SettingsIgnored(engine.now(), settings.ignored.note))
 
     async def drain(self, timeout_s: float) -> None:
-        """Grant nothing more, and wait until nothing is in flight, but no longer than this."""
+        """Grant nothing more, and wait until nothing is in flight, but no longer than this; then until what was used is
+        priced, so that a summary has it."""
         self.engine.drain()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.app.idle(), timeout_s)
+        await self.price_usage()
         await self._tools.aclose()
         if self.front is not None:
             await self.front.aclose()
@@ -255,11 +259,17 @@ class Proxy:
         """Load the prices now, rather than a little later."""
         self._prices_needed.set()
 
-    async def _priced(self) -> None:
+    async def price_usage(self) -> None:
+        """Wait until what was used is priced, but no longer than :data:`PRICES_WITHIN_S`: then a summary says that its
+        price isn't known."""
+        if self.snapshot().totals.unpriced:
+            await self._priced(PRICES_WITHIN_S)
+
+    async def _priced(self, within_s: float | None = None) -> None:
         """Wait until the prices are loaded, or loading failed. From then on all usage is priced."""
         if self._pricing is not None:
             self.load_prices()
-            await asyncio.wait((self._pricing,))
+            await asyncio.wait((self._pricing,), timeout=within_s)
 
     async def _load(self, prices: Prices) -> None:
         with contextlib.suppress(TimeoutError):

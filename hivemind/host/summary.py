@@ -14,7 +14,7 @@ from hivemind.console import Console
 from hivemind.errors import HiveMindError
 from hivemind.journal.files import DEMO_DAYS, DEMO_FOLDER, find, part_of
 from hivemind.journal.wait_causes import WaitCauses, causes_together, shares_text
-from hivemind.text.humanise import count, dollars, duration, exit_text, plural
+from hivemind.text.humanise import cost, count, dollars, duration, exit_text, plural
 from hivemind.text.shells import command_line, shell_of
 from hivemind.text.table import Cell, Column, lines, wrapped
 from hivemind.world.snapshot import AgentView, Snapshot
@@ -250,4 +250,4 @@ def _totals(snapshot: Snapshot) -> Iterator[str]:
     wait_s = quantile(snapshot.vitals.waits, 0.95)
     waits = [] if wait_s is None else [f"p95 wait before an attempt {duration(wait_s)}"]
     tokens = f"{count(totals.usage.total)} tokens used, {count(totals.wasted.total)} wasted"
-    yield "; ".join([*waits, tokens, dollars(totals.dollars, totals.unpriced)])
+    yield "; ".join([*waits, tokens, cost(totals.dollars, totals.unpriced)])

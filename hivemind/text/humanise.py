@@ -94,16 +94,24 @@ def level(value: float) -> str:
 
 
 def dollars(amount: float, unpriced: int = 0) -> str:
-    """`$0.0042`, `$1.37`, `$1,204.00`; a `+` after it where some tokens have no known price."""
+    """`$0.0042`, `$1.37`, `$1,204.00`; a `+` after it where some tokens have no known price, and `$?` where none
+    has."""
+    if unpriced and not amount:
+        return "$?"
     shown = f"${amount:.4f}" if 0 < amount < 0.0995 else f"${amount:,.2f}"
     return f"{shown}{'+' if unpriced else ''}"
 
 
+def cost(amount: float, unpriced: int = 0) -> str:
+    """Return :func:`dollars` for a sentence: `price unknown`."""
+    return "price unknown" if unpriced and not amount else dollars(amount, unpriced)
+
+
 def usage(tokens: int, amount: float, unpriced: int, estimated: int = 0) -> str:
     """`45,123 tokens, $0.42`, how many tokens the dollars leave out, and how many are estimated."""
-    notes = [f"and {plural(unpriced, 'token')} without a known price"] if unpriced else []
+    notes = [f"and {plural(unpriced, 'token')} without a known price"] if unpriced and amount else []
     notes += [f"{plural(estimated, 'token')} estimated"] if estimated else []
-    text = f"{plural(tokens, 'token')}, {dollars(amount)}"
+    text = f"{plural(tokens, 'token')}, {cost(amount, 0 if amount else unpriced)}"
     return f"{text} ({'; '.join(notes)})" if notes else text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from upstream.scripted import serving
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.host import proxy as proxy_module
 from hivemind.host.proxy import Proxy
+from hivemind.host.summary import summary
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.prices import Prices
@@ -159,6 +161,45 @@ async def test_a_proxy_may_end_before_its_prices_are_there() -> None:
     await proxy.start()
     await proxy.aclose()
     assert [task for task in asyncio.all_tasks() if task.get_name() == "load the prices"] == []
+
+
+async def test_a_proxy_that_was_short_is_priced_when_it_ends() -> None:
+    """Its summary has the cost, though the prices weren't there yet."""
+    async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
+        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=Prices())
+        await proxy.start()
+        try:
+            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
+                body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
+                assert (await web.post(f"{base}/v1/messages", content=body)).status_code == 200
+            await proxy.drain(HANGS_S)
+            assert (proxy.snapshot().totals.dollars > 0, proxy.snapshot().totals.unpriced) == (True, 0)
+        finally:
+            await proxy.aclose()
+
+
+async def test_prices_that_take_too_long_are_said_to_be_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end waits for so long, and never says that nothing was spent."""
+    monkeypatch.setattr(proxy_module, "PRICES_WITHIN_S", 0.01)
+    loaded = threading.Event()
+
+    class Slow(Prices):
+        def load(self) -> None:
+            loaded.wait(HANGS_S)
+
+    async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
+        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=Slow())
+        await proxy.start()
+        try:
+            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
+                assert (await web.post(f"{base}/v1/messages", content=PLAIN_BODY)).status_code == 200
+            await proxy.drain(HANGS_S)
+            text = "\n".join(summary(proxy.snapshot(), None, 200))
+        finally:
+            loaded.set()
+            await proxy.aclose()
+    assert "0 wasted; price unknown" in text
+    assert "$0" not in text
 
 
 async def test_a_run_that_was_short_is_priced_when_it_ends() -> None:

@@ -93,9 +93,10 @@ def test_dollars() -> None:
 def test_usage() -> None:
     """Tokens, dollars, and what the dollars leave out."""
     assert usage(45_123, 0.42, 0) == "45,123 tokens, $0.42"
-    assert usage(1, 0, 1200) == "1 token, $0.00 (and 1,200 tokens without a known price)"
+    assert usage(1_300, 0.02, 1200) == "1,300 tokens, $0.0200 (and 1,200 tokens without a known price)"
+    assert usage(1_200, 0, 1200) == "1,200 tokens, price unknown"
     assert usage(45_123, 0.42, 0, 1200) == "45,123 tokens, $0.42 (1,200 tokens estimated)"
-    assert usage(9, 0, 7, 1) == "9 tokens, $0.00 (and 7 tokens without a known price; 1 token estimated)"
+    assert usage(9, 0, 9, 1) == "9 tokens, price unknown (1 token estimated)"
 
 
 def test_size() -> None:
