@@ -7,7 +7,7 @@ import re
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.dialect import RETRYABLE, Dialect, encode
-from hivemind.providers.errors import ErrorObject, classify_event
+from hivemind.providers.errors import ErrorObject, classify_event, kind_of
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
@@ -49,7 +49,7 @@ _USAGE = Shape(
     cache_creation=_CREATION,
 )
 _MESSAGE = Shape("", usage=_USAGE)
-_EVENT = Shape("type:text delta", message=_MESSAGE, usage=_USAGE)
+_EVENT = Shape("type:text delta error", message=_MESSAGE, usage=_USAGE)
 _ITERATION = Shape("type:text input_tokens:count output_tokens:count")
 
 
@@ -66,10 +66,10 @@ class AnthropicReader(Reader):
     def record(self, record: bytes) -> None:
         name, data = fields(record)
         event = _EVENT.read(data)
-        if not event:
+        if not event and name != b"error":
             return
+        kind = kind_of(name, event)
         state = self.state
-        kind = name.decode("latin-1") or json_fields.text(event, "type")
         if kind == "content_block_delta":
             state.content_started = True
             delta = _DELTA.within(event, "delta")

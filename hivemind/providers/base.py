@@ -81,6 +81,11 @@ class TapState:
     tier: str = ""
     """Tier of service that the request asked for, until the reply states the one that was billed (:mod:`.tiers`)."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether an error came before any content. What follows it, an end marker say, changes nothing."""
+        return self.error is not None and not self.content_started
+
 
 class Tap(Protocol):
     """Reader beside the stream. It never raises; unreadable bytes are ignored."""

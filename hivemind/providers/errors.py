@@ -199,6 +199,17 @@ def classify_event(data: bytes) -> Failure:
     return judge(status_of(info), info)
 
 
+def kind_of(name: bytes, event: Members) -> str:
+    """Return the kind of an event of a dialect whose events state it: by its name, else by its type, else `error` where
+    it has one.
+
+    `event` has the members `type` and `error`; `message` is the name of an event that has none (HTML, 9.2.6).
+    """
+    if name and name != b"message":
+        return name.decode("latin-1")
+    return json_fields.text(event, "type") or ("error" if json_fields.filled(event, "error") else "")
+
+
 def status_of(info: ErrorInfo) -> int:
     """Return the status of an error object: its own, otherwise by its codes, otherwise 500."""
     if info.status is not None:

@@ -59,9 +59,9 @@ class GoogleReader(Reader):
 
     def record(self, record: bytes) -> None:
         # An error in the middle of a stream comes as bare JSON, without `data:`.
-        data = record if record.lstrip().startswith(b"{") else fields(record)[1]
+        name, data = (b"", record) if record.lstrip().startswith(b"{") else fields(record)
         chunk = _CHUNK.read(data)
-        if json_fields.filled(chunk, "error"):
+        if name == b"error" or json_fields.filled(chunk, "error"):
             self.state.error = classify_event(data)
         elif json_fields.filled(chunk, "event_type"):
             self._interaction(json_fields.text(chunk, "event_type"), chunk)

@@ -10,7 +10,7 @@ import re
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
 from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status, failure_text
-from hivemind.providers.errors import ErrorObject, classify_event, error_object
+from hivemind.providers.errors import ErrorObject, classify_event, error_object, kind_of
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
 from hivemind.providers.sse import fields
@@ -49,7 +49,7 @@ _RESPONSES_REQUEST = Shape(
     "model:text stream:flag max_output_tokens:count previous_response_id conversation store:flag background:flag"
     " prompt_cache_key:text service_tier:text"
 )
-_EVENT = Shape("type:text delta response")
+_EVENT = Shape("type:text delta response error")
 _DETAILS = Shape("cached_tokens:count cache_write_tokens:count")
 _USAGE = Shape(
     "prompt_tokens:count completion_tokens:count input_tokens:count output_tokens:count",
@@ -201,10 +201,10 @@ class ResponsesReader(OpenAIReader):
     def record(self, record: bytes) -> None:
         name, data = fields(record)
         event = _EVENT.read(data)
-        if not event:
+        if not event and name != b"error":
             return
+        kind = kind_of(name, event)
         state = self.state
-        kind = name.decode("latin-1") or json_fields.text(event, "type")
         if kind.endswith(".delta"):
             state.content_started = True
             state.output_chars += json_fields.length(event, "delta")

@@ -77,6 +77,8 @@ class Reader(ABC):
         if self.unparsed and self.skim(record):
             return
         state = self.state
+        if state.failed:
+            return
         before = state.output_chars
         self.record(record)
         chars = state.output_chars - before
@@ -221,6 +223,8 @@ class StreamTap:
             self._give_up("the stream has too many events")
             return work
         for record in records:
+            if self.state.failed:
+                break
             if len(record) <= LONG_RECORD:
                 self._reader.read(record)
             elif record := (yield from shortened(record)):
@@ -234,12 +238,13 @@ class StreamTap:
     def _give_up(self, why: str) -> None:
         """Stop reading; the reply continues."""
         self._direct = -1
-        self._blind = self.state.content_started = True
+        self._blind = True
+        self.state.content_started = not self.state.failed
         self.state.gave_up = why
 
     def _pass(self, size: int) -> None:
         self._passed += size
-        self.state.content_started = self._passed > MAX_PRELUDE
+        self.state.content_started = self._passed > MAX_PRELUDE and self.state.error is None
 
     def _close(self) -> None:
         if self._blind:

@@ -39,7 +39,8 @@ def tap(name: str, *, skims: bool) -> StreamTap:
 
     class Parser(make):  # type: ignore[misc, valid-type]
         def read(self, record: bytes) -> None:
-            self.record(record)
+            if not self.state.failed:
+                self.record(record)
 
     return StreamTap(make() if skims else Parser(), splitter(), None)
 

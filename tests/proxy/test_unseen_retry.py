@@ -138,6 +138,28 @@ async def test_error_event_of_every_dialect(path: str, body: bytes, play: Play, 
         assert len(upstream.requests) == 3
 
 
+FOLLOWED: dict[str, tuple[str, bytes, str, bytes, tuple[bytes, ...]]] = {
+    "anthropic": ("/v1/messages", STREAM_BODY, SSE, OVERLOADED, MESSAGE),
+    "chat": ("/v1/chat/completions", STREAM_BODY, SSE, data(error={"message": "x", "code": 500}), CHAT),
+    "responses": ("/v1/responses", STREAM_BODY, SSE, data(error={"message": "x", "code": 500}), RESPONSE),
+    "google": (DIALECTS["google"][0], b"{}", SSE, data(error={"code": 503, "message": "x"}), GEMINI),
+    "ollama": ("/api/chat", b"{}", NDJSON, line(error="server busy"), OLLAMA),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWED)
+@pytest.mark.parametrize("rest", [0, -1], ids=["whole answer", "end marker"])
+async def test_what_follows_an_error_in_one_read(name: str, rest: int) -> None:
+    """An error is made good also where the end marker, or even content, comes in the same piece."""
+    path, body, form, error, good = FOLLOWED[name]
+    together = chunked([error + b"".join(good[rest:])], form)
+    async with between([together], [chunked(good, form)]) as (proxy, upstream), client() as http_client:
+        answer = await http_client.post(proxy.url + path, content=body)
+        assert (answer.status_code, answer.content) == (200, b"".join(good))
+        assert len(upstream.requests) == 2
+        assert proxy.snapshot().totals.rescued == 1
+
+
 @pytest.mark.parametrize("control", ["\0", "\x01", "\x1b", "\x7f"])
 @pytest.mark.parametrize(("body", "good"), [(PLAIN_BODY, ANSWER), (STREAM_BODY, STREAM)], ids=["whole", "stream"])
 async def test_a_head_that_cannot_be_passed_on(
