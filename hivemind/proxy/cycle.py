@@ -17,7 +17,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from hivemind.proxy.asgi import Message, Scope
-from hivemind.wire.request_head import Headers
+from hivemind.wire.request_head import Headers, without
 
 _log = logging.getLogger(__name__)
 
@@ -167,10 +167,10 @@ class Cycle:
 
     async def receive(self) -> Message:
         """Return the next ASGI message: a part of the body, or the disconnect."""
-        if self.expects_continue and not self.transport.is_closing():
-            self.transport.write(_CONTINUE)
-            self.expects_continue = False
         if not (self.disconnected or self.response_complete):
+            if self.expects_continue and not self.transport.is_closing():
+                self.transport.write(_CONTINUE)
+                self.expects_continue = False
             self.flow.resume_reading()
             if not self._has_news:
                 self._event = asyncio.Event()
@@ -262,6 +262,8 @@ class Cycle:
         bodiless = self._bodiless = status == 204 or status == 304 or self.scope["method"] == "HEAD"
         if self.more_body:
             self.keep_alive = False  # the rest of the request isn't read
+        if status == 204:  # which has no length (RFC 9110, 8.6)
+            headers = without(headers, b"content-length", b"transfer-encoding")
         framed = closes = False
         for name, value in headers:
             if name in _FRAMING:

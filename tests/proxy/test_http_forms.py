@@ -149,12 +149,22 @@ async def test_head_of_a_list() -> None:
             assert (status, dict(headers)[b"content-length"]) == (200, b"5")
 
 
-async def test_no_content() -> None:
-    """A 204 stays one."""
-    async with between([b"HTTP/1.1 204 -\r\nx: y\r\n\r\n"]) as (proxy, _), raw(proxy.port) as direct:
+@pytest.mark.parametrize("framing", [b"", b"content-length: 0\r\n", b"content-length: 5\r\n"])
+async def test_no_content(framing: bytes) -> None:
+    """A 204 stays one, and has no length (RFC 9110, 8.6), whatever the upstream says of it."""
+    async with between([b"HTTP/1.1 204 -\r\n" + framing + b"x: y\r\n\r\n"]) as (proxy, _), raw(proxy.port) as direct:
         for _ in range(2):
             await direct.send(request("/v1/files/f", b"", method="DELETE"))
             assert await direct.head() == (204, [(b"x", b"y")])
+
+
+async def test_not_modified() -> None:
+    """A 304 keeps the length that a 200 would have, and has no body."""
+    answer = b"HTTP/1.1 304 -\r\ncontent-length: 40\r\n\r\n"
+    async with between([answer]) as (proxy, _), raw(proxy.port) as direct:
+        for _ in range(2):
+            await direct.send(request("/v1/models", b"", method="GET"))
+            assert await direct.head() == (304, [(b"content-length", b"40")])
 
 
 @pytest.mark.parametrize("body", [PLAIN_BODY, b""], ids=["body", "no body"])

@@ -283,6 +283,16 @@ async def test_connection_takes_away_no_credential() -> None:
         assert seen.values(b"content-type") == [b"application/json"]
 
 
+async def test_a_bad_chunk_of_a_body_that_asks_first(caplog: pytest.LogCaptureFixture) -> None:
+    """Its client is refused, not told to go on, and nothing fails."""
+    message = post("expect: 100-continue", "transfer-encoding: chunked", body=b"z\r\n")
+    async with between([ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        await direct.send(message)
+        assert (await one_answer(direct))[0] == 400
+        assert nothing_went_on(proxy, upstream)
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("early", [b"", b"{"])
 async def test_a_body_that_breaks_off_the_rules_ends_its_request(early: bytes) -> None:
     """The request that was begun is given up, and nothing is held for it."""
