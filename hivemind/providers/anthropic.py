@@ -6,7 +6,8 @@ import re
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
-from hivemind.providers.dialect import RETRYABLE, Dialect, encode
+from hivemind.providers.clients import UNKNOWN, TryAgain
+from hivemind.providers.dialect import Dialect, encode
 from hivemind.providers.errors import ErrorObject, classify_event, kind_of
 from hivemind.providers.json_fields import Members, Shape
 from hivemind.providers.outline import size_chars
@@ -24,7 +25,6 @@ _ERROR_TYPES = {
     409: "conflict_error",
     413: "request_too_large",
     429: "rate_limit_error",
-    503: "overloaded_error",
     504: "timeout_error",
     529: "overloaded_error",
 }
@@ -177,19 +177,17 @@ class Anthropic(Dialect):
         )
 
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
+        """A 503 is an `api_error`: at the third `overloaded_error` Claude Code ends, whatever its status, in streams
+        too."""
         kind = _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
         return encode({"type": "error", "error": {"type": kind, "message": message}})
 
-    def stream_error(self, status: int, reason: str, message: str) -> bytes:
-        """Temporary errors are sent as `overloaded_error`, which Claude Code retries with backoff; any other type
-        makes it retry at once, without streaming."""
-        if status in RETRYABLE:
-            return _event_bytes({"type": "overloaded_error", "message": message})
+    def stream_error(self, status: int, reason: str, message: str, form: TryAgain = UNKNOWN) -> bytes:
         return b"event: error\ndata: " + self.error_body(status, reason, message, None) + b"\n\n"
 
     def upstream_error(self, failure: Failure, error: ErrorObject) -> bytes:
-        """Give a retryable error the type that clients retry."""
-        return _event_bytes({**error, "type": "overloaded_error"} if failure.retryable else error)
+        """Give a retryable error the type that no client ends at."""
+        return _event_bytes({**error, "type": "api_error"} if failure.retryable else error)
 
     def keepalive(self, client: str) -> bytes:
         return b'event: ping\ndata: {"type": "ping"}\n\n'

@@ -1,11 +1,12 @@
 """Recognising clients by their headers, and what each is known to tolerate.
 
-How long clients wait, and which delays they accept, was observed with the real programs against a silent server; where
-a client states its own deadline (`x-stainless-timeout`), that counts.
+How long clients wait, and what makes them try again after a refusal, was measured with the real programs
+(`make refusals`); where a client states its own deadline (`x-stainless-timeout`), that counts.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -19,13 +20,48 @@ _PYTHON_S = 590.0
 _ID = re.compile(r"[\x21-\x7e]{1,200}")
 
 
+BRIDGED_S = 130.0
+"""How long a client should be able to go on asking, so that it outlives a restart or an upstream's bad two minutes: a
+Retry-After is at least this divided by the tries it has left."""
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """The form of a temporary refusal after which a program asks again by itself. The default is a careful one, for
+    programs that aren't known."""
+
+    retries: int = 2
+    """How often it asks again before it ends."""
+    longest_s: float = 59.0
+    """The longest Retry-After that it obeys; 0: none."""
+    in_streams: bool = True
+    """It also asks again after an error event in a stream that had no content."""
+    counts_overload: bool = False
+    """It ends at the third 529 or `overloaded_error`, within seconds."""
+    reads_text: bool = False
+    """In a stream it obeys `Please try again in 20s` in the message of a `rate_limit_exceeded`."""
+    hold_s: float = 0.0
+    """How long a refusal is held back, because its own waits are too short."""
+    seen: str = ""
+    """Version and date of the measurement."""
+
+    def delay_s(self, asked_s: float | None) -> int:
+        """Return the Retry-After, in whole seconds, of a refusal that ends after so long; None: nobody knows."""
+        least_s = BRIDGED_S / max(1, self.retries)
+        asked_s = 0.0 if asked_s is None or math.isnan(asked_s) else asked_s
+        return max(1, math.ceil(min(max(asked_s, least_s), self.longest_s)))
+
+
+UNKNOWN = TryAgain()
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """The client of one request."""
 
     name: str = ""
-    """`claude-code`, `codex`, `opencode`, `gemini-cli`, `anthropic-sdk`, `openai-sdk`, `google-sdk`, `ollama-sdk`,
-    `litellm`, `langchain`, `vercel-ai`, `openai-agents`; empty for others."""
+    """`claude-code`, `codex`, `opencode`, `gemini-cli`, `qwen-code`, `pi`, `copilot`, `anthropic-sdk`, `openai-sdk`,
+    `google-sdk`, `ollama-sdk`, `litellm`, `langchain`, `vercel-ai`, `openai-agents`; empty for others."""
     patience_s: float | None = None
     """How long it certainly waits for response headers; None: for ever, or unknown."""
     session: str = ""
@@ -38,37 +74,62 @@ class Client:
     """A hint that this request is less urgent than its agent; None: no hint."""
     retry_count: int | None = None
     """How many times the client has sent this request before; None if it doesn't state that reliably."""
-    max_retry_after_s: float | None = None
-    """The longest Retry-After it obeys; None: any."""
+    try_again: TryAgain = UNKNOWN
+    """What makes it ask again after a refusal."""
+
+    @property
+    def silent_s(self) -> float:
+        """How long a stream should wait for the upstream's own head, because an error in one that had begun would be
+        final for this client."""
+        return 0.0 if self.try_again.in_streams or self.patience_s is None else self.patience_s
 
 
 _Program = tuple[re.Pattern[str], Client]
 """What is searched in the User-Agent, and what is known of the program."""
 
 
-def _program(pattern: str, name: str, patience_s: float | None = None, longest: float | None = None) -> _Program:
-    return re.compile(pattern, re.I), Client(name, patience_s, max_retry_after_s=longest)
+def _program(pattern: str, name: str, patience_s: float | None, try_again: TryAgain) -> _Program:
+    return re.compile(pattern, re.I), Client(name, patience_s, try_again=try_again)
 
 
-_CLAUDE_CODE = _program(r"^claude-cli/", "claude-code", 290.0, 60.0)
-_CODEX = _program(r"^codex", "codex")
-_PROGRAMS = (
+_DAY = "2026-11-28"
+_CLAUDE_CODE = _program(
+    "^claude-cli/", "claude-code", 290.0, TryAgain(10, 60.0, counts_overload=True, seen=f"2.1.332, {_DAY}")
+)
+_CODEX = _program("^codex", "codex", None, TryAgain(5, 120.0, reads_text=True, seen=f"0.171.0, {_DAY}"))
+_COPILOT = _program("^copilot/", "copilot", 290.0, TryAgain(5, 120.0, seen=f"1.0.102, {_DAY}"))
+_QWEN = TryAgain(3, 59.0, in_streams=False, seen=f"0.24.4, {_DAY}")
+_VERCEL = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, seen=f"7.0.173 and cline 3.0.65, {_DAY}")
+_ANTHROPIC = TryAgain(2, 240.0, in_streams=False, seen=f"Python 2.11.0, JS 1.14.0, {_DAY}")
+_OPENAI = TryAgain(2, 120.0, in_streams=False, seen=f"Python 3.52.0, {_DAY}")
+_SHORT = TryAgain(2, 59.0, in_streams=False, hold_s=4.0, seen=f"OpenAI JS 7.59.0, Anthropic JS 0.36.3, {_DAY}")
+_CAREFUL = TryAgain(in_streams=False)
+_GOOGLE = TryAgain(0, in_streams=False, seen=f"Python 3.6.1, JS 3.3.0, {_DAY}")
+_OLLAMA = TryAgain(0, in_streams=False, seen="Python 0.6.3, JS 0.6.4, 2026-11-21")
+
+# A new version may behave differently: `make refusals` measures it.
+PROGRAMS: tuple[_Program, ...] = (
+    # On Anthropic's wire it calls itself claude-cli, with its own version and without a session.
+    _program(r"^(?:QwenCode/|claude-cli/0\.)", "qwen-code", 290.0, _QWEN),
     _CLAUDE_CODE,
     _CODEX,
-    _program(r"^opencode/", "opencode", 290.0),
-    _program(r"^GeminiCLI", "gemini-cli", 50.0, 300.0),
-    _program(r"^litellm/", "litellm", 5990.0),
-    _program(r"^langchain", "langchain", _PYTHON_S),
-    _program(r"^Agents/", "openai-agents", _PYTHON_S, 120.0),
-    _program(r"\bai-sdk/", "vercel-ai", _NODE_S),
-    _program(r"^(?:Async)?Anthropic/JS", "anthropic-sdk", _NODE_S),
-    _program(r"^(?:Async)?Anthropic/", "anthropic-sdk", _PYTHON_S),
-    _program(r"^(?:Async)?(?:Azure)?OpenAI/JS", "openai-sdk", _NODE_S),
-    _program(r"^(?:Async)?(?:Azure)?OpenAI/", "openai-sdk", _PYTHON_S, 120.0),
-    _program(r"^google-genai-sdk/\S+ gl-node/", "google-sdk", _NODE_S),
-    _program(r"^google-genai-sdk/", "google-sdk"),
-    _program(r"^ollama-js/", "ollama-sdk", _NODE_S),
-    _program(r"^ollama-python/", "ollama-sdk"),
+    _COPILOT,
+    _program("^opencode/", "opencode", 290.0, TryAgain(5, 120.0, seen=f"1.18.33, {_DAY}")),
+    _program("^GeminiCLI", "gemini-cli", 50.0, TryAgain(9, 240.0, seen=f"0.61.0, {_DAY}")),
+    _program("^pi/", "pi", 290.0, TryAgain(3, 0.0, hold_s=32.0, seen=f"1.6.0, {_DAY}")),
+    _program("^litellm/", "litellm", 5990.0, UNKNOWN),
+    _program("^langchain", "langchain", _PYTHON_S, _CAREFUL),
+    _program("^Agents/", "openai-agents", _PYTHON_S, _CAREFUL),
+    _program(r"\bai-sdk[/-]", "vercel-ai", _NODE_S, _VERCEL),
+    _program(r"^(?:Async)?Anthropic/JS 0\.", "anthropic-sdk", _NODE_S, _SHORT),
+    _program("^(?:Async)?Anthropic/JS", "anthropic-sdk", _NODE_S, _ANTHROPIC),
+    _program("^(?:Async)?Anthropic/", "anthropic-sdk", _PYTHON_S, _ANTHROPIC),
+    _program("^(?:Async)?(?:Azure)?OpenAI/JS", "openai-sdk", _NODE_S, _SHORT),
+    _program("^(?:Async)?(?:Azure)?OpenAI/", "openai-sdk", _PYTHON_S, _OPENAI),
+    _program(r"^google-genai-sdk/\S+ gl-node/", "google-sdk", _NODE_S, _GOOGLE),
+    _program("^google-genai-sdk/", "google-sdk", None, _GOOGLE),
+    _program("^ollama-js/", "ollama-sdk", _NODE_S, _OLLAMA),
+    _program("^ollama-python/", "ollama-sdk", None, _OLLAMA),
 )
 
 _SESSIONS = (
@@ -114,8 +175,10 @@ def _recognise(values: dict[str, str]) -> Client:
         return _CLAUDE_CODE[1]
     if values.get("originator", "").startswith("codex"):
         return _CODEX[1]
+    if "x-interaction-type" in values and "x-initiator" in values:
+        return _COPILOT[1]  # its User-Agent is that of the SDKs
     user_agent = values.get("user-agent", "")
-    return next((program for pattern, program in _PROGRAMS if pattern.search(user_agent)), Client())
+    return next((program for pattern, program in PROGRAMS if pattern.search(user_agent)), Client())
 
 
 def _patience(program: Client, values: dict[str, str]) -> float | None:

@@ -3,7 +3,6 @@ outline if it is long."""
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
 from dataclasses import replace
@@ -12,34 +11,23 @@ from itertools import chain
 import msgspec
 
 from hivemind.providers.base import Facts, Headers, Steps, StreamForm, Tap, TapState
+from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.encoding import decode_body, decoder_for, is_encoded
 from hivemind.providers.errors import ErrorObject, error_object
 from hivemind.providers.outline import SHORT, Outline, is_object
 from hivemind.providers.taps import Reader, form_of, is_short_json, read_whole, tap_for
 from hivemind.scheduler.types import Failure
 
-LONGEST_RETRY_AFTER_S = 60
-"""Claude Code gives up at once if asked to wait longer."""
 REFUSAL_HEADER = b"x-hivemind-refusal"
 """On a refusal of our own: its reason, for programs; status and text are chosen for the client."""
 RETRYABLE = frozenset({408, 429, 500, 502, 503, 504, 529})
 """Statuses of our own refusals that the client should retry."""
+_TELLING = RETRYABLE - {408, 500}
+"""Of these the ones that always say when: some clients end at one that doesn't, others use up their tries."""
 
 _DONE = object()
 _STEP_PIECES = 4
 """Decoded pieces per step."""
-
-
-def retry_seconds(status: int, retry_after_s: float | None) -> int | None:
-    """Return the Retry-After of a refusal: whole seconds from 1 to :data:`LONGEST_RETRY_AFTER_S`, None for none.
-
-    A 429 always has one, because Codex doesn't retry one without it.
-    """
-    if retry_after_s is None:
-        return 1 if status == 429 else None
-    if math.isnan(retry_after_s):
-        return 1
-    return math.ceil(min(max(retry_after_s, 1.0), LONGEST_RETRY_AFTER_S))
 
 
 def encode(value: object) -> bytes:
@@ -135,16 +123,16 @@ class Dialect(ABC):
         """Return an error of our own as the body of an answer."""
 
     @abstractmethod
-    def stream_error(self, status: int, reason: str, message: str) -> bytes:
+    def stream_error(self, status: int, reason: str, message: str, form: TryAgain = UNKNOWN) -> bytes:
         """Return an error of our own as the last events of a stream already answered with 200, as the dialect's
-        clients raise it."""
+        clients raise it; a temporary one so that a client of that form asks again."""
 
-    def failure_event(self, failure: Failure, body: bytes) -> bytes:
+    def failure_event(self, failure: Failure, body: bytes, form: TryAgain = UNKNOWN) -> bytes:
         """Return an upstream's error answer (classified; `body` decoded) as an event of a stream already answered
         with 200, keeping the provider's error object if there is one."""
         error = error_object(body)
         if error is None:
-            return self.stream_error(failure_status(failure), failure.kind.value, failure_text(failure))
+            return self.stream_error(failure_status(failure), failure.kind.value, failure_text(failure), form)
         return self.upstream_error(failure, error)
 
     def upstream_error(self, failure: Failure, error: ErrorObject) -> bytes:
@@ -157,13 +145,14 @@ class Dialect(ABC):
         (:attr:`hivemind.providers.clients.Client.name`)."""
 
     def refusal(
-        self, status: int, reason: str, message: str, retry_after_s: float | None
+        self, status: int, reason: str, message: str, retry_after_s: float | None, form: TryAgain = UNKNOWN
     ) -> tuple[list[tuple[bytes, bytes]], bytes]:
-        """Return an error of our own in the provider's format: headers (content-type, x-should-retry, the reason,
-        retry-after if given; RetryInfo in the body for Google) and body. `reason` is neutral: `circuit_open`,
-        `queue_full`, `wait_too_long`, `draining`, `too_many_agents` …"""
-        retry_s = retry_seconds(status, retry_after_s)
-        temporary = retry_s is not None or status in RETRYABLE
+        """Return an error of our own in the provider's format, in the form after which the client asks again if that
+        can help: headers (content-type, x-should-retry, the reason, retry-after; RetryInfo in the body for Google) and
+        body. `reason` is neutral: `circuit_open`, `queue_full`, `wait_too_long`, `draining`, `too_many_agents` …"""
+        telling = retry_after_s is not None or status in _TELLING
+        retry_s = form.delay_s(retry_after_s) if telling else None
+        temporary = telling or status in RETRYABLE
         headers = [
             (b"content-type", b"application/json"),
             (b"x-should-retry", b"true" if temporary else b"false"),

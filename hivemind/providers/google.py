@@ -7,6 +7,7 @@ from urllib.parse import unquote
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
+from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.dialect import Dialect, encode, failure_status
 from hivemind.providers.errors import ErrorObject, classify_event
 from hivemind.providers.json_fields import Members, Shape
@@ -157,7 +158,7 @@ class Google(Dialect):
         name = _STATUS_NAMES.get(status, "UNAVAILABLE" if status >= 500 else "FAILED_PRECONDITION")
         return encode({"error": {"code": status, "message": message, "status": name, "details": details}})
 
-    def stream_error(self, status: int, reason: str, message: str) -> bytes:
+    def stream_error(self, status: int, reason: str, message: str, form: TryAgain = UNKNOWN) -> bytes:
         """Return bare JSON on one line, as Google ends a stream with an error: its Python SDK raises it in any
         form, its JavaScript SDK only without `data:` and a blank line."""
         return self.error_body(status, reason, message, None) + b"\n"

@@ -6,6 +6,7 @@ import re
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
+from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.dialect import Dialect, encode, failure_status, failure_text
 from hivemind.providers.errors import classify_event, read_error
 from hivemind.providers.json_fields import Members, Shape
@@ -84,10 +85,10 @@ class Ollama(Dialect):
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
         return encode({"error": message})
 
-    def stream_error(self, status: int, reason: str, message: str) -> bytes:
+    def stream_error(self, status: int, reason: str, message: str, form: TryAgain = UNKNOWN) -> bytes:
         return self.error_body(status, reason, message, None) + b"\n"
 
-    def failure_event(self, failure: Failure, body: bytes) -> bytes:
+    def failure_event(self, failure: Failure, body: bytes, form: TryAgain = UNKNOWN) -> bytes:
         message = read_error(body).message
         return self.stream_error(failure_status(failure), failure.kind.value, message or failure_text(failure))
 

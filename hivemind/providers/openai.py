@@ -9,6 +9,7 @@ import re
 
 from hivemind.providers import json_fields
 from hivemind.providers.base import Facts, StreamForm
+from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.dialect import RETRYABLE, Dialect, encode, failure_status, failure_text
 from hivemind.providers.errors import ErrorObject, classify_event, error_object, kind_of
 from hivemind.providers.json_fields import Members, Shape
@@ -85,7 +86,7 @@ class OpenAI(Dialect):
     def error_body(self, status: int, reason: str, message: str, retry_s: int | None) -> bytes:
         return encode({"error": _error(status, reason, message)})
 
-    def stream_error(self, status: int, reason: str, message: str) -> bytes:
+    def stream_error(self, status: int, reason: str, message: str, form: TryAgain = UNKNOWN) -> bytes:
         return b"data: " + self.error_body(status, reason, message, None) + b"\n\n"
 
     def upstream_error(self, failure: Failure, error: ErrorObject) -> bytes:
@@ -254,18 +255,16 @@ class OpenAIResponses(OpenAI):
             form=StreamForm.SSE if stream else StreamForm.WHOLE,
         )
 
-    def stream_error(self, status: int, reason: str, message: str) -> bytes:
-        """Use the code `server_error` for temporary errors: Codex doesn't retry `server_is_overloaded`."""
+    def stream_error(self, status: int, reason: str, message: str, form: TryAgain = UNKNOWN) -> bytes:
         temporary = status in RETRYABLE
-        code = "server_error" if temporary else reason
-        error = {"code": code, "message": message, "type": _error(status, reason, message)["type"]}
-        return _failed(error, final=not temporary)
+        error: ErrorObject = {"code": reason, "message": message, "type": _error(status, reason, message)["type"]}
+        return _failed(_coded(error, form) if temporary else error, final=not temporary)
 
-    def failure_event(self, failure: Failure, body: bytes) -> bytes:
+    def failure_event(self, failure: Failure, body: bytes, form: TryAgain = UNKNOWN) -> bytes:
         status = failure_status(failure)
         error = error_object(body) or _error(status, failure.kind.value, failure_text(failure))
-        if failure.retryable and error.get("code") != "rate_limit_exceeded":
-            error["code"] = "server_error"
+        if failure.retryable:
+            error = _coded(error, form, failure.delay_s)
         elif not isinstance(error.get("code"), str):
             error["code"] = str(error.get("type") or status)
         return _failed(error, final=not failure.retryable)
@@ -283,6 +282,15 @@ def _without_padding(record: bytes) -> int:
         return size
     start += len(_PADDING)
     return size - max(0, record.find(b'"', start) - start)
+
+
+def _coded(error: ErrorObject, form: TryAgain, asked_s: float | None = None) -> ErrorObject:
+    """Return a temporary error with a code that Codex retries; `server_is_overloaded` isn't one. It asks at once, and
+    five times, unless the message of a `rate_limit_exceeded` says when."""
+    if not form.reads_text:
+        return error if error.get("code") == "rate_limit_exceeded" else {**error, "code": "server_error"}
+    text = f"{error.get('message', '')} (Please try again in {form.delay_s(asked_s)}s.)"
+    return {**error, "code": "rate_limit_exceeded", "message": text}
 
 
 def _failed(error: ErrorObject, *, final: bool) -> bytes:

@@ -6,13 +6,15 @@ Raw ASGI, because every millisecond here delays every agent.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from hivemind.journal.write.bodies import Bodies
+from hivemind.providers.clients import client_of
 from hivemind.proxy.access import AccessPolicy, is_preflight, preflight_headers, with_cors
 from hivemind.proxy.asgi import Receive, Scope, Send, StepRunner, not_http
 from hivemind.proxy.body_budget import BodyBudget
@@ -144,7 +146,8 @@ class DataPlane:
         self.connection_limit = ConnectionLimit(settings.max_connections, settings.max_unfinished)
         self._body_budget = BodyBudget(settings.max_body_mb, settings.max_bodies_mb)
         keepalive = KeepaliveTiming(settings.keepalive_after_s, settings.keepalive_every_s)
-        self._shared = Shared(engine, keepalive, StepRunner(), wall, ProgressReporter(engine.progress))
+        progress = ProgressReporter(engine.progress)
+        self._shared = Shared(engine, keepalive, StepRunner(), wall, progress, self._uncounted)
         self._calls = CallReader(routes, claims, settings.own_credentials(), self._shared.steps, fleet_lanes)
         self._retries = ClientRetries()
         self._heads = HeadCache()
@@ -180,7 +183,7 @@ class DataPlane:
         try:
             await self._serve(scope, head, receive, send)
         except RequestRefused as refusal:
-            answer_headers, body = refusal.response(head.place.path)
+            answer_headers, body = refusal.response(head.place.path, client_of(scope["headers"]).try_again)
             await ResponseWriter(send).answer(refusal.status, answer_headers, body)
 
     def _head(self, scope: Scope) -> Head:
@@ -266,6 +269,14 @@ class DataPlane:
         self._active -= 1
         if not self._active:
             self._idle.set()
+
+    @contextlib.contextmanager
+    def _uncounted(self) -> Iterator[None]:
+        self._discount()
+        try:
+            yield
+        finally:
+            self._count()
 
     def _arrive(self, call: Call, head: Head, scope: Scope) -> tuple[Ticket, Heads]:
         """Have a call scheduled, and its head kept."""
@@ -370,7 +381,8 @@ async def relay(call: Call, writer: ResponseWriter) -> None:
         response = await head.route.upstream.send(request)
     except UpstreamError as error:
         status = 504 if isinstance(error, UpstreamTimeout) else 502
-        headers, body = head.dialect.refusal(status, "upstream_unreachable", f"HiveMind: {error}", None)
+        form = head.client.try_again
+        headers, body = head.dialect.refusal(status, "upstream_unreachable", f"HiveMind: {error}", None, form)
         await writer.answer(status, headers, body)
         return
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from hivemind.journal.write.bodies import BodyRecorder
@@ -26,6 +27,7 @@ from hivemind.proxy.reply import (
     mismatch_of,
     mismatch_text,
     read_up_to,
+    retryable_form,
     write,
 )
 from hivemind.proxy.response_writer import ResponseWriter
@@ -44,7 +46,7 @@ from hivemind.scheduler.types import Failure, FailureKind, Usage
 from hivemind.text.amounts import HEADER, field, how_used, owner, raise_command
 from hivemind.upstream.base import StartedResponse, Truncated, UpstreamError, UpstreamResponse
 from hivemind.upstream.response import NativeResponse
-from hivemind.wire.call import Call
+from hivemind.wire.call import Call, scheduler_request
 from hivemind.wire.recent_heads import Heads
 from hivemind.wire.request_head import Headers, for_client, value
 
@@ -79,6 +81,8 @@ class Shared:
     wall: Callable[[], float]
     """Seconds since the epoch."""
     progress: ProgressReporter
+    uncounted: Callable[[], AbstractContextManager[None]]
+    """While it is entered, a drain doesn't wait for the request."""
 
 
 class Exchange:
@@ -109,6 +113,7 @@ class Exchange:
         self._heads = heads
         self._steps = shared.steps
         self._progress = shared.progress
+        self._uncounted = shared.uncounted
         self._heard = heard
         self._keepalive_sender: KeepaliveSender | None = None
         self._over: asyncio.Future[None] | None = None
@@ -155,7 +160,7 @@ class Exchange:
             raise AnswerCut(f"request {self.ticket.id} of {self.ticket.agent.name}: {self._cut}")
 
     async def _attempts(self) -> None:
-        ticket = self.ticket
+        ticket, held_back = self.ticket, False
         while True:
             if ticket.waiting:
                 self._sent = False
@@ -165,8 +170,12 @@ class Exchange:
             if ticket.refusal is not None:
                 # It may have been granted a moment before.
                 self._engine.abandon(ticket, sent=False)
-                await self._refuse(ticket.refusal)
-                return
+                if held_back or ticket.refusal.retry_after_s is None or not await self._held_back():
+                    await self._refuse(ticket.refusal)
+                    return
+                held_back = True
+                ticket = self.ticket = self._engine.arrive(scheduler_request(self.call))
+                continue
             ticket.tag = self._end_attempt
             if await self._attempt():
                 return
@@ -420,7 +429,7 @@ class Exchange:
         self._cut = failure.message or failure.kind.value
         if takes_event:
             message = f"HiveMind: the answer broke off: {failure.message}"
-            await self.writer.write(self.call.head.dialect.stream_error(_status(failure), "answer_broke_off", message))
+            await self.writer.write(self._error_event(_status(failure), "answer_broke_off", message))
         return True
 
     async def _begin(self, response: UpstreamResponse) -> Decoder | None:
@@ -437,19 +446,25 @@ class Exchange:
 
     async def _failed(self, failure: Failure, reply: FailedReply | None = None) -> bool:
         """Retry if the scheduler allows it, else pass the failure on, in the upstream's own words if there are any."""
+        may_pass, form = failure.retryable, self.call.head.client.try_again
         if self.call.facts.continues_state and failure.kind is not FailureKind.CONNECT:
             failure = replace(failure, retryable=False)
         if self._engine.fail(self.ticket, self.call.without_credentials(failure), self._usage()):
             return False
+        if may_pass:
+            await self._held_back()
         await self._stop_keepalive()
         if reply is None:
             text = failure.message or "the upstream didn't answer"
             await self._send_error(_status(failure), "upstream_unreachable", text, None)
+        elif self.writer.started and not reply.stream:
+            body = decode_body(reply.response.headers, reply.body, MAX_ERROR_BODY)
+            await self.writer.finish(self.call.head.dialect.failure_event(failure, body, form))
+        elif may_pass and not self.writer.started and (told := retryable_form(failure, reply, form)) is not None:
+            status, headers, body = told
+            await self.writer.answer(status, [*for_client(headers), *notice(self.ticket)], body)
         elif reply.stream:
             await self._pass_stream_on(reply)
-        elif self.writer.started:
-            body = decode_body(reply.response.headers, reply.body, MAX_ERROR_BODY)
-            await self.writer.finish(self.call.head.dialect.failure_event(failure, body))
         else:
             await self.writer.answer(reply.response.status, self._head(reply.response), reply.body)
         return True
@@ -471,21 +486,30 @@ class Exchange:
                 return
         await self.writer.finish()
 
+    async def _held_back(self) -> bool:
+        """Wait in the place of a client that asks again too soon and not often enough. Return whether it is one."""
+        hold_s = self.call.head.client.try_again.hold_s
+        if hold_s:
+            with self._uncounted():
+                await asyncio.sleep(hold_s)
+        return hold_s > 0
+
     async def _refuse(self, refusal: Refusal) -> None:
         await self._stop_keepalive()
-        retry_after_s, longest_s = refusal.retry_after_s, self.call.head.client.max_retry_after_s
-        if retry_after_s is not None and longest_s is not None:
-            retry_after_s = min(retry_after_s, longest_s)
-        await self._send_error(refusal.status, refusal.reason, text_of(refusal), retry_after_s)
+        await self._send_error(refusal.status, refusal.reason, text_of(refusal), refusal.retry_after_s)
 
     async def _send_error(self, status: int, reason: str, text: str, retry_after_s: float | None) -> None:
         """Send an error of our own, in the provider's shape."""
-        message, dialect = f"HiveMind: {text}", self.call.head.dialect
+        message, head = f"HiveMind: {text}", self.call.head
         if self.writer.started:
-            await self.writer.finish(dialect.stream_error(status, reason, message))
+            await self.writer.finish(self._error_event(status, reason, message))
             return
-        headers, body = dialect.refusal(status, reason, message, retry_after_s)
+        headers, body = head.dialect.refusal(status, reason, message, retry_after_s, head.client.try_again)
         await self.writer.answer(status, [*headers, *notice(self.ticket)], body)
+
+    def _error_event(self, status: int, reason: str, message: str) -> bytes:
+        head = self.call.head
+        return head.dialect.stream_error(status, reason, message, head.client.try_again)
 
     def _head(self, response: UpstreamResponse) -> Headers:
         """Return the upstream's headers for the client, and our notice."""
@@ -498,11 +522,12 @@ class Exchange:
         ping = self.call.head.dialect.keepalive(self.call.head.client.name)
         if ping:
             waited_s = asyncio.get_running_loop().time() - self.ticket.arrived_at
+            after_s = max(self._keepalive.after_s, self.call.head.client.silent_s)
             self._keepalive_sender = KeepaliveSender(
                 self.writer,
                 [*self.call.head.dialect.stream_headers(), *notice(self.ticket)],
                 ping,
-                after_s=max(0.0, self._keepalive.after_s - waited_s),
+                after_s=max(0.0, after_s - waited_s),
                 every_s=self._keepalive.every_s,
             )
 

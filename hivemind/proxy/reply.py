@@ -9,15 +9,23 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from hivemind.providers.base import Facts, StreamForm
-from hivemind.providers.encoding import Decoder
+from hivemind.providers.clients import TryAgain
+from hivemind.providers.dialect import encode
+from hivemind.providers.encoding import Decoder, decode_body
+from hivemind.providers.errors import MAX_ERROR_BODY, carries_error, error_object
+from hivemind.providers.sse import SseSplitter, fields
 from hivemind.providers.taps import form_of
 from hivemind.proxy.asgi import StepRunner
 from hivemind.proxy.response_writer import ResponseWriter
+from hivemind.scheduler.admission.retry import MAX_PAUSE_S
+from hivemind.scheduler.types import Failure
 from hivemind.upstream.base import Truncated, UpstreamResponse
 from hivemind.wire.request_head import Headers, value
 
 _STREAMED = (b"text/event-stream", b"application/x-ndjson", b"application/stream+json", b"application/jsonl")
 _MEDIA = re.compile(rb"[a-z0-9][a-z0-9.+-]{0,40}/[a-z0-9][a-z0-9.+-]{0,40}")
+
+_ABOUT_BODY = (b"content-type", b"content-encoding", b"content-length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,44 @@ async def read_up_to(response: UpstreamResponse, limit: int) -> tuple[bytes, boo
         parts.append(data)
         size += len(data)
     return b"".join(parts), False
+
+
+def retryable_form(failure: Failure, reply: FailedReply, form: TryAgain) -> tuple[int, Headers, bytes] | None:
+    """Return status, headers and body of an upstream's temporary failure so that a client of this form asks again: with
+    a Retry-After that it obeys, and an overload under another name where it would end at that; the provider's words
+    stay. None: it is passed on as it is.
+
+    A longer pause than :data:`MAX_PAUSE_S` means a quota, at which clients should end.
+    """
+    if failure.delay_s is not None and failure.delay_s > MAX_PAUSE_S:
+        return None
+    status, headers, body = reply.response.status, reply.response.headers, reply.body
+    if reply.stream or form.counts_overload:
+        body = decode_body(headers, body, MAX_ERROR_BODY)
+        headers = [pair for pair in headers if pair[0] not in _ABOUT_BODY]
+    if reply.stream:
+        # An error event before any content. Most SDKs ask again after a status alone.
+        status, body = failure.status or 503, _error_event(body)
+        if not body:
+            return None
+    if form.counts_overload and (status == 529 or b"overloaded_error" in body):
+        status, body = 503, _not_overloaded(body)
+    if reply.stream or form.counts_overload:
+        headers.append((b"content-type", b"application/json"))
+    headers = [pair for pair in headers if pair[0] not in (b"retry-after", b"retry-after-ms")]
+    return status, [*headers, (b"retry-after", str(form.delay_s(failure.delay_s)).encode())], body
+
+
+def _error_event(body: bytes) -> bytes:
+    """Return the error in a stream's events, which has the form of an answer's body; empty: there is none."""
+    splitter = SseSplitter()
+    data = (fields(block)[1] for block in [*splitter.feed(body), *splitter.end()])
+    return next(filter(carries_error, data), b"")
+
+
+def _not_overloaded(body: bytes) -> bytes:
+    error = error_object(body)
+    return body if error is None else encode({"type": "error", "error": {**error, "type": "api_error"}})
 
 
 def in_pieces(headers: Headers, facts: Facts) -> bool:

@@ -21,7 +21,7 @@ from hivemind.scheduler.tasks import Task, TaskBoard
 from hivemind.scheduler.ticket import FINAL_STATUS, Agent, Refusal, Ticket, TicketState
 from hivemind.scheduler.types import Usage
 
-DRAINING = Refusal("draining", 5.0)
+DRAINING = Refusal("draining", 20.0)
 TOO_MANY_AGENTS = Refusal("too_many_agents", 60.0)
 QUEUE_FULL = Refusal("queue_full", 10.0)
 WAIT_TOO_LONG = Refusal("wait_too_long", 10.0)

@@ -11,6 +11,7 @@ from itertools import chain
 from urllib.parse import unquote, unquote_to_bytes
 
 from hivemind.agent_names import LONGEST
+from hivemind.providers.clients import UNKNOWN, TryAgain
 from hivemind.providers.paths import dialect_for
 from hivemind.providers.profiles import PROFILES
 from hivemind.redaction.forms import text_finder
@@ -34,9 +35,10 @@ class RequestRefused(Exception):
         self.reason = reason
         self.retry_after_s = retry_after_s
 
-    def response(self, path: str) -> tuple[Headers, bytes]:
-        """Return headers and body in the shape of the API that the path belongs to."""
-        headers, body = dialect_for(path).refusal(self.status, self.reason, f"HiveMind: {self}", self.retry_after_s)
+    def response(self, path: str, form: TryAgain = UNKNOWN) -> tuple[Headers, bytes]:
+        """Return headers and body in the shape of the API that the path belongs to, for a client of that form."""
+        text = f"HiveMind: {self}"
+        headers, body = dialect_for(path).refusal(self.status, self.reason, text, self.retry_after_s, form)
         return [*headers, ALLOW] if self.status == 405 else headers, body
 
 

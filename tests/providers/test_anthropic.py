@@ -10,6 +10,7 @@ import zstandard
 
 from hivemind.providers.anthropic import Anthropic
 from hivemind.providers.base import Facts, StreamForm, Tap
+from hivemind.providers.clients import TryAgain
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
 WIRE = Anthropic()
@@ -210,7 +211,7 @@ def test_counts_that_cannot_be_meant(field: str, count: str) -> None:
 
 def test_refusal() -> None:
     """An error of our own looks like Anthropic's and says whether and when to come back."""
-    headers, body = WIRE.refusal(503, "circuit_open", "upstream is failing", 7.2)
+    headers, body = WIRE.refusal(503, "circuit_open", "upstream is failing", 7.2, TryAgain(20))
     assert dict(headers) == {
         b"content-type": b"application/json",
         b"x-should-retry": b"true",
@@ -219,7 +220,7 @@ def test_refusal() -> None:
     }
     assert json.loads(body) == {
         "type": "error",
-        "error": {"type": "overloaded_error", "message": "upstream is failing"},
+        "error": {"type": "api_error", "message": "upstream is failing"},
     }
     _, body = WIRE.refusal(418, "odd", "m", None)
     assert json.loads(body)["error"]["type"] == "invalid_request_error"
@@ -227,10 +228,10 @@ def test_refusal() -> None:
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(503, "overloaded_error"), (429, "overloaded_error"), (502, "overloaded_error"), (404, "not_found_error")],
+    [(503, "api_error"), (429, "rate_limit_error"), (502, "api_error"), (404, "not_found_error")],
 )
 def test_stream_error(status: int, kind: str) -> None:
-    """What may pass is told as overload, after which Claude Code tries again; the rest by its own type."""
+    """What may pass is never told as an overload, at the third of which Claude Code ends, in streams as in heads."""
     data = WIRE.stream_error(status, "r", "two\nlines")
     assert data.startswith(b"event: error\ndata: {")
     assert data.endswith(b"}\n\n")
@@ -243,13 +244,13 @@ def test_failure_event() -> None:
     told = WIRE.failure_event(Failure(FailureKind.RATE_LIMITED, True, 429), limited)
     assert told.count(b"\n") == 3
     error = json.loads(told.split(b"data: ")[1])["error"]
-    assert error == {"type": "overloaded_error", "message": "slow", "details": None}
+    assert error == {"type": "api_error", "message": "slow", "details": None}
     final = b'{"type":"error","error":{"type":"invalid_request_error","message":"too long"}}'
     told = WIRE.failure_event(Failure(FailureKind.CLIENT_ERROR, False, 400), final)
     assert json.loads(told.split(b"data: ")[1])["error"] == {"type": "invalid_request_error", "message": "too long"}
     told = WIRE.failure_event(Failure(FailureKind.SERVER_ERROR, True, 502, message="502"), b"<html>")
     error = json.loads(told.split(b"data: ")[1])["error"]
-    assert error == {"type": "overloaded_error", "message": "HiveMind: the upstream answered 502"}
+    assert error == {"type": "api_error", "message": "HiveMind: the upstream answered 502"}
 
 
 def test_keepalive_is_no_event_of_ours() -> None:

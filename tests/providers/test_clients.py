@@ -16,34 +16,63 @@ def client(**headers: str) -> Client:
 
 
 AGENTS = [
-    ("claude-cli/2.1.197 (external, sdk-cli)", "claude-code", 290.0, 60.0),
-    ("codex_exec/0.169.0 (Debian; x86_64)", "codex", None, None),
-    ("opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14", "opencode", 290.0, None),
-    ("GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux; x64; terminal)", "gemini-cli", 50.0, 300.0),
-    ("litellm/1.83.0", "litellm", 5990.0, None),
-    ("langchain-anthropic/1.7.7", "langchain", 590.0, None),
-    ("Agents/Python 0.24.0", "openai-agents", 590.0, 120.0),
-    ("ai-sdk/anthropic/3.0.138 runtime/node.js/22", "vercel-ai", 290.0, None),
-    ("Anthropic/Python 2.11.0", "anthropic-sdk", 590.0, None),
-    ("AsyncAnthropic/Python 2.11.0", "anthropic-sdk", 590.0, None),
-    ("Anthropic/JS 1.11.0", "anthropic-sdk", 290.0, None),
-    ("OpenAI/Python 3.52.0", "openai-sdk", 590.0, 120.0),
-    ("AsyncAzureOpenAI/Python 3.52.0", "openai-sdk", 590.0, 120.0),
-    ("OpenAI/JS 7.55.0", "openai-sdk", 290.0, None),
-    ("google-genai-sdk/3.4.0 gl-python/3.11", "google-sdk", None, None),
-    ("google-genai-sdk/2.32.0 gl-node/v22", "google-sdk", 290.0, None),
-    ("ollama-python/0.6.3 (x86_64 linux) Python/3.11", "ollama-sdk", None, None),
-    ("ollama-js/0.6.4 (x64 linux Node.js/v22)", "ollama-sdk", 290.0, None),
-    ("curl/8.0", "", None, None),
-    ("Bun/1.4.0", "", None, None),
+    ("claude-cli/2.1.197 (external, sdk-cli)", "claude-code", 290.0, 13, 60),
+    ("claude-cli/0.24.4 (external, cli)", "qwen-code", 290.0, 44, 59),
+    ("QwenCode/0.24.4 (linux; x64)", "qwen-code", 290.0, 44, 59),
+    ("codex_exec/0.169.0 (Debian; x86_64)", "codex", None, 26, 120),
+    ("opencode/1.18.33 ai-sdk/provider-utils/4.0.46 runtime/bun/1.3.14", "opencode", 290.0, 26, 120),
+    ("GeminiCLI-tui/0.61.0/gemini-2.5-flash (linux; x64; terminal)", "gemini-cli", 50.0, 15, 240),
+    ("pi/1.6.0 (linux; node/v24.22.3; x64)", "pi", 290.0, 1, 1),
+    ("litellm/1.83.0", "litellm", 5990.0, 59, 59),
+    ("langchain-anthropic/1.7.7", "langchain", 590.0, 59, 59),
+    ("Agents/Python 0.24.0", "openai-agents", 590.0, 59, 59),
+    ("ai-sdk/anthropic/3.0.138 runtime/node.js/22", "vercel-ai", 290.0, 59, 59),
+    ("ai-sdk-anthropic/4.0.105 ai-sdk-provider-utils/5.0.81 node.js/24", "vercel-ai", 290.0, 59, 59),
+    ("Anthropic/Python 2.11.0", "anthropic-sdk", 590.0, 65, 240),
+    ("AsyncAnthropic/Python 2.11.0", "anthropic-sdk", 590.0, 65, 240),
+    ("Anthropic/JS 1.11.0", "anthropic-sdk", 290.0, 65, 240),
+    ("Anthropic/JS 0.36.3", "anthropic-sdk", 290.0, 59, 59),
+    ("OpenAI/Python 3.52.0", "openai-sdk", 590.0, 65, 120),
+    ("AsyncAzureOpenAI/Python 3.52.0", "openai-sdk", 590.0, 65, 120),
+    ("OpenAI/JS 7.55.0", "openai-sdk", 290.0, 59, 59),
+    ("google-genai-sdk/3.4.0 gl-python/3.11", "google-sdk", None, 59, 59),
+    ("google-genai-sdk/2.32.0 gl-node/v22", "google-sdk", 290.0, 59, 59),
+    ("ollama-python/0.6.3 (x86_64 linux) Python/3.11", "ollama-sdk", None, 59, 59),
+    ("ollama-js/0.6.4 (x64 linux Node.js/v22)", "ollama-sdk", 290.0, 59, 59),
+    ("curl/8.0", "", None, 59, 59),
+    ("Bun/1.4.0", "", None, 59, 59),
 ]
 
 
-@pytest.mark.parametrize(("user_agent", "name", "patience_s", "longest_s"), AGENTS)
-def test_programs(user_agent: str, name: str, patience_s: float | None, longest_s: float | None) -> None:
-    """Each program is known by its User-Agent, with what it bears."""
+@pytest.mark.parametrize(("user_agent", "name", "patience_s", "least_s", "longest_s"), AGENTS)
+def test_programs(user_agent: str, name: str, patience_s: float | None, least_s: int, longest_s: int) -> None:
+    """Each program is known by its User-Agent, with how long it waits, and the delays that it is told."""
     found = client(user_agent=user_agent)
-    assert (found.name, found.patience_s, found.max_retry_after_s) == (name, patience_s, longest_s)
+    assert (found.name, found.patience_s) == (name, patience_s)
+    assert (found.try_again.delay_s(None), found.try_again.delay_s(299.5)) == (least_s, longest_s)
+
+
+def test_copilot() -> None:
+    """Copilot's command line has the User-Agent of an SDK, and headers of its own."""
+    found = client(user_agent="OpenAI/JS 5.20.1", x_interaction_type="conversation-user", x_initiator="user")
+    assert found.name == "copilot"
+
+
+@pytest.mark.parametrize(("asked_s", "told"), [(None, 13), (0.0, 13), (-5.0, 13), (20.2, 21), (60.0, 60), (61.0, 60)])
+def test_delays_are_in_bounds(asked_s: float | None, told: int) -> None:
+    """A delay is as long as was asked for, but no longer than is obeyed, and no shorter than makes ten tries last."""
+    claude = client(user_agent="claude-cli/2.1.332 (external, sdk-cli)").try_again
+    assert claude.delay_s(asked_s) == told
+    assert claude.delay_s(float("inf")) == 60
+    assert claude.delay_s(float("nan")) == 13
+
+
+@pytest.mark.parametrize("user_agent", [each[0] for each in AGENTS])
+def test_every_client_s_tries_last(user_agent: str) -> None:
+    """Whoever asks again by itself does for two minutes, with its own waits or with ours."""
+    form = client(user_agent=user_agent).try_again
+    if form.retries and form.seen:
+        assert form.retries * min(form.delay_s(None), form.longest_s) + (form.retries + 1) * form.hold_s >= 118
 
 
 def test_nothing_known() -> None:
@@ -86,8 +115,9 @@ def test_claude_code() -> None:
         x_stainless_lang="js",
     )
     assert found == Client(
-        "claude-code", 290.0, "s-1", "0123456789abcdef0", "fedcba98765432100", max_retry_after_s=60.0
+        "claude-code", 290.0, "s-1", "0123456789abcdef0", "fedcba98765432100", try_again=found.try_again
     )
+    assert found.try_again.counts_overload
 
 
 @pytest.mark.parametrize(

@@ -6,31 +6,13 @@ import json
 
 import pytest
 
-from hivemind.providers.dialect import Dialect, retry_seconds
+from hivemind.providers.clients import UNKNOWN
+from hivemind.providers.dialect import Dialect
 from hivemind.providers.errors import classify
 from hivemind.providers.paths import DIALECTS
 from hivemind.scheduler.types import Failure, FailureKind
 
 ALL = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=list(DIALECTS))
-
-
-@pytest.mark.parametrize(
-    ("status", "given", "seconds"),
-    [
-        (503, None, None),
-        (503, 0.0, 1),
-        (503, -5.0, 1),
-        (503, 7.2, 8),
-        (503, 60.0, 60),
-        (503, 3600.0, 60),
-        (503, float("inf"), 60),
-        (503, float("nan"), 1),
-        (429, None, 1),
-    ],
-)
-def test_retry_after(status: int, given: float | None, seconds: int | None) -> None:
-    """Whole seconds that every client accepts; a 429 always has them."""
-    assert retry_seconds(status, given) == seconds
 
 
 @ALL
@@ -47,7 +29,7 @@ def test_refusals_say_whether_to_come_back(dialect: Dialect, status: int, given:
     failure = classify(status, headers, body, 0.0)
     assert failure is not None
     assert failure.retryable is (hint == b"true")
-    assert failure.delay_s == retry_seconds(status, given)
+    assert failure.delay_s == (UNKNOWN.delay_s(given) if hint == b"true" else None)
 
 
 @ALL

@@ -182,13 +182,13 @@ def test_whole_replies(body: object, usage: Usage | None) -> None:
 def test_refusal() -> None:
     """The delay is in the body too, where Google's clients look for it."""
     headers, body = WIRE.refusal(503, "circuit_open", "m", 100.0)
-    assert dict(headers)[b"retry-after"] == b"60"
+    assert dict(headers)[b"retry-after"] == b"59"
     error = json.loads(body)["error"]
     assert (error["code"], error["status"], error["message"]) == (503, "UNAVAILABLE", "m")
-    assert error["details"][1]["retryDelay"] == "60s"
+    assert error["details"][1]["retryDelay"] == "59s"
     failure = classify(503, headers, body, 0.0)
     assert failure is not None
-    assert (failure.retryable, failure.delay_s) == (True, 60.0)
+    assert (failure.retryable, failure.delay_s) == (True, 59.0)
 
 
 def test_stream_error_is_bare_json() -> None:

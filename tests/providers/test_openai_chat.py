@@ -181,9 +181,11 @@ def test_whole_replies(body: object, usage: Usage | None) -> None:
 
 def test_refusal_and_stream_error() -> None:
     """Errors of our own in OpenAI's envelope."""
-    headers, body = WIRE.refusal(503, "circuit_open", "m", None)
-    said = {b"content-type": b"application/json", b"x-should-retry": b"true", b"x-hivemind-refusal": b"circuit_open"}
+    headers, body = WIRE.refusal(404, "circuit_open", "m", None)
+    said = {b"content-type": b"application/json", b"x-should-retry": b"false", b"x-hivemind-refusal": b"circuit_open"}
     assert dict(headers) == said
+    headers, body = WIRE.refusal(503, "circuit_open", "m", None)
+    assert dict(headers) == {**said, b"x-should-retry": b"true", b"retry-after": b"59"}
     error = {"message": "m", "type": "server_error", "param": None, "code": "circuit_open"}
     assert json.loads(body) == {"error": error}
     data = WIRE.stream_error(503, "circuit_open", "m")

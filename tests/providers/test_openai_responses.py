@@ -7,6 +7,7 @@ import json
 import pytest
 
 from hivemind.providers.base import Facts, StreamForm, Tap
+from hivemind.providers.clients import TryAgain
 from hivemind.providers.openai import OpenAIResponses
 from hivemind.scheduler.types import Failure, FailureKind, Usage
 
@@ -154,6 +155,21 @@ def test_stream_error_is_raised_by_sdks_and_tried_again_by_codex() -> None:
     assert (response["error"], response["status"]) == (error, "failed")
 
 
+def test_codex_is_told_in_words_when_to_ask_again() -> None:
+    """Without a delay in the message of a `rate_limit_exceeded` Codex asks five times within seconds, then ends."""
+    codex = TryAgain(5, 120.0, reads_text=True)
+    event = told(WIRE.stream_error(503, "queue_full", "m", codex))
+    assert event["error"] == {
+        "code": "rate_limit_exceeded",
+        "message": "m (Please try again in 26s.)",
+        "type": "server_error",
+    }
+    body = b'{"error": {"code": "server_is_overloaded", "message": "busy"}}'
+    failure = Failure(FailureKind.OVERLOADED, True, 503, delay_s=90.0)
+    error = told(WIRE.failure_event(failure, body, codex))["error"]
+    assert error == {"code": "rate_limit_exceeded", "message": "busy (Please try again in 90s.)"}
+
+
 def test_final_stream_error_ends_codex() -> None:
     """Codex asks again after any code but a few, and of those shows the text of one; the SDKs get the reason."""
     event = told(WIRE.stream_error(400, "agent_stopped", "m"))
@@ -194,5 +210,5 @@ def test_keepalive_by_client() -> None:
 def test_refusal() -> None:
     """Errors of our own in OpenAI's envelope; a 429 always has a Retry-After, without which Codex gives up."""
     headers, body = WIRE.refusal(429, "too_many_agents", "m", None)
-    assert dict(headers)[b"retry-after"] == b"1"
+    assert dict(headers)[b"retry-after"] == b"59"
     assert json.loads(body)["error"]["type"] == "rate_limit_error"

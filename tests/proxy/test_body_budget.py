@@ -84,7 +84,7 @@ async def test_no_room() -> None:
             async with raw(proxy.port) as third:
                 await third.send(head(len(body), *expects))
                 status, headers, message = await refusal(third)
-                assert (status, headers[b"retry-after"], headers[b"connection"]) == (503, b"10", b"close")
+                assert (status, headers[b"retry-after"], headers[b"connection"]) == (503, b"59", b"close")
                 assert "max_bodies_mb" in message
         async with raw(proxy.port) as small:  # which does fit
             await small.send(request("/v1/models", b"", method="GET"))

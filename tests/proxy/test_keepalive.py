@@ -151,7 +151,7 @@ async def test_own_refusal_in_a_begun_stream() -> None:
     async with waiting(MESSAGES, STREAM_BODY, [ANSWER]) as client:
         drained = asyncio.create_task(client.proxy.proxy.drain(5))
         got = (await client.raw.body(client.headers)).replace(PING, b"")
-        assert got.startswith(b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error"')
+        assert got.startswith(b'event: error\ndata: {"type":"error","error":{"type":"api_error"')
         client.gate.set()
         await drained
 

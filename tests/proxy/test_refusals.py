@@ -14,7 +14,7 @@ from hivemind.store.token_file import ControlKey
 
 WHOLE = b'{"model":"m","stream":false}'
 DIALECTS = {
-    "/v1/messages": ("error", "type", "overloaded_error"),
+    "/v1/messages": ("error", "type", "api_error"),
     "/v1/chat/completions": ("error", "code", "draining"),
     "/v1/responses": ("error", "code", "draining"),
     "/v1beta/models/g:generateContent": ("error", "status", "UNAVAILABLE"),

@@ -9,6 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hivemind.setup.routes import GEMINI_SETTINGS
+
+_COSTS = ("input", "output", "cacheRead", "cacheWrite")
 _HERE = Path(__file__).parent
 
 
@@ -32,12 +35,11 @@ Start = Callable[[Tools, str, Path], tuple[list[str], Mapping[str, str]]]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program to be refused. `tool` is one that it has."""
+    """A program to be refused."""
 
     name: str
     start: Start
-    tool: str = ""
-    """Called in a session; empty: it has no sessions."""
+    has_tools: bool = False
 
 
 def _claude(tools: Tools, url: str, home: Path) -> tuple[list[str], Mapping[str, str]]:
@@ -45,26 +47,58 @@ def _claude(tools: Tools, url: str, home: Path) -> tuple[list[str], Mapping[str,
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "sk-ant-fake",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "IS_SANDBOX": "1",
     }
-    return [tools.program("claude"), "-p", "say hi", "--model", "claude-sonnet-4-5"], variables
+    return [tools.program("claude"), "-p", "say hi", "--allowedTools", "Bash"], variables
 
 
 def _codex(tools: Tools, url: str, home: Path) -> tuple[list[str], Mapping[str, str]]:
     (home / ".codex").mkdir()
-    provider = {"name": "p", "base_url": f"{url}/v1", "wire_api": "responses", "env_key": "OPENAI_API_KEY"}
-    settings = [f"model_providers.p.{name}={json.dumps(value)}" for name, value in provider.items()]
-    words = [word for setting in ('model_provider="p"', *settings) for word in ("-c", setting)]
-    variables = {"OPENAI_API_KEY": "sk-fake", "CODEX_HOME": str(home / ".codex")}
-    return [tools.program("codex"), "exec", "--skip-git-repo-check", *words, "-m", "gpt-5", "say hi"], variables
+    words = [tools.program("codex"), "exec", "--skip-git-repo-check", "-c", f"openai_base_url={url}/v1", "say hi"]
+    return words, {"OPENAI_API_KEY": "sk-fake", "CODEX_API_KEY": "sk-fake", "CODEX_HOME": str(home / ".codex")}
 
 
 def _gemini(tools: Tools, url: str, home: Path) -> tuple[list[str], Mapping[str, str]]:
     (home / ".gemini").mkdir()
-    chosen = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    (home / ".gemini" / "settings.json").write_text(json.dumps(chosen))
-    words = [tools.program("gemini"), "-m", "gemini-2.5-flash", "--skip-trust", "-p", "say hi"]
+    (home / ".gemini" / "settings.json").write_text(json.dumps(GEMINI_SETTINGS))
+    words = [tools.program("gemini"), "--skip-trust", "--yolo", "-p", "say hi"]
     return words, {"GEMINI_API_KEY": "fake", "GOOGLE_GEMINI_BASE_URL": url}
+
+
+def _qwen(wire: str) -> Start:
+    def start(tools: Tools, url: str, home: Path) -> tuple[list[str], Mapping[str, str]]:
+        variables = {
+            "openai": {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "fake", "OPENAI_MODEL": "qwen3-coder-plus"},
+            "anthropic": {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": "fake", "ANTHROPIC_MODEL": "claude-opus-5-5"},
+        }
+        return [tools.program("qwen"), "--yolo", "--auth-type", wire, "-p", "say hi"], variables[wire]
+
+    return start
+
+
+def _cline(tools: Tools, url: str, home: Path) -> tuple[list[str], Mapping[str, str]]:
+    cline = tools.program("cline")
+    script = f'"{cline}" auth -p openai -k fake -b "{url}/v1" -m gpt-5 && exec "{cline}" "say hi"'
+    return ["sh", "-c", script], {}
+
+
+def _pi(tools: Tools, url: str, home: Path) -> tuple[list[str], Mapping[str, str]]:
+    folder = home / ".pi" / "agent"
+    folder.mkdir(parents=True)
+    model = {"id": "claude-opus-5-5", "name": "m", "reasoning": False, "input": ["text"]}
+    model |= {"contextWindow": 200_000, "maxTokens": 8000, "cost": dict.fromkeys(_COSTS, 0)}
+    provider = {"baseUrl": url, "api": "anthropic-messages", "apiKey": "fake", "models": [model]}
+    (folder / "models.json").write_text(json.dumps({"providers": {"p": provider}}))
+    return [tools.program("pi"), "--provider", "p", "--model", "claude-opus-5-5", "-p", "say hi"], {}
+
+
+def _copilot(kind: str, model: str) -> Start:
+    def start(tools: Tools, url: str, home: Path) -> tuple[list[str], Mapping[str, str]]:
+        base = url if kind == "anthropic" else f"{url}/v1"
+        variables = {"COPILOT_PROVIDER_TYPE": kind, "COPILOT_PROVIDER_BASE_URL": base, "COPILOT_PROVIDER_API_KEY": "k"}
+        words = [tools.program("copilot"), "--allow-all-tools", "-p", "say hi"]
+        return words, {**variables, "COPILOT_MODEL": model, "COPILOT_OFFLINE": "true"}
+
+    return start
 
 
 def _opencode(package: str, model: str) -> Start:
@@ -112,12 +146,18 @@ def _sdks(name: str, language: Callable[[str, str], Start], sdk: str) -> list[Cl
 
 
 AGENTS = [
-    Client("Claude Code", _claude, "Bash"),
-    Client("Codex", _codex, "shell"),
-    Client("Gemini CLI", _gemini, "run_shell_command"),
-    Client("opencode, chat completions", _opencode("@ai-sdk/openai-compatible", "m"), "bash"),
-    Client("opencode, responses", _opencode("@ai-sdk/openai", "gpt-5"), "bash"),
-    Client("opencode, messages", _opencode("@ai-sdk/anthropic", "claude-sonnet-4-5"), "bash"),
+    Client("Claude Code", _claude, True),
+    Client("Codex", _codex, True),
+    Client("Gemini CLI", _gemini, True),
+    Client("opencode, chat completions", _opencode("@ai-sdk/openai-compatible", "m"), True),
+    Client("opencode, responses", _opencode("@ai-sdk/openai", "gpt-5"), True),
+    Client("opencode, messages", _opencode("@ai-sdk/anthropic", "claude-opus-5-5"), True),
+    Client("Qwen Code, chat completions", _qwen("openai"), True),
+    Client("Qwen Code, messages", _qwen("anthropic"), True),
+    Client("cline, chat completions", _cline),
+    Client("pi, messages", _pi, True),
+    Client("Copilot CLI, chat completions", _copilot("openai", "gpt-5"), True),
+    Client("Copilot CLI, messages", _copilot("anthropic", "claude-opus-5-5"), True),
     Client("aider, chat completions", _aider("openai/gpt-4o")),
     Client("aider, messages", _aider("anthropic/claude-sonnet-4-5")),
 ]

@@ -1,39 +1,100 @@
 """`python -m benchmarks.refusals.figures FILE FOLDER`: what was measured, as tables of the manual.
 
-Writes `refusals-figures.md` into the folder.
+Writes `refusals-figures.md` (refused for good), `refusals-passing.md` (for a while) and `refusals-forms.md` (what each
+client is therefore told) into the folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
-from benchmarks.refusals.__main__ import STATUSES, Found
+from benchmarks.refusals.__main__ import FINAL, PASSING, Case, Found
 from benchmarks.refusals.clients import AGENTS, SDKS
+from benchmarks.refusals.provider import SILENCE_S
+from hivemind.providers.clients import PROGRAMS, UNKNOWN, Client
 
-_MOMENTS = [*((status, "at once") for status in STATUSES), (400, "in a session"), (400, "in a stream")]
-_HEAD = f"| client | {' | '.join(f'{status} {when}' for status, when in _MOMENTS)} |\n|---|{'--:|' * len(_MOMENTS)}\n"
 
-
-def text_of(found: Sequence[Found]) -> str:
+def final_text(found: Sequence[Found]) -> str:
     """Return a table for the agents, and one for the SDKs."""
-    return "\n".join(_HEAD + "".join(_row(client.name, found) for client in group) for group in (AGENTS, SDKS))
+    names = [f"{case.status} {case.when}" for case in FINAL]
+    return "\n".join(_table(names, FINAL, _final_cell, group, found) for group in (_AGENTS, _SDKS))
 
 
-def _row(name: str, found: Sequence[Found]) -> str:
-    mine = {(each.status, each.when): each for each in found if each.client == name}
-    cells = [_cell(mine[moment]) if moment in mine else "" for moment in _MOMENTS]
-    return f"| {name} | {' | '.join(cells)} |\n" if mine else ""
+def passing_text(found: Sequence[Found]) -> str:
+    """Return a table for all."""
+    names = [_name(case) for case in PASSING]
+    return _table(names, PASSING, _passing_cell, (*_AGENTS, *_SDKS), found)
 
 
-def _cell(one: Found) -> str:
-    count = f"{one.requests}" if one.exit_code is not None else f"{one.requests} and more"
-    took = f" in {one.took_s:.0f} s" if one.requests > 2 else ""
+def forms_text() -> str:
+    """Return what each client is told: the table that the proxy goes by."""
+    names = (
+        "tries again",
+        "obeys Retry-After up to",
+        "is told at least",
+        "after an error in a stream",
+        "measured with",
+    )
+    rows = [("client", *names), ("---", "--:", "--:", "--:", "---", "---"), *map(_form, (c for _, c in PROGRAMS))]
+    rows.append(_form(Client("others", try_again=UNKNOWN)))
+    return "".join(f"| {' | '.join(row)} |\n" for row in dict.fromkeys(rows))
+
+
+def _form(client: Client) -> tuple[str, ...]:
+    form = client.try_again
+    if not form.retries:
+        return client.name, "never", "", "", "ends", form.seen
+    longest = f"{form.longest_s:g} s" if form.longest_s else "none"
+    least = f"{form.delay_s(None)} s" if form.longest_s else ""
+    held = f", after {form.hold_s:g} s" if form.hold_s else ""
+    after = "tries again" if form.in_streams else "ends"
+    return client.name, f"{form.retries} times", longest, f"{least}{held}".removeprefix(", "), after, form.seen
+
+
+_AGENTS, _SDKS = [client.name for client in AGENTS], [client.name for client in SDKS]
+
+
+def _name(case: Case) -> str:
+    if case.when == "silent":
+        return f"first byte after {SILENCE_S} s"
+    if case.when.endswith("in a stream"):
+        return "error event"
+    return f"{case.status}" if case.retry_after_s is None else f"{case.status}, {case.retry_after_s} s"
+
+
+def _table(
+    names: Sequence[str],
+    cases: Sequence[Case],
+    cell: Callable[[Found], str],
+    clients: Sequence[str],
+    found: Sequence[Found],
+) -> str:
+    lines = [f"| client | {' | '.join(names)} |\n|---|{'--:|' * len(names)}\n"]
+    for client in clients:
+        mine = {each.case: each for each in found if each.client == client}
+        if mine:
+            cells = [cell(mine[case]) if case in mine else "" for case in cases]
+            lines.append(f"| {client} | {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
+def _final_cell(one: Found) -> str:
+    requests = len(one.refused)
+    count = f"{requests}" if one.exit_code is not None else f"{requests} and more"
+    took = f" in {one.took_s:.0f} s" if requests > 2 else ""
     return f"{count}{took}{'' if one.shown else ', not shown'}"
+
+
+def _passing_cell(one: Found) -> str:
+    lives = one.exit_code == 0 and one.answered
+    if not one.refused:
+        return "lives" if lives else "ends"
+    return f"{'lives' if lives else 'ends'}, {len(one.refused)} in {one.refused[-1]:.0f} s"
 
 
 def main() -> int:
@@ -43,7 +104,9 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="for example docs")
     namespace = parser.parse_args()
     found = msgspec.json.decode(namespace.found.read_bytes(), type=list[Found])
-    (namespace.folder / "refusals-figures.md").write_text(text_of(found), "utf-8")
+    texts = {"figures": final_text(found), "passing": passing_text(found), "forms": forms_text()}
+    for name, text in texts.items():
+        (namespace.folder / f"refusals-{name}.md").write_text(text, "utf-8")
     return 0
 
 
