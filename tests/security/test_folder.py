@@ -14,7 +14,7 @@ from detached import detached_in, end_all
 from ports import unused_port
 from proxy.kit import playing
 from proxy.wire import ANSWER
-from upstream.scripted import Scripted, serving
+from upstream.scripted import Scripted, answering, serving
 
 KEY = "sk-ant-of-the-victim-0123456789"
 PROMPT = "a secret of the victim"
@@ -103,12 +103,8 @@ class Folder:
 
 @asynccontextmanager
 async def hostile(folder: Path, text: str = HOSTILE, **environ: str) -> AsyncIterator[Folder]:
-    """Such a folder. What listens there for keys answers nothing."""
-
-    async def listen(reader: object, writer: object) -> None:
-        """Only note that somebody came."""
-
-    async with serving(listen) as trap, serving(playing([ANSWER] * 9)) as upstream:
+    """Such a folder. What listens for keys only counts who came."""
+    async with serving(answering(b"")) as trap, serving(playing([ANSWER])) as upstream:
         (folder / "hivemind.toml").write_text(text.format(port=trap.port))
         (folder / "agent.py").write_text(AGENT)
         (folder / "plan.yaml").write_text("tasks: {one: python agent.py}\n")
