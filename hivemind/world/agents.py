@@ -379,7 +379,9 @@ class _ModelFold:
         """Return it as snapshots show it."""
         if not self._fresh:
             before = self._view
-            self._view = ModelView(before.provider, before.model, Usage(*self._tokens), self._dollars, self._unpriced)
+            plain, read, write, output, hour, estimated = self._tokens
+            usage = Usage(plain, read, write, output, hour, estimated)
+            self._view = ModelView(before.provider, before.model, usage, self._dollars, self._unpriced)
             self._fresh = True
         return self._view
 

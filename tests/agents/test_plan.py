@@ -314,10 +314,13 @@ def test_more_tasks_than_a_proxy_knows_at_once(tmp_path: Path) -> None:
 
 def test_reading_and_ordering_take_time_by_the_number_of_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not by its square: a list's lines are looked up where they are, and no task is looked at twice for its turn."""
-    looks: list[int] = []
-    rank = Task.rank.fget
-    assert rank is not None
-    monkeypatch.setattr(Task, "rank", property(lambda task: (looks.append(1), rank(task))[1]))
+    looks: list[Task] = []
+
+    def rank(task: Task) -> tuple[Priority, float, int]:
+        looks.append(task)
+        return task.priority, 0.0, task.number
+
+    monkeypatch.setattr(Task, "rank", property(rank))
     counts = []
     for number in (100, 200):
         looks.clear()
