@@ -83,8 +83,8 @@ class Served:
         self.said = ""
         settings = folder / "hivemind.toml"
         settings.write_text(_SETTINGS % _CONTROL)
-        flags = ("--upstream", f"lab={upstream}", "--port", str(port), "--state-dir", str(self.state))
-        self._flags = (*flags, "--config", str(settings))
+        place = ("--port", str(port), "--state-dir", str(self.state), "--config", str(settings))
+        self._flags = ("--upstream", f"lab={upstream}", *place)
         self._terminal: int | None = None
 
     async def start(self, victim: str) -> None:
