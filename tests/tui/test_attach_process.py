@@ -100,7 +100,7 @@ async def test_chosen_token(tmp_path: Path) -> None:
         async with attached(running.url, {"HIVEMIND_CONTROL_TOKEN": "of-my-own"}) as source:
             await source.apply(cmd.PauseAdmissions(True))
         async with attached(running.url, {"HIVEMIND_CONTROL_TOKEN": "wrong"}) as source:
-            assert "it doesn't take the token from HIVEMIND_CONTROL_TOKEN" in source.link.why
+            assert "doesn't know the token from HIVEMIND_CONTROL_TOKEN" in source.link.why
             with pytest.raises(cmd.Rejected, match="nothing was changed"):
                 await source.apply(cmd.PauseAdmissions(False))
         code, said = await running.ends()
