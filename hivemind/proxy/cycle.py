@@ -74,10 +74,13 @@ class ClientConnection(Protocol):
     """The connection that a request came on."""
 
     transport: asyncio.Transport
-    flow: FlowControl
     disconnect: DisconnectNotifier
     tasks: set[asyncio.Task[None]]
     """The tasks that serve requests."""
+
+    @property
+    def flow(self) -> FlowControl:
+        """Its flow control."""
 
     def on_response_complete(self) -> None:
         """Serve the next request, or close the connection: it is known here whether the client is still sending."""

@@ -402,7 +402,7 @@ class Exchange:
             self._engine.fail(self.ticket, self.call.without_credentials(state.error), self._usage())
         else:
             self._engine.succeed(self.ticket, response.status, self._usage())
-        await self.writer.finish(b"" if hold is None else hold.held)
+        await self.writer.finish(b"" if hold is None else bytes(hold.held))
         return True
 
     async def _ended(self, tap: Tap) -> None:

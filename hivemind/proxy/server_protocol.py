@@ -10,9 +10,10 @@ byte, to the last one on the connection isn't parsed again (:class:`KnownHead`).
 *Upgrades declined*: a client that offers HTTP/2 in clear text, as Java's does by default, or WebSocket, is served in
 HTTP/1.1 as if it hadn't (RFC 9110, 7.8). uvicorn would lose the body of its request.
 
-*Bounds*: heads, trailers, chunk extensions and pipelined requests are counted while they come, before the parser has
-accumulated them; heads, bodies and the client's reading have deadlines; and what can't be served gets one answer, after
-which the connection is closed in a way that lets the client read that answer.
+*Bounds*: heads, trailers, chunk framing and pipelined requests are counted while they come, before the parser has
+accumulated them; what takes long to parse is parsed in several turns of the event loop (:class:`InputTurns`); heads,
+bodies and the client's reading have deadlines; and what can't be served gets one answer, after which the connection is
+closed in a way that lets the client read that answer.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from hivemind.proxy.cycle import EXTENSION, Cycle, DisconnectNotifier, status_li
 from hivemind.proxy.file_limit import ConnectionLimit, Spare
 from hivemind.proxy.known_head import KnownHead
 from hivemind.upstream.deadline import Deadline
+from hivemind.upstream.input_turns import InputTurns
 from hivemind.upstream.outbox import Outbox, OutboxTransport
 from hivemind.wire.request_head import (
     FRAMING,
@@ -74,9 +76,24 @@ AWAITED_BODY = 256 << 10
 _OVERHEAD_PER_BYTE = 16
 """Bytes of chunk framing that each byte of a body may come with; as in Go's net/http, more adds to an excess, which is
 bounded like a head."""
+TINY_CHUNKS = 64 << 10
+"""Bytes of a body that may come in chunks of any size."""
+SMALLEST_CHUNK = 64
+"""Fewest bytes that a chunk of a longer body has on average. Each costs as much as some kilobytes of a larger one."""
+_NOTHING = memoryview(b"")
 
 _IDLE, _HEAD, _BODY, _HELD, _DISCARD, _UNTIMED = range(6)
 """What is being received: nothing, a head, a body, the body after a known head, or data to be discarded."""
+
+
+class _Flow(FlowControl):
+    """Flow control of a connection that isn't read while what has come is still to be parsed."""
+
+    has_backlog = False
+
+    def resume_reading(self) -> None:
+        if not self.has_backlog:
+            super().resume_reading()
 
 
 class ClientProtocol(asyncio.Protocol):
@@ -106,7 +123,7 @@ class ClientProtocol(asyncio.Protocol):
         self.tasks = server_state.tasks
         self.parser: httptools.HttpRequestParser | None = _parser(self)
         self.transport: asyncio.Transport
-        self.flow: FlowControl
+        self.flow: _Flow
         self._base_scope: dict[str, Any] = {}
         """What all requests of the connection have in common."""
         self.url = b""
@@ -136,6 +153,9 @@ class ClientProtocol(asyncio.Protocol):
         self._state = _IDLE
         self._timed = _UNTIMED
         """The state that the deadline is for."""
+        self._turns = InputTurns.of(self.loop)
+        self.backlog = _NOTHING
+        self.parts = 0
         self._chunk = 0
         """Length of the data being parsed."""
         self._received = self._received_before = 0
@@ -145,6 +165,10 @@ class ClientProtocol(asyncio.Protocol):
         """Bytes of the head so far, and how many of these may have been the end of the message before it."""
         self._body_size = 0
         """Bytes of all bodies."""
+        self._body_begins = self._body_ends = 0
+        """The same before and, where its length is stated, after the newest request's body."""
+        self._parts_before = 0
+        """Parts before it."""
         self._excess = 0
         self._ahead = 0
         self._left = 0
@@ -156,7 +180,7 @@ class ClientProtocol(asyncio.Protocol):
         outbox: Outbox | None = getattr(self.app, "outbox", None)
         self.transport = transport if outbox is None else OutboxTransport(transport, outbox)
         self.connections.add(self)
-        self.flow = FlowControl(transport)
+        self.flow = _Flow(transport)
         self._base_scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -175,14 +199,13 @@ class ClientProtocol(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._state == _HELD:
             data = self._unheld() + data
-        if self._state == _IDLE:
+        if self._state == _IDLE and not self.backlog:
             if self._known is not None and self._serving is None and self._serve_known(data, self._known):
                 return
             self._began_with = data
-        self._read(data)
+        self._turns.read(self, data)
 
-    def _read(self, data: bytes) -> None:
-        """Read data by the parser."""
+    def parse(self, data: bytes | memoryview, *, last: bool = True) -> None:
         size = len(data)
         if self._state == _DISCARD:
             self._discard(size)
@@ -205,6 +228,19 @@ class ClientProtocol(asyncio.Protocol):
             refusal = self._check_incomplete(size, self._body_size - before)
         if refusal is not None:
             self._refuse(refusal)
+
+    def unsplit(self) -> int:
+        return self._body_ends - self._body_size
+
+    def backlog_changed(self) -> None:
+        self.flow.has_backlog = bool(self.backlog)
+        if self.backlog:
+            self.flow.pause_reading()
+        elif not (self._is_body_unread() or (self._state == _DISCARD and self._left < 0)):
+            self.flow.resume_reading()
+
+    def abort(self) -> None:
+        self.transport.abort()
 
     def pause_writing(self) -> None:
         """Start a deadline, or a client that stops reading would hold its slot for ever."""
@@ -247,6 +283,7 @@ class ClientProtocol(asyncio.Protocol):
         self._limit.end(self)
         self._deadline.close()
         self._write_deadline.close()
+        self.backlog = _NOTHING
         serving, self._serving = self._serving, None
         if serving is not None and not serving.response_complete:
             serving.disconnect()
@@ -262,7 +299,7 @@ class ClientProtocol(asyncio.Protocol):
     def shutdown(self) -> None:
         """Close the connection for the server's end, once the current answer is sent."""
         if self._held:
-            self._read(self._unheld())
+            self.parse(self._unheld())
         if self._serving is None:
             self.transport.close()
         else:
@@ -310,7 +347,7 @@ class ClientProtocol(asyncio.Protocol):
 
     # --- Parsing --------------------------------------------------------------------------------------------------
 
-    def _parse(self, data: bytes) -> RequestRefused | None:
+    def _parse(self, data: bytes | memoryview) -> RequestRefused | None:
         while data:
             try:
                 self._open_parser().feed_data(data)
@@ -351,12 +388,17 @@ class ClientProtocol(asyncio.Protocol):
         self._excess = max(0, self._excess + size - _OVERHEAD_PER_BYTE * grown)
         if self._excess > MAX_HEAD:
             return RequestRefused(400, "the body's chunk extensions or trailers are too long")
+        body, chunks = self._body_size - self._body_begins, self.parts - self._parts_before
+        if TINY_CHUNKS < body < SMALLEST_CHUNK * (chunks - 1):  # the newest may have just begun
+            text = f"the body's chunks are too small: send at least {SMALLEST_CHUNK} bytes in each, on average"
+            return RequestRefused(400, text)
         if self._timed != _BODY:
             self._limit.begin(self)
             self._time_body()
         return None
 
     def on_message_begin(self) -> None:
+        self.parts += 1
         self.url = b""
         self.headers = []
         self._state, self._timed = _HEAD, _UNTIMED
@@ -406,6 +448,9 @@ class ClientProtocol(asyncio.Protocol):
         # Trailers come the same way. None may stand in for a header (RFC 9110, 6.5.1), so they go nowhere.
         self.headers = []
         self._excess = -self._chunk  # of which the head, and what came before it, are no part of this body
+        length = next((int(value) for name, value in framing if name == b"content-length"), -1)
+        self._body_begins, self._parts_before = self._body_size, self.parts
+        self._body_ends = self._body_size + max(length, 0)
         waits = version == "1.1" and any(map(_expects_continue, framing))
         cycle = self.cycle = Cycle(
             self,
@@ -415,7 +460,7 @@ class ClientProtocol(asyncio.Protocol):
         )
         # An equal head that waits to be told to go on must be seen by the parser, which tells it.
         cycle.began_with, self._began_with = b"" if waits else self._began_with, b""
-        self._awaits_body = not waits and any(map(_is_short, framing))
+        self._awaits_body = not waits and 0 <= length <= AWAITED_BODY
         if self._serving is None:
             self._serve(cycle)
         else:
@@ -429,16 +474,26 @@ class ClientProtocol(asyncio.Protocol):
         """Return the size without other messages in the same data; needed only where all together are too long."""
         return len(self.url) + size_of(self.headers) + 4 * len(self.headers)
 
+    def on_chunk_header(self) -> None:
+        self.parts += 1
+
     def on_body(self, body: bytes) -> None:
         self._body_size += len(body)
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return
         cycle.body += body
-        # The body of a pipelined request isn't read yet; its size is bounded by MAX_AHEAD.
-        if cycle is self._serving and len(cycle.body) > HIGH_WATER_LIMIT and not self._awaits_body:
+        if len(cycle.body) > HIGH_WATER_LIMIT and self._is_body_unread():
             self.flow.pause_reading()
         cycle.notify()
+
+    def _is_body_unread(self) -> bool:
+        """Return whether the application has so much of the body to receive that no more is to be read. It receives
+        nothing of a pipelined request, whose size is bounded by MAX_AHEAD, and of one that is awaited."""
+        cycle = self.cycle
+        if cycle is None or cycle is not self._serving or self._awaits_body:
+            return False
+        return cycle.more_body and len(cycle.body) > HIGH_WATER_LIMIT
 
     def on_message_complete(self) -> None:
         if self._open_parser().should_upgrade():
@@ -583,7 +638,7 @@ class ClientProtocol(asyncio.Protocol):
         if timed == _IDLE:
             self.transport.close()
         elif timed == _HELD:
-            self._read(self._unheld())  # which times its body
+            self.parse(self._unheld())  # which times its body
         elif timed == _HEAD:
             text = f"the request head didn't come whole within {HEAD_S:g} s"
             self._refuse(RequestRefused(408, text, "request_timeout"))
@@ -604,11 +659,6 @@ class ClientProtocol(asyncio.Protocol):
 
 def _expects_continue(header: tuple[bytes, bytes]) -> bool:
     return header[0] == b"expect" and header[1].lower() == b"100-continue"
-
-
-def _is_short(header: tuple[bytes, bytes]) -> bool:
-    """Return whether a header says that the body is to be awaited."""
-    return header[0] == b"content-length" and int(header[1]) <= AWAITED_BODY
 
 
 def _too_far_ahead() -> RequestRefused:

@@ -32,7 +32,7 @@ class EventHold:
 
     ends: tuple[bytes, ...]
     """Every way in which an event can end."""
-    held: bytes = b""
+    held: bytearray = field(default_factory=bytearray)
     is_between: bool = False
     """What was passed on ends with a whole event."""
     idle: bool = False
@@ -40,17 +40,29 @@ class EventHold:
 
     def passed(self, data: bytes) -> bytes:
         """Return what can be passed on now that these bytes have come."""
-        data, self.held = self.held + data, b""
+        held, looked_at = self.held, 0
+        if held:
+            # What is held holds no end, so an event that comes byte by byte isn't searched again with each.
+            looked_at = max(0, len(held) + 1 - max(map(len, self.ends)))
+            held += data
+            if not held.endswith(self.ends) and len(held) <= MOST_HELD and self._end(held, looked_at) == 0:
+                return b""
+            data = bytes(held)
+            held.clear()
         if not data.endswith(self.ends):
-            end = max(at + len(mark) if (at := data.rfind(mark)) >= 0 else 0 for mark in self.ends)
+            end = self._end(data, looked_at)
             if len(data) - end <= MOST_HELD and (end or self.is_between):
-                data, self.held = data[:end], data[end:]
+                held += data[end:]
                 self.is_between, self.idle = True, False
-            else:
-                self.is_between = self.idle = False
+                return data[:end]
+            self.is_between = self.idle = False
             return data
         self.is_between = self.idle = True
         return data
+
+    def _end(self, data: bytes | bytearray, start: int) -> int:
+        """Return where the last event ends that ends behind `start`; 0 where none does."""
+        return max(at + len(mark) if (at := data.rfind(mark, start)) >= 0 else 0 for mark in self.ends)
 
 
 @dataclass(slots=True, eq=False)

@@ -22,6 +22,7 @@ from hivemind.upstream.base import (
     one_line,
 )
 from hivemind.upstream.deadline import Deadline
+from hivemind.upstream.input_turns import InputTurns
 from hivemind.upstream.outbox import Outbox, OutboxTransport
 from hivemind.upstream.response import NativeResponse
 
@@ -32,6 +33,7 @@ MAX_HEAD_LINES = 1000
 """Most header lines of a response; each of tens of thousands would be checked a dozen times."""
 FRESH_S = 0.05
 """A connection that was idle no longer is usually open; asking the system costs a third of sending a request."""
+_NOTHING = memoryview(b"")
 IDLE_AGE_S = 50.0
 """A connection that was idle longer is closed; common load balancers close theirs after 60 s."""
 
@@ -39,7 +41,7 @@ IDLE_AGE_S = 50.0
 class Connection(asyncio.Protocol):
     """Carries one exchange after another.
 
-    httptools' parser calls the `on_…` methods from within :meth:`data_received`.
+    httptools' parser calls the `on_…` methods from within :meth:`parse`.
     """
 
     def __init__(
@@ -51,13 +53,17 @@ class Connection(asyncio.Protocol):
         self._outbox = outbox
         self._deadline = Deadline(loop, self._expired)
         self._parser: httptools.HttpResponseParser | None = None
+        self._turns = InputTurns.of(loop)
+        self.backlog = _NOTHING
+        self.parts = 0
+        self._reading = True
         self._poll = select.poll()
         self._transport: asyncio.Transport | None = None
         self.closed = False
         self._writable = True
         self._used = False
         self._response: NativeResponse | None = None
-        self._unsent = memoryview(b"")
+        self._unsent = _NOTHING
         self._sending = False
         self._head_only = False
         self._in_head = False
@@ -100,13 +106,13 @@ class Connection(asyncio.Protocol):
     def pause(self) -> None:
         """Read no more until :meth:`resume`, and suspend the timeout."""
         if not self._is_closing():
-            self._open_transport().pause_reading()
+            self._read_if_wanted()
             self._deadline.stop()
 
     def resume(self) -> None:
         """Continue to read, with the timeout."""
         if not self._is_closing():
-            self._open_transport().resume_reading()
+            self._read_if_wanted()
             self._deadline.start(self._timeouts.idle_s)
 
     def abort(self, error: UpstreamError | None = None) -> None:
@@ -119,7 +125,7 @@ class Connection(asyncio.Protocol):
         self.closed = True
         self._deadline.close()
         self._pool.exclude(self)
-        self._unsent = memoryview(b"")
+        self._unsent = self.backlog = _NOTHING
         # Dropped, because uvloop's keeps its reference to us when it is aborted while connecting.
         transport, self._transport = self._transport, None
         if transport is not None:
@@ -144,9 +150,17 @@ class Connection(asyncio.Protocol):
         if response is None:
             self.abort()
             return
-        if self._between_chunks and response.relay is not None and (body := one_chunk(data)):
+        relay = response.relay
+        if relay is not None and self._between_chunks and not self.backlog and (body := one_chunk(data)):
             self._deadline.start(self._timeouts.idle_s)
-            response.relay(data, body)
+            relay(data, body)
+            return
+        self._turns.read(self, data)
+
+    def parse(self, data: bytes | memoryview, *, last: bool) -> None:
+        response = self._response
+        if response is None:
+            self.abort()
             return
         if self._in_head:
             self._received += len(data)
@@ -155,23 +169,36 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as exc:
             self._unwanted = self._unwanted or one_line(str(exc)) or "not HTTP"
         if self._complete:
+            if not last:
+                self._unwanted = "more than one response"
             self._release(response)
         elif self._unwanted:
             self.cut(f"malformed response: {self._unwanted}")
         elif not self._in_head:
-            if not data.endswith(b"\r\n"):
+            if data[-2:] != b"\r\n":
                 self._between_chunks = False  # the size of the next one has begun
             if not response.paused:
                 self._deadline.start(self._timeouts.idle_s)
             response.progressed()
         elif self._received > MAX_HEAD:
             self.cut(f"malformed response: head larger than {MAX_HEAD} bytes")
+        elif len(response.headers) > MAX_HEAD_LINES:
+            self.cut(f"malformed response: more than {MAX_HEAD_LINES} header lines")
+
+    def unsplit(self) -> int:
+        return 0
+
+    def backlog_changed(self) -> None:
+        if not self._is_closing():
+            self._read_if_wanted()
 
     def eof_received(self) -> None:
         # Returning None closes the transport; connection_lost follows and decides whether the end was clean.
         self._pool.exclude(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self.backlog:  # TLS may tell of the end before all was taken
+            self.parse(self.backlog, last=True)
         response = self._response
         if response is not None and exc is None and response.status and _ends_with_connection(response):
             self._response = None
@@ -180,7 +207,7 @@ class Connection(asyncio.Protocol):
         self._deadline.close()
         reason = describe(exc) if exc is not None else "the upstream closed the connection"
         self.abort(self._cut_short(reason, reused=self._used and not self._received))
-        self._unsent = memoryview(b"")
+        self._unsent = self.backlog = _NOTHING
         # It refers to our methods; the cycle would keep us until a garbage collection.
         self._parser = None
         self._pool.remove(self)
@@ -196,12 +223,14 @@ class Connection(asyncio.Protocol):
     # --- Parser callbacks -----------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        self.parts += 1
         if self._complete:
             self._unwanted = "more than one response"
 
     def on_header(self, name: bytes, value: bytes) -> None:
         # Trailers are reported here too, after the head.
         if not self._in_head or self._response is None:
+            self.parts += 1
             return
         self._response.headers.append((name.lower(), value))
 
@@ -229,6 +258,7 @@ class Connection(asyncio.Protocol):
                 self._finished()
 
     def on_chunk_header(self) -> None:
+        self.parts += 1
         self._between_chunks = False
 
     def on_chunk_complete(self) -> None:
@@ -256,6 +286,17 @@ class Connection(asyncio.Protocol):
             transport.write(piece)
         if self._in_head:
             self._deadline.start(self._timeouts.headers_s)
+
+    def _read_if_wanted(self) -> None:
+        """Read on, unless what has come is still to be parsed, or what was parsed to be taken."""
+        wanted = not (self.backlog or (self._response is not None and self._response.paused))
+        if wanted == self._reading:
+            return
+        self._reading = wanted
+        if wanted:
+            self._open_transport().resume_reading()
+        else:
+            self._open_transport().pause_reading()
 
     def _release(self, response: NativeResponse) -> None:
         self._response = None

@@ -13,6 +13,8 @@ from benchmarks.attacks.upstream import gzipped
 
 _PIECE = 256 * 1024
 _PATIENCE_S = 10.0
+_CHUNKED_S = 8.0
+"""How long a client goes on with a body that has no end, whatever it is answered."""
 CLOSED = "closed"
 """Counted for a connection that ended without an answer."""
 WAITING = "no answer"
@@ -25,6 +27,7 @@ _STREAM_ANSWERS = (
     *("gzip-stream", "gzip-twice", "comments", "comments-after-content", "empty-lines", "carriage-returns"),
     *("tiny-events", "deltas", "one-record", "lines"),
 )
+_CHUNKED_ANSWERS = ("tiny-chunks", "tiny-chunks-in-one-event", "tiny-chunks-with-extensions")
 _RESETS = ("reset-9999", "reset-1e15", "reset-100000h")
 _WHOLE_ANSWERS = ("gzip", "nested", "keys")
 
@@ -186,6 +189,30 @@ def _json(kind: str) -> Callable[[], bytes]:
     return lambda: b'{"model":"m","max_tokens":9,' + inside[kind]() + b"}"
 
 
+def _chunked(piece: bytes) -> Send:
+    """A body without an end, in chunks, sent as fast as it goes for as long as the connection is open."""
+
+    async def send(aim: Aim) -> None:
+        with suppress(OSError):
+            reader, writer = await asyncio.open_connection(aim.host, aim.port)
+            answered = asyncio.ensure_future(reader.readline())
+            try:
+                async with asyncio.timeout(_CHUNKED_S):
+                    writer.write(_HEAD.replace(b"HOST", aim.authority.encode()) + b"transfer-encoding: chunked\r\n\r\n")
+                    while True:
+                        writer.write(piece)
+                        await writer.drain()
+            except (OSError, TimeoutError):
+                pass
+            finally:
+                line = answered.result() if answered.done() and not answered.exception() else b""
+                aim.answers[line[9:12].decode("latin-1") or WAITING] += 1
+                answered.cancel()
+                writer.transport.abort()
+
+    return send
+
+
 _HEAD = b"POST /v1/messages HTTP/1.1\r\nhost: HOST\r\n"
 _FRAMED = b"content-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
 
@@ -204,6 +231,7 @@ ATTACKS: tuple[Attack, ...] = (
     Attack("gzip of ordinary JSON", _body(lambda: gzip.compress(_BODY), "content-encoding: gzip"), 4),
     *(Attack(f"JSON of 60 MB: {kind}", _body(_json(kind)), 1) for kind in _JSON_KINDS),
     *(Attack(f"answer: {name}", _answer(name), 2) for name in _STREAM_ANSWERS),
+    *(Attack(f"answer: {name}", _answer(name), 16) for name in _CHUNKED_ANSWERS),
     *(Attack(f"whole answer: {name}", _answer(name, streamed=False), 2) for name in _WHOLE_ANSWERS),
     Attack("answer: error", _answer("error"), 2, "400"),
     *(Attack(f"{name}, then another request", _frozen(name)) for name in _RESETS),
@@ -230,6 +258,8 @@ ATTACKS: tuple[Attack, ...] = (
         4,
         "413",
     ),
+    Attack("body in chunks of one byte", _chunked(b"1\r\na\r\n" * 10_000), 16, "400"),
+    Attack("body in chunks of one byte with extensions", _chunked(b"1;a=bbbbbbbbb\r\na\r\n" * 4_000), 16, "400"),
     Attack("path that climbs", _path("/v1/../../messages"), 4, "400"),
     Attack("host of another site", lambda aim: aim.send([aim.request(host="evil.example")]), 4, "421"),
     Attack("page of another site", _headers("origin: https://evil.example"), 4, "403"),

@@ -25,6 +25,8 @@ _DELTA = (
 )
 ENDLESS_PIECES = 800
 """Pieces of 64 KiB in an answer that has no end of its own: 50 MiB."""
+TINY_CHUNKS = 400_000
+"""Chunks of one byte in an answer."""
 
 Answer = Callable[[], Iterator[bytes]]
 
@@ -58,6 +60,19 @@ def _repeated(head: bytes, record: bytes, *, first: bytes = b"") -> Answer:
     return pieces
 
 
+def _in_tiny_chunks(stream: bytes, extension: bytes = b"") -> Answer:
+    """A stream of which each byte comes in a chunk of its own."""
+    piece = b"".join(b"1%b\r\n%c\r\n" % (extension, byte) for byte in stream)
+
+    def pieces() -> Iterator[bytes]:
+        yield _SSE + _CHUNKED + b"\r\n" + chunk(_START)
+        for _ in range(max(1, TINY_CHUNKS // len(stream))):
+            yield piece
+        yield b"0\r\n\r\n"
+
+    return pieces
+
+
 def _limited(reset: bytes) -> Answer:
     """An ordinary answer that says that nothing is left until then."""
     ordinary = reply()
@@ -82,6 +97,9 @@ def answers() -> dict[str, Answer]:
         "deltas": _repeated(_SSE, _DELTA, first=_START),
         "one-record": _repeated(_SSE, b"data: aaaaaaaaaaaaaaaa", first=_START),
         "lines": _repeated(b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n", b"{}\n"),
+        "tiny-chunks": _in_tiny_chunks(_DELTA * 80),
+        "tiny-chunks-in-one-event": _in_tiny_chunks(b"a" * 8192),
+        "tiny-chunks-with-extensions": _in_tiny_chunks(_DELTA * 80, b";a=" + b"b" * 12),
         "nested": _whole(_JSON, lambda: b'{"usage":' + b"[" * (8 << 20)),
         "keys": _whole(_JSON, lambda: b"{" + b",".join(b'"%d":0' % n for n in range(2_000_000)) + b"}"),
         "error": _whole(
