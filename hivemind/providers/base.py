@@ -72,10 +72,12 @@ class TapState:
     """Characters of content so far, for showing progress before the provider reports usage."""
     complete: bool = False
     """The dialect's end marker has arrived (message_stop, [DONE], response.completed, done:true, finishReason;
-    for a whole reply, any end but one within its JSON)."""
+    for a whole reply, in a stream's place too, any end but one within its JSON)."""
     error: Failure | None = None
     """An error event in the stream, or in a whole reply with status 200, classified like the same error with a
     status. Whether content had begun isn't considered."""
+    document: bool = False
+    """A JSON document came in place of a stream. Its end is that of the body, not a marker."""
     gave_up: str = ""
     """Why the rest of the reply isn't read and its usage is an estimate; empty while it is read."""
     tier: str = ""

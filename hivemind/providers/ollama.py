@@ -25,7 +25,12 @@ _MESSAGE = Shape("content thinking tool_calls")
 class OllamaReader(Reader):
     """Reader of one Ollama reply."""
 
-    __slots__ = ()
+    __slots__ = ("_is_own",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_own = False
+        """It has the member by which Ollama says whether more comes."""
 
     def record(self, record: bytes) -> None:
         data = record if record.startswith(b"{") else fields(record)[1]
@@ -39,6 +44,7 @@ class OllamaReader(Reader):
         chars += json_fields.length(found, "response", "thinking")
         state.output_chars += chars
         done = json_fields.flag(found, "done") is True
+        self._is_own = self._is_own or "done" in found
         if chars or done:
             state.content_started = True
         if done:
@@ -53,6 +59,9 @@ class OllamaReader(Reader):
         if record.count(b'"done"') != record.count(b'"done":false') + record.count(b'"done": false'):
             return 0
         return len(record)
+
+    def is_part_of_stream(self, *, is_json: bool) -> bool:
+        return self._is_own or (self.state.output_chars > 0 and not is_json)
 
     def whole(self, body: bytes) -> None:
         self._count(_OBJECT.read(body))

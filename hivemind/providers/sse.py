@@ -19,9 +19,12 @@ _COMMENTS = re.compile(rb"(?<=\n\n)(?::[^\n]*+\n\n)++")
 _MANY_COMMENTS = 4096
 """Shortest piece in bytes that is searched for them."""
 _BOM = b"\xef\xbb\xbf"
+_SPACE = b" \t\r\n" + _BOM
 _OUTSIDE = re.compile(rb'["{}]')
 _IN_STRING = re.compile(rb'["\\]')
 """What a string in JSON is searched for; else :data:`_OUTSIDE`."""
+_BETWEEN = re.compile(rb'["{}\[\]]')
+"""What is searched for between objects."""
 
 
 class Splitter(Protocol):
@@ -192,17 +195,31 @@ class ArraySplitter:
     _in_string: bool = False
     _escaped: bool = False
     _dropping: bool = False
+    _arrays: int = 0
+    """Arrays around what comes that aren't within an object."""
+    _objects: int = 0
+    _first: bytes = b""
+    """The first byte that isn't white space."""
 
     @property
     def is_between(self) -> bool:
         return False  # a comma doesn't end an object
 
+    @property
+    def is_document(self) -> bool:
+        """Whether what came so far is one document, as far as objects, arrays and strings tell."""
+        if self._depth or self._arrays or self._in_string or not self._first:
+            return False
+        return self._first != b"{" or self._objects == 1
+
     def feed(self, data: bytes) -> list[bytes]:
+        if not self._first:
+            self._first = data.lstrip(_SPACE)[:1]
         records: list[bytes] = []
         start = 0
         at = 1 if self._escaped and data else 0
         self._escaped = self._escaped and not data
-        while found := (_IN_STRING if self._in_string else _OUTSIDE).search(data, at):
+        while found := (_IN_STRING if self._in_string else _OUTSIDE if self._depth else _BETWEEN).search(data, at):
             at = found.end()
             token = data[at - 1]
             if token == 0x22:
@@ -214,9 +231,14 @@ class ArraySplitter:
                 if self._depth == 0:
                     start = at - 1
                 self._depth += 1
+            elif token == 0x5B:
+                self._arrays += 1
+            elif token == 0x5D:
+                self._arrays -= 1
             elif self._depth:
                 self._depth -= 1
                 if self._depth == 0:
+                    self._objects += 1
                     self._keep(data[start:at])
                     records.extend(self._take())
         if self._depth:

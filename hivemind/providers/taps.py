@@ -77,7 +77,7 @@ class Reader(ABC):
         if self.unparsed and self.skim(record):
             return
         state = self.state
-        if state.failed:
+        if state.error is not None and not state.content_started:  # `failed`, where each event costs
             return
         before = state.output_chars
         self.record(record)
@@ -95,6 +95,11 @@ class Reader(ABC):
         much content came, once some has; 0 for any other, and for more than one."""
         return 0
 
+    def is_part_of_stream(self, *, is_json: bool) -> bool:
+        """Whether a JSON document that came alone is a part of the dialect's own stream, so that the end marker is
+        missing. `is_json`: the reply says that it is JSON."""
+        return False
+
     @abstractmethod
     def whole(self, body: bytes) -> None:
         """Read a whole JSON reply (decoded) without an error."""
@@ -111,17 +116,21 @@ class StreamTap:
         "_blind",
         "_decoder",
         "_direct",
+        "_document",
         "_end",
+        "_is_json",
         "_many",
         "_passed",
         "_reader",
         "_slice",
         "_splitter",
+        "_unsure",
         "ends",
         "state",
     )
 
-    def __init__(self, reader: Reader, splitter: Splitter, decoder: Decoder | None) -> None:
+    def __init__(self, reader: Reader, splitter: Splitter, decoder: Decoder | None, *, is_json: bool = False) -> None:
+        """`is_json`: the reply says that it is JSON."""
         self.state = reader.state
         self._reader = reader
         self._splitter = splitter
@@ -129,6 +138,11 @@ class StreamTap:
         self._direct = -1 if decoder is not None else self._slice
         """Largest piece in bytes that is read directly."""
         self._decoder = decoder
+        self._is_json = is_json
+        self._document: bytes | None = None
+        """The only record so far, if it may be a JSON document in place of a stream."""
+        self._unsure = not isinstance(splitter, ArraySplitter)
+        """What comes may yet be a document."""
         self._end = splitter.separator
         self.ends = splitter.ends
         self._between = False
@@ -152,17 +166,38 @@ class StreamTap:
 
     def end(self) -> Steps | None:
         records = self._splitter.end()
-        if records and len(records[0]) > LONG_RECORD:
+        if records and self._unsure:
+            records = self._judged(records)
+        if (records and len(records[0]) > LONG_RECORD) or len(self._document or b"") > LONG_RECORD:
             return self._last(records)
         for record in records:
             self._reader.read(record)
-        self._close()
+        self._close(self._document)
         return None
+
+    def _judged(self, records: list[bytes]) -> list[bytes]:
+        """Return the records to read, of which at most one has come before: the only one may be a document.
+
+        JSON on several lines is split by its objects instead of lines.
+        """
+        if records[0] in (b"{", b"[") and isinstance(self._splitter, LineSplitter):
+            lines = [*records, *self._splitter.end()]
+            self._splitter = ArraySplitter()
+            self._slice, self.ends, self._unsure = self._splitter.slice_bytes, (), False
+            return self._splitter.feed(b"\n".join(lines))
+        only = self._document is None and len(records) == 1
+        may_be = only and (self._is_json or records[0].startswith((b"{", b"[")))
+        self._document = records[0] if may_be else None
+        self._unsure = may_be
+        self._between = self._between and not may_be  # so that the next record comes here too
+        return records
 
     def _plain(self, data: bytes, size: int) -> Steps | None:
         """Read a short decoded piece; `size` is what it adds to the bytes that have passed."""
         records = self._splitter.feed(data)
         self._between = self._splitter.is_between
+        if self._unsure and records:
+            records = self._judged(records)
         if records and (len(records) > STEP_RECORDS or len(records[0]) > LONG_RECORD):
             return self._rest(records, size)
         read = self._reader.read
@@ -193,7 +228,10 @@ class StreamTap:
             for at in range(0, len(piece), self._slice):
                 part = piece[at : at + self._slice]
                 work += _SPLITTING * len(part) // self._slice
-                work = yield from self._read(self._splitter.feed(part), work)
+                records = self._splitter.feed(part)
+                if records and self._unsure:
+                    records = self._judged(records)
+                work = yield from self._read(records, work)
                 if self._blind:
                     return
                 if work >= STEP_RECORDS:
@@ -214,7 +252,10 @@ class StreamTap:
 
     def _last(self, records: list[bytes]) -> Steps:
         yield from self._read(records, 0)
-        self._close()
+        document = self._document
+        if document is not None and len(document) > LONG_RECORD:
+            document = yield from shortened(document)
+        self._close(document)
 
     def _read(self, records: list[bytes], work: int) -> Generator[None, None, int]:
         """Read records in steps, the first of which begins with this cost. Return the cost of the last step."""
@@ -246,11 +287,20 @@ class StreamTap:
         self._passed += size
         self.state.content_started = self._passed > MAX_PRELUDE and self.state.error is None
 
-    def _close(self) -> None:
+    def _close(self, document: bytes | None) -> None:
+        """Handle the end; `document` is what came in place of a stream, or its outline."""
+        state = self.state
         if self._blind:
-            self.state.complete = True  # only its framing is known
-        else:
-            self._reader.closed()
+            state.complete = True  # only its framing is known
+            return
+        self._reader.closed()
+        if state.complete or state.error is not None or self._reader.is_part_of_stream(is_json=self._is_json):
+            return
+        if isinstance(self._splitter, ArraySplitter):
+            state.document = state.complete = self._splitter.is_document
+        elif document is not None:
+            state.document = state.complete = True
+            read_whole(self._reader, document)
 
 
 def shortened(record: bytes) -> Generator[None, None, bytes]:
@@ -380,9 +430,13 @@ def end_through(tap: Tap) -> None:
         pass
 
 
+def _media(headers: Headers) -> str:
+    return header(headers, b"content-type").partition(";")[0].strip().lower()
+
+
 def form_of(headers: Headers, expected: StreamForm) -> StreamForm:
     """Return the form of a reply by its content type, or as the request expected."""
-    media = header(headers, b"content-type").partition(";")[0].strip().lower()
+    media = _media(headers)
     if media == "text/event-stream":
         return StreamForm.SSE
     if media in _NDJSON_TYPES:
@@ -398,9 +452,10 @@ def tap_for(reader: Reader, headers: Headers, facts: Facts) -> Tap:
     form = form_of(headers, facts.form)
     if form in (StreamForm.WHOLE, StreamForm.ANY):
         return WholeTap(reader, decoder_for(headers))
+    is_json = _media(headers) == "application/json"
     splitter: Splitter = SseSplitter()
     if form is StreamForm.NDJSON:
         splitter = LineSplitter()
     elif form is StreamForm.JSON_ARRAY:
         splitter = ArraySplitter()
-    return StreamTap(reader, splitter, decoder_for(headers))
+    return StreamTap(reader, splitter, decoder_for(headers), is_json=is_json)

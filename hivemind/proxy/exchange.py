@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from hivemind.journal.write.bodies import BodyRecorder
-from hivemind.providers.base import Limits, Tap, TapState
+from hivemind.providers.base import Limits, StreamForm, Tap, TapState
 from hivemind.providers.encoding import Decoder, decode_body, decoder_for
 from hivemind.providers.errors import MAX_ERROR_BODY, classify
 from hivemind.providers.limits import read_limits
@@ -307,7 +307,8 @@ class Exchange:
                 return await self._release(response, tap, buffer)
         finally:
             buffer.cancel()
-        return await self._ended_early(response, state, buffer.take(), whole=False)
+        whole = state.document and self.call.head.dialect.form is StreamForm.SSE
+        return await self._ended_early(response, state, buffer.take(), whole=whole)
 
     async def _release(self, response: UpstreamResponse, tap: Tap, buffer: ReplyBuffer) -> bool:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from proxy.kit import Pairs, Play, between, raw, request
@@ -16,6 +17,7 @@ from proxy.wire import (
     chunked,
     head,
     http,
+    line,
 )
 
 from hivemind.world.snapshot import LaneView
@@ -157,10 +159,27 @@ async def test_whole_json_for_a_stream_is_an_answer() -> None:
         assert proxy.snapshot().totals.usage.total == 7
 
 
+@pytest.mark.parametrize("label", ["application/json", "text/event-stream", "text/plain", "application/x-ndjson"])
+@pytest.mark.parametrize("form", ["length", "chunks", "long"])
+async def test_a_document_is_no_cut_stream(label: str, form: str) -> None:
+    """JSON without the end marker of the path's dialect is passed on as it is, once, whichever answer it belongs to."""
+    padding = "x" * (1 << 21 if form == "long" else 9)
+    document = json.dumps({"choices": [{"message": {"content": "ok"}}], "padding": padding}, indent=2).encode()
+    media = f"content-type: {label}"
+    answer = chunked([document[:9], document[9:]], media) if form == "chunks" else http(200, document, media)
+    for path, body in (*PATHS.values(), ("/v1beta/models/g:streamGenerateContent", b"{}")):
+        async with between([answer]) as (proxy, upstream), raw(proxy.port) as direct:
+            await direct.send(request(path, body))
+            status, headers = await direct.head()
+            assert (status, await direct.body(headers)) == (200, document)
+            await proxy.until(lambda snapshot: snapshot.totals.finished == 1)
+            assert len(upstream.requests) == 1
+
+
 @pytest.mark.parametrize("media", ["x: y", "content-type: text/plain", "content-type: application/octet-stream"])
 async def test_streams_under_vague_names_are_streams(media: str) -> None:
     """Servers that don't care for the media type are understood all the same, and a cut one is tried again."""
-    cut = chunked([STREAM_BODY], media)
+    cut = chunked([line(message={"content": ""}, done=False)], media)
     async with between([cut], [chunked(OLLAMA, media)]) as (proxy, upstream), raw(proxy.port) as direct:
         await direct.send(request("/api/chat", b"{}"))
         _, headers = await direct.head()
