@@ -74,7 +74,7 @@ PROVIDERS: tuple[Provider, ...] = (
         paths=r"/v1/messages(?:/|$)|(?:^|/anthropic)/messages(?:/|$)|/api/hello$",
         keys=r"sk-ant-",
         headers=("anthropic-", "x-api-key"),
-        agents=r"(?:Async)?Anthropic/|claude-cli/",
+        agents=r"(?:Async)?Anthropic/|claude-(?:cli|code)/",
         speaks=("openai",),
     ),
     Provider(

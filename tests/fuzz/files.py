@@ -134,7 +134,10 @@ def command(data: bytes) -> None:
         require(str(error).isprintable(), "not a line", error)
 
 
-@target("path", [b"/agent/", b"/to/", b"/token/", b"//", b"/../", b"%2e", b"%252e", b";x=1", b"\\", b"/v1/messages"])
+@target(
+    "path",
+    [b"/agent/", b"/upstream/", b"/to/", b"/token/", b"//", b"/../", b"%2e", b"%252e", b";x=1", b"\\", b"/v1/messages"],
+)
 def path(data: bytes) -> None:
     """A path that isn't refused begins with a slash and can't leave the upstream's base path."""
     _, raw = choices(data, 0)
