@@ -107,6 +107,18 @@ def test_no_token_on_a_command_line(tmp_path: Path) -> None:
         assert [word for word in words if "ken" in word.replace("token", "")] == []
 
 
+def test_pi(tmp_path: Path) -> None:
+    """pi gets an extension that points its providers to the run's path, but not where it manages itself."""
+    flag, path, *rest = led("pi", "-p", "hello", base=WITH_TOKEN, folder=tmp_path).arguments
+    assert (flag, rest) == ("--extension", ["-p", "hello"])
+    text = Path(path).read_text()
+    assert f'pi.registerProvider("anthropic", {{"baseUrl": "{WITH_TOKEN}"}});' in text
+    assert f'pi.registerProvider("openai", {{"baseUrl": "{WITH_TOKEN}/v1"}});' in text
+    assert Path(path).stat().st_mode & 0o77 == 0
+    assert led("pi", "list", folder=tmp_path).arguments == ["list"]
+    assert led("pi", "hello").arguments == ["hello"]
+
+
 def test_codex() -> None:
     """Codex gets flags before those of the user, whose last one holds: also for the provider that setup offers."""
     assert led("codex", "exec", "hello").arguments == [

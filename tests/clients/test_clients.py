@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from clients.kit import END, PRIVATE, SETTINGS, SHOWN, STARTS, Cells, Scene, sai
 from clients.known import PROGRAMS, SDKS, Tried
 from clients.table import ANEW
 
+from hivemind.scheduler.commands import SetCircuit
 from hivemind_mock.provider.plan import Plan, Step
 
 pytestmark = pytest.mark.clients
@@ -23,6 +26,7 @@ ENOUGH_FOR_ONE = "5000/ever"
 """A budget that a title or the like leaves unused, and the first step of the plan exceeds."""
 MOST_REQUESTS = 2
 """Requests of a client after its budget is used up."""
+REFUSED_S = 40.0
 
 
 def started() -> list[Any]:
@@ -121,6 +125,30 @@ def _resumed(before: list[dict[str, Any]], after: list[dict[str, Any]], ran: Ran
         return f"exit code {ran.code}: {(said(ran) + ran.err)[-SHOWN:]}"
     called = [entry["tool"] for entry in after if entry["tool"]]
     return f"asked again: {', '.join(called)}" if called else ""
+
+
+@pytest.mark.parametrize("client", [pytest.param(each, id=each.name) for each in PROGRAMS if each.tools])
+async def test_an_open_circuit(client: Tried, cells_of: CellsOf, tmp_path: Path) -> None:
+    """Refused for 40 seconds in the middle of its session, with its default model, it goes on afterwards."""
+    if client.program == "claude":  # others than its default model bear more
+        at = client.arguments.index("--model")
+        client = replace(client, arguments=client.arguments[:at] + client.arguments[at + 2 :])
+    cells = cells_of(client, "direct")
+    async with scene(client, tmp_path) as stage:
+        stage.mock.plan = Plan((Step(run="sleep 3"), Step(say=END)))
+
+        async def break_the_circuit() -> None:
+            await stage.proxy.until(lambda world: world.totals.finished > 0)
+            stage.proxy.proxy.apply(SetCircuit("open"))
+            await asyncio.sleep(REFUSED_S)
+            stage.proxy.proxy.apply(SetCircuit("auto"))
+
+        breaking = asyncio.create_task(break_the_circuit())
+        ran, _ = await stage.run(client, "direct")
+        refused = stage.proxy.snapshot().totals.refused
+        breaking.cancel()
+    cells.note("circuit", _ending(client, ran) or ("" if refused else "it was never refused"))
+    cells.check()
 
 
 @pytest.mark.parametrize(("client", "way"), programs(resume=False))

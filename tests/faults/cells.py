@@ -56,6 +56,7 @@ CUT = Outcome("cut")
 LAST_EVENT = Outcome("last event")
 ERROR_EVENT = Outcome("error event")
 PROVIDERS_EVENT = Outcome("provider's event")
+PROVIDERS_STATUS = Outcome("provider's status")
 RETRIED = Outcome("retried", 2)
 PASSED_ON = Outcome("passed on")
 
@@ -145,7 +146,7 @@ def _usual(cell: Cell) -> Outcome:
         if not cell.lasting:
             return RETRIED
         if ending is Ending.ERROR:
-            return Outcome(PROVIDERS_EVENT.seen, ATTEMPTS)
+            return _of_early_error(cell)
         return Outcome("504" if ending is Ending.SILENT else "502", ATTEMPTS)
     if ending is Ending.ERROR:
         return PROVIDERS_EVENT
@@ -175,7 +176,13 @@ def _of_mock(cell: Cell, fault: MockFault) -> Outcome:
         return ERROR_EVENT
     if not cell.lasting:
         return RETRIED
-    return Outcome(PROVIDERS_EVENT.seen if fault is MockFault.ERROR_EARLY else "502", ATTEMPTS)
+    return _of_early_error(cell) if fault is MockFault.ERROR_EARLY else Outcome("502", ATTEMPTS)
+
+
+def _of_early_error(cell: Cell) -> Outcome:
+    """What should come of an error event before content, each time: a status, where the event has an answer's form."""
+    as_answer = cell.stream and cell.mode is Mode.USUAL and cell.api.name not in ("openai_responses", "ollama")
+    return Outcome((PROVIDERS_STATUS if as_answer else PROVIDERS_EVENT).seen, ATTEMPTS)
 
 
 _UNSEEN = (Phase.CONNECT, Phase.REQUEST, Phase.HEAD, Phase.START, Phase.OPENING)
@@ -324,8 +331,9 @@ def _named(cell: Cell, good: bytes, status: int, headers: Pairs, body: bytes, *,
         if isinstance(fault, Mocked) and fault.edge:
             return PASSED_ON.seen
         error = api.whole_error(body)
-        if isinstance(fault, Mocked) and error.message in PROVIDERS_WORDS:
-            return PASSED_ON.seen
+        if error.message in PROVIDERS_WORDS:
+            early = isinstance(fault, Broken) or (isinstance(fault, Mocked) and fault.fault is MockFault.ERROR_EARLY)
+            return (PROVIDERS_STATUS if early else PASSED_ON).seen
         _check_own(error, status)
         if dict(headers)[b"content-type"] != b"application/json" or not whole:
             raise Malformed("an error in a form of its own")

@@ -25,7 +25,8 @@ is for a fault that strikes once, the second for one that strikes each of the {A
 | 502, 504 | that status, with an error of HiveMind's in the provider's format |
 | error event | what came, then one error event of HiveMind's in the provider's format, and no end of the body |
 | provider's event | the provider's own error event, unchanged |
-| passed on | the upstream's answer, unchanged: status, headers and body |
+| provider's status | the same in an answer with its status, because most agents ask again after that alone |
+| passed on | the upstream's answer, unchanged but for a Retry-After that the agent obeys |
 
 In every cell the slot and the reservations are given back, and the scheduler's invariants hold after each step.
 """

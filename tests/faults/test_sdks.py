@@ -15,6 +15,7 @@ from faults.cells import (
     ERROR_EVENT,
     PASSED_ON,
     PROVIDERS_EVENT,
+    PROVIDERS_STATUS,
     RETRIED,
     WHOLE,
     Cell,
@@ -114,7 +115,7 @@ def _problem(seen: str, text: str, raised: Exception | None) -> str:
     if seen in (ERROR_EVENT.seen, PROVIDERS_EVENT.seen):
         told = "HiveMind: the answer broke off: " if seen == ERROR_EVENT.seen else "Overloaded"
         return "" if isinstance(raised, _OWN) and told in str(raised) and TEXT.startswith(text) else "no error event"
-    if seen == PASSED_ON.seen:
+    if seen in (PASSED_ON.seen, PROVIDERS_STATUS.seen):
         return "" if isinstance(raised, _STATUS) else "no status"
     fits = isinstance(raised, _STATUS) and raised.status_code == int(seen) and "HiveMind: " in str(raised)
     return "" if fits and not text else "another status"

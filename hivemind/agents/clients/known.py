@@ -15,6 +15,7 @@ _MODULES = {
     "opencode": "opencode",
     "aider": "aider",
     "copilot": "copilot",
+    "pi": "pi",
 }
 PROGRAMS = tuple(_MODULES)
 PACKAGES = {
@@ -24,6 +25,7 @@ PACKAGES = {
     "opencode-ai": "opencode",
     "aider-chat": "aider",
     "@github/copilot": "copilot",
+    "@earendil-works/pi-coding-agent": "pi",
 }
 """The program of each package of npm and PyPI."""
 _VERSION = "@=<>~![; "
