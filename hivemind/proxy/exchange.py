@@ -174,7 +174,8 @@ class Exchange:
                     await self._refuse(ticket.refusal)
                     return
                 held_back = True
-                ticket = self.ticket = self._engine.arrive(scheduler_request(self.call))
+                waited_s = ticket.request.waited_s + self._engine.now() - ticket.arrived_at
+                ticket = self.ticket = self._engine.arrive(scheduler_request(self.call, waited_s))
                 continue
             ticket.tag = self._end_attempt
             if await self._attempt():

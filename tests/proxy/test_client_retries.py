@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +12,8 @@ from proxy.kit import Play, Raw, Running, playing, proxying, raw, request
 from proxy.wire import ANSWER, MESSAGE, PLAIN_BODY, SSE, STREAM_BODY, chunked
 from upstream.scripted import Scripted, serving
 
+from hivemind.providers import clients as known_clients
+from hivemind.providers.clients import Client, TryAgain
 from hivemind.proxy import data_plane
 
 TARGET = "/agent/alice/v1/messages"
@@ -166,6 +169,17 @@ async def test_a_try_after_a_refusal_of_ours_keeps_the_age_of_the_first() -> Non
         await proxy.until(lambda world: world.queued == 4)
         assert [waited_s > 0 for waited_s in waits(proxy)] == [True, False, False, False]
         assert len(upstream.requests) == 1
+
+
+async def test_a_try_in_the_clients_place_keeps_its_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a refusal is held back and the request tried again by HiveMind, it has waited as long as its client."""
+    impatient = re.compile("^pi/"), Client("pi", try_again=TryAgain(3, 0.0, hold_s=0.01))
+    monkeypatch.setattr(known_clients, "PROGRAMS", (impatient,))
+    async with busy() as (proxy, _, _), raw(proxy.port) as pi:
+        await pi.send(request(TARGET, PLAIN_BODY, "user-agent: pi/1.6.0", "x-stainless-timeout: 0.5"))
+        await proxy.until(lambda world: world.totals.refused == 1)
+        await proxy.until(lambda world: world.queued == 1)
+        assert waits(proxy)[0] >= 0.4
 
 
 async def test_a_try_after_its_client_left_in_the_queue_keeps_the_age_of_the_first() -> None:
