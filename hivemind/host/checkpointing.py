@@ -12,11 +12,13 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 
 from hivemind.host.processes import Process, Processes
 from hivemind.providers.clients import Client
+from hivemind.providers.encoding import pack, unpack
 from hivemind.proxy.engine import Engine
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.tasks import OPEN, Task
@@ -40,8 +42,13 @@ from hivemind.wire.call import Call, path_of, with_conversation
 _log = logging.getLogger(__name__)
 
 STOPS_KNOWN = 4096
-TOTAL_LIMIT = 256 << 20
-"""Bytes of all bodies together; beyond it the bodies of the least recently active agents are dropped."""
+TOTAL_LIMIT = 16 << 20
+"""Bytes in which all bodies are kept together; beyond it those of the least recently active agents are dropped."""
+PLAIN_LIMIT = 4 << 20
+"""Bytes of those that are kept as they came; beyond it those of the least recently active agents are compressed, to a
+quarter as a rule."""
+_WHILE_PACKING = 4
+"""So many times as much is kept while some of it is to be compressed."""
 AGENTS_LIMIT = 4096
 _FRESH_MOST = 64
 _FRESH_BYTES = 1 << 20
@@ -261,7 +268,7 @@ class Checkpointer:
     def _write(self, checkpoint: Checkpoint, conversation: Conversation | None) -> int:
         body = None
         if conversation is not None and not checkpoint.left_out:
-            checkpoint, body = with_conversation(checkpoint, conversation.call, self._max_bytes, self._secrets)
+            checkpoint, body = with_conversation(checkpoint, conversation.whole_call(), self._max_bytes, self._secrets)
         return write(self._folder, checkpoint, body)
 
     def _facts(self, stop: _Stop, newest: Conversation | None) -> Checkpoint:
@@ -317,6 +324,7 @@ class Conversation:
     """An agent's newest request."""
 
     call: Call
+    """Without its body, where that is packed or left out."""
     at: float
     """Time of arrival, in seconds since the epoch."""
     size: int
@@ -324,12 +332,26 @@ class Conversation:
     session: ClientSession | None = None
     left_out: str = ""
     """Why its body isn't kept; empty where it is."""
+    packed: bytes = b""
+    """The body, compressed."""
+    _fingerprint: bytes = b""
 
     def fingerprint(self) -> bytes:
         """Return equal bytes for equal conversations. Of a long one only both ends are hashed: it grows at one end."""
-        body = self.call.body
-        ends = body[:_END], body[-_END:], self.size.to_bytes(8, "big")
-        return blake2b(b"".join(ends), digest_size=16).digest()
+        if not self._fingerprint:
+            body = self.call.body
+            ends = body[:_END], body[-_END:], self.size.to_bytes(8, "big")
+            self._fingerprint = blake2b(b"".join(ends), digest_size=16).digest()
+        return self._fingerprint
+
+    def whole_call(self) -> Call:
+        """Return the call with its body, unpacking which takes a while."""
+        return replace(self.call, body=unpack(self.packed)) if self.packed else self.call
+
+    def hold_packed(self, packed: bytes) -> None:
+        """Keep the body compressed from here on."""
+        self.fingerprint()
+        self.call, self.packed = replace(self.call, body=b""), packed
 
 
 def _session(client: Client, before: Conversation | None) -> ClientSession | None:
@@ -344,16 +366,20 @@ def _session(client: Client, before: Conversation | None) -> ClientSession | Non
 
 class Conversations:
     """The newest request of each agent that calls a model, the least recently active agent first: its body is the
-    conversation so far. On the path of a request only a reference is kept; no bodies longer than `limit` bytes."""
+    conversation so far. On the path of a request only a reference is kept; no bodies longer than `limit` bytes, and as
+    they came no more than about `plain` of them: the others are packed, in a thread."""
 
-    def __init__(self, limit: int, total: int = TOTAL_LIMIT, agents: int = AGENTS_LIMIT) -> None:
+    def __init__(
+        self, limit: int, total: int = TOTAL_LIMIT, agents: int = AGENTS_LIMIT, plain: int = PLAIN_LIMIT
+    ) -> None:
         self._limit = limit
         self._total = total
         self._agents = agents
-        self._held = 0
+        self._plain = plain
         self._newest: OrderedDict[str, Conversation] = OrderedDict()
-        self._bodies: OrderedDict[str, int] = OrderedDict()
-        """Lengths of the bodies that are kept."""
+        self._packed = _Lengths()
+        self._unpacked = _Lengths()
+        self._packing = False
         self._fresh: list[tuple[Call, float]] = []
         """Requests that are still to be entered, and when they came."""
         self._fresh_bytes = 0
@@ -376,20 +402,15 @@ class Conversations:
         if before is not None and client.priority is Priority.LOW:
             return  # a title or a summary, beside the conversation
         session = _session(client, before)
-        self._held -= self._bodies.pop(agent, 0)
+        self._forget_body(agent)
         if size > self._limit:
             why = f"it is {humanise.size(size)}, more than checkpoint.max_mb ({self._limit >> 20}) allows"
             self._newest[agent] = Conversation(replace(call, body=b""), at, size, session, why)
         else:
             self._newest[agent] = Conversation(call, at, size, session)
-            self._bodies[agent] = size
-            self._held += size
-            while self._held > self._total:
-                oldest, length = self._bodies.popitem(last=False)
-                self._held -= length
-                held = self._newest[oldest]
-                held.call = replace(held.call, body=b"")
-                held.left_out = "others sent so much since that it wasn't held in memory any longer"
+            self._unpacked.add(agent, size)
+            self._pack_surplus()
+            self._drop_surplus()
         self._newest.move_to_end(agent)
         if len(self._newest) > self._agents:
             self._drop(next(iter(self._newest)))
@@ -406,4 +427,54 @@ class Conversations:
 
     def _drop(self, agent: str) -> None:
         self._newest.pop(agent, None)
-        self._held -= self._bodies.pop(agent, 0)
+        self._forget_body(agent)
+
+    def _forget_body(self, agent: str) -> None:
+        self._unpacked.discard(agent)
+        self._packed.discard(agent)
+
+    def _drop_surplus(self) -> None:
+        while self._packed.total + self._unpacked.total > (_WHILE_PACKING if self._packing else 1) * self._total:
+            oldest = (self._packed or self._unpacked).pop_first()
+            held = self._newest[oldest]
+            held.call, held.packed = replace(held.call, body=b""), b""
+            held.left_out = "others sent so much since that it wasn't held in memory any longer"
+
+    def _pack_surplus(self) -> None:
+        """Pack the body of the least recently active agent, and the next one's after that, until few are unpacked."""
+        if self._packing or self._unpacked.total <= self._plain:
+            return
+        self._packing = True
+        agent = next(iter(self._unpacked))
+        held = self._newest[agent]
+        packing = asyncio.get_running_loop().run_in_executor(None, pack, held.call.body)
+        packing.add_done_callback(partial(self._hold_packed, agent, held))
+
+    def _hold_packed(self, agent: str, held: Conversation, packing: asyncio.Future[bytes]) -> None:
+        self._packing = False
+        if packing.cancelled():
+            return
+        if self._newest.get(agent) is held and agent in self._unpacked:
+            held.hold_packed(packing.result())
+            self._unpacked.discard(agent)
+            self._packed.add(agent, len(held.packed))
+        self._pack_surplus()
+        self._drop_surplus()
+
+
+class _Lengths(OrderedDict[str, int]):
+    """Lengths of agents' bodies, those of the least recently active first."""
+
+    total = 0
+
+    def add(self, agent: str, length: int) -> None:
+        self[agent] = length
+        self.total += length
+
+    def discard(self, agent: str) -> None:
+        self.total -= self.pop(agent, 0)
+
+    def pop_first(self) -> str:
+        agent, length = self.popitem(last=False)
+        self.total -= length
+        return agent

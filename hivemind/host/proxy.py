@@ -23,6 +23,7 @@ from hivemind.control.rights import Principal, Rights
 from hivemind.errors import UsageError
 from hivemind.host.checkpointing import Checkpointer
 from hivemind.host.front import Front
+from hivemind.host.memory import return_memory
 from hivemind.host.processes import Processes
 from hivemind.host.watch import Watch
 from hivemind.journal.records import JournalBegan
@@ -90,6 +91,7 @@ class Proxy:
     """The ASGI application, from :meth:`start` on."""
     engine: Engine
     watch: Watch
+    _memory: asyncio.Task[None]
     processes: Processes
     """Agents' processes that runners have started."""
     rights: Rights
@@ -190,6 +192,7 @@ class Proxy:
         if fleet is not None:
             await fleet.start(self)
             self.watcher = fleet.watcher
+        self._memory = asyncio.create_task(return_memory(self.app.body_budget), name="return free memory")
         self.watch = Watch(engine, lambda: self.app.direct, settings.alerts.limits())
         if settings.alerts.webhook is not None:
             from hivemind.host.alerts import Webhook  # and with it httpx, which is slow to import
@@ -222,6 +225,8 @@ class Proxy:
 
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
+        self._memory.cancel()
+        await asyncio.wait((self._memory,))
         await self.watch.aclose()
         if self.webhook is not None:
             await self.webhook.aclose()

@@ -133,7 +133,7 @@ class Cycle:
         """What the application keeps for requests of the same head on this connection."""
         self.began_with = b""
         """The data that the request's head was at the beginning of."""
-        self.body: bytes | bytearray = bytearray() if body is None else body
+        self.body: bytes | bytearray = b"" if body is None else body
         """What has come of the body and wasn't received by the application."""
         self.more_body = body is None
         self.disconnected = False
@@ -148,6 +148,16 @@ class Cycle:
         self._event: asyncio.Event | None = None
 
     # --- The request ----------------------------------------------------------------------------------------------
+
+    def add_body(self, data: bytes) -> None:
+        """Add what has come of the body, and wake the application."""
+        if not self.body:
+            self.body = data  # as a rule it is received before more comes
+        else:
+            if isinstance(self.body, bytes):
+                self.body = bytearray(self.body)
+            self.body += data
+        self.notify()
 
     def notify(self) -> None:
         """Wake the application, because more of the request has come or nothing more will."""
@@ -181,7 +191,7 @@ class Cycle:
             self._has_news = False
         if self.disconnected or self.response_complete:
             return {"type": "http.disconnect"}
-        body, self.body = bytes(self.body), bytearray()
+        body, self.body = bytes(self.body), b""
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
     def run_in_task(self, app: Any) -> None:
@@ -315,6 +325,7 @@ class Cycle:
         if self._until_end:
             _reset_on_close(self.transport, False)
         self.response_complete = True
+        self.body = b""  # of which nothing more is received
         if self._event is not None:
             self._event.set()
         self._connection.on_response_complete()

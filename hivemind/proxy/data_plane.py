@@ -160,6 +160,11 @@ class DataPlane:
         self._idle.set()
 
     @property
+    def body_budget(self) -> BodyBudget:
+        """Counts the bodies of requests."""
+        return self._body_budget
+
+    @property
     def answering(self) -> int:
         """Number of requests that are being answered."""
         return self._active

@@ -31,6 +31,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr, is_ssl
 from uvicorn.server import ServerState
 
+from hivemind.proxy.body_budget import BodyBudget
 from hivemind.proxy.cycle import EXTENSION, Cycle, DisconnectNotifier, status_line
 from hivemind.proxy.file_limit import ConnectionLimit, Spare
 from hivemind.proxy.known_head import KnownHead
@@ -135,6 +136,7 @@ class ClientProtocol(asyncio.Protocol):
         self._deadline = Deadline(self.loop, self._expired)
         self._write_deadline = Deadline(self.loop, self._write_stalled)
         self._limit: ConnectionLimit = getattr(self.app, "connection_limit", self._shared_limit)
+        self._bodies: BodyBudget | None = getattr(self.app, "body_budget", None)
         self._serve_whole: Callable[[Cycle], bool] | None = getattr(self.app, "serve_whole", None)
         """Serves a request that has come whole without a task, if it can."""
         self._serving: Cycle | None = None
@@ -169,6 +171,8 @@ class ClientProtocol(asyncio.Protocol):
         """The same before and, where its length is stated, after the newest request's body."""
         self._parts_before = 0
         """Parts before it."""
+        self._unserved = 0
+        """Bytes of bodies that are counted though their requests aren't served yet."""
         self._excess = 0
         self._ahead = 0
         self._left = 0
@@ -223,6 +227,8 @@ class ClientProtocol(asyncio.Protocol):
                 return
         before = self._body_size
         refusal = self._parse(data)
+        if self._unserved or self.pipeline or (self._unstarted is not None and self._unstarted.more_body):
+            self._count_unserved()
         self._start_if_ready()
         if refusal is None and self._state:
             refusal = self._check_incomplete(size, self._body_size - before)
@@ -294,6 +300,7 @@ class ClientProtocol(asyncio.Protocol):
         self.parser = None
         self.pipeline.clear()
         self.cycle = self._unstarted = None
+        self._count_unserved()
         self.disconnect.notify()
 
     def shutdown(self) -> None:
@@ -482,10 +489,9 @@ class ClientProtocol(asyncio.Protocol):
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return
-        cycle.body += body
+        cycle.add_body(body)
         if len(cycle.body) > HIGH_WATER_LIMIT and self._is_body_unread():
             self.flow.pause_reading()
-        cycle.notify()
 
     def _is_body_unread(self) -> bool:
         """Return whether the application has so much of the body to receive that no more is to be read. It receives
@@ -518,11 +524,26 @@ class ClientProtocol(asyncio.Protocol):
     def _start_if_ready(self) -> None:
         """Start the next request, unless its body is to be awaited."""
         cycle = self._unstarted
-        if cycle is None or (cycle.more_body and self._awaits_body and cycle is self.cycle):
+        if cycle is None:
             return
+        if cycle.more_body and self._awaits_body and cycle is self.cycle:
+            if self._bodies is None or not self._bodies.is_exceeded:
+                return
+            self._awaits_body = False  # the application refuses it
         self._unstarted = None
+        if self._unserved:
+            self._count_unserved()
         self._begin(cycle)
         self._learn(cycle)
+
+    def _count_unserved(self) -> None:
+        """Count what has come of bodies that nobody reads yet: one that is awaited, and those of pipelined requests."""
+        size = sum(len(each.body) for each in self.pipeline)
+        if self._unstarted is not None:
+            size += len(self._unstarted.body)
+        if self._bodies is not None:
+            self._bodies.used += size - self._unserved
+        self._unserved = size
 
     def _begin(self, cycle: Cycle) -> None:
         if cycle.more_body or self._serve_whole is None or not self._serve_whole(cycle):
@@ -583,6 +604,7 @@ class ClientProtocol(asyncio.Protocol):
                 self.pipeline.pop()
             self._refusal = answer
             self._left = 0
+        self._count_unserved()
 
     def _finds_room(self, transport: asyncio.Transport, surplus: int) -> bool:
         """Return whether other connections make room for this one; where none does, refuse this one."""

@@ -282,7 +282,9 @@ class Connection(asyncio.Protocol):
     def _pump(self) -> None:
         transport = self._open_transport()
         while self._unsent and self._sending and self._writable:
-            piece, self._unsent = self._unsent[:SLICE], self._unsent[SLICE:]
+            piece, rest = self._unsent[:SLICE], self._unsent[SLICE:]
+            # An empty slice would keep the whole body in memory for as long as the connection is idle.
+            self._unsent = rest or _NOTHING
             transport.write(piece)
         if self._in_head:
             self._deadline.start(self._timeouts.headers_s)

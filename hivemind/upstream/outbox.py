@@ -10,6 +10,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+LONGEST = 16 << 10
+"""Longest data in bytes that waits: it is copied, and the transport isn't asked whether its peer takes it."""
+
 
 class Outbox:
     """Transports with data to write at the end of the turn."""
@@ -49,7 +52,10 @@ class OutboxTransport(asyncio.Transport):
         self._held: list[bytes] = []
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._held:
+        if len(data) > LONGEST:
+            self.flush()
+            self._transport.write(data)
+        elif self._held:
             self._held.append(bytes(data))
         elif self._outbox.batches:
             self._held.append(bytes(data))

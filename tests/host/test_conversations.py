@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from dataclasses import replace
 
 from proxy.kit import settings_for
 
-from hivemind.host.checkpointing import Conversations
+from hivemind.host.checkpointing import Conversation, Conversations
 from hivemind.providers.base import Facts
 from hivemind.providers.clients import Client
 from hivemind.providers.paths import dialect_for
@@ -115,3 +117,54 @@ def test_sessions() -> None:
     assert session(b"5", "codex", "s-3") == ("codex", "s-3", 1)
     kept.forget("a")
     assert session(b"title", "codex", "s-2", priority=Priority.LOW) == ("codex", "s-2", 0)
+
+
+async def until_packed(conversations: Conversations, agent: str) -> Conversation:
+    """Wait until an agent's body is compressed."""
+    found = conversations.find(agent)
+    assert found is not None
+    while not found.packed:  # noqa: ASYNC110 - a thread does it
+        await asyncio.sleep(0.001)
+    return found
+
+
+async def test_surplus_is_packed() -> None:
+    """Bodies beyond a bound are compressed, of the least recently active agents first; they can be had again."""
+    kept = Conversations(MIB, plain=250)
+    for agent in ("a", "b", "c", "d"):
+        kept.keep(call(agent, agent.encode() * 100), 1.0)
+    before = kept.find("a")
+    assert before is not None
+    shown = before.fingerprint()
+    for agent in ("a", "b"):
+        found = await until_packed(kept, agent)
+        assert (found.call.body, found.whole_call().body, found.size) == (b"", agent.encode() * 100, 100)
+    assert before.fingerprint() == shown
+    assert [held(kept, agent) for agent in "cd"] == [b"c" * 100, b"d" * 100]
+
+
+async def test_the_newest_takes_the_place_of_what_is_packed() -> None:
+    """An agent that goes on has its new body, also where the one before is being packed."""
+    kept = Conversations(MIB, plain=150)
+    for agent in ("a", "b", "a"):
+        kept.keep(call(agent, agent.encode() * 100), 1.0)
+    await until_packed(kept, "b")
+    newest = kept.find("a")
+    assert newest is not None
+    assert (newest.call.body, newest.packed) == (b"a" * 100, b"")
+    kept.forget("b")
+    assert kept.find("b") is None
+
+
+async def test_packed_bodies_are_bounded_too() -> None:
+    """Where even compressed all are too much, those go whose agents were silent longest."""
+    kept = Conversations(MIB, total=4_000, plain=1_000)
+    agents = [f"a{number}" for number in range(20)]
+    for agent in agents:
+        kept.keep(call(agent, random.Random(agent).randbytes(600)), 1.0)
+        kept.find(agent)
+    while (first := kept.find("a10")) is not None and not first.left_out:  # noqa: ASYNC110 - a thread does it
+        await asyncio.sleep(0.001)
+    last = kept.find(agents[-1])
+    assert last is not None
+    assert last.call.body or last.packed

@@ -25,6 +25,7 @@ from proxy.wire import (
     http,
 )
 
+from hivemind.proxy import server_protocol
 from hivemind.proxy.server_protocol import SMALLEST_CHUNK, TINY_CHUNKS, ClientProtocol
 from hivemind.proxy.streaming import MOST_HELD, EventHold
 from hivemind.upstream.connection import Connection
@@ -90,6 +91,7 @@ async def healths_until(running: Running, done: asyncio.Future[object]) -> int:
 async def test_endless_bodies_in_tiny_chunks(extension: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is refused in the provider's form; sixteen of them take no more of a turn than one."""
     turns, piece = Turns(monkeypatch), cut(b"a" * 20_000, 1, extension)
+    monkeypatch.setattr(server_protocol, "TINY_CHUNKS", 8 << 10)
 
     async def endless(direct: Raw) -> tuple[int, dict[str, object]]:
         async def send() -> None:
@@ -113,6 +115,7 @@ async def test_endless_bodies_in_tiny_chunks(extension: bytes, monkeypatch: pyte
             assert (status, body["type"]) == (400, "error")
             assert "chunks are too small" in json.dumps(body)
         assert not upstream.requests
+        assert running.proxy.app.body_budget.used == 0
     assert answered >= 10
     assert turns.most <= AT_ONCE
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from proxy.by_hand import Wire
 
-from hivemind.upstream.outbox import Outbox, OutboxTransport
+from hivemind.upstream.outbox import LONGEST, Outbox, OutboxTransport
 
 
 class Counting(Wire):
@@ -86,3 +86,17 @@ async def test_a_write_that_fails_keeps_nothing_else_back(monkeypatch: pytest.Mo
     loop.set_exception_handler(None)
     assert wire.sent == b"b"
     assert len(reported) == 1
+
+
+async def test_what_is_long_is_written_at_once() -> None:
+    """It isn't copied, and its transport can say that the other side doesn't take it; what was held comes before it."""
+    outbox = Outbox()
+    outbox.batches = True
+    wire, transport = opened(outbox)
+    transport.write(b"head")
+    transport.write(memoryview(b"x" * (LONGEST + 1)))
+    assert (wire.sent, wire.writes) == (b"head" + b"x" * (LONGEST + 1), 2)
+    transport.write(b"tail")
+    assert wire.writes == 2
+    await asyncio.sleep(0)
+    assert wire.sent.endswith(b"xtail")
