@@ -128,7 +128,7 @@ async def open_session(
             client, about = await _attached(discovery.parse_address(given), environ, token_file, stack)
             started = False
         else:
-            if settings.idle_exit_s is None and settings.workers == 1:
+            if settings.idle_exit_s is None:
                 settings = settings.model_copy(update={"idle_exit_s": IDLE_EXIT_S})
             await lock.wait()
             stack.callback(lock.release)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ CONFIG_VARIABLE = PREFIX + "CONFIG"
 _OF_RUNS = ("AGENT", "URL", "TASK", "ROUTE", "RUN_TOKEN", "RESUME_SESSION", "RESUME_FILE")
 OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "SCREEN", *_OF_RUNS))
 """Not settings: the file's name, the control room's appearance, and what a runner passes to an agent's process."""
+
+REMOVED = frozenset({"workers"})
+"""Settings of earlier versions, by their dotted names, and whole sections. Files and variables may still have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,9 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
         option = names.get(variable.upper())
         if not variable.upper().startswith(PREFIX) or variable in OTHER_VARIABLES or not value:
             continue
+        if _is_removed(tuple(variable.removeprefix(PREFIX).lower().split("__"))):
+            _note_removed(f"{variable} (environment)")
+            continue
         if option is None:
             raise UsageError(f"{variable} (environment): no such setting{did_you_mean(variable, names)}")
         yield Given(option.path, value, f"{option.variable} (environment)")
@@ -116,8 +123,17 @@ def from_file(named: str | None, cwd: Path) -> list[Given]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"{shown}: can't be read ({reason})") from None
-    found = from_text(text, shown)
+    found = from_text(text, shown, on_removed=_note_removed)
     return found if named is not None else [_from_its_folder(file, each) for each in found]
+
+
+def _is_removed(path: tuple[str, ...]) -> bool:
+    return path[0] in REMOVED or ".".join(path) in REMOVED
+
+
+@cache  # one line a process, however often it reads its settings
+def _note_removed(place: str) -> None:
+    print_note(f"{place}: has no effect any more; delete it")
 
 
 def _from_its_folder(file: Path, given: Given) -> Given:
@@ -127,8 +143,9 @@ def _from_its_folder(file: Path, given: Given) -> Given:
     return replace(given, value=from_its_folder(file, given.value))
 
 
-def from_text(text: str, shown: str) -> list[Given]:
-    """Return what a file of this text says; messages call it `shown`.
+def from_text(text: str, shown: str, on_removed: Callable[[str], object] = lambda place: None) -> list[Given]:
+    """Return what a file of this text says; messages call it `shown`. `on_removed` is called with the place of each
+    setting that is in :data:`REMOVED`.
 
     Raises: UsageError: it isn't TOML, or holds something that is no setting.
     """
@@ -136,17 +153,21 @@ def from_text(text: str, shown: str) -> list[Given]:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{shown}: not TOML: {str(error)[:1].lower()}{str(error)[1:]}") from None
-    return list(_flatten(content, (), shown))
+    return list(_flatten(content, (), shown, on_removed))
 
 
-def _flatten(table: dict[str, Any], prefix: tuple[str, ...], file: str) -> Iterator[Given]:
+def _flatten(
+    table: dict[str, Any], prefix: tuple[str, ...], file: str, on_removed: Callable[[str], object]
+) -> Iterator[Given]:
     heading = f"{file} [{'.'.join(prefix)}]" if prefix else file
     for key, value in table.items():
         path, place = (*prefix, key), f"{heading} {printable(redact(key))}"
-        if not prefix and key in sections():
+        if _is_removed(path):
+            on_removed(place)
+        elif not prefix and key in sections():
             if not isinstance(value, dict):
                 raise UsageError(f"{place}: must be a section, [{key}]")
-            yield from _flatten(value, path, file)
+            yield from _flatten(value, path, file, on_removed)
         elif (option := find(path)) is None:
             siblings = {option.path[-1] for option in options() if option.path[:-1] == prefix}
             names = siblings if prefix else siblings | sections()

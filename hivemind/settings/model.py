@@ -53,9 +53,6 @@ class Settings(BaseSettings):
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
     """Port to listen on; 0 picks a free one."""
-    workers: Annotated[int, Field(ge=1, le=64)] = 1
-    """Processes that serve together, of `hivemind proxy` and `hivemind up` on Linux; more than 1 needs the extra
-    `fleet`, and a redis-server or valkey-server."""
     allowed_hosts: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "NAME"})] = ()
     """Further names under which requests may come (Host); addresses, localhost and what host names are taken anyway."""
     allowed_origins: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "ORIGIN"})] = ()
