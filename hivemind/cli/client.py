@@ -112,8 +112,6 @@ class ProxyClient:
     who: str
     as_it_is: bool = False
     """Leave texts as they are, for a program; else they are on one line and printable, whatever the proxy sends."""
-    within_s: float | None = None
-    """For the connection, and again for each part of the answer; None: as long as a command waits."""
 
     def get(self, path: str, made: type[T], **query: str | None) -> T:
         """Return an endpoint's answer as its type."""
@@ -170,14 +168,13 @@ class ProxyClient:
         """Return status and body of the answer. Raises: OSError, http.client.HTTPException."""
         parts = urlsplit(self.place.url)
         host = parts.hostname or ""
-        within_s = self.within_s or _CONNECT_WITHIN_S
-        made = http.client.HTTPConnection(host, self.place.port, timeout=within_s)
+        made = http.client.HTTPConnection(host, self.place.port, timeout=_CONNECT_WITHIN_S)
         if parts.scheme == "https":
             context = ssl.create_default_context()
-            made = http.client.HTTPSConnection(host, self.place.port, timeout=within_s, context=context)
+            made = http.client.HTTPSConnection(host, self.place.port, timeout=_CONNECT_WITHIN_S, context=context)
         try:
             made.connect()
-            made.sock.settimeout(self.within_s or _ANSWER_WITHIN_S)
+            made.sock.settimeout(_ANSWER_WITHIN_S)
             headers = {"authorization": f"Bearer {self.token.text}", "content-type": "application/json"}
             made.request(method, f"{parts.path}{PREFIX}{path}", body, headers)
             answer = made.getresponse()
