@@ -1,13 +1,35 @@
-"""Finding `hivemind.toml` as git finds a repository: in the working directory, else in the nearest folder above it."""
+"""Finding `hivemind.toml` as git finds a repository: in the working directory, else in the nearest folder above it; and
+which settings of earlier versions may still stand in it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 NAME = "hivemind.toml"
 _ROOT = 0
+REMOVED: Mapping[str, Any] = {"feedback": None, "feedback.enabled": False, "workers": None}
+"""Settings, and whole sections, of earlier versions, by their dotted names. Files and variables may still have them.
+
+The values are what holds now in place of those that journals have too, so that one that was recorded otherwise can say
+so; None: journals haven't it.
+"""
+
+
+def is_removed(path: tuple[str, ...]) -> bool:
+    """Return whether a setting of that name was in an earlier version."""
+    return path[0] in REMOVED or ".".join(path) in REMOVED
+
+
+def removed_in(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of removed settings that a configuration of an earlier version has at another value than now."""
+    for name, now in REMOVED.items():
+        section, _, key = name.rpartition(".")
+        values = config.get(section, {}) if section else config
+        if now is not None and isinstance(values, Mapping) and values.get(key, now) != now:
+            yield name
 
 
 def find_settings_file(cwd: Path, say: Callable[[str], object] = lambda _: None) -> Path | None:

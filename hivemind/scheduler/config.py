@@ -91,19 +91,6 @@ class BudgetConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackConfig:
-    """Dynamic priority: a multilevel feedback queue (paper, Future Directions)."""
-
-    enabled: bool = False
-    sink_share: float = 2.0
-    """An agent that used so many times the mean of those at work counts a class lower."""
-    rise_share: float = 0.5  # one that used less than this times the mean counts a class higher
-    half_life_s: float = 60.0  # what was used counts half after so long
-    finish_share: float = 0.8
-    """An agent that has used this share of its task's estimate is near its end, and counts a class higher."""
-
-
-@dataclass(frozen=True, slots=True)
 class SchedulerConfig:
     """Everything that isn't configured by lane."""
 
@@ -112,7 +99,6 @@ class SchedulerConfig:
     max_agents: int = 0  # live agents at once; 0: no limit
     agent_idle_s: float = 300.0  # an agent without a request in this time isn't live
     budget: BudgetConfig = field(default_factory=BudgetConfig)
-    feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     admission: bool = True  # False lifts the concurrency limit (ablation)
     rate_windows: bool = True  # False ignores rate windows (ablation)
     backpressure: bool = True  # False turns AIMD and the circuit off (ablation)

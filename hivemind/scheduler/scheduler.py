@@ -292,7 +292,6 @@ class Scheduler(Dispatcher):
 
     def sample(self, now: float) -> ev.Sampled:
         """Return the gauges of every lane and budget."""
-        self.review_feedback(now)
         lanes = tuple([lane_state(lane, now, paused=self.paused) for lane in self.lanes.values()])
         return ev.Sampled(now, lanes, self.ledger.states())
 

@@ -21,16 +21,13 @@ from hivemind.parser import Parser
 from hivemind.redaction.text import printable, redact
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, add_flags, find, given_flags, number_given, options, sections
-from hivemind.settings_file import NAME, find_settings_file, from_its_folder
+from hivemind.settings_file import NAME, find_settings_file, from_its_folder, is_removed
 from hivemind.text.humanise import did_you_mean
 
 CONFIG_VARIABLE = PREFIX + "CONFIG"
 _OF_RUNS = ("AGENT", "URL", "TASK", "ROUTE", "RUN_TOKEN", "RESUME_SESSION", "RESUME_FILE")
 OTHER_VARIABLES = tuple(PREFIX + name for name in ("CONFIG", "THEME", "GLYPHS", "SCREEN", *_OF_RUNS))
 """Not settings: the file's name, the control room's appearance, and what a runner passes to an agent's process."""
-
-REMOVED = frozenset({"workers"})
-"""Settings of earlier versions, by their dotted names, and whole sections. Files and variables may still have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
         option = names.get(variable.upper())
         if not variable.upper().startswith(PREFIX) or variable in OTHER_VARIABLES or not value:
             continue
-        if _is_removed(tuple(variable.removeprefix(PREFIX).lower().split("__"))):
+        if is_removed(tuple(variable.removeprefix(PREFIX).lower().split("__"))):
             _note_removed(f"{variable} (environment)")
             continue
         if option is None:
@@ -127,10 +124,6 @@ def from_file(named: str | None, cwd: Path) -> list[Given]:
     return found if named is not None else [_from_its_folder(file, each) for each in found]
 
 
-def _is_removed(path: tuple[str, ...]) -> bool:
-    return path[0] in REMOVED or ".".join(path) in REMOVED
-
-
 @cache  # one line a process, however often it reads its settings
 def _note_removed(place: str) -> None:
     print_note(f"{place}: has no effect any more; delete it")
@@ -145,7 +138,7 @@ def _from_its_folder(file: Path, given: Given) -> Given:
 
 def from_text(text: str, shown: str, on_removed: Callable[[str], object] = lambda place: None) -> list[Given]:
     """Return what a file of this text says; messages call it `shown`. `on_removed` is called with the place of each
-    setting that is in :data:`REMOVED`.
+    setting that is in :data:`~hivemind.settings_file.REMOVED`.
 
     Raises: UsageError: it isn't TOML, or holds something that is no setting.
     """
@@ -162,7 +155,7 @@ def _flatten(
     heading = f"{file} [{'.'.join(prefix)}]" if prefix else file
     for key, value in table.items():
         path, place = (*prefix, key), f"{heading} {printable(redact(key))}"
-        if _is_removed(path):
+        if is_removed(path):
             on_removed(place)
         elif not prefix and key in sections():
             if not isinstance(value, dict):

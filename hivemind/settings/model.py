@@ -110,7 +110,6 @@ class Settings(BaseSettings):
     retry: sections.RetrySettings = sections.RetrySettings()
     queue: sections.QueueSettings = sections.QueueSettings()
     budget: sections.BudgetSettings = sections.BudgetSettings()
-    feedback: sections.FeedbackSettings = sections.FeedbackSettings()
     checkpoint: sections.CheckpointSettings = sections.CheckpointSettings()
     journal: sections.JournalSettings = sections.JournalSettings()
     mcp: sections.McpSettings = sections.McpSettings()
@@ -263,7 +262,6 @@ class Settings(BaseSettings):
             max_agents=self.max_agents,
             agent_idle_s=self.agent_idle_s,
             budget=config.BudgetConfig(**self.budget.model_dump()),
-            feedback=config.FeedbackConfig(**self.feedback.model_dump()),
             **self.features.model_dump(),
         )
 

@@ -24,7 +24,7 @@ from hivemind.scheduler.places import PlaceLimits
 from hivemind.world.health import AlertLimits
 
 _CIRCUIT, _RETRY, _QUEUE = config.CircuitConfig(), config.RetryConfig(), config.QueueConfig()
-_BUDGET, _FEEDBACK, _SCHEDULER = config.BudgetConfig(), config.FeedbackConfig(), config.SchedulerConfig()
+_BUDGET, _SCHEDULER = config.BudgetConfig(), config.SchedulerConfig()
 _PLACES = PlaceLimits()
 _ALERTS = AlertLimits()
 
@@ -127,21 +127,6 @@ class BudgetSettings(Section):
     """What a budget counts that doesn't say: a run, a day, or everything."""
     unpriced: Literal["count", "refuse"] = _BUDGET.unpriced
     """A model without a known price, on a budget in dollars: say so and go on, or refuse it."""
-
-
-class FeedbackSettings(Section):
-    """Dynamic priority: agents that use much sink, short ones rise."""
-
-    enabled: bool = _FEEDBACK.enabled
-    """Switch it on."""
-    sink_share: Annotated[float, Field(ge=1, le=1_000)] = _FEEDBACK.sink_share
-    """An agent that used more than so many times the mean counts a class lower."""
-    rise_share: Annotated[float, Field(ge=0, le=1)] = _FEEDBACK.rise_share
-    """One that used less than this times the mean counts a class higher."""
-    half_life_s: Seconds = _FEEDBACK.half_life_s
-    """What was used counts half after so long."""
-    finish_share: Annotated[float, Field(gt=0, le=1)] = _FEEDBACK.finish_share
-    """One that used this share of its task's estimate counts a class higher."""
 
 
 class CheckpointSettings(Section):
