@@ -10,11 +10,20 @@ from typing import Any
 
 NAME = "hivemind.toml"
 _ROOT = 0
-REMOVED: Mapping[str, Any] = {"feedback": None, "feedback.enabled": False, "workers": None}
+REMOVED: Mapping[str, Any] = {
+    "feedback": None,
+    "feedback.enabled": False,
+    "mcp.names": None,
+    "queue.max_passes": None,
+    "retry.budget_rate_per_s": None,
+    "retry.budget_reserve": None,
+    "retry.stagger_s": None,
+    "workers": None,
+}
 """Settings, and whole sections, of earlier versions, by their dotted names. Files and variables may still have them.
 
-The values are what holds now in place of those that journals have too, so that one that was recorded otherwise can say
-so; None: journals haven't it.
+The values are what holds now in place of those that simulations of older journals can't have any more, so that such a
+journal can say so.
 """
 
 

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from hivemind.agent_names import same
 from hivemind.cli.address import checked_agent, locate_proxy
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note
-from hivemind.control.discovery import AGENT_VARIABLE, ProxyAddress, find_token, parse_address, run_of
+from hivemind.control.discovery import AGENT_VARIABLE, ProxyAddress, parse_address, run_of
 from hivemind.errors import UsageError
 from hivemind.tools.stdio import StdioFront, claimed
-
-_ANSWERS_WITHIN_S = 1.0
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +36,7 @@ def _run(namespace: argparse.Namespace) -> int:
     place, token_file = parse_address(url), namespace.token_file
     agent = _caller(namespace.agent, place, environ, token_file)
     source, write = claimed()
-    front = StdioFront(lambda: _underscored(place, environ, token_file), source=source, write=write)
+    front = StdioFront(source, write)
     front.start()  # before all that takes time
     return _go_on(front, place, token_file, agent, environ)
 
@@ -55,24 +51,6 @@ def _caller(given: str | None, place: ProxyAddress, environ: Mapping[str, str], 
     if given:
         raise UsageError(f"--agent {given}: this is the run of {run}, and its tools can't be called as another agent")
     return run
-
-
-def _underscored(place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None) -> bool:
-    """Return whether the proxy has tools listed with underscores; False if it doesn't answer at once."""
-    import http.client
-
-    parts = urlsplit(place.url)
-    made = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = made(parts.hostname or "", place.port, timeout=_ANSWERS_WITHIN_S)
-    try:
-        token = find_token(place, environ, token_file).text
-        connection.request("GET", f"{parts.path}/_control/about", headers={"authorization": f"Bearer {token}"})
-        names: object = json.loads(connection.getresponse().read())["tool_names"]
-    except (OSError, http.client.HTTPException, UsageError, ValueError, KeyError, TypeError):
-        return False
-    finally:
-        connection.close()
-    return names == "underscores"
 
 
 def _go_on(

@@ -426,7 +426,6 @@ class Proxy:
             self._token is not None,
             settings.max_agents,
             settings.mcp.read_only,
-            settings.mcp.names,
             None if self.store is None else str(self.store.path.parent),
             settings.idle_exit_s or 0.0,
         )

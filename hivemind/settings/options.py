@@ -150,7 +150,7 @@ def _placeholder(path: Path, kind: type, choices: tuple[str, ...]) -> str:
         return "|".join(choices)
     if kind is bool:
         return "on|off"
-    return "SECONDS" if path[-1].endswith("_s") and not path[-1].endswith("per_s") else "N"
+    return "SECONDS" if path[-1].endswith("_s") else "N"
 
 
 def _range(bounds: tuple[Ge | Gt | Le | Lt, ...]) -> str:

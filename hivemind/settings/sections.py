@@ -83,12 +83,6 @@ class RetrySettings(Section):
     """From a request's arrival; no attempt starts later."""
     budget_ratio: Annotated[float, Field(ge=0, le=100)] = _RETRY.budget_ratio
     """Retries earned by each request."""
-    budget_reserve: Annotated[float, Field(ge=0, le=1_000_000)] = _RETRY.budget_reserve
-    """Retries allowed before any were earned, and the most that can be saved up."""
-    budget_rate_per_s: Annotated[float, Field(ge=0, le=10_000)] = _RETRY.budget_rate_per_s
-    """Retries earned a second, whatever the traffic."""
-    stagger_s: Annotated[float, Field(ge=0, le=60)] = _RETRY.stagger_s
-    """Between requests when an upstream is no longer rate-limited."""
 
     @field_validator("max_s")
     @classmethod
@@ -108,8 +102,6 @@ class QueueSettings(Section):
     """Longest wait before a request is refused."""
     ageing_s: Seconds = _QUEUE.ageing_s
     """A priority class that waited this long competes one class higher."""
-    max_passes: Annotated[int, Field(ge=1, le=1_000_000)] = _QUEUE.max_passes
-    """Grants in a row that may pass a waiting class by."""
 
 
 class BudgetSettings(Section):
@@ -172,8 +164,6 @@ class McpSettings(Section):
     """Serve it."""
     read_only: bool = False
     """Tools may look and submit tasks without commands, but change no setting, priority or budget."""
-    names: Literal["dots", "underscores"] = "dots"
-    """How tools are listed, hm.submit or hm_submit; both are understood."""
 
 
 class AgentSettings(Section):

@@ -200,7 +200,7 @@ def mcp(target: Target) -> Steps:
         ),
         notes=(
             "The tools are listed as hm.status and so on; where a client takes no dots it makes them hm_status, and"
-            " both are understood. --mcp.names underscores lists them so from the start.",
+            " both are understood.",
             "A client that hivemind run has started is known to the tools by its agent's name. Otherwise add --agent"
             " NAME at the end of the command.",
             "--mcp.read-only on keeps tools from changing settings, priorities and budgets, --mcp.enabled off takes"

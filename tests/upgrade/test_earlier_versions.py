@@ -148,7 +148,7 @@ def test_settings(kept: Kept, capsys: pytest.CaptureFixture[str]) -> None:
     settings = load([], environ={}, cwd=kept.folder)
     assert f"hivemind.toml feedback: has {NO_EFFECT}" in capsys.readouterr().err
     assert (settings.max_concurrency, settings.aimd.alpha, settings.circuit.when_open) == (4, 0.5, "refuse")
-    assert (settings.budget.pool_tokens, settings.journal.bodies, settings.mcp.names) == (10**6, True, "underscores")
+    assert (settings.budget.pool_tokens, settings.journal.bodies) == (10**6, True)
     write(draft(kept.folder / "hivemind.toml", {"aimd.alpha": 0.75}))
     assert (kept.folder / "hivemind.toml").read_text() == before.replace("alpha = 0.5", "alpha = 0.75")
 
