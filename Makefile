@@ -108,7 +108,7 @@ fleet-figures: $(VENV)/.ready ## after make fleet: write what it found into the 
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.figures fleet.json docs
 
 fleet-simulation: $(VENV)/.ready ## simulate fleets of up to 100 proxies; writes the manual's tables
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated --json fleet-simulation.json
+	@PYTHONPATH=mock:tests $(BIN)/python -m benchmarks.fleet.simulated --json fleet-simulation.json
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated_figures fleet-simulation.json docs
 
 RATE =

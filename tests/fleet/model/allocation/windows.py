@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hivemind.fleet.allocation.state import (
+from fleet.model.allocation.state import (
     CLASSES,
     EPS,
     PERIOD_S,
@@ -18,6 +18,7 @@ from hivemind.fleet.allocation.state import (
     used_in_minute,
     weight,
 )
+
 from hivemind.fleet.messages import SYNC_S
 
 OVERDUE_S = 60.0

@@ -11,9 +11,9 @@ holds credits uses them up or gives them back; until then they count as used.
 
 from __future__ import annotations
 
-from hivemind.fleet.allocation.reports import take_circuit, take_level, take_pause, take_report, take_use
-from hivemind.fleet.allocation.slots import share_slots
-from hivemind.fleet.allocation.state import (
+from fleet.model.allocation.reports import take_circuit, take_level, take_pause, take_report, take_use
+from fleet.model.allocation.slots import share_slots
+from fleet.model.allocation.state import (
     PERIOD_S,
     SPARE,
     MemberWindow,
@@ -27,7 +27,8 @@ from hivemind.fleet.allocation.state import (
     relearn,
     used_in_minute,
 )
-from hivemind.fleet.allocation.windows import room_of, share_window
+from fleet.model.allocation.windows import room_of, share_window
+
 from hivemind.fleet.messages import KICK_APART_S, PROTOCOL, RING_S, Reply, Report, WindowLease
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hivemind.fleet.allocation.state import CLASSES, EPS, Member, State, ages, fill, level_of, weight
+from fleet.model.allocation.state import CLASSES, EPS, Member, State, ages, fill, level_of, weight
 
 SLOT_MOVES_S = 1.0
 """Slot-seconds by which a member without a slot must be behind one that has it to get it instead."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hivemind.fleet.allocation.state import (
+from fleet.model.allocation.state import (
     CLASSES,
     PERIOD_S,
     SPARE,
@@ -19,6 +19,7 @@ from hivemind.fleet.allocation.state import (
     used_in_minute,
     window_of,
 )
+
 from hivemind.fleet.messages import CREDITS_TTL_S, Report, WindowDemand
 
 
