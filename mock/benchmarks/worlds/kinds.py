@@ -8,11 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from hivemind_mock.provider.config import LimitConfig
-from hivemind_mock.provider.faults import Fault
-from hivemind_mock.provider.formats.base import ErrorKind
-from hivemind_mock.worlds.provider import Cost, Rules
-from hivemind_mock.worlds.rules import (
+from benchmarks.worlds.provider import Cost, Rules
+from benchmarks.worlds.rules import (
     AlignedWindow,
     ByLoad,
     Chance,
@@ -24,6 +21,9 @@ from hivemind_mock.worlds.rules import (
     exactly,
     nothing,
 )
+from hivemind_mock.provider.config import LimitConfig
+from hivemind_mock.provider.faults import Fault
+from hivemind_mock.provider.formats.base import ErrorKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.worlds.kinds import KINDS, kinds_of
+from benchmarks.worlds.server import Server, Speed
+from benchmarks.worlds.world import run, with_changes, world
 from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.lab.simulate.recording import load
-from hivemind_mock.worlds.kinds import KINDS, kinds_of
-from hivemind_mock.worlds.server import Server, Speed
-from hivemind_mock.worlds.world import run, with_changes, world
 
 
 def served(speed: Speed, *works: tuple[float, float], places: int = 0) -> list[float]:

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.worlds.rules import Asked, Refusal
 from hivemind_mock.provider.formats.base import ErrorKind
 from hivemind_mock.provider.limits import Reading
-from hivemind_mock.worlds.rules import Asked, Refusal
 
 
 class _Told:

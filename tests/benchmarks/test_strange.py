@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
+from benchmarks.worlds.agents import WorldAgent
+from benchmarks.worlds.rules import Asked
+from benchmarks.worlds.server import Server
+from benchmarks.worlds.strange.kinds import STRANGE, strange_world
+from benchmarks.worlds.strange.rules import Acceleration, AdaptivePlaces, DebtBucket, TokensActive
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind_mock.worlds.agents import WorldAgent
-from hivemind_mock.worlds.rules import Asked
-from hivemind_mock.worlds.server import Server
-from hivemind_mock.worlds.strange.kinds import STRANGE, strange_world
-from hivemind_mock.worlds.strange.rules import Acceleration, AdaptivePlaces, DebtBucket, TokensActive
 
 SMALL = Asked(100, 100, "a")
 

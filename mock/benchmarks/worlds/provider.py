@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import msgspec
 from starlette.types import Receive, Scope, Send
 
+from benchmarks.worlds.rules import Asked, Cache, Failing, Gate, Refusal
+from benchmarks.worlds.server import Server, Speed
 from hivemind_mock.provider.answer import Connection, read_body
 from hivemind_mock.provider.faults import Fault
 from hivemind_mock.provider.formats.anthropic import Anthropic
 from hivemind_mock.provider.formats.base import ApiError, ErrorKind, Reply, Request
-from hivemind_mock.worlds.rules import Asked, Cache, Failing, Gate, Refusal
-from hivemind_mock.worlds.server import Server, Speed
 
 _WIRE = Anthropic()
 _PIECES = 4

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from hivemind_mock.worlds.kinds import KINDS, Kind, Traffic, plain
-from hivemind_mock.worlds.provider import Rules
-from hivemind_mock.worlds.rules import Gate
-from hivemind_mock.worlds.strange.rules import Acceleration, AdaptivePlaces, DebtBucket, TokensActive
-from hivemind_mock.worlds.world import World, drawn_world
+from benchmarks.worlds.kinds import KINDS, Kind, Traffic, plain
+from benchmarks.worlds.provider import Rules
+from benchmarks.worlds.rules import Gate
+from benchmarks.worlds.strange.rules import Acceleration, AdaptivePlaces, DebtBucket, TokensActive
+from benchmarks.worlds.world import World, drawn_world
 
 
 def _gated(rules: Rules, make: Callable[[], Gate]) -> Rules:

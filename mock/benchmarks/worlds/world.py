@@ -13,12 +13,12 @@ from typing import Any
 
 import httpx
 
+from benchmarks.worlds.agents import Ended, Habits, WorldAgent
+from benchmarks.worlds.kinds import Traffic, kinds_of, rules_of
+from benchmarks.worlds.provider import Rules, WorldProvider
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind_mock.bench.proxied import in_process, on_sockets
 from hivemind_mock.provider.serve import serving
-from hivemind_mock.worlds.agents import Ended, Habits, WorldAgent
-from hivemind_mock.worlds.kinds import Traffic, kinds_of, rules_of
-from hivemind_mock.worlds.provider import Rules, WorldProvider
 
 _SHORTER = 0.4
 """The share of turns that is left of a world for real time."""
