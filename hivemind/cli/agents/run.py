@@ -23,7 +23,7 @@ from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, from_flags
-from hivemind.settings.options import given_flags
+from hivemind.settings.options import FINDING, STARTING, given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
 from hivemind.text.humanise import duration, exit_text, plural, usage
 from hivemind.text.shells import command_line
@@ -32,7 +32,6 @@ from hivemind.world.lines import silent
 if TYPE_CHECKING:
     from hivemind.agents.worktrees import WantedWorktree
 
-_ONLY_TO_FIND_IT = {"host", "port", "state_dir", "token", "control_token", "log_level", "drain_s"}
 NO_TRAFFIC = 4
 """Exit code of a run that had to send requests on its path and sent none."""
 _EXAMPLE = "hivemind run --name alice -- claude -p 'fix the tests'"
@@ -81,7 +80,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--attach", metavar="URL", help="use the proxy at this address")
     add("--token-file", type=Path, metavar="FILE", help="where its control token is noted")
     add("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    add_flags(parser, listed=False)
+    add_flags(parser, STARTING)
 
 
 def _run(namespace: argparse.Namespace) -> int:
@@ -215,7 +214,7 @@ def _budget(text: str | None) -> WantedBudget | None:
 
 def _check_unused(session: Session, namespace: argparse.Namespace) -> None:
     """Say which settings don't count, because the proxy runs already with its own."""
-    unused = sorted(given_flags(namespace).keys() - _ONLY_TO_FIND_IT) if not session.started else []
+    unused = sorted(given_flags(namespace).keys() - FINDING - {"token"}) if not session.started else []
     if unused:
         flags = ", ".join("--" + name.replace("_", "-") for name in unused)
         verb = "isn't" if len(unused) == 1 else "aren't"
