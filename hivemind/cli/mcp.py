@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from hivemind.agent_names import same
@@ -28,6 +29,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
+    if find_spec("mcp") is None:
+        raise UsageError("mcp needs its library: pip install 'hivemind-tui[mcp]'")
     if sys.stdin.isatty():
         print_note("mcp waits for an MCP client on standard input; see hivemind setup mcp")
     # A thread waits in a read that nothing else ends, and there is nothing to put away.

@@ -192,7 +192,8 @@ def mcp(target: Target) -> Steps:
         undo=Snippet(
             f"To undo it, claude mcp remove {_NAME}, gemini mcp remove {_NAME}, or take the entry out of the file.", ""
         ),
-        needs="hivemind on the PATH that the client has, else its full path in place of the word. "
+        needs="hivemind, installed with its extra mcp, on the PATH that the client has, else its full path in place of"
+        " the word. "
         + (
             "The proxy may be started later, and anew; the token is found in its state directory."
             if local
