@@ -69,7 +69,7 @@ fuzz: $(VENV)/.ready ## mutated inputs, and property tests with many examples, f
 
 bench: $(VENV)/.ready ## the paper's scenarios, fairness, predictions, overhead, and hostile traffic (*.json)
 	@$(BIN)/hivemind bench --json bench.json
-	@for name in fairness prediction foresight.speed perf gateways attacks workers; do \
+	@for name in fairness prediction foresight.speed perf gateways attacks; do \
 	  PYTHONPATH=mock $(BIN)/python -m benchmarks.$$name --json $$name.json || exit; \
 	done
 	@$(FORESIGHT) --seeds 0:24 --json foresight.json
@@ -107,11 +107,8 @@ fleet: $(VENV)/.ready ## proxies that share a key through Redis, beside some tha
 fleet-figures: $(VENV)/.ready ## after make fleet: write what it found into the manual
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.figures fleet.json docs
 
-workers: $(VENV)/.ready ## compare hivemind proxy --workers 2 with one process; writes the manual's table
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.workers --json workers.json --docs docs
-
 fleet-simulation: $(VENV)/.ready ## simulate fleets of up to 100 proxies; writes the manual's tables
-	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated --json fleet-simulation.json
+	@PYTHONPATH=mock:tests $(BIN)/python -m benchmarks.fleet.simulated --json fleet-simulation.json
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet.simulated_figures fleet-simulation.json docs
 
 RATE =
@@ -149,7 +146,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	echo "installing what HiveMind needs into $(VENV)"; \
 	export PIP_DISABLE_PIP_VERSION_CHECK=1; \
 	$(BIN)/python -m pip install -q -c constraints.txt pip; \
-	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet,web]' --group dev; \
+	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet,web,mcp]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check lint docs test test-all test-clients clients-table refusals fuzz bench foresight performance crash crash-figures fleet fleet-figures fleet-simulation workers soak screenshots clean
+.PHONY: help setup run check lint docs test test-all test-clients clients-table refusals fuzz bench foresight performance crash crash-figures fleet fleet-figures fleet-simulation soak screenshots clean

@@ -139,8 +139,6 @@ class About:
     """Most agents that runners start at once; 0: no limit."""
     read_only: bool
     """Tools may change no setting, priority or budget."""
-    tool_names: str
-    """How tools are listed: `dots` or `underscores`."""
     state_dir: str | None
     """Folder of usage, tasks and checkpoints; None: they aren't stored."""
     idle_exit_s: float = 0.0

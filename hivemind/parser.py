@@ -26,6 +26,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**{"formatter_class": _Formatter, **kwargs, "allow_abbrev": False})
+        self.elsewhere: dict[str, str] = {}
+        """By flag that isn't taken here what to say of it: where it is."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message.removeprefix("argument "))
@@ -63,6 +65,8 @@ class Parser(argparse.ArgumentParser):
             hint = "; a URL goes after --upstream" if "://" in argument else f"; see {self.prog} --help"
             raise UsageError(f"an argument too many, one that belongs to no flag{hint}")
         name = argument.partition("=")[0]
+        if name in self.elsewhere:
+            raise UsageError(f"{name}: {self.elsewhere[name]}")
         raise UsageError(f"{name}: no such flag{self._hint(name) or '; see --help'}")
 
     def _hint(self, wrong: str) -> str:

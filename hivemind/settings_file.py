@@ -1,9 +1,10 @@
-"""Finding `hivemind.toml` as git finds a repository: in the working directory, else in the nearest folder above it."""
+"""Finding `hivemind.toml` as git finds a repository: in the working directory, else in the nearest folder above it; and
+which settings of earlier versions may still stand in it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,35 @@ NAME = "hivemind.toml"
 _ROOT = 0
 _MOST_DOTS = 1_000
 """In a line. A key of 30,000 parts, which has as many, takes tomllib 40 s and gigabytes."""
+REMOVED: Mapping[str, Any] = {
+    "feedback": None,
+    "feedback.enabled": False,
+    "mcp.names": None,
+    "queue.max_passes": None,
+    "retry.budget_rate_per_s": None,
+    "retry.budget_reserve": None,
+    "retry.stagger_s": None,
+    "workers": None,
+}
+"""Settings, and whole sections, of earlier versions, by their dotted names. Files and variables may still have them.
+
+The values are what holds now in place of those that simulations of older journals can't have any more, so that such a
+journal can say so.
+"""
+
+
+def is_removed(path: tuple[str, ...]) -> bool:
+    """Return whether a setting of that name was in an earlier version."""
+    return path[0] in REMOVED or ".".join(path) in REMOVED
+
+
+def removed_in(config: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of removed settings that a configuration of an earlier version has at another value than now."""
+    for name, now in REMOVED.items():
+        section, _, key = name.rpartition(".")
+        values = config.get(section, {}) if section else config
+        if now is not None and isinstance(values, Mapping) and values.get(key, now) != now:
+            yield name
 
 
 def find_settings_file(cwd: Path, say: Callable[[str], object] = lambda _: None) -> Path | None:

@@ -14,6 +14,7 @@ from hivemind import __version__
 from hivemind.cli import main as cli
 from hivemind.cli.main import GROUPS, command_named
 from hivemind.cli.plugin import Command
+from hivemind.settings.options import options
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -165,3 +166,28 @@ def test_flags_stay_in_one_piece(capsys: pytest.CaptureFixture[str]) -> None:
             cli.main([name, "--help"])
         text = capsys.readouterr().out
         assert [line for line in text.splitlines() if line.endswith("-")] == []
+
+
+_MOST_SETTINGS, _MOST_FLAGS = 85, 350
+
+
+@pytest.mark.parametrize("command", ["up", "down", "logs", "run", "batch", "work", "resume"])
+def test_settings_of_a_proxy_are_flags_of_what_starts_it_alone(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A command that uses a proxy takes only those that find or start one, and says where the others belong."""
+    assert cli.main([command, "--rpm", "1"]) == 2
+    line = "no flag of this command but a setting of the proxy: HIVEMIND_RPM, or rpm in hivemind.toml"
+    assert capsys.readouterr().err == f"hivemind: --rpm: {line}\n"
+
+
+def test_there_are_no_more_settings_and_flags() -> None:
+    """Each is one more thing to know, so whoever adds one leaves out another, or raises this on purpose."""
+
+    def flags(parser: argparse.ArgumentParser) -> int:
+        own = sum(len(action.option_strings) > 0 and action.dest != "help" for action in parser._actions)
+        deeper = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+        return own + sum(flags(each) for action in deeper for each in action.choices.values())
+
+    assert len(options()) <= _MOST_SETTINGS
+    assert flags(cli.build_parser([name for group in GROUPS.values() for name in group])) <= _MOST_FLAGS

@@ -130,7 +130,7 @@ async def open_session(
             started = False
         else:
             settings.check_upstream()
-            if settings.idle_exit_s is None and settings.workers == 1:
+            if settings.idle_exit_s is None:
                 settings = settings.model_copy(update={"idle_exit_s": IDLE_EXIT_S})
             await lock.wait()
             stack.callback(lock.release)

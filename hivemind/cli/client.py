@@ -114,8 +114,6 @@ class ProxyClient:
     who: str
     as_it_is: bool = False
     """Leave texts as they are, for a program; else they are on one line and printable, whatever the proxy sends."""
-    within_s: float | None = None
-    """For the connection, and again for the answer; None: as long as a command waits."""
 
     def get(self, path: str, made: type[T], **query: str | None) -> T:
         """Return an endpoint's answer as its type."""
@@ -151,10 +149,11 @@ class ProxyClient:
             ) from None
 
     def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        wait_s = self.within_s or _CONNECT_WITHIN_S, self.within_s or _ANSWER_WITHIN_S
         try:
             status, data = exchange(
-                self.place, self.token, method, PREFIX + path, body, connect_within_s=wait_s[0], within_s=wait_s[1]
+                *(self.place, self.token, method, PREFIX + path, body),
+                connect_within_s=_CONNECT_WITHIN_S,
+                within_s=_ANSWER_WITHIN_S,
             )
         except Unproven as error:
             raise ProxyError(f"{self.place.url}: {printable(str(error))}") from None

@@ -16,6 +16,7 @@ from hivemind.console import print_note
 from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE, local_url, parse_address
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import Settings, add_flags, forget_secrets, from_flags, settings_file
+from hivemind.settings.options import FINDING, STARTING
 from hivemind.text.humanise import short_duration
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def _configure_up(parser: argparse.ArgumentParser) -> None:
         " its log in the state directory, see hivemind logs, and runs until hivemind down."
     )
     parser.add_argument("-d", "--detach", action="store_true", help="in the background, whatever becomes of this shell")
-    add_flags(parser, listed=False)
+    add_flags(parser, STARTING)
 
 
 def _up(namespace: argparse.Namespace) -> int:
@@ -83,9 +84,9 @@ async def _started(settings: Settings, file: Path) -> int:
 
 def _configure_down(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [--force] [setting ...]"
-    parser.epilog = "Streams in flight may finish, for at most --drain-s seconds of the proxy's settings."
+    parser.epilog = "Streams in flight may finish, for at most drain_s seconds of the proxy's settings."
     parser.add_argument("--force", action="store_true", help="also while agents' processes run")
-    add_flags(parser, listed=False)
+    add_flags(parser, FINDING)
 
 
 def _down(namespace: argparse.Namespace) -> int:
@@ -168,7 +169,7 @@ def _configure_logs(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "A proxy that wasn't started detached writes its log to its terminal, or where its service does."
     parser.add_argument("-f", "--follow", action="store_true", help="go on with what is written from now on")
     parser.add_argument("-n", "--lines", type=int, default=_LINES, metavar="N", help=f"the last N lines [{_LINES}]")
-    add_flags(parser, listed=False)
+    add_flags(parser, FINDING)
 
 
 def _logs(namespace: argparse.Namespace) -> int:

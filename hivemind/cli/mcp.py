@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from hivemind.agent_names import same
 from hivemind.cli.address import checked_agent, locate_proxy
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note
-from hivemind.control.discovery import AGENT_VARIABLE, ProxyAddress, find_token, parse_address, run_of
+from hivemind.control.discovery import AGENT_VARIABLE, ProxyAddress, parse_address, run_of
 from hivemind.errors import UsageError
 from hivemind.tools.stdio import StdioFront, claimed
-
-_ANSWERS_WITHIN_S = 1.0
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +29,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(namespace: argparse.Namespace) -> int:
+    if find_spec("mcp") is None:
+        raise UsageError("mcp needs its library: pip install 'hivemind-tui[mcp]'")
     if sys.stdin.isatty():
         print_note("mcp waits for an MCP client on standard input; see hivemind setup mcp")
     # A thread waits in a read that nothing else ends, and there is nothing to put away.
@@ -39,7 +39,7 @@ def _run(namespace: argparse.Namespace) -> int:
     place, token_file = parse_address(url), namespace.token_file
     agent = _caller(namespace.agent, place, environ, token_file)
     source, write = claimed()
-    front = StdioFront(lambda: _underscored(place, environ, token_file), source=source, write=write)
+    front = StdioFront(source, write)
     front.start()  # before all that takes time
     return _go_on(front, place, token_file, agent, environ)
 
@@ -54,26 +54,6 @@ def _caller(given: str | None, place: ProxyAddress, environ: Mapping[str, str], 
     if given:
         raise UsageError(f"--agent {given}: this is the run of {run}, and its tools can't be called as another agent")
     return run
-
-
-def _underscored(place: ProxyAddress, environ: Mapping[str, str], token_file: Path | None) -> bool:
-    """Return whether the proxy has tools listed with underscores; False if it doesn't answer at once."""
-    import http.client
-
-    from hivemind.control.exchange import exchange
-    from hivemind.control.proof import Unproven
-
-    wait_s = _ANSWERS_WITHIN_S
-    try:
-        token = find_token(place, environ, token_file)
-        _, data = exchange(place, token, "GET", "/_control/about", connect_within_s=wait_s, within_s=wait_s)
-        names: object = json.loads(data)["tool_names"]
-    except (
-        *(OSError, http.client.HTTPException, UsageError, Unproven),
-        *(ValueError, KeyError, TypeError, RecursionError),
-    ):
-        return False
-    return names == "underscores"
 
 
 def _go_on(

@@ -23,17 +23,3 @@ class Command(NamedTuple):
     """Does the work and returns the exit code: 0, or 2 for bad input after one clear line on standard error."""
     summary: str = ""
     """One line for `hivemind --help`; those of our own commands are in :data:`hivemind.cli.main.GROUPS`."""
-
-
-REPLAYS = "hivemind.replays"
-"""The group of entry points that each name a :data:`Replay`."""
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from hivemind.journal.figures import Figures
-    from hivemind.lab.simulate.overrides import Change
-    from hivemind.lab.simulate.recording import Recording
-    from hivemind.scheduler.types import Price
-
-    Replay = Callable[[Recording, Sequence[Change], int, Price | None], Figures]
-    """Runs a recording's agents with changes through the real proxy, with the luck of a seed."""

@@ -25,10 +25,6 @@ def _run(namespace: argparse.Namespace) -> int:
 
 def serve(settings: Settings, file: Path) -> int:
     """Serve in the foreground until a signal; returns the exit code. Raises: HiveMindError."""
-    if settings.workers > 1:
-        from hivemind.host.workers.supervisor import supervise
-
-        return supervise(settings, file)
     from hivemind import logs
     from hivemind.host import server
     from hivemind.host.loop import run_loop

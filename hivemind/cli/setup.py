@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
-import sys
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
@@ -33,15 +31,10 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--agent", metavar="NAME", help="what the agent is to be called [after the client]")
     parser.add_argument("--shell", choices=SHELLS, metavar="|".join(SHELLS), help="whose lines to print [by $SHELL]")
-    parser.add_argument("--plugin", metavar="DIR", help="claude-code: write a plugin there, with hooks and a command")
     service.add_flags(parser)
 
 
 def _run(namespace: argparse.Namespace) -> int:
-    if namespace.plugin is not None:
-        if namespace.client != "claude-code":
-            raise UsageError("--plugin is for Claude Code, as in hivemind setup claude-code --plugin DIR")
-        return _write_plugin(Path(namespace.plugin))
     if namespace.client is None:
         rows = [(client.name, f"{client.title}: {client.summary}") for client in CLIENTS.values()]
         print(f"hivemind setup CLIENT prints what to paste where. CLIENT is one of\n\n{_aligned(rows, indent='  ')}")
@@ -62,42 +55,6 @@ def _run(namespace: argparse.Namespace) -> int:
     print(
         as_text(instructions(client, url, agent, token, shell=namespace.shell or shell_of(os.environ, os.name))), end=""
     )
-    return 0
-
-
-def _write_plugin(folder: Path) -> int:
-    """Write the plugin, whole: in place of an older one of ours, else where nothing is. Raises: UsageError."""
-    import shutil
-    import tempfile
-
-    from hivemind.setup.claude_plugin import BEFORE, is_own, plugin_files
-    from hivemind.store.atomic import written_whole
-
-    files = plugin_files((sys.executable, "-P", "-m", "hivemind.cli.claude_code"))
-    target = folder.absolute()
-    try:
-        fresh = not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir()))
-        if not fresh and not is_own(target):
-            raise UsageError(f"{folder}: is there already, and not by this command; name another folder")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", dir=target.parent)) if fresh else target
-        try:
-            for name, text in files.items():
-                path = made / name
-                path.parent.mkdir(exist_ok=True)
-                with written_whole(path, 0o644) as file:
-                    file.write(text.encode())
-            (made / BEFORE).unlink(missing_ok=True)
-            if fresh:
-                made.chmod(0o755)
-                made.replace(target)
-        finally:
-            if fresh:
-                shutil.rmtree(made, ignore_errors=True)
-    except OSError as error:
-        raise UsageError(f"{folder}: can't be written ({error.strerror or error})") from None
-    print(f"hivemind: the plugin is written; for a session:\n  claude --plugin-dir {shlex.quote(str(target))}")
-    print("Its command is /hivemind.")
     return 0
 
 

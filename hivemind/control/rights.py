@@ -117,7 +117,7 @@ class Rights:
 
     def _is_below(self, run: str, name: str) -> bool:
         at = name.rfind("/")
-        while at > 0:  # sub-agents within the run's process may be known to another worker only
+        while at > 0:  # a sub-agent within the run's process may not be known yet
             if same(name[:at], run):
                 return True
             at = name.rfind("/", 0, at)

@@ -1,4 +1,4 @@
--- What each member of a fleet may use of one lane: allocator.py and allocation/, as the store runs it. The functions have
+-- What each member of a fleet may use of one lane: tests/fleet/model/allocator.py, as the store runs it. The functions have
 -- the same names and order there, where they are explained; tests hold one against the other.
 --
 -- KEYS[1]  the lane's state, hm:lane:{LANE}

@@ -1,4 +1,4 @@
--- The budgets of a fleet: what hivemind/fleet/budgets.py does, under the same names, inside the store.
+-- The budgets of a fleet: what tests/fleet/model/budgets.py does, under the same names, inside the store.
 -- KEYS[1]: the hash. ARGV: the report as JSON, a random seed, the channel, and (tests only) the time in seconds.
 -- Absent fields have their default: 0, false, empty. Answers with JSON; with "protocol" where the state is another's.
 

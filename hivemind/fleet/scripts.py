@@ -7,7 +7,7 @@ from importlib import resources
 from hivemind.fleet.store import Script
 
 ALLOCATOR = Script.of(resources.files("hivemind.fleet").joinpath("allocator.lua").read_text("utf-8"))
-"""The function :func:`hivemind.fleet.allocator.sync`, as Redis runs it."""
+"""Divides what a lane has among the members. `tests/fleet/model/allocator.py` is the same in Python."""
 
 BUDGETS = Script.of(resources.files("hivemind.fleet").joinpath("budgets.lua").read_text("utf-8"))
-"""The function :func:`hivemind.fleet.budgets.sync`, as Redis runs it."""
+"""Divides what is left of budgets. `tests/fleet/model/budgets.py` is the same in Python."""

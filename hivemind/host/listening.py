@@ -22,12 +22,8 @@ _PROBE_AFTER_S = 60
 """Silence after which the kernel probes a client; one that lost its power never closes its connection."""
 
 
-def bind(host: str, port: int, *, shared: bool = False) -> list[socket.socket]:
-    """Return bound sockets for every address of `host`, all on one port; port 0 picks a free one.
-
-    `shared`: other processes of this user may listen there too, and the system spreads connections over all of them.
-    Raises: BindError.
-    """
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Return bound sockets for every address of `host`, all on one port; port 0 picks a free one. Raises: BindError."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror:
@@ -35,7 +31,7 @@ def bind(host: str, port: int, *, shared: bool = False) -> list[socket.socket]:
     sockets: list[socket.socket] = []
     for family, _, _, _, address in dict.fromkeys(found):
         try:
-            sockets.append(_bound(family, (address[0], port, *address[2:]), shared))
+            sockets.append(_bound(family, (address[0], port, *address[2:])))
         except OSError as error:
             if sockets and error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
                 continue  # a second address of the same name (IPv6 of localhost) that this machine doesn't have
@@ -46,12 +42,10 @@ def bind(host: str, port: int, *, shared: bool = False) -> list[socket.socket]:
     return sockets
 
 
-def _bound(family: int, address: tuple[Any, ...], shared: bool) -> socket.socket:
+def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, else asyncio leaves Nagle on
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         # Accepted sockets inherit these. Linux and macOS name the first of the options differently.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
@@ -71,15 +65,6 @@ def _bound(family: int, address: tuple[Any, ...], shared: bool) -> socket.socket
         raise
     sock.setblocking(False)
     return sock
-
-
-def share(sockets: list[socket.socket]) -> None:
-    """Let sockets of other processes, bound as shared ones, listen at the same addresses from now on.
-
-    Until then they are taken, so no two programs share an address by mistake.
-    """
-    for sock in sockets:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
 
 
 def _refusal(error: OSError, host: str, port: int) -> str:

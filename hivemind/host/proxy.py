@@ -22,7 +22,6 @@ from hivemind.control.guard import failure, guards_itself, is_own, may_scrape
 from hivemind.control.rights import Principal, Rights
 from hivemind.errors import UsageError
 from hivemind.host.checkpointing import Checkpointer
-from hivemind.host.front import Front
 from hivemind.host.memory import return_memory
 from hivemind.host.processes import Processes
 from hivemind.host.watch import Watch
@@ -122,8 +121,6 @@ class Proxy:
         self.record_in: Path | None = None
         """Folder of the journals; set before :meth:`start`. None: nothing is recorded."""
         self.journal: Recorder | None = None
-        self.front: Front | None = None
-        """What answers for all workers, where this is one of several; set after :meth:`start`."""
         self.watcher: Watcher | None = None
         self._recent_verdict = Recent(self.snapshot, time.monotonic)
         """What is known of the fleet; None: the proxy is in none."""
@@ -220,8 +217,6 @@ class Proxy:
             await asyncio.wait_for(self.app.idle(), timeout_s)
         await self.price_usage()
         await self._tools.aclose()
-        if self.front is not None:
-            await self.front.aclose()
 
     async def aclose(self) -> None:
         """Stop timers, and close the journal and the upstream connections."""
@@ -342,14 +337,10 @@ class Proxy:
 
     async def _serve_control(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
         self.asked += place.path.startswith(api.PREFIX)
-        if self.front is not None and await self.front.serve("control", scope, place, receive, send):
-            return
         await self._control_app({**scope, "path": place.path, "raw_path": place.raw_path}, receive, send)
 
     async def _serve_tools(self, scope: Scope, place: RequestPath, receive: Receive, send: Send) -> None:
         self.asked += 1
-        if self.front is not None and await self.front.serve("tools", scope, place, receive, send):
-            return
         await self._tools(scope, place.path, place.agent, receive, send)
 
     # --- Runs -----------------------------------------------------------------------------------------------------
@@ -456,7 +447,6 @@ class Proxy:
             self._token is not None,
             settings.max_agents,
             settings.mcp.read_only,
-            settings.mcp.names,
             None if self.store is None else str(self.store.path.parent),
             settings.idle_exit_s or 0.0,
         )
@@ -500,22 +490,13 @@ class Proxy:
 
     async def leave(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
         """Note that an agent's process has ended, and return what it used. Raises: Rejected."""
-        used = await self.leave_here(ended, who)
-        self.report_traffic(ended, used)
-        return used
-
-    async def leave_here(self, ended: api.PlaceRelease, who: str) -> api.RunUsage:
-        """Return what it used at this worker, without a report of its traffic. Raises: Rejected."""
         await self._priced()
         used = self.processes.leave(ended, who)
-        if self._checkpointer is None:
-            return used
-        return replace(used, checkpoint=await self._checkpointer.written(ended.agent))
-
-    def report_traffic(self, ended: api.PlaceRelease, used: api.RunUsage) -> None:
-        """Publish that a process has ended which sent no request on its path."""
-        if used.requests == 0 and ended.exit_code is not None:
+        if self._checkpointer is not None:
+            used = replace(used, checkpoint=await self._checkpointer.written(ended.agent))
+        if used.requests == 0 and ended.exit_code is not None:  # it sent no request on its path
             self.engine.publish(RunSilent(self.engine.now(), self.spelling(ended.agent), used.elsewhere))
+        return used
 
 
 class _Known:

@@ -84,11 +84,6 @@ class Runs:
         root = None if pid is None else senders.nearest(pid, self._roots())
         return any(self._is_above(run, each) for each in self._of(set() if root is None else {root}))
 
-    def is_process_of_any(self, pid: int) -> bool:
-        """Return whether a process belongs to a live run."""
-        roots = self._roots()
-        return bool(roots) and senders.nearest(pid, roots) is not None
-
     def _root(self, process: str) -> int | None:
         number = process.partition(" ")[0]
         known = self.looks and number.isdecimal() and senders.identity(int(number)) == process

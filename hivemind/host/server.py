@@ -25,7 +25,6 @@ from hivemind.store.token_file import ControlKey, announced, state_dir
 
 if TYPE_CHECKING:
     from hivemind.host.proxy import Proxy
-    from hivemind.host.worker import Worker
     from hivemind.settings import Settings
 
 _GC_THRESHOLDS = (20_000, 10, 10)
@@ -35,8 +34,6 @@ _KEEP_ALIVE_S = 75
 _STOP_S = 1
 """Grace for connections still open once the proxy has drained."""
 
-Beside = Callable[["Proxy"], contextlib.AbstractAsyncContextManager[object]]
-"""Makes what runs beside a proxy while that is served."""
 OnReady = Callable[[str, ControlKey | None], object]
 """Takes the URL and the key of the control API, if there is one."""
 
@@ -81,15 +78,12 @@ async def serve(
     settings: Settings,
     *,
     durable: bool = True,
-    worker: Worker | None = None,
-    beside: Beside = contextlib.nullcontext,
 ) -> AsyncIterator[None]:
     """Start the proxy and serve it at its `address` in the running loop; leaving the context stops both.
 
     While it is served, its control token is in a file. `durable` keeps usage, decisions and tasks in the same folder,
     for the next proxy too, and writes a journal. Streams still in flight at the end are cut, so call
-    :meth:`Proxy.drain` first to let them finish. One that is a `worker` shares its address and token with others,
-    and with what runs `beside` it answers for all of them.
+    :meth:`Proxy.drain` first to let them finish.
 
     Raises: BindError; UsageError: the kept state can't be used.
     """
@@ -99,39 +93,27 @@ async def serve(
     logs.quiet_uvicorn()
     file_limit.raise_limit()
     file_limit.log_refused_accepts_briefly()
-    sockets = bind(settings.host, settings.port if worker is None else worker.port, shared=worker is not None)
+    sockets = bind(settings.host, settings.port)
     try:
         port = sockets[0].getsockname()[1]
         proxy.address = url_of(settings.host, port)
-        number = 1 if worker is None else worker.number
-        kept = opened(settings.state_dir, settings.port, time.time(), number) if durable else contextlib.nullcontext()
+        chosen = settings.control_token.get_secret_value() if settings.control_token else None
+        kept = opened(settings.state_dir, settings.port, time.time()) if durable else contextlib.nullcontext()
         with kept as proxy.store:
-            if number > 1 and proxy.store is not None:
-                proxy.store.drop_decisions()
             if durable and settings.journal.enabled:
                 with contextlib.suppress(OSError):  # logged for the store already
                     proxy.record_in = folder_in(state_dir(settings.state_dir))
             await proxy.start()
             proxy.watch.watch_loop()
             try:
-                with _control_key(settings, proxy.address, port, worker) as proxy.control_key:
-                    async with beside(proxy), _listening(EmbeddedServer(_config(proxy)), sockets):
+                with announced(chosen, settings.state_dir, proxy.address, port) as proxy.control_key:
+                    async with _listening(EmbeddedServer(_config(proxy)), sockets):
                         yield
             finally:
                 await proxy.aclose()
     finally:
         for sock in sockets:
             sock.close()
-
-
-def _control_key(
-    settings: Settings, address: str, port: int, worker: Worker | None
-) -> contextlib.AbstractContextManager[ControlKey | None]:
-    if worker is not None:
-        # The run is this process's, because its tasks and places are what clients hold on to.
-        return contextlib.nullcontext(worker.key and ControlKey(secrets.token_hex(8), worker.key.token, worker.key.run))
-    chosen = settings.control_token.get_secret_value() if settings.control_token else None
-    return announced(chosen, settings.state_dir, address, port)
 
 
 @contextlib.asynccontextmanager
@@ -169,17 +151,15 @@ def _config(proxy: Proxy) -> uvicorn.Config:
 async def run(
     settings: Settings,
     settings_file: Path | None = None,
-    worker: Worker | None = None,
-    beside: Beside = contextlib.nullcontext,
     *,
     on_ready: OnReady | None = None,
 ) -> int:
-    """`hivemind proxy`, or one `worker` of it: serve until SIGINT or SIGTERM, or until it is idle for as long as the
-    settings say, then drain. Returns the exit code.
+    """`hivemind proxy`: serve until SIGINT or SIGTERM, or until it is idle for as long as the settings say, then drain.
+    Returns the exit code.
 
     A second signal isn't caught, so it ends the process at once, whatever the loop is doing. Settings are saved
     in `settings_file`, where there is one. `on_ready` is called once it serves, with its URL and control key;
-    without it a line is printed. In the end a summary is printed; that of workers is printed by their supervisor.
+    without it a line is printed. In the end a summary is printed.
 
     Raises: BindError, UsageError: before anything was served.
     """
@@ -194,14 +174,12 @@ async def run(
     proxy.settings_file = settings_file
     with contextlib.ExitStack() as idle:  # left last, so that no starter finds a proxy that ends
         async with _log_thread(settings) as console:
-            async with serve(proxy, settings, worker=worker, beside=beside):
+            async with serve(proxy, settings):
                 # Everything allocated so far stays, so the collector needn't traverse it while agents wait.
                 gc.collect()
                 gc.freeze()
                 gc.set_threshold(*_GC_THRESHOLDS)
-                if worker is not None:
-                    worker.tell_ready()
-                elif on_ready is None:
+                if on_ready is None:
                     print_ready(ready_line(proxy.address, settings))
                 else:
                     proxy.load_prices()  # a command may end within a second, and its cost is reported then
@@ -209,15 +187,12 @@ async def run(
                         # It can't be noted in a file, and only the starter needs it.
                         proxy.control_key = ControlKey(secrets.token_hex(8), secrets.token_urlsafe(32))
                     on_ready(proxy.address, proxy.control_key)
-                if settings.idle_exit_s and worker is None:
+                if settings.idle_exit_s:
                     idle.enter_context(ending_when_idle(proxy, settings, stop))
                 await stop.wait()
                 await proxy.drain(settings.drain_s)
                 ended = proxy.snapshot()
-            if worker is None:
-                print_at_end(console, ended)
-            else:
-                worker.leave(ended)
+            print_at_end(console, ended)
     return 0
 
 

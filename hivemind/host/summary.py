@@ -13,7 +13,7 @@ from pathlib import Path
 from hivemind.console import Console
 from hivemind.errors import HiveMindError
 from hivemind.journal.files import DEMO_DAYS, DEMO_FOLDER, find, part_of
-from hivemind.journal.wait_causes import WaitCauses, causes_together, shares_text
+from hivemind.journal.wait_causes import WaitCauses, shares_text
 from hivemind.text.humanise import cost, count, dollars, duration, exit_text, plural
 from hivemind.text.shells import command_line, shell_of
 from hivemind.text.table import Cell, Column, lines, wrapped
@@ -107,26 +107,20 @@ def summary(
     """Return the lines for a terminal of `room` columns; None: as long as they are. `goes_on`: the proxy does.
     `causes`: why requests waited, if that is known."""
     text = list(_sentences(snapshot, goes_on=goes_on, causes=causes))
-    return [*_rows(snapshot, text, room), *look_again([] if journal is None else [journal], room)]
+    return [*_rows(snapshot, text, room), *look_again(journal, room)]
 
 
-def print_at_end(console: Console, snapshot: Snapshot, parts: Sequence[Snapshot] = (), note: str = "") -> None:
-    """Print the summary of a proxy without a screen, which has ended: on a terminal, else as lines of its log.
-
-    `parts` are the snapshots of its processes, if there were several, each with a journal of its own; `note` is one
-    more sentence.
-    """
-    journals = [found for part in parts or (snapshot,) if (found := journal_of(part)) is not None]
-    causes = causes_together(map(wait_causes_of, journals))
-    text = [*_sentences(snapshot, causes=causes), *([note] if note else [])]
+def print_at_end(console: Console, snapshot: Snapshot) -> None:
+    """Print the summary of a proxy without a screen, which has ended: on a terminal, else as lines of its log."""
+    journal = journal_of(snapshot)
+    causes = wait_causes_of(journal)
     if console.room is not None:
-        for row in (*_rows(snapshot, text, console.room), *look_again(journals, console.room)):
+        for row in summary(snapshot, journal, console.room, causes=causes):
             console.line(row)
         return
-    first, *commands = [*map(str.strip, look_again(journals, None))] or [""]
-    where = f"{first} {' or '.join(commands)}".strip()
-    for each in (*text, *([where] if where else [])):
-        _log.info("%s", each)
+    where = " or ".join(map(str.strip, look_again(journal, None))).replace(" or ", " ", 1)
+    for sentence in (*_sentences(snapshot, causes=causes), *([where] if where else [])):
+        _log.info("%s", sentence)
 
 
 def _rows(snapshot: Snapshot, text: list[str], room: int | None) -> list[str]:
@@ -151,22 +145,19 @@ def _sentences(snapshot: Snapshot, *, goes_on: bool = False, causes: WaitCauses 
         yield f"{'the proxy goes on' if goes_on else 'in the end'}: {snapshot.verdict.text}"
 
 
-def look_again(journals: Sequence[Journal], room: int | None) -> list[str]:
-    """Return the journals' names, until when one is there if it is temporary, and the commands that show them."""
-    if not journals:
+def look_again(journal: Journal | None, room: int | None) -> list[str]:
+    """Return the journal's name, until when it is there if it is temporary, and the commands that show it."""
+    if journal is None:
         return []
-    journal, *others = journals
     kept = ""
     if journal.until is not None:
         until = time.strftime("%Y-%m-%d %H:%M", time.localtime(journal.until))
         kept = f", which is temporary: the first demo after {until} removes it"
-    named, shell = [_argument(each) for each in journals], shell_of(os.environ, os.name)
+    named, shell = _argument(journal), shell_of(os.environ, os.name)
     has_report = all(importlib.util.find_spec(each) is not None for each in ("plotly", "jinja2"))
-    commands = [command_line("hivemind report" if has_report else "hivemind what-if", *named, shell=shell)]
-    if not others:  # a replay is of one
-        commands.insert(0, command_line("hivemind-tui --replay", *named, shell=shell))
-    names = f"journals {', '.join(each.name for each in journals)}" if others else f"journal {journal.name}{kept}"
-    return [*wrapped(f"{names}; to look again:", room), *(f"  {each}" for each in commands)]
+    programs = ("hivemind-tui --replay", "hivemind report" if has_report else "hivemind what-if")
+    rows = [f"  {command_line(program, named, shell=shell)}" for program in programs]
+    return [*wrapped(f"journal {journal.name}{kept}; to look again:", room), *rows]
 
 
 def _argument(journal: Journal) -> str:

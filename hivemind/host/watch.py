@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from types import FrameType
 
 from hivemind.proxy.direct import DirectExchange
@@ -114,10 +113,6 @@ class Watch:
         if (counted := self._direct()) != direct:
             are, have = plural(counted, "request is", "requests are"), plural(direct, "has", "have")
             yield Violation("exchange", "", "", f"{are} counted as served without a task, but {have} a ticket.")
-
-    def leave_shared_alerts(self) -> None:
-        """Look no longer for what another worker of the same port finds too: what became of processes and budgets."""
-        self._alerts.limits = replace(self._alerts.limits, died=False, budget_share=0.0)
 
     def check_alerts(self) -> None:
         """Publish the alerts that begin and that are over."""

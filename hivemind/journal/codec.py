@@ -19,6 +19,7 @@ from hivemind.journal.records import VERSION, Recorded, RequestBody, ResponseBod
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, SubmitTasks
 from hivemind.scheduler.types import Priority
+from hivemind.settings_file import removed_in
 from hivemind.world import lines
 from hivemind.world.snapshot import TICKET_STATES
 from hivemind.world.state import Carried
@@ -41,7 +42,7 @@ KINDS: Mapping[str, type[ev.Event]] = {
 _PREFIXES = {made: _HEAD + name.encode() + b'",' for name, made in KINDS.items()}
 _UNBOUNDED: frozenset[type[ev.Event]] = frozenset({ev.Sampled, ev.LevelChanged, ev.LeaseChanged, Carried})
 """Events with a number in them that may be infinite."""
-_CHECKED = frozenset({ev.Commanded, ev.Nudged, ev.BudgetWarned, Carried})
+_CHECKED = frozenset({ev.Commanded, ev.BudgetWarned, Carried})
 """Rare events of which words and folds need more than the right types."""
 _COMMANDS: Mapping[str, type[Any]] = {made.__name__: made for made in get_args(Command) if made is not SubmitTasks}
 """Those of which the event has the command's own arguments."""
@@ -57,12 +58,20 @@ Encoded = tuple[list[type[ev.Event]], bytes]
 """Kinds of events, and what they hold, a line each."""
 
 
+_REMOVED = frozenset({"Nudged"})
+"""Events of earlier versions that say nothing about this one."""
+
+
 class BadLine(ValueError):
     """A line that isn't a journal's, or not whole; the text says what is wrong with it."""
 
 
 class Unknown(ValueError):
     """A line of a newer version, of which nothing is known here."""
+
+
+class Removed(ValueError):
+    """A line of an earlier version, about something that there isn't any more."""
 
 
 def line_of(event: ev.Event) -> bytes:
@@ -115,7 +124,7 @@ def begin_of(kind: type[ev.Event]) -> bytes:
 
 
 def event_of(line: bytes) -> ev.Event:
-    """The event that a line holds. Raises: BadLine; Unknown."""
+    """The event that a line holds. Raises: BadLine; Unknown; Removed."""
     if line.startswith(_HEAD):
         decode = _decoder(line[_NAME_AT : line.find(b'"', _NAME_AT)])
         if decode is not None:
@@ -132,7 +141,7 @@ def event_if_any(line: bytes) -> ev.Event | None:
     """The event that a line holds; None: it holds none that is known here."""
     try:
         return event_of(line)
-    except (BadLine, Unknown):
+    except (BadLine, Unknown, Removed):
         return None
 
 
@@ -149,6 +158,8 @@ def _slowly(line: bytes) -> ev.Event:
     if made is None:
         if version > VERSION:
             raise Unknown(f"version {version}")
+        if name in _REMOVED:
+            raise Removed(name)
         raise BadLine("holds no known event")
     try:
         return _converted(values, made)
@@ -166,6 +177,15 @@ def version_of(line: bytes) -> int | None:
         return None
     version = values.get("v") if isinstance(values, dict) else None
     return version if isinstance(version, int) else None
+
+
+def settings_removed(line: bytes) -> list[str]:
+    """Return the settings that a journal's first line has at a value that has no effect any more."""
+    try:
+        config = msgspec.json.decode(line)["config"]
+        return [*removed_in(config)]
+    except (*_UNREADABLE, KeyError, TypeError, AttributeError):
+        return []
 
 
 @lru_cache(maxsize=256)

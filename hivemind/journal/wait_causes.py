@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hivemind.text.humanise import share
@@ -123,12 +123,6 @@ def largest_change(before: Sequence[WaitCauses], after: Sequence[WaitCauses]) ->
 
 def _mean(runs: Sequence[WaitCauses], cause: str) -> float:
     return math.fsum(run.seconds.get(cause, 0.0) for run in runs) / len(runs) if runs else 0.0
-
-
-def causes_together(parts: Iterable[WaitCauses]) -> WaitCauses:
-    """Return the causes of several runs as of one."""
-    found = [*parts]
-    return causes_of([math.fsum(each.seconds.get(name, 0.0) for each in found) for name in NAMES])
 
 
 def causes_of(seconds: Sequence[float]) -> WaitCauses:

@@ -23,7 +23,7 @@ from hivemind.scheduler.invariants import Violation
 from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport, SharedBudgets
-from hivemind.scheduler.tasks import SavedTask, Tasks
+from hivemind.scheduler.tasks import Tasks
 from hivemind.scheduler.ticket import Agent, Ticket, TicketState
 from hivemind.scheduler.types import Failure, Price, Request, Usage
 from hivemind.store.ledger import LedgerStore
@@ -65,10 +65,8 @@ class Engine:
         self.on_lease_short: Callable[[str], object] | None = None
         """Called with a lane whose report the other proxies should get at once: something waits there for want of a
         lease, or was met that concerns them all. Called once a report."""
-        self.on_command: Callable[[Command, str], object] | None = None
-        """Called with each command that was carried out, and its author."""
         self.on_decision: Callable[[Command], object] | None = None
-        """Called with each command that was carried out, before :attr:`on_command`."""
+        """Called with each command that was carried out."""
         self._ending = False
         self._wall = wall
         self._day_clock = DayClock(wall(), self._time(), "" if store is None else store.day)
@@ -260,26 +258,6 @@ class Engine:
             self._sample()
         if self.on_decision is not None:
             self.on_decision(command)
-        if self.on_command is not None:
-            self.on_command(command, who)
-
-    def mirror(self, command: Command, who: str) -> None:
-        """Carry out a command about an agent or upstream that need not be known here, because another process of the
-        same proxy knows it. Raises: Rejected."""
-        agent = getattr(command, "agent", None)
-        if agent:
-            self.names.add(agent)
-        self._scheduler.expect(self._time(), command)
-        self.apply(command, who)
-
-    def standing(self) -> list[Command]:
-        """Return commands that bring another process of the same proxy to what operators decided here."""
-        return self._scheduler.standing(self._time())
-
-    def take_tasks(self, saved: Iterable[SavedTask]) -> None:
-        """Take over the task graph of another process of the same proxy; there is none here yet."""
-        self._scheduler.tasks.restore(saved, self._time())
-        self._settle()
 
     def spelling(self, name: str) -> str:
         """Return the known spelling of an agent's name, or the name itself where the agent isn't known."""

@@ -39,11 +39,15 @@ class RetryConfig:
     max_attempts: int = 10  # attempts a request, the first included; 1 turns retry off
     deadline_s: float = 600.0  # from arrival; no attempt starts later
     budget_ratio: float = 0.2  # retries earned by each request
+    # The following are no settings: budget_ratio decides how many retries there are, these only how they begin.
     budget_reserve: float = 20.0
-    """Retries that may be made before any were earned, and the most that can be saved up."""
+    """Retries that may be made before any were earned, and the most that can be saved up. That is a burst's worth."""
     budget_rate_per_s: float = 1.0
-    """Retries earned a second, whatever the traffic; a retry over budget waits for its turn."""
-    stagger_s: float = 0.05  # between grants when a lane starts again after a pause of the provider's
+    """Retries earned a second, whatever the traffic, so that one agent alone is retried too; a retry over budget
+    waits."""
+    stagger_s: float = 0.05
+    """Between grants when a lane starts again after a pause of the provider's: too short to be noticed, and enough
+    that it meets no wave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,9 @@ class QueueConfig:
     max_wait_s: float = 600.0  # longest wait for a grant before the request is refused
     ageing_s: float = 30.0
     """A priority class that waited this long without a grant competes one class higher."""
-    max_passes: int = 24  # grants in a row that may pass a waiting class by
+    max_passes: int = 24
+    """Grants in a row that may pass a waiting class by. No setting: `ageing_s` says how long a class may wait, this
+    bounds it where grants are quick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +97,6 @@ class BudgetConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class FeedbackConfig:
-    """Dynamic priority: a multilevel feedback queue (paper, Future Directions)."""
-
-    enabled: bool = False
-    sink_share: float = 2.0
-    """An agent that used so many times the mean of those at work counts a class lower."""
-    rise_share: float = 0.5  # one that used less than this times the mean counts a class higher
-    half_life_s: float = 60.0  # what was used counts half after so long
-    finish_share: float = 0.8
-    """An agent that has used this share of its task's estimate is near its end, and counts a class higher."""
-
-
-@dataclass(frozen=True, slots=True)
 class SchedulerConfig:
     """Everything that isn't configured by lane."""
 
@@ -112,7 +105,6 @@ class SchedulerConfig:
     max_agents: int = 0  # live agents at once; 0: no limit
     agent_idle_s: float = 300.0  # an agent without a request in this time isn't live
     budget: BudgetConfig = field(default_factory=BudgetConfig)
-    feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
     admission: bool = True  # False lifts the concurrency limit (ablation)
     rate_windows: bool = True  # False ignores rate windows (ablation)
     backpressure: bool = True  # False turns AIMD and the circuit off (ablation)

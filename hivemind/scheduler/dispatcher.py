@@ -12,7 +12,6 @@ from heapq import heapify, heappop, heappush
 
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.admission.circuit import CircuitState
-from hivemind.scheduler.admission.feedback import Feedback
 from hivemind.scheduler.agents import Agents, process_of
 from hivemind.scheduler.config import SchedulerConfig
 from hivemind.scheduler.lane import Lane, Lanes
@@ -96,7 +95,6 @@ class Dispatcher:
         self.agents = Agents(config)
         self.ledger = Ledger(config.budget, self.agents, self.events.append)
         self.tasks = TaskBoard(self.events.append)
-        self.feedback = Feedback(config.feedback, self.events.append)
         self.lanes = Lanes()
         self.timers = Timers()
         self.paused = False  # nothing more is granted until an operator resumes
@@ -202,9 +200,6 @@ class Dispatcher:
 
     def tasks_moved(self, moved: list[Task], now: float) -> None:
         """Hold, refuse and release the agents that work on these tasks."""
-        for task in moved:
-            if task.state == "running":
-                self.feedback.began(task, self.agents.find(task.agent))
         for name, task in {task.agent: task for task in moved}.items():
             agent = self.agents.get(name)
             if agent is None:
@@ -221,12 +216,6 @@ class Dispatcher:
             if waited and any(part.tickets for part in parts):
                 # It sent a request before its task was eligible.
                 self.tasks_moved(self.tasks.claim_for(agent, now), now)
-
-    def review_feedback(self, now: float) -> None:
-        """Move agents between classes by what they used lately."""
-        reclassed = [agent for agent in self.feedback.review(self.agents, self.tasks, now) if self.reclass(agent, now)]
-        for agent in reclassed:
-            self.pump_lanes_of(agent, now)
 
     # --- Granting --------------------------------------------------------------------------------------------------
 
@@ -314,8 +303,6 @@ class Dispatcher:
         agent.in_flight -= 1
         agent.last_seen = now
         self.ledger.settle(ticket, usage, now)
-        if usage is not None and self.feedback.enabled:
-            self.feedback.used(agent, usage, now)
         if ticket.reservation is not None:
             lane.allowance(ticket.request.family).settle(now, ticket.reservation, usage, sent=sent)
             ticket.reservation = None
@@ -326,8 +313,6 @@ class Dispatcher:
         """Review budgets and grant what now fits, after an attempt has ended."""
         if ticket.agent.limits:
             self.review_budgets(ticket.agent, now)
-        if self.feedback.enabled:
-            self.review_feedback(now)
         self.pump(lane, now)
 
     # --- Waiting ---------------------------------------------------------------------------------------------------

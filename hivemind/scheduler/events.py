@@ -172,14 +172,6 @@ class BoostEnded(Event, frozen=True):
     agent: str
 
 
-class Nudged(Event, frozen=True):
-    """Dynamic priority moved an agent to another class."""
-
-    agent: str
-    classes: int
-    """It counts so many classes less urgent (or, negative, more) than without; 0: its own class."""
-
-
 @record
 class BudgetState:
     """A budget and how much of it is used; part of :class:`BudgetWarned` and :class:`Sampled`."""

@@ -255,14 +255,6 @@ class Scheduler(Dispatcher):
             self.rearm(lane, now)
             self.pump(lane, now)
 
-    def expect(self, now: float, command: Command) -> None:
-        """Make what a command names known, because another process of the same proxy knows it."""
-        self._operator.expect(command, now)
-
-    def standing(self, now: float) -> list[Command]:
-        """Return commands that bring another process of the same proxy to what operators decided here."""
-        return self._operator.standing(now)
-
     def advance(self, now: float) -> None:
         """Act on the timers that are due."""
         for at, subject in self.timers.due(now):
@@ -300,7 +292,6 @@ class Scheduler(Dispatcher):
 
     def sample(self, now: float) -> ev.Sampled:
         """Return the gauges of every lane and budget."""
-        self.review_feedback(now)
         lanes = tuple([lane_state(lane, now, paused=self.paused) for lane in self.lanes.values()])
         return ev.Sampled(now, lanes, self.ledger.states())
 

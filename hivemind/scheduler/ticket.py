@@ -76,7 +76,6 @@ class Agent:
     task_priority: Priority | None = None  # of the task it works on
     task_gate: Literal["open", "waits", "blocked"] = "open"
     """What its task means for its requests: they are held while it waits, and refused while it is blocked."""
-    nudge: int = 0  # classes that dynamic priority has moved it down (or, negative, up)
     ended: bool = False  # its process has ended, so it isn't live until its next request
     held: bool = False
     """Its tickets are left out of the queue's order: it is paused, short of budget, or its task waits."""
@@ -137,7 +136,7 @@ class Agent:
 
     def priority_of(self, request: Request) -> Priority:
         """Return the class in which a request of this agent counts now."""
-        base, nudge = request.priority, self.nudge
+        base = request.priority
         each: Agent | None = self
         while each is not None:
             if each.boosted_until is not None:
@@ -147,11 +146,7 @@ class Agent:
             if each.task_priority is not None:
                 base = each.task_priority
             each = each.lead
-        if base is None:
-            base = Priority.NORMAL
-        if not nudge or base is Priority.CRITICAL:
-            return base
-        return Priority(min(max(base + nudge, Priority.HIGH), Priority.LOW))
+        return Priority.NORMAL if base is None else base
 
 
 @dataclass(slots=True, eq=False)

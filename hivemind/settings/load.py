@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from hivemind.parser import Parser
 from hivemind.redaction.text import printable, redact
 from hivemind.settings.model import Settings
 from hivemind.settings.options import PREFIX, add_flags, find, given_flags, number_given, options, sections
-from hivemind.settings_file import NAME, find_settings_file, from_its_folder, parsed
+from hivemind.settings_file import NAME, find_settings_file, from_its_folder, is_removed, parsed
 from hivemind.store.trust import FoundFile, Ignored, read_found
 from hivemind.text.humanise import did_you_mean
 
@@ -108,6 +109,9 @@ def from_environment(environ: Mapping[str, str]) -> Iterator[Given]:
         option = names.get(variable.upper())
         if not variable.upper().startswith(PREFIX) or variable in OTHER_VARIABLES or not value:
             continue
+        if is_removed(tuple(variable.removeprefix(PREFIX).lower().split("__"))):
+            _note_removed(f"{variable} (environment)")
+            continue
         if option is None:
             raise UsageError(f"{variable} (environment): no such setting{did_you_mean(variable, names)}")
         yield Given(option.path, value, f"{option.variable} (environment)")
@@ -128,7 +132,7 @@ def from_file(named: str | None, cwd: Path) -> tuple[list[Given], Ignored | None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UsageError(f"{named}: can't be read ({reason})") from None
-    return from_text(text, named), None
+    return from_text(text, named, on_removed=_note_removed), None
 
 
 def _from_found(file: FoundFile, shown: str) -> tuple[list[Given], Ignored | None]:
@@ -136,7 +140,7 @@ def _from_found(file: FoundFile, shown: str) -> tuple[list[Given], Ignored | Non
     try:
         if file.problem:
             raise UsageError(f"{shown}: {file.problem}")
-        given = from_text(file.text, shown)
+        given = from_text(file.text, shown, on_removed=_note_removed)
         if file.trusted:
             return [_from_its_folder(file.path, each) for each in given], None
         counted = [each for each in given if (option := find(each.path)) and option.any_file]
@@ -149,6 +153,11 @@ def _from_found(file: FoundFile, shown: str) -> tuple[list[Given], Ignored | Non
     return counted, Ignored(file.path, names, file.changed) if names else None
 
 
+@cache  # one line a process, however often it reads its settings
+def _note_removed(place: str) -> None:
+    print_note(f"{place}: has no effect any more; delete it")
+
+
 def _from_its_folder(file: Path, given: Given) -> Given:
     option = find(given.path)
     if option is None or option.kind is not Path or not isinstance(given.value, str):
@@ -156,8 +165,9 @@ def _from_its_folder(file: Path, given: Given) -> Given:
     return replace(given, value=from_its_folder(file, given.value))
 
 
-def from_text(text: str, shown: str) -> list[Given]:
-    """Return what a file of this text says; messages call it `shown`.
+def from_text(text: str, shown: str, on_removed: Callable[[str], object] = lambda place: None) -> list[Given]:
+    """Return what a file of this text says; messages call it `shown`. `on_removed` is called with the place of each
+    setting that is in :data:`~hivemind.settings_file.REMOVED`.
 
     Raises: UsageError: it isn't TOML, or holds something that is no setting.
     """
@@ -165,17 +175,21 @@ def from_text(text: str, shown: str) -> list[Given]:
         table = parsed(text)
     except ValueError as error:
         raise UsageError(f"{shown}: {error}") from None
-    return list(_flatten(table, (), shown))
+    return list(_flatten(table, (), shown, on_removed))
 
 
-def _flatten(table: dict[str, Any], prefix: tuple[str, ...], file: str) -> Iterator[Given]:
+def _flatten(
+    table: dict[str, Any], prefix: tuple[str, ...], file: str, on_removed: Callable[[str], object]
+) -> Iterator[Given]:
     heading = f"{file} [{'.'.join(prefix)}]" if prefix else file
     for key, value in table.items():
         path, place = (*prefix, key), f"{heading} {printable(redact(key))}"
-        if not prefix and key in sections():
+        if is_removed(path):
+            on_removed(place)
+        elif not prefix and key in sections():
             if not isinstance(value, dict):
                 raise UsageError(f"{place}: must be a section, [{key}]")
-            yield from _flatten(value, path, file)
+            yield from _flatten(value, path, file, on_removed)
         elif find(path) is None:
             siblings = {option.path[-1] for option in options() if option.path[:-1] == prefix}
             names = siblings if prefix else siblings | sections()

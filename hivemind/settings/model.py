@@ -54,9 +54,6 @@ class Settings(BaseSettings):
     """Address to listen on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
     """Port to listen on; 0 picks a free one."""
-    workers: Annotated[int, Field(ge=1, le=64)] = 1
-    """Processes that serve together, of `hivemind proxy` and `hivemind up` on Linux; more than 1 needs the extra
-    `fleet`, and a redis-server or valkey-server."""
     allowed_hosts: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "NAME"})] = ()
     """Further names under which requests may come (Host); addresses, localhost and what host names are taken anyway."""
     allowed_origins: Annotated[tuple[str, ...], Field(json_schema_extra={"metavar": "ORIGIN"})] = ()
@@ -114,7 +111,6 @@ class Settings(BaseSettings):
     retry: sections.RetrySettings = sections.RetrySettings()
     queue: sections.QueueSettings = sections.QueueSettings()
     budget: sections.BudgetSettings = sections.BudgetSettings()
-    feedback: sections.FeedbackSettings = sections.FeedbackSettings()
     checkpoint: sections.CheckpointSettings = sections.CheckpointSettings()
     journal: sections.JournalSettings = sections.JournalSettings()
     mcp: sections.McpSettings = sections.McpSettings()
@@ -289,7 +285,6 @@ class Settings(BaseSettings):
             max_agents=self.max_agents,
             agent_idle_s=self.agent_idle_s,
             budget=config.BudgetConfig(**self.budget.model_dump()),
-            feedback=config.FeedbackConfig(**self.feedback.model_dump()),
             **self.features.model_dump(),
         )
 

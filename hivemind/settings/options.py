@@ -17,6 +17,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
+from hivemind.parser import Parser
 from hivemind.settings.model import Settings
 from hivemind.settings.sections import ANY_FILE
 from hivemind.text.humanise import parse_number
@@ -154,7 +155,7 @@ def _placeholder(path: Path, kind: type, choices: tuple[str, ...]) -> str:
         return "|".join(choices)
     if kind is bool:
         return "on|off"
-    return "SECONDS" if path[-1].endswith("_s") and not path[-1].endswith("per_s") else "N"
+    return "SECONDS" if path[-1].endswith("_s") else "N"
 
 
 def _range(bounds: tuple[Ge | Gt | Le | Lt, ...]) -> str:
@@ -176,18 +177,24 @@ def _range(bounds: tuple[Ge | Gt | Le | Lt, ...]) -> str:
 # --- Flags ------------------------------------------------------------------------------------------------------------
 
 
-def add_flags(parser: argparse.ArgumentParser, *, listed: bool = True) -> None:
-    """Add a flag for every setting, and `--config`; :func:`hivemind.settings.from_flags` reads the result.
+FINDING = frozenset({"host", "port", "state_dir", "control_token"})
+"""Settings by which a running proxy is found."""
+STARTING = FINDING | {"upstream", "token", "max_agents"}
+"""Those, and what is most often given to a proxy that is started because none runs."""
 
-    Unless `listed`, the help only says where they are described.
-    """
+
+def add_flags(parser: Parser | argparse.ArgumentParser, only: frozenset[str] | None = None) -> None:
+    """Add a flag for every setting, or `only` some, and `--config`. :func:`hivemind.settings.from_flags` reads them."""
     parser.add_argument("--config", metavar="FILE", help="read this file; unset: hivemind.toml, where there is one")
-    about = None if listed else "Each setting of `hivemind proxy --help` may be given too."
+    about = None if only is None else "All others: hivemind.toml, HIVEMIND_* variables, and hivemind proxy --help."
     groups: dict[str, Any] = {"": parser.add_argument_group("settings", about)}
     for option in options():
-        if not listed:
-            groups.setdefault(option.group, groups[""])
-        elif option.group not in groups:
+        if only is not None and option.key not in only:
+            if isinstance(parser, Parser):
+                place = f"{option.variable}, or {option.key} in hivemind.toml"
+                parser.elsewhere[option.flag] = f"no flag of this command but a setting of the proxy: {place}"
+            continue
+        if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.path[0], option.group)
         groups[option.group].add_argument(
             option.flag,
@@ -195,7 +202,7 @@ def add_flags(parser: argparse.ArgumentParser, *, listed: bool = True) -> None:
             action="append" if option.kind is tuple else "store",
             default=argparse.SUPPRESS,
             metavar=option.placeholder,
-            help=_help(option) if listed else argparse.SUPPRESS,
+            help=_help(option),
         )
         if option.key == _BODIES:
             groups[option.group].add_argument(
@@ -204,7 +211,7 @@ def add_flags(parser: argparse.ArgumentParser, *, listed: bool = True) -> None:
                 action="store_const",
                 const="on",
                 default=argparse.SUPPRESS,
-                help=f"short for {option.flag} on" if listed else argparse.SUPPRESS,
+                help=f"short for {option.flag} on",
             )
 
 

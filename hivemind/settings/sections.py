@@ -24,7 +24,7 @@ from hivemind.scheduler.places import PlaceLimits
 from hivemind.world.health import AlertLimits
 
 _CIRCUIT, _RETRY, _QUEUE = config.CircuitConfig(), config.RetryConfig(), config.QueueConfig()
-_BUDGET, _FEEDBACK, _SCHEDULER = config.BudgetConfig(), config.FeedbackConfig(), config.SchedulerConfig()
+_BUDGET, _SCHEDULER = config.BudgetConfig(), config.SchedulerConfig()
 _PLACES = PlaceLimits()
 _ALERTS = AlertLimits()
 
@@ -92,12 +92,6 @@ class RetrySettings(Section):
     """From a request's arrival; no attempt starts later."""
     budget_ratio: AnyFile[Annotated[float, Field(ge=0, le=100)]] = _RETRY.budget_ratio
     """Retries earned by each request."""
-    budget_reserve: AnyFile[Annotated[float, Field(ge=0, le=1_000_000)]] = _RETRY.budget_reserve
-    """Retries allowed before any were earned, and the most that can be saved up."""
-    budget_rate_per_s: AnyFile[Annotated[float, Field(ge=0, le=10_000)]] = _RETRY.budget_rate_per_s
-    """Retries earned a second, whatever the traffic."""
-    stagger_s: AnyFile[Annotated[float, Field(ge=0, le=60)]] = _RETRY.stagger_s
-    """Between requests when an upstream is no longer rate-limited."""
 
     @field_validator("max_s")
     @classmethod
@@ -117,8 +111,6 @@ class QueueSettings(Section):
     """Longest wait before a request is refused."""
     ageing_s: AnyFile[Seconds] = _QUEUE.ageing_s
     """A priority class that waited this long competes one class higher."""
-    max_passes: AnyFile[Annotated[int, Field(ge=1, le=1_000_000)]] = _QUEUE.max_passes
-    """Grants in a row that may pass a waiting class by."""
 
 
 class BudgetSettings(Section):
@@ -136,21 +128,6 @@ class BudgetSettings(Section):
     """What a budget counts that doesn't say: a run, a day, or everything."""
     unpriced: Literal["count", "refuse"] = _BUDGET.unpriced
     """A model without a known price, on a budget in dollars: say so and go on, or refuse it."""
-
-
-class FeedbackSettings(Section):
-    """Dynamic priority: agents that use much sink, short ones rise."""
-
-    enabled: bool = _FEEDBACK.enabled
-    """Switch it on."""
-    sink_share: Annotated[float, Field(ge=1, le=1_000)] = _FEEDBACK.sink_share
-    """An agent that used more than so many times the mean counts a class lower."""
-    rise_share: Annotated[float, Field(ge=0, le=1)] = _FEEDBACK.rise_share
-    """One that used less than this times the mean counts a class higher."""
-    half_life_s: Seconds = _FEEDBACK.half_life_s
-    """What was used counts half after so long."""
-    finish_share: Annotated[float, Field(gt=0, le=1)] = _FEEDBACK.finish_share
-    """One that used this share of its task's estimate counts a class higher."""
 
 
 class CheckpointSettings(Section):
@@ -196,8 +173,6 @@ class McpSettings(Section):
     """Serve it."""
     read_only: bool = False
     """Tools may look and submit tasks without commands, but change no setting, priority or budget."""
-    names: Literal["dots", "underscores"] = "dots"
-    """How tools are listed, hm.submit or hm_submit; both are understood."""
 
 
 class AgentSettings(Section):

@@ -192,7 +192,8 @@ def mcp(target: Target) -> Steps:
         undo=Snippet(
             f"To undo it, claude mcp remove {_NAME}, gemini mcp remove {_NAME}, or take the entry out of the file.", ""
         ),
-        needs="hivemind on the PATH that the client has, else its full path in place of the word. "
+        needs="hivemind, installed with its extra mcp, on the PATH that the client has, else its full path in place of"
+        " the word. "
         + (
             "The proxy may be started later, and anew; the token is found in its state directory."
             if local
@@ -200,7 +201,7 @@ def mcp(target: Target) -> Steps:
         ),
         notes=(
             "The tools are listed as hm.status and so on; where a client takes no dots it makes them hm_status, and"
-            " both are understood. --mcp.names underscores lists them so from the start.",
+            " both are understood.",
             "A client that hivemind run has started is known to the tools by its agent's name. Otherwise add --agent"
             " NAME at the end of the command.",
             "--mcp.read-only on keeps tools from changing settings, priorities and budgets, --mcp.enabled off takes"

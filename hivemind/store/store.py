@@ -13,7 +13,6 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from hivemind.errors import UsageError
@@ -62,11 +61,6 @@ class Store(BackgroundWriter[Batch]):
     def day(self) -> str:
         """The day that began last in an earlier run; empty: none did. Only before :meth:`take`."""
         return self._saved.day
-
-    def drop_decisions(self) -> None:
-        """Leave what operators decided, tasks and runs to the first worker, which has them too; before :meth:`take`."""
-        agents = (replace(agent, priority=None, paused=False, stopped=False) for agent in self._saved.agents)
-        self._saved = replace(self._saved, agents=tuple(agents), tasks=(), runs=())
 
     def take(self) -> SavedState:
         """Return what an earlier run left; only once."""
@@ -173,18 +167,16 @@ def _identity(path: Path) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def opened(given: Path | None, port: int, wall: float, worker: int = 1) -> Iterator[Store | None]:
+def opened(given: Path | None, port: int, wall: float) -> Iterator[Store | None]:
     """Take the state of a proxy on that port (as configured) for as long as the context lasts.
 
-    `given` is the folder, `wall` the time of day in seconds since the epoch, `worker` the number of a process of
-    several that serve one port; the first one's file is that of a proxy without workers. None where there is no place
-    for it, which is logged: the proxy runs without. Leaving with an exception means that the run hasn't come to its
-    end.
+    `given` is the folder, `wall` the time of day in seconds since the epoch. None where there is no place for it, which
+    is logged: the proxy runs without. Leaving with an exception means that the run hasn't come to its end.
 
     Raises: UsageError: a file is there that can't be used, and nothing of it was changed.
     """
     try:
-        path, lock, found = _take(state_dir(given), f"proxy-{port}" if worker == 1 else f"proxy-{port}.worker{worker}")
+        path, lock, found = _take(state_dir(given), f"proxy-{port}")
     except OSError as error:
         _log_no_place(error.filename, error.strerror)
         yield None

@@ -9,6 +9,7 @@ import asyncio
 import importlib
 import logging
 from collections.abc import Mapping, MutableMapping
+from importlib.util import find_spec
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -31,6 +32,7 @@ _DISCOVERY = ("/.well-known/oauth-", "/.well-known/openid-configuration")
 CALLER = "hivemind.caller"
 """Key of the caller in a request's scope."""
 _OFF = "the MCP server is switched off (mcp.enabled)"
+MISSING = "the MCP server needs its library: pip install 'hivemind-tui[mcp]'"
 _NO_LOGIN = "there is no login here: /mcp wants the proxy's control token or a run's, as in Authorization: Bearer TOKEN"
 _ENDING = "the proxy is shutting down"
 _ONLY_POST = "this MCP server keeps no sessions and has no stream of its own: use POST"
@@ -41,6 +43,11 @@ _log = logging.getLogger(__name__)
 def is_tools_path(path: str) -> bool:
     """Return whether the MCP endpoint answers this path."""
     return path in PATHS or path.startswith(_DISCOVERY)
+
+
+def is_installed() -> bool:
+    """Return whether the library is there that speaks MCP."""
+    return find_spec("mcp") is not None
 
 
 class ToolsEndpoint:
@@ -61,6 +68,8 @@ class ToolsEndpoint:
         inner = {**scope, "path": path}
         if not self._enabled:
             await failure(404, _OFF)(inner, receive, send)
+        elif not is_installed():
+            await failure(404, MISSING)(inner, receive, send)
         elif path in PATHS:
             inner[CALLER] = agent
             await self._guarded(inner, receive, send)

@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
@@ -37,9 +37,6 @@ from hivemind.tools.stdio import HANDSHAKE, StdioFront
 from hivemind.tools.tool import PREFIX, Tool, ToolError, invalid_arguments, unknown
 
 Context = ServerRequestContext[dict[str, Any], Any]
-
-NameStyle = Literal["dots", "underscores"]
-_DEFAULT_NAMES: NameStyle = "dots"
 
 TOOLS = (
     task_tools.submit,
@@ -83,14 +80,10 @@ _log = logging.getLogger(__name__)
 def make_server(proxy: ProxyAccess, caller: Callable[[Context], Caller]) -> Server[dict[str, Any]]:
     """Return an MCP server whose tools use this proxy; `caller` names the caller of a request."""
     logging.getLogger("mcp").setLevel(logging.WARNING)  # it logs every request
-    lists = {style: ListToolsResult(tools=[_listed(tool, style) for tool in TOOLS]) for style in get_args(NameStyle)}
+    tools = ListToolsResult(tools=[_listed(tool) for tool in TOOLS])
 
     async def listed(_: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        try:
-            style = (await proxy.about()).tool_names
-        except (Unavailable, Rejected):
-            style = _DEFAULT_NAMES  # clients list tools once, maybe before the proxy runs
-        return lists.get(style, lists[_DEFAULT_NAMES])
+        return tools
 
     async def call(context: Context, params: CallToolRequestParams) -> CallToolResult:
         who = caller(context)
@@ -115,7 +108,7 @@ async def call_tool(proxy: ProxyAccess, caller: Caller, name: str, arguments: di
     tool = find(name)
     try:
         if tool is None:
-            raise unknown("tool", name, [each.name(_DEFAULT_NAMES) for each in TOOLS])
+            raise unknown("tool", name, [each.name for each in TOOLS])
         try:
             args = tool.takes.model_validate(arguments)
         except ValidationError as error:
@@ -142,14 +135,12 @@ def _failed(text: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=redact(text, None))], is_error=True)
 
 
-def _listed(tool: Tool, style: str) -> Listed:
+def _listed(tool: Tool) -> Listed:
     """Return the tool for a list, which every conversation pays for: without what clients assume or do without."""
     hints = ToolAnnotations(read_only_hint=True) if tool.read_only else None
     if hints is None and not tool.destructive:
         hints = ToolAnnotations(destructive_hint=False)
-    return Listed(
-        name=tool.name(style), description=tool.description, input_schema=schema_of(tool.takes), annotations=hints
-    )
+    return Listed(name=tool.name, description=tool.description, input_schema=schema_of(tool.takes), annotations=hints)
 
 
 _CHECKED_LATER = frozenset(
@@ -236,7 +227,7 @@ def handshake() -> dict[str, Any]:
     """Return what a front answers by itself (:data:`.stdio.HANDSHAKE`)."""
     server = make_server(cast(ProxyAccess, None), lambda _: Caller())
     made = server.create_initialization_options()
-    tools = [_listed(tool, _DEFAULT_NAMES).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in TOOLS]
+    tools = [_listed(tool).model_dump(mode="json", by_alias=True, exclude_none=True) for tool in TOOLS]
     return {
         "versions": list(HANDSHAKE_PROTOCOL_VERSIONS),
         "initialize": {

@@ -22,19 +22,9 @@ HANDSHAKE = Path(__file__).with_name("handshake.json")
 
 
 class StdioFront:
-    """Standard input and output of one client, from :meth:`start` on.
+    """Standard input and output of one client, from :meth:`start` on."""
 
-    `underscored` returns whether tools are listed with underscores. It may take a moment.
-    """
-
-    def __init__(
-        self,
-        underscored: Callable[[], bool],
-        *,
-        source: BinaryIO,
-        write: Callable[[bytes], object],
-    ) -> None:
-        self._underscored = underscored
+    def __init__(self, source: BinaryIO, write: Callable[[bytes], object]) -> None:
         self._source = source
         self._write = write
         self._lock = threading.Lock()
@@ -80,7 +70,7 @@ class StdioFront:
             if method == "ping":
                 self._reply(number, {})
             elif method == "tools/list" and params.get("cursor") is None:
-                self._reply(number, {"tools": self._tools()})
+                self._reply(number, {"tools": self._known["tools"]})
             else:
                 return False
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -96,12 +86,6 @@ class StdioFront:
         server = {**self._known["server"], "version": __version__}
         self._reply(number, {"protocolVersion": wanted, **self._known["initialize"], "serverInfo": server})
         return True
-
-    def _tools(self) -> list[dict[str, Any]]:
-        tools: list[dict[str, Any]] = self._known["tools"]
-        if not self._underscored():
-            return tools
-        return [{**each, "name": each["name"].replace(".", "_", 1)} for each in tools]
 
     def _reply(self, number: Any, result: dict[str, Any]) -> None:
         self._send(json.dumps({"jsonrpc": "2.0", "id": number, "result": result}, separators=(",", ":")))

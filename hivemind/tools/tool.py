@@ -36,9 +36,10 @@ class Tool:
     destructive: bool
     idempotent: bool
 
-    def name(self, style: str) -> str:
-        """Return the listed name: with a dot, or with an underscore."""
-        return f"{PREFIX}{'_' if style == 'underscores' else '.'}{self.verb}"
+    @property
+    def name(self) -> str:
+        """The listed name. Clients whose models take no dot make it an underscore, which is understood too."""
+        return f"{PREFIX}.{self.verb}"
 
 
 def tool(

@@ -11,7 +11,7 @@ import base64
 import hmac
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from urllib.parse import parse_qsl
 
@@ -268,16 +268,6 @@ class Claims:
     def is_reserved(self, name: str) -> bool:
         """Return whether the settings bind the name to a token."""
         return fold(name) in self._fixed
-
-    @property
-    def bound(self) -> tuple[str, ...]:
-        """Names that are bound to the token of a run, folded."""
-        return tuple(self._running)
-
-    def bind_only(self, bound: Iterable[str]) -> None:
-        """Have exactly these names bound to the token of a run."""
-        self._running = set(bound)
-        self._changes += 1
 
     def run_ended(self, agent: str) -> None:
         """Unbind the name of an agent whose process has ended."""

@@ -86,8 +86,6 @@ class AgentFold(AgentState):
                 self.paused, self.stopped = event.paused, event.stopped
             case ev.BoostEnded():
                 self.boosted_until = 0.0
-            case ev.Nudged():
-                self.nudge = event.classes
 
     def used(self, usage: Usage, tokens: int, step: int) -> None:
         """Add usage of so many tokens that became known in this step."""
@@ -199,7 +197,6 @@ class AgentFold(AgentState):
             self.budget,
             task or self.task,
             self.running,
-            self.nudge,
             self.exit_code,
             waiting_s,
             self.activity(at),

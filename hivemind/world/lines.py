@@ -32,7 +32,6 @@ _COUNTED = {
     WindowKind.OUTPUT: "output tokens",
     WindowKind.TOKENS: "tokens",
 }
-_NUDGES = {1: "uses much, and counts a class lower", -1: "counts a class higher", 0: "counts as usual again"}
 _TASK_LEVELS = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn"}
 _CIRCUITS = {
     "auto": "circuit is automatic again",
@@ -136,8 +135,6 @@ def _words(event: ev.Event, before: str) -> Words | None:
             return "warn", "agent", event.agent, silent(event.elsewhere)
         case ev.BoostEnded():
             return "info", "boost", event.agent, "boost over, its own priority again"
-        case ev.Nudged():
-            return "info", "feedback", event.agent, _NUDGES[event.classes]
         case ev.BudgetWarned():
             level, what = ("bad", "used up") if event.exhausted else ("warn", "runs low")
             return level, "budget", event.agent, f"budget {what}: {how_used(event.state)}"

@@ -254,7 +254,6 @@ def _agent(found: Sequence[tuple[str, AgentView]]) -> AgentView:
         budget=_budget([view.budget for view in views]),
         task=_first(latest, lambda view: view.task),
         running=_first(sorted(latest, key=lambda view: not view.running), lambda view: view.running),
-        nudge=max((view.nudge for view in views), key=abs),
         exit_code=_first(latest, lambda view: view.exit_code),
         waiting_s=max(view.waiting_s for view in views),
         activity=_summed([view.activity for view in views]),

@@ -118,8 +118,6 @@ class AgentView:
     """The task that it works on, or will."""
     running: bool | None = None
     """Whether its process runs; None: no runner started it."""
-    nudge: int = 0
-    """Classes by which dynamic priority lowers its priority, or (negative) raises it."""
     exit_code: int | None = None
     """Exit code of its process, if it ended; negative: the signal that ended it."""
     waiting_s: float = 0.0
@@ -141,7 +139,6 @@ class AgentState:
     parent: str | None = None
     priority: Priority = Priority.NORMAL
     boosted_until: float = 0.0
-    nudge: int = 0
     paused: bool = False
     stopped: bool = False
     budget: BudgetState | None = None

@@ -124,7 +124,6 @@ class World:
             ev.Refused: self._refused,
             ev.LevelChanged: self._curves.level_changed,
             ev.BoostEnded: self._agent_changed,
-            ev.Nudged: self._agent_changed,
             ev.LaneOpened: self._open.lane_opened,
             ev.AgentBegan: self._agent_changed,
             ev.AgentEnded: self._agent_changed,
@@ -370,9 +369,7 @@ class World:
             self._agents[ticket.arrived.agent].tickets.pop(ticket.arrived.ticket, None)
             self._log.over(ticket)
 
-    def _agent_changed(
-        self, event: ev.AgentBegan | ev.AgentEnded | ev.AgentRecalled | ev.BoostEnded | ev.Nudged
-    ) -> None:
+    def _agent_changed(self, event: ev.AgentBegan | ev.AgentEnded | ev.AgentRecalled | ev.BoostEnded) -> None:
         self._agent(event.agent, event.at).changed(event)
 
     def _sampled(self, event: ev.Sampled) -> None:

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import pty
-import shutil
 import signal
 import sys
 import termios
@@ -181,28 +180,12 @@ async def test_starters_against_the_idle_end(tmp_path: Path) -> None:
 
 async def test_refused_settings(tmp_path: Path) -> None:
     """What only the proxy finds wrong comes to the starter, as one line with its exit code."""
-    async with nothing(tmp_path) as (place, _):
-        ran = await place.called("up", "-d", "--workers", "2", "--idle-exit-s", "5")
-    why = "several workers don't end by themselves; leave out one of both settings"
-    assert ran == Ran(2, "", f"hivemind: --idle-exit-s: {why}\n")
-
-
-@pytest.mark.e2e
-@pytest.mark.skipif(sys.platform != "linux", reason="workers need Linux")
-async def test_several_workers(tmp_path: Path) -> None:
-    """They are brought up, are used and end as one, however many processes they are."""
-    pytest.importorskip("redis")
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server isn't installed")
-    async with nothing(tmp_path) as (place, port):
-        up = await place.called("up", "-d", "--workers", "2")
-        ran = await place.called("run", "--name", "alice", "--", "python", "-Wignore", "asks.py")
-        down = await place.called("down")
-        left = detached_in(tmp_path)
-    assert up.code == 0, up.err
-    assert ran.code == 0, ran.err
-    assert down == Ran(0, f"hivemind: the proxy at http://127.0.0.1:{port} has ended\n", "")
-    assert not left
+    async with nothing(tmp_path, HIVEMIND_STATE_DIR=str(tmp_path)) as (place, port):
+        (tmp_path / f"proxy-{port}.db").write_text("no database")
+        ran = await place.called("up", "-d")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"hivemind: {tmp_path}/proxy-{port}.db ")
+    assert ran.err.count("\n") == 1
 
 
 async def test_without_a_state_directory(tmp_path: Path) -> None:

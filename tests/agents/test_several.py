@@ -106,8 +106,6 @@ async def test_each_in_a_worktree(tmp_path: Path) -> None:
         (("--count", "0"), "--count 0: must be a whole number from 1 to 1,000"),
         (("--count", "x"), "--count"),
         (("--count", "2", "--task", "t"), "--task: is one agent's, so it doesn't go with --count"),
-        (("--count", "2", "--tmux", "--task", "t"), "--task: is one agent's, so it doesn't go with --count"),
-        (("--count", "2", "--tmux", "--name", "a b"), "--name a b: with --count it must be letters, digits, . _ and -"),
         (("--count", "2", "--name", "a b"), "--name a b: with --count it must be letters, digits, . _ and -"),
         (("--count", "2", "--budget", "5k", "--covers", "agent"), "--covers agent: with --count the budget is each"),
     ],

@@ -12,7 +12,7 @@ from benchmarks.foresight import figures as manual
 from benchmarks.foresight.__main__ import main
 from benchmarks.foresight.cases import Case, Foretold, cases, run_on_sockets
 from benchmarks.foresight.score import figures, of_cases, table
-from hivemind_mock.worlds.world import shortened, world
+from benchmarks.worlds.world import shortened, world
 
 CASE = Case(
     world="001-places",

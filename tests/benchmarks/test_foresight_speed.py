@@ -12,10 +12,10 @@ import pytest
 from benchmarks.foresight.answer import answered
 from benchmarks.foresight.hours import AGENTS, busy_hour, repeated
 from benchmarks.foresight.speed import run_program
+from benchmarks.worlds.world import run
 from hivemind.errors import HiveMindError
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.simulate.recording import load
-from hivemind_mock.worlds.world import run
 
 
 @pytest.fixture(scope="module")

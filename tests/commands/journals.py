@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.worlds.agents import Habits
+from benchmarks.worlds.provider import Cost, Rules
+from benchmarks.worlds.world import World, run
 from hivemind.cli.main import main
 from hivemind_mock.bench.runs import Run, execute_run
 from hivemind_mock.provider.config import SCENARIOS
-from hivemind_mock.worlds.agents import Habits
-from hivemind_mock.worlds.provider import Cost, Rules
-from hivemind_mock.worlds.world import World, run
 
 
 def does(capsys: pytest.CaptureFixture[str], *args: str) -> str:

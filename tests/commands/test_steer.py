@@ -245,7 +245,6 @@ _UNKNOWN = {
     "circuit auto nowhere": "no lane 'nowhere'; known: lab:all",
     "set tpm 2000 --upstream nowhere": "no upstream named 'nowhere'; known: lab",
     "set --upstream nowhere": "no upstream named 'nowhere'; known: lab",
-    "explore tpm=2000 --upstream nowhere": "no upstream named 'nowhere'; known: lab",
     "set priority eve high": "no agent named 'eve'; known: ann, bob",
     "budget eve": "no agent named 'eve'; known: ann, bob",
     "pause eve": "no agent named 'eve'; known: ann, bob",

@@ -21,7 +21,6 @@ import pytest
 from commands.journals import badly_tuned, does, recorded
 
 from hivemind.cli.lab import progress, tune
-from hivemind.cli.lab.tune_verify import MockRuns
 from hivemind.cli.main import main
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.tuning import TuningResult
@@ -98,29 +97,6 @@ def test_json(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert first["changes"] == {"aimd.latency_target_s": 8.0}
     assert first["recorded"] == {"aimd.latency_target_s": [4.0]}
     assert 0 < first["gain"]["low"] <= first["gain"]["value"] <= first["gain"]["high"] < 1
-    assert first["verified"] is None
-
-
-@pytest.mark.usefixtures("searched_once")
-def test_verified(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the settings really do in front of a mock of the provider stands beside what was promised."""
-    told = json.loads(does(capsys, "tune", str(badly), *_BRIEF, "--json", "--verify"))
-    verified, gain = told["verified"], told["gain"]
-    assert verified["where"] == "mock"
-    assert verified["promised"] == gain
-    assert gain["low"] <= verified["real"] <= gain["high"]
-    out = " ".join(does(capsys, "tune", str(badly), *_BRIEF, "--verify", "mock").split())
-    assert "In front of a mock of this provider, 3 runs with each settings, they really took" in out
-    assert "AS RECORDED CHOSEN DIFFERENCE" in out
-
-
-@pytest.mark.usefixtures("searched_once")
-def test_no_proxy_to_verify_at(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a running proxy there is no live traffic, which one line says after the answer."""
-    assert main(["tune", str(badly), *_BRIEF, "--verify", "live", "--attach", "http://127.0.0.1:9"]) != 0
-    out, err = capsys.readouterr()
-    assert out.startswith("aimd.latency_target_s 8 would take")
-    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("columns", [60, 80])
@@ -165,20 +141,6 @@ def test_nothing_is_written_that_is_not_better(capsys: pytest.CaptureFixture[str
     assert not Path("hivemind.toml").exists()
 
 
-@pytest.mark.usefixtures("searched_once")
-def test_nothing_is_written_that_real_runs_disprove(
-    badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where the settings aren't better for real, the promise doesn't count."""
-    same = load(badly).figures
-    monkeypatch.setattr(tune, "verified_by_mock", lambda *_: MockRuns((same,), (same,)))
-    assert main(["tune", str(badly), *_BRIEF, "--verify", "--write", "--yes"]) == 2
-    assert (
-        capsys.readouterr().err == "hivemind: nothing is written: for real, the chosen settings didn't prove better\n"
-    )
-    assert not Path("hivemind.toml").exists()
-
-
 @pytest.mark.usefixtures("in_one_process")
 def test_time_is_up(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The time holds for reading, too; then nothing was tried, and nothing is recommended."""
@@ -196,8 +158,7 @@ def test_time_is_up(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch
         (["--seed", "-1"], "--seed -1: must be a whole number from 0 to 4,294,967,295"),
         (["--timeout", "0"], "--timeout 0: must be a number of seconds above 0"),
         (["--knobs", "aimd.bta"], "aimd.bta: no such setting; did you mean aimd.beta?"),
-        (["--verify", "prod"], "--verify prod: must be mock or live"),
-        (["--verify", "live", "--for", "1m"], "--for 1m: must be at least 3 pairs of --slice"),
+        (["--verify"], "--verify: no such flag"),
         (["--yes"], "--yes: goes with --write"),
         (["--write", ".", "--yes"], "."),
     ],

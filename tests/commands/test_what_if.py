@@ -76,7 +76,7 @@ def test_json(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["shows"] == [*recording.providers["mock:all"].sentences()]
     assert found["held_out"]["wall_time"] > 0
     assert any("no more than 5 in flight were recorded; with 8" in note for note in found["notes"])
-    assert any("`hivemind explore max_concurrency=8` would tell more" in note for note in found["notes"])
+    assert any("after `hivemind set max_concurrency 8` would tell more" in note for note in found["notes"])
 
 
 def test_a_scenario(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,7 +107,7 @@ class FakeProxy:
         """It keeps nothing."""
 
     def about(self) -> About:
-        return About(RUN, __version__, "", (), False, 0, False, "dots", None)
+        return About(RUN, __version__, "", (), False, 0, False, None)
 
     def tasks(self, batch: str | None, *, running: bool = False) -> tuple[TaskState, ...]:
         return ()

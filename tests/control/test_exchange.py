@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from control.kit import TOKEN, proven
 
+from hivemind.cli import client as client_module
 from hivemind.cli.client import ProxyClient, ProxyError
 from hivemind.control import exchange
 from hivemind.control.discovery import Token, parse_address
@@ -81,8 +82,9 @@ def listening(answer: Iterable[bytes], *, proves: bool) -> Iterator[str]:
 def test_bounds(name: str, proves: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is answered, before the proof or after it."""
     monkeypatch.setattr(exchange, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(client_module, "_ANSWER_WITHIN_S", 0.5)
     with listening(ANSWERS[name](), proves=proves) as url:
-        client = ProxyClient(parse_address(url), Token(TOKEN, "its note"), "ops", within_s=0.5)
+        client = ProxyClient(parse_address(url), Token(TOKEN, "its note"), "ops")
         with pytest.raises(ProxyError) as caught:
             client.world()
     text = str(caught.value)

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from fleet.model.allocation.state import FRESH_S, OtherProtocol, State
+from fleet.model.allocator import sync
 
-from hivemind.fleet.allocation.state import FRESH_S, OtherProtocol, State
-from hivemind.fleet.allocator import sync
 from hivemind.fleet.messages import CREDITS_TTL_S, PROTOCOL, SLOTS_TTL_S, Reply, Report, Stated, WindowDemand
 
 REQUESTS = "default|requests"

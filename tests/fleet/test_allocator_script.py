@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 import redis
+from fleet.model.allocation.state import State
+from fleet.model.allocator import sync
 from hypothesis import given
 from hypothesis import strategies as st
 from redis_server import running
 
-from hivemind.fleet.allocation.state import State
-from hivemind.fleet.allocator import sync
 from hivemind.fleet.messages import PROTOCOL, Reply, Report, Stated, WindowDemand
 
 KEY = "hm:lane:0123456789abcdef0123456789abcdef"

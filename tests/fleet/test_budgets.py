@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import msgspec
 import pytest
+from fleet.model.budgets import FRESH_S, State, sync
 from scheduler.driving import LANE, Hands, lane_config
 
 from hivemind.fleet.budget_member import BudgetMember
-from hivemind.fleet.budgets import CHUNK_S, FRESH_S, Reply, Report, State, sync
+from hivemind.fleet.budgets import CHUNK_S, Reply, Report
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig

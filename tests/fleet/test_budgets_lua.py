@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from fleet.model.budgets import State, sync
 from redis_server import running
 
 import hivemind.fleet
@@ -23,8 +24,6 @@ from hivemind.fleet.budgets import (
     Demand,
     Reply,
     Report,
-    State,
-    sync,
 )
 
 START = 1_700_000_000.0

@@ -10,9 +10,10 @@ from typing import Any, cast
 import msgspec
 import pytest
 from fleet.kit import until
+from fleet.model import allocator
+from fleet.model.allocation.state import State
 
-from hivemind.fleet import allocator, link
-from hivemind.fleet.allocation.state import State
+from hivemind.fleet import link
 from hivemind.fleet.link import Link
 from hivemind.fleet.messages import Report
 from hivemind.fleet.store import Fault, Run, Script, Store, StoreError

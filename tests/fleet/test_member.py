@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 from examples import examples
+from fleet.model import allocator
+from fleet.model.allocation.state import State
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hivemind.fleet import allocator
-from hivemind.fleet.allocation.state import State
 from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import CREDITS_TTL_S, SLOTS_TTL_S, Reply, Report, WindowLease
 from hivemind.scheduler.lease import LaneReport, Lease, LeaseState, WindowReport

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from fleet.model.allocation.state import State
+from fleet.model.allocator import sync
 
-from hivemind.fleet.allocation.state import State
-from hivemind.fleet.allocator import sync
 from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import IDLE_SYNC_S, KICK_APART_S, SYNC_S
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import signal
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -14,9 +13,7 @@ from world.kit import arrived, finished, granted, told
 
 from hivemind.console import Console
 from hivemind.host.summary import print_at_end
-from hivemind.host.worker import Worker
-from hivemind.host.workers.supervisor import print_summary
-from hivemind.world.snapshot import RecordingView, Snapshot
+from hivemind.world.snapshot import Snapshot
 
 
 class Terminal(StringIO):
@@ -43,26 +40,6 @@ def test_a_log_gets_lines(caplog: pytest.LogCaptureFixture) -> None:
     assert agents == "1 agent: none died"
     assert requests == "1 request: 1 answered, 0 failed, 0 retried OK; 0 agents recovered"
     assert waits.startswith("p95 wait before an attempt 1 s; 190 tokens used")
-
-
-def test_of_several_workers_there_is_one_summary(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Of what each left, with the journals of all; one that was killed left nothing."""
-    caplog.set_level(logging.INFO, "hivemind")
-    worker = Worker(0, 3, 0, None, tmp_path, 0, -1)
-    for number in (1, 3):
-        path = tmp_path / f"run-{number}.jsonl"
-        path.touch()
-        recording = RecordingView(str(path), 1, 0, "")
-        replace(worker, number=number).leave(replace(ended(), recording=recording))
-    console = Console(StringIO())
-    print_summary(console, worker, restarts=1)
-    assert console.close()
-    agents, requests, _, note, journals = (record.getMessage() for record in caplog.records)
-    assert agents == "1 agent: none died"
-    assert requests.startswith("2 requests: 2 answered")
-    assert note == "missing here: what 2 workers served that ended early (see the journals)"
-    assert journals.startswith("journals run-1, run-3; to look again: hivemind ")
-    assert journals.count(str(tmp_path)) == 2
 
 
 def test_a_terminal_gets_the_table(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -83,7 +83,6 @@ def test_odd_commands(name: str, arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        ev.Nudged(1.0, "alice", 7),
         ev.BudgetWarned(1.0, "alice", ev.BudgetState(None, 5, None, "odd", "all", 1, 0.0, 0), True),
         ev.BudgetWarned(1.0, "alice", ev.BudgetState(None, 0, None, "run", "all", 1, 0.0, 0), True),
     ],

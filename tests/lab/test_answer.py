@@ -16,7 +16,7 @@ from hivemind.lab.foresight.answer import Answer, answer
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.foretold import Foretold, foretold, named
 from hivemind.lab.foresight.heldout import HeldOut, Part
-from hivemind.lab.foresight.notes import experiment
+from hivemind.lab.foresight.notes import commands
 from hivemind.lab.foresight.prediction import Prediction
 from hivemind.lab.foresight.sentence import sentence
 from hivemind.lab.simulate.overrides import Change, parse_changes
@@ -285,12 +285,12 @@ def test_a_setting_that_an_operator_changed(tmp_path: Path) -> None:
     assert not any("was changed" in each for each in answered(recording, "aimd.beta=0.7").notes)
 
 
-def test_which_experiment_would_tell_more() -> None:
+def test_what_to_try() -> None:
     """Only knobs can be turned while a proxy runs."""
-    assert experiment(parse_changes(["max_concurrency=8", "rpm=0", "features.admission=off"])) == (
-        "hivemind explore max_concurrency=8 rpm=none"
+    assert commands(parse_changes(["max_concurrency=8", "rpm=0", "features.admission=off"])) == (
+        "hivemind set max_concurrency 8 && hivemind set rpm none"
     )
-    assert experiment(parse_changes(["agents=x2", "provider.limits=x2", "tpm=unset"])) == ""
+    assert commands(parse_changes(["agents=x2", "provider.limits=x2", "tpm=unset"])) == ""
 
 
 def test_beyond_what_was_recorded(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_beyond_what_was_recorded(tmp_path: Path) -> None:
     assert found.sentence.endswith("mainly because requests would have waited less for slots.")
     assert found.reason == "slots"
     beyond = "no more than 1 in flight were recorded; with 4 the intervals are wider"
-    assert f"{beyond}, and `hivemind explore max_concurrency=8` would tell more" in found.notes
+    assert f"{beyond}, and a run recorded after `hivemind set max_concurrency 8` would tell more" in found.notes
     narrow, wide = prediction(CEILING), prediction(CEILING, busiest=40)
     assert narrow.beyond is None
     assert wide.beyond == (8, 40)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.worlds.world import run, world
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.lab.foresight import draws
 from hivemind.lab.foresight.draws import Job, carry_out, one_by_one, part_of, parts_drawn_from
@@ -17,7 +18,6 @@ from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.scheduler.types import Price
-from hivemind_mock.worlds.world import run, world
 
 RUN = replace(FiguresFold().figures(), wall_s=100.0, waited_s=40.0)
 

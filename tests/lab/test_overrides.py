@@ -56,7 +56,7 @@ def test_understood(text: str, change: Change) -> None:
         (
             "port=3",
             "port: makes no difference to a simulation; what does is max_concurrency, max_concurrency_per_upstream,"
-            " rpm, tpm, max_agents, agent_idle_s, aimd.*, budget.*, circuit.*, features.*, feedback.*, queue.*,"
+            " rpm, tpm, max_agents, agent_idle_s, aimd.*, budget.*, circuit.*, features.*, queue.*,"
             " retry.*, agents, fallback, provider.*",
         ),
         ("circuit.threshold=2", "circuit.threshold 2: must be a number above 0 and at most 1"),

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from lab.kit import LANE, failed, recorded, request, served
 
+from benchmarks.worlds.rules import Places
+from benchmarks.worlds.world import run, world
 from hivemind.lab.fit.provider import FittedProvider
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
-from hivemind_mock.worlds.rules import Places
-from hivemind_mock.worlds.world import run, world
 
 
 def of(recording: Recording) -> FittedProvider:

@@ -22,7 +22,7 @@ from hivemind.world.snapshot import Snapshot
 from hivemind_mock.provider.serve import serving as serving_app
 
 Pairs = list[tuple[bytes, bytes]]
-QUICK = {"base_s": 0.001, "max_s": 0.002, "stagger_s": 0.0}
+QUICK = {"base_s": 0.001, "max_s": 0.002}
 """Retries without waiting; what the delays are is tested in virtual time."""
 
 HOSTS = ("hivemind", "x")

@@ -215,7 +215,7 @@ class Reference:
 
     def see(self, events: list[ev.Event], *, reclassed: bool = False) -> None:
         """Take in what the scheduler reports, in its order."""
-        fresh = any(isinstance(each, ev.BoostEnded | ev.Nudged) for each in events) or reclassed
+        fresh = any(isinstance(each, ev.BoostEnded) for each in events) or reclassed
         for event in events:
             match event:
                 case ev.LaneOpened(_, lane, _, _, config):

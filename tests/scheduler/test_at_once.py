@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from scheduler.driving import LANE, Hands, circuit_lane, failure, lane_config
 
@@ -15,7 +13,7 @@ from hivemind.scheduler.commands import (
     SetPriority,
     StopAgent,
 )
-from hivemind.scheduler.config import FeedbackConfig, LaneConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.config import LaneConfig, RetryConfig
 from hivemind.scheduler.events import AttemptFailed
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, Usage, WindowKind, WindowReading
@@ -203,28 +201,6 @@ def test_a_boost_that_ends_lets_a_part_go_that_fits() -> None:
     small = hands.arrive("small", size=4, lane="up/2", priority=Priority.HIGH)
     assert small.state is QUEUED
     hands.until(5.0)
-    assert small.state is IN_FLIGHT
-
-
-@pytest.mark.parametrize("noticed", ["by a reply on another lane", "by a sample"])
-def test_an_agent_that_sinks_lets_the_next_one_go_that_fits(noticed: str) -> None:
-    """It used much, which is noticed once a second at most."""
-    hands = Hands(TIGHT, config=SchedulerConfig(feedback=FeedbackConfig(enabled=True)))
-    hands.scheduler.open_lane(0.0, "up/2", replace(TIGHT, tpm=0))
-    hands.arrive("first", size=4000)
-    large = hands.arrive("large", size=8000, priority=Priority.HIGH)
-    small = hands.arrive("small", size=4)
-    assert large.state is small.state is QUEUED
-    elsewhere = hands.arrive("large", lane="up/2")
-    if noticed == "by a sample":
-        hands.scheduler.sample(0.0)
-    hands.succeed(elsewhere, Usage(50_000, 0, 0, 0))
-    if noticed == "by a sample":
-        assert small.state is QUEUED
-        hands.wait(1.0)
-        hands.scheduler.sample(hands.now)
-        hands.gather()
-    assert hands.scheduler.agents["large"].nudge == 1
     assert small.state is IN_FLIGHT
 
 

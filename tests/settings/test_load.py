@@ -9,7 +9,11 @@ from trusted import trusted_settings
 from hivemind.errors import UsageError
 from hivemind.providers.profiles import PROFILES
 from hivemind.settings import Settings, load
+from hivemind.settings.load import _note_removed
+from hivemind.settings.options import find
+from hivemind.settings_file import REMOVED
 
+NO_EFFECT = "has no effect any more; delete it"
 UPSTREAM = ("--upstream", "http://127.0.0.1:9")
 
 Loader = Callable[..., Settings]
@@ -224,6 +228,21 @@ def test_wrong_variable(read: Loader, name: str, value: str, line: str) -> None:
 def test_wrong_entry_in_the_file(read: Loader, file: str, line: str) -> None:
     """A wrong entry is one line with the file, the section and the key."""
     assert complaint(read, file=file) == line
+
+
+@pytest.mark.parametrize("name", sorted(each for each in REMOVED if not each.startswith("feedback.")))
+def test_a_removed_setting_has_no_effect(name: str, read: Loader, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files and variables of earlier versions may have it, each with one line; as a flag it is wrong."""
+    _note_removed.cache_clear()
+    variable = f"HIVEMIND_{name.upper().replace('.', '__')}"
+    *section, key = name.split(".")
+    file = "".join(f"[{each}]\n" for each in section) + f"{key} = 2"
+    assert find(tuple(name.split("."))) is None
+    assert read(file=file, **{variable: "2"}) == Settings()
+    in_file, in_variable = capsys.readouterr().err.splitlines()
+    assert in_file == f"hivemind: hivemind.toml {''.join(f'[{each}] ' for each in section)}{key}: {NO_EFFECT}"
+    assert in_variable == f"hivemind: {variable} (environment): {NO_EFFECT}"
+    assert ": no such flag" in complaint(read, f"--{name}", "2")
 
 
 def test_unreadable_file(read: Loader, tmp_path: Path) -> None:

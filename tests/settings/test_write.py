@@ -23,7 +23,7 @@ FILES = (
     'upstream = "https://api.anthropic.com" # the only one\nport = 9000\nrpm = 50\n',
     "# top\n\nrpm = 1_000 # few\n\n# how fast\n[aimd]\nbeta = 0.5 # half\n\n# when to stop\n[circuit]\nwindow = 0x10\n",
     "[retry]\nbase_s = 1.5\nmax_s = 40\nmax_attempts = 3\n[aimd]\n[circuit]\n# window = 5\n",
-    "aimd.beta = 0.5 # dotted\nport = 1\naimd.window = 7\nretry = {base_s = 0.5, stagger_s = 0.1} # inline\n",
+    "aimd.beta = 0.5 # dotted\nport = 1\naimd.window = 7\nretry = {base_s = 0.5, deadline_s = 60} # inline\n",
     "tpm = 7\r\n\r\n[aimd]\r\nfloor = 2 # a pair\r\n\r\n[queue]\r\nmax_depth = 10\r\n",
     'upstream = [\n  "http://a", # [aimd]\n  "b=http://b",\n]\n["aimd"]\n"alpha" = 1\n# the end',
 )

@@ -27,7 +27,7 @@ from hivemind.tools.access import Caller, ProxyAccess
 from hivemind.tools.server import call_tool
 from hivemind.world.snapshot import Snapshot
 
-ABOUT = About("run-1", __version__, "http://127.0.0.1:8765", (("up", "https://up"),), False, 0, False, "dots", None)
+ABOUT = About("run-1", __version__, "http://127.0.0.1:8765", (("up", "https://up"),), False, 0, False, None)
 LAB = "lab=http://127.0.0.1:9"
 ANSWER = {
     "id": "msg_1",

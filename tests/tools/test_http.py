@@ -12,40 +12,32 @@ import pytest
 from pydantic import SecretStr
 from tools.kit import LAB, NAMES, all_eight, asks, over_http, refusal, said, served, token_of
 
+from hivemind.cli.main import main
 from hivemind.host import server
 from hivemind.host.proxy import Proxy
 from hivemind.scheduler.commands import SubmitTasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.settings import Settings
-from hivemind.tools.http import BODY_LIMIT
+from hivemind.tools.http import BODY_LIMIT, MISSING
 
 CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 ACCEPTS = {"accept": "application/json, text/event-stream"}
 
 
 @pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
-@pytest.mark.parametrize(("names", "dot"), [("dots", "."), ("underscores", "_")])
-async def test_all_eight(tmp_path: Path, mode: str, revision: str, names: str, dot: str) -> None:
-    """The SDK's client drives every tool, in both revisions of the protocol and under both spellings; its instructions
-    teach to ask for headroom, and what it does is signed."""
-    async with served(tmp_path, mcp={"names": names}) as proxy, over_http(proxy, mode, "alice") as client:
+@pytest.mark.parametrize("dot", [".", "_"])
+async def test_all_eight(tmp_path: Path, mode: str, revision: str, dot: str) -> None:
+    """The SDK's client drives every tool, in both revisions of the protocol and under both spellings, since clients
+    rewrite dots; its instructions teach to ask for headroom, and what it does is signed."""
+    async with served(tmp_path) as proxy, over_http(proxy, mode, "alice") as client:
         assert client.protocol_version == revision
         assert "agents_now" in (client.instructions or "")
         listed = (await client.list_tools()).tools
-        assert [tool.name for tool in listed] == [f"hm{dot}{name}" for name in NAMES]
+        assert [tool.name for tool in listed] == [f"hm.{name}" for name in NAMES]
         await asks(proxy, "alice")
         await all_eight(client, dot)
         lines = [line.text for line in proxy.snapshot().lines if line.by]
     assert any("mcp:alice" in line for line in lines)
-
-
-@pytest.mark.parametrize("names", ["dots", "underscores"])
-async def test_both_spellings_are_understood(tmp_path: Path, names: str) -> None:
-    """Whatever is listed, a tool answers to either name, since clients rewrite dots; only one of the two is listed."""
-    async with served(tmp_path, mcp={"names": names}) as proxy, over_http(proxy) as client:
-        assert len((await client.list_tools()).tools) == 8
-        for name in ("hm.status", "hm_status"):
-            assert (await said(client, name))["proxy"]["mode"] == "serving"
 
 
 async def test_typed(tmp_path: Path) -> None:
@@ -155,6 +147,23 @@ async def test_read_only_has_no_way_round(tmp_path: Path) -> None:
         proxy.apply(SubmitTasks((TaskSpec("mine", Priority.HIGH, agent="me"),)))
         assert (await said(client, "hm.submit", name="mine", outcome="done"))["task"]["state"] == "done"
         assert (await said(client, "hm.submit", name="a", priority="low"))["task"]["state"] == "ready"
+
+
+async def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain install has no such page, and says what to install; all else is served."""
+    monkeypatch.setattr("hivemind.tools.http.find_spec", lambda name: None)
+    async with served(tmp_path) as proxy, httpx.AsyncClient(trust_env=False) as web:
+        web.headers.update({"authorization": f"Bearer {token_of(proxy)}", **ACCEPTS})
+        answer = await web.post(f"{proxy.address}/mcp", json=CALL)
+        assert (answer.status_code, answer.json()["error"]) == (404, MISSING)
+        assert (await web.get(f"{proxy.address}/_control/about")).status_code == 200
+
+
+def test_the_command_without_the_library(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line says what to install."""
+    monkeypatch.setattr("hivemind.cli.mcp.find_spec", lambda name: None)
+    assert main(["mcp"]) == 2
+    assert capsys.readouterr().err == "hivemind: mcp needs its library: pip install 'hivemind-tui[mcp]'\n"
 
 
 async def test_many_at_once(tmp_path: Path) -> None:

@@ -44,13 +44,6 @@ async def test_the_real_programs(tmp_path: Path) -> None:
         assert (await said(client, "hm.status"))["headroom"]["agents_now"] == 0
 
 
-async def test_underscores(tmp_path: Path) -> None:
-    """How tools are listed is the proxy's setting, wherever the server runs."""
-    async with served(tmp_path, mcp={"names": "underscores"}) as proxy, over_stdio(tmp_path, proxy.address) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == [f"hm_{name}" for name in NAMES]
-        assert (await said(client, "hm.setup"))["clients"]
-
-
 async def test_read_only(tmp_path: Path) -> None:
     """What the proxy forbids its tools holds here too."""
     async with served(tmp_path, mcp={"read_only": True}) as proxy, over_stdio(tmp_path, proxy.address) as client:
@@ -82,7 +75,7 @@ async def test_the_proxy_comes_and_goes(tmp_path: Path) -> None:
 
 
 async def test_tools_are_there_before_the_sdk(tmp_path: Path) -> None:
-    """A client has them at once, in either spelling: its handshake and its list don't wait for the SDK, which here is
+    """A client has them at once: its handshake and its list don't wait for the SDK, which here is
     never loaded."""
     (tmp_path / "mcp").mkdir()
     (tmp_path / "mcp" / "__init__.py").write_text("import time; time.sleep(1e6)")
@@ -94,24 +87,23 @@ async def test_tools_are_there_before_the_sdk(tmp_path: Path) -> None:
     messages: tuple[tuple[str, dict[str, object]], ...] = (("initialize", start), ("ping", {}), ("tools/list", {}))
     lines = [{"jsonrpc": "2.0", "id": n, "method": name, "params": params} for n, (name, params) in enumerate(messages)]
     lines.insert(1, {"jsonrpc": "2.0", "method": "notifications/initialized"})
-    for names, dot in (("dots", "."), ("underscores", "_")):
-        async with served(tmp_path / names, mcp={"names": names}) as proxy:
-            process = await asyncio.create_subprocess_exec(
-                BIN / "hivemind",
-                *("mcp", "--attach", proxy.address),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                env={**PLAIN, "HIVEMIND_STATE_DIR": str(tmp_path / names / "state"), "PYTHONPATH": str(tmp_path)},
-            )
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
-            async with asyncio.timeout(HANGS_S):
-                shaken, _, listed = [json.loads(await process.stdout.readline())["result"] for _ in range(3)]
-            process.kill()
-            await process.wait()
-        assert (shaken["protocolVersion"], shaken["serverInfo"]["name"]) == ("2025-06-18", "hivemind")
-        assert [tool["name"] for tool in listed["tools"]] == [f"hm{dot}{name}" for name in NAMES]
+    async with served(tmp_path) as proxy:
+        process = await asyncio.create_subprocess_exec(
+            BIN / "hivemind",
+            *("mcp", "--attach", proxy.address),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**PLAIN, "HIVEMIND_STATE_DIR": str(tmp_path / "state"), "PYTHONPATH": str(tmp_path)},
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+        async with asyncio.timeout(HANGS_S):
+            shaken, _, listed = [json.loads(await process.stdout.readline())["result"] for _ in range(3)]
+        process.kill()
+        await process.wait()
+    assert (shaken["protocolVersion"], shaken["serverInfo"]["name"]) == ("2025-06-18", "hivemind")
+    assert [tool["name"] for tool in listed["tools"]] == [f"hm.{name}" for name in NAMES]
 
 
 async def killed(proxy: Program) -> None:

@@ -105,8 +105,6 @@ def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
     [
         ({"boosted_for_s": 42.0}, "»42s"),
         ({"stopped": True, "state": "stopped"}, "■ stopped"),
-        ({"nudge": 1}, "norm▾"),
-        ({"nudge": -1}, "norm▴"),
         ({"failed": 2, "running": False, "exit_code": 1, "last_error": "boom"}, "exit code 1: boom"),
         ({"running": False, "exit_code": -9, "last_error": ""}, "SIGKILL"),
         ({"running": False, "exit_code": -99, "last_error": ""}, "signal 99"),

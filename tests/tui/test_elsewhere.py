@@ -52,14 +52,3 @@ def test_an_invalid_address_is_refused_in_one_line(
     err = capsys.readouterr().err
     assert err.count("\n") == 1
     assert "secret" not in err
-
-
-def test_workers_are_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A screen in the proxy's process would show that process alone; the line says what to do instead."""
-    monkeypatch.chdir(tmp_path)
-    assert main(["--workers", "2", "--upstream", "http://127.0.0.1:9"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "start hivemind proxy --workers 2, and hivemind-tui --attach in another terminal" in said

@@ -29,7 +29,7 @@ from hivemind.scheduler.commands import (
     SubmitTasks,
     Tune,
 )
-from hivemind.scheduler.config import FeedbackConfig, RetryConfig, SchedulerConfig
+from hivemind.scheduler.config import RetryConfig, SchedulerConfig
 from hivemind.scheduler.events import Event
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import FailureKind, Priority, TaskSpec, Usage
@@ -95,7 +95,7 @@ class History:
     """A scheduler with two lanes, one of them without a limit, to which these things are done."""
 
     def __init__(self) -> None:
-        config = SchedulerConfig(retry=RetryConfig(max_attempts=3), feedback=FeedbackConfig(enabled=True))
+        config = SchedulerConfig(retry=RetryConfig(max_attempts=3))
         self.hands = Hands(lane_config(slots=3), config=config, draw=lambda: 0.5)
         self.hands.scheduler.open_lane(0.0, LANES[1], lane_config(slots=0, tpm=20_000))
         self.hands.gather()

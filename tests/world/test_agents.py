@@ -164,14 +164,6 @@ def test_what_was_held_goes_on() -> None:
     assert (agent.state, agent.paused, agent.stopped) == ("idle", False, False)
 
 
-def test_dynamic_priority_is_shown_beside_the_agents_own() -> None:
-    """For as long as it counts as another."""
-    world = told(arrived(), ev.Nudged(1.0, "ann", 1))
-    assert (only_agent(world.snapshot(2.0)).nudge, only_agent(world.snapshot(2.0)).priority) == (1, Priority.NORMAL)
-    world.apply(ev.Nudged(3.0, "ann", 0))
-    assert only_agent(world.snapshot(4.0)).nudge == 0
-
-
 def test_a_boost_runs_down() -> None:
     """It ends by itself, when the scheduler says so, or when the operator does; the agent's own priority is shown all
     the while, whatever its requests come in with."""

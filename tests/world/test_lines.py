@@ -79,9 +79,6 @@ ARGUMENTS |= {"for_s": 5.0, "stopped": True, "tokens": 5, "draining": True, "tas
         ),
         (ev.LaneOpened(1.0, LANE, "up", "generic"), "info", "lane", LANE, "first request (generic)"),
         (ev.BoostEnded(1.0, "ann"), "info", "boost", "ann", "boost over, its own priority again"),
-        (ev.Nudged(1.0, "ann", 1), "info", "feedback", "ann", "uses much, and counts a class lower"),
-        (ev.Nudged(1.0, "ann", -1), "info", "feedback", "ann", "counts a class higher"),
-        (ev.Nudged(1.0, "ann", 0), "info", "feedback", "ann", "counts as usual again"),
         (
             ev.BudgetWarned(1.0, "ann", budget(used_tokens=4250), False),
             "warn",

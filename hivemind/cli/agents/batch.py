@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from hivemind.cli.plugin import Command
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.settings import add_flags, forget_secrets, from_flags
-from hivemind.settings.options import given_flags
+from hivemind.settings.options import STARTING, given_flags
 from hivemind.text.humanise import plural
 from hivemind.text.shells import command_line
 
@@ -50,7 +50,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="NAME", help="the upstream that all requests go to [by their path]")
     parser.add_argument("--attach", metavar="URL", help="use the proxy at this address")
     parser.add_argument("--token-file", type=Path, metavar="FILE", help="where its control token is noted")
-    add_flags(parser, listed=False)
+    add_flags(parser, STARTING)
 
 
 def _run(namespace: argparse.Namespace) -> int:

@@ -47,6 +47,7 @@ from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.commands import ClaimTask, FinishTask, PauseAgent, Rejected, RetryTask
 from hivemind.scheduler.events import BudgetState
 from hivemind.settings import Settings, add_flags, forget_secrets, from_flags
+from hivemind.settings.options import STARTING
 from hivemind.store.checkpoints import Checkpoint, Found, latest
 from hivemind.text.amounts import how_used, owner, raise_command
 from hivemind.text.humanise import exit_text, usage
@@ -112,7 +113,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="an agent, or a checkpoint [everybody]")
     client.add_flags(parser)
-    add_flags(parser, listed=False)
+    add_flags(parser, STARTING)
 
 
 def _run(namespace: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ from hivemind.control.discovery import AGENT_VARIABLE, URL_VARIABLE
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.scheduler.types import Priority
 from hivemind.settings import Settings, add_flags, forget_secrets, from_flags, without_secrets
-from hivemind.settings.options import given_flags
+from hivemind.settings.options import FINDING, STARTING, given_flags
 from hivemind.text.amounts import WantedBudget, owner, parse_budget, raise_command, shell_hint
 from hivemind.text.humanise import duration, exit_text, plural, usage
 from hivemind.text.shells import command_line
@@ -32,7 +32,6 @@ from hivemind.world.lines import silent
 if TYPE_CHECKING:
     from hivemind.agents.worktrees import WantedWorktree
 
-_ONLY_TO_FIND_IT = {"host", "port", "state_dir", "token", "control_token", "log_level", "drain_s"}
 NO_TRAFFIC = 4
 """Exit code of a run that had to send requests on its path and sent none."""
 _EXAMPLE = "hivemind run --name alice -- claude -p 'fix the tests'"
@@ -76,13 +75,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--require-traffic", action="store_true", help="exit with 4 if no request came on its path, and it ended with 0"
     )
-    add("--tmux", action="store_true", help="a window of a tmux session for each agent, which stays when it has ended")
     add("--report", type=Path, metavar="FILE", help="write exit code, time and usage there (JSON)")
     add("--quiet", action="store_true", help="say nothing but what goes wrong")
     add("--attach", metavar="URL", help="use the proxy at this address")
     add("--token-file", type=Path, metavar="FILE", help="where its control token is noted")
     add("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    add_flags(parser, listed=False)
+    add_flags(parser, STARTING)
 
 
 def _run(namespace: argparse.Namespace) -> int:
@@ -99,27 +97,25 @@ def _run(namespace: argparse.Namespace) -> int:
     # An agent's process uses its own proxy, unless a flag names another.
     named = given_flags(namespace).keys() & {"host", "port"}
     environ = {key: value for key, value in os.environ.items() if not (named and key == URL_VARIABLE)}
-    if namespace.tmux or namespace.count is not None:
-        return _run_all(namespace, settings, job, environ)
+    if namespace.count is not None:
+        return _run_several(namespace, settings, job, environ)
     return run_in_session(namespace, settings, job, run, environ=environ, log=log)
 
 
-def _run_all(namespace: argparse.Namespace, settings: Settings, job: AgentCommand, environ: Mapping[str, str]) -> int:
-    """Run several agents, or each in a window. Return the exit code."""
-    if namespace.tmux:
-        from hivemind.cli.agents.windows import run_in_windows as run_all
-    else:
-        from hivemind.cli.agents.several import run_several as run_all
-    if namespace.count is not None:
-        if job.task is not None:
-            raise UsageError("--task: is one agent's, so it doesn't go with --count")
-        if job.name is not None:
-            from hivemind.agents.numbered import names_of
+def _run_several(
+    namespace: argparse.Namespace, settings: Settings, job: AgentCommand, environ: Mapping[str, str]
+) -> int:
+    """Run several agents of one command. Return the exit code."""
+    from hivemind.agents.numbered import names_of
+    from hivemind.cli.agents.several import run_several
 
-            names_of(job.name, namespace.count)
+    if job.task is not None:
+        raise UsageError("--task: is one agent's, so it doesn't go with --count")
+    if job.name is not None:
+        names_of(job.name, namespace.count)
     check_command(job.command, job.cwd, os.environ)
     try:
-        return run_all(namespace, settings, job, lambda session: _check_unused(session, namespace), environ=environ)
+        return run_several(namespace, settings, job, lambda session: _check_unused(session, namespace), environ=environ)
     except ControlError as error:
         raise HiveMindError(f"the proxy can't be reached any more: {error}") from None
 
@@ -219,7 +215,7 @@ def _budget(text: str | None) -> WantedBudget | None:
 
 def _check_unused(session: Session, namespace: argparse.Namespace) -> None:
     """Say which settings don't count, because the proxy runs already with its own."""
-    unused = sorted(given_flags(namespace).keys() - _ONLY_TO_FIND_IT) if not session.started else []
+    unused = sorted(given_flags(namespace).keys() - FINDING - {"token"}) if not session.started else []
     if unused:
         flags = ", ".join("--" + name.replace("_", "-") for name in unused)
         verb = "isn't" if len(unused) == 1 else "aren't"

@@ -1,4 +1,4 @@
-"""`hivemind tune`: search for settings that would have served recorded traffic better, verify and save them."""
+"""`hivemind tune`: search for settings that would have served recorded traffic better, and save them."""
 
 from __future__ import annotations
 
@@ -20,24 +20,11 @@ from hivemind.cli.address import add_folder_flags
 from hivemind.cli.journals import find_journals, prices_at
 from hivemind.cli.lab.progress import Progress
 from hivemind.cli.lab.tune_output import GOALS, as_json, as_text, progress_text
-from hivemind.cli.lab.tune_verify import (
-    WHERE,
-    LiveRuns,
-    MockRuns,
-    live_text,
-    mock_text,
-    speaks_against,
-    verified_by_mock,
-    verified_json,
-    verified_live,
-)
-from hivemind.cli.operator.explore import add_length_flags, planned
 from hivemind.cli.plugin import Command
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.tune.processes import simulations
-from hivemind.lab.tune.promise import Promise
 from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings, knobs_named
 from hivemind.lab.tune.tuning import TimeIsUp, Tuner, TuningPlan, TuningResult
 from hivemind.scheduler.commands import Rejected
@@ -65,13 +52,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print JSON")
     add("--write", metavar="FILE", nargs="?", const="", help="save the result in hivemind.toml or this file")
     add("--yes", action="store_true", help="with --write: don't ask")
-    verify = (
-        "then run recorded and chosen settings for real: before a mock of the provider, or by turns on live traffic"
-    )
-    add("--verify", metavar="mock|live", nargs="?", const="mock", help=f"{verify} [mock]")
-    live = parser.add_argument_group("with --verify live")
-    live.add_argument("--upstream", metavar="NAME", help="turn the knobs of this upstream alone [all]")
-    add_length_flags(live)
     client.add_place_flags(parser)
     add_folder_flags(parser)
 
@@ -89,37 +69,12 @@ def _run(namespace: argparse.Namespace) -> int:
     recordings, began = tuning.recordings, tuning.began
     notes = _notes(recordings, found)
     if not namespace.json:
-        show(as_text(found, recordings, began, notes, width(), verifies=bool(namespace.verify)))
-    runs = None
-    if namespace.verify and found.promise is not None and found.recommended:
-        runs = _verified(namespace, found.promise, recordings, price)
-    if namespace.json:
-        verified = None if runs is None or found.promise is None else verified_json(runs, found.promise)
-        print_json({**as_json(found, recordings, began, notes), "verified": verified})
+        show(as_text(found, recordings, began, notes, width()))
+    else:
+        print_json(as_json(found, recordings, began, notes))
     if target is not None:
-        if runs is not None and speaks_against(runs, plan.goal):
-            raise UsageError("nothing is written: for real, the chosen settings didn't prove better")
         _write(target, found, ask=not namespace.yes, out=sys.stderr if namespace.json else sys.stdout)
-    if isinstance(runs, LiveRuns) and runs.outcome.exit_code:
-        return runs.outcome.exit_code
     return 130 if found.stopped == "interrupted" else 0
-
-
-def _verified(
-    namespace: argparse.Namespace, promise: Promise, recordings: Sequence[Recording], price: Price
-) -> MockRuns | LiveRuns:
-    """Run the settings for real and print what came of it. Raises: HiveMindError."""
-    name, room = GOALS[promise.goal], width()
-    if namespace.verify == "live":
-        live = verified_live(promise.changes, namespace)
-        if not namespace.json:
-            show(["", *live_text(live, promise, name, room)])
-        return live
-    with Progress() as progress:
-        runs = verified_by_mock(promise.changes, recordings, price, progress)
-    if not namespace.json:
-        show(["", *mock_text(runs, promise, name, room)])
-    return runs
 
 
 def _plan(namespace: argparse.Namespace) -> TuningPlan:
@@ -137,10 +92,6 @@ def _plan(namespace: argparse.Namespace) -> TuningPlan:
         raise UsageError(f"--timeout {namespace.timeout:g}: must be a number of seconds above 0")
     if namespace.yes and namespace.write is None:
         raise UsageError("--yes: goes with --write")
-    if namespace.verify not in (None, *WHERE):
-        raise UsageError(f"--verify {namespace.verify[:40]}: must be mock or live")
-    if namespace.verify == "live":
-        planned(namespace)
     return TuningPlan(goal, namespace.trials, namespace.seeds, namespace.seed)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hivemind.cli.lab.comparison import amount_of
-from hivemind.cli.lab.tune_verify import range_text
 from hivemind.console import printable
 from hivemind.journal.wait_causes import WAITED_FOR
 from hivemind.lab.comparison import Unit
 from hivemind.lab.foresight.foretold import foretold
+from hivemind.lab.foresight.notes import commands
 from hivemind.lab.foresight.ranges import CONFIDENCE, Range
 from hivemind.lab.simulate.overrides import Change, value_text
 from hivemind.lab.simulate.recording import Recording
@@ -101,19 +101,14 @@ def _why_not(promise: Promise, name: str) -> str:
     return f"the best found, {changes}, takes no more than {percent(max(0.0, gain.value))} off the {name}"
 
 
-def advice(found: TuningResult, recordings: Sequence[Recording], *, verifies: bool = False) -> Iterator[str]:
-    """Yield what to do next, and what is known besides. `verifies`: both settings run for real next."""
+def advice(found: TuningResult, recordings: Sequence[Recording]) -> Iterator[str]:
+    """Yield what to do next, and what is known besides."""
     if found.recommended:
-        if not verifies:
-            yield "To see them at work: --verify runs both settings in front of a mock, --verify live on live traffic."
         return
-    if verifies:
-        yield "So there is nothing to verify."
     if found.experiment is not None:
-        changes = " ".join(map(str, found.experiment.changes))
         busiest = max(each.figures.busiest for each in recordings)
         why = f"No more than {plural(busiest, 'request')} in flight were recorded. " if found.experiment.beyond else ""
-        yield f"{why}An experiment on live traffic would tell: hivemind explore {changes}"
+        yield f"{why}A recorded run with other settings would tell: {commands(found.experiment.changes)}"
     causes: dict[str, float] = {}
     for each in recordings:
         for cause, seconds in each.figures.causes.seconds.items():
@@ -129,10 +124,8 @@ def as_text(
     began: Sequence[RecordedSettings],
     notes: Sequence[str],
     room: int | None,
-    *,
-    verifies: bool = False,
 ) -> list[str]:
-    """Return the result for people. `verifies`: both settings run for real next."""
+    """Return the result for people."""
     style = "good" if found.recommended else "warn"
     text = [styled(each, style) for each in wrapped(sentence(found), room)]
     if found.kept and (found.recommended or found.promise is not None):
@@ -147,11 +140,16 @@ def as_text(
             text += ["", *_figures(recording, found.promise, place, room)]
         text += [styled(each, "dim") for each in wrapped(_LEGEND, room)]
     text.append("")
-    for line in advice(found, recordings, verifies=verifies):
+    for line in advice(found, recordings):
         text += wrapped(line, room)
     for note in notes:
         text += [styled(each, "warn") for each in wrapped(f"Note: {printable(note)}.", room)]
     return text if text[-1] else text[:-1]
+
+
+def range_text(gain: Range) -> str:
+    """Return a share with its interval, as in `16 % (10 to 20 %)`."""
+    return f"{percent(gain.value)} ({percent(gain.low).removesuffix(' %')} to {percent(gain.high)})"
 
 
 def _columns(*, foreign: bool, recommended: bool, worth: bool) -> tuple[Column, ...]:

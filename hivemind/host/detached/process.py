@@ -66,11 +66,6 @@ def _serve(order: DetachedOrder, report: Report, log: str) -> int:
     def ready(url: str, key: ControlKey | None) -> None:
         report.send(Started(url, "" if key is None else key.token, log))
 
-    if settings.workers > 1:
-        from hivemind.host.workers.supervisor import supervise
-
-        gc.enable()
-        return supervise(settings, order.settings_file, ready)
     from hivemind import logs
     from hivemind.host import server
     from hivemind.host.loop import run_loop

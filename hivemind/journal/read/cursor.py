@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from hivemind.journal.codec import BOM, BadLine, Unknown, begin_of, event_if_any, event_of, version_of
+from hivemind.journal.codec import (
+    BOM,
+    BadLine,
+    Removed,
+    Unknown,
+    begin_of,
+    event_if_any,
+    event_of,
+    settings_removed,
+    version_of,
+)
 from hivemind.journal.read.damage import LONGEST_S, Damage, EventOrder, OrderState
 from hivemind.journal.records import VERSION, Gap, JournalBegan, JournalEnded, RequestBody, ResponseBody
 from hivemind.journal.write.segment import being_written
@@ -138,6 +148,8 @@ def read_events(
             damage.newer += 1
             damage.newer_version = max(damage.newer_version, version_of(line) or 0)
             continue
+        except Removed:
+            continue
         except BadLine as error:
             mended = _mended(line, error, f"line {number:,} of {name}", damage)
             if mended is None:
@@ -150,6 +162,7 @@ def read_events(
             damage.ended = True
         elif kind is JournalBegan:
             damage.newer_version = max(damage.newer_version, _newer(line))
+            damage.without_effect |= dict.fromkeys(settings_removed(line))
             order.at = latest
             order.begin(event, f"line {number:,} of {name}")  # type: ignore[arg-type]  # a JournalBegan
             moved = order.moved

@@ -36,6 +36,8 @@ class Damage:
     """Why, where all of them have the same reason."""
     ended: bool = False
     """The writer ended in good order."""
+    without_effect: dict[str, None] = field(default_factory=dict)
+    """Settings of the run that there aren't any more, in order. No damage, but what a simulation can't reproduce."""
     guessed: str = ""
     """By what times of day were guessed, where the first line doesn't say."""
     part: int = 1

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from hivemind.console import printable
 from hivemind.errors import UsageError
+from hivemind.journal.read.damage import Damage
 from hivemind.journal.read.merge import Merge, Numbered
 from hivemind.journal.read.reader import Journal, open_journal, requests_in
 from hivemind.journal.records import JournalBegan
@@ -63,7 +64,7 @@ class Journals:
         merge = self._merge
         if merge is None:
             (journal,) = self.each
-            return [*journal.damage.messages(), *_one_member(journal.began)]
+            return [*journal.damage.messages(), *_without_effect(journal.damage), *_one_member(journal.began)]
         return [*self._damage(), *self._strangers(merge), *self._times(merge), *self._settings(merge)]
 
     def named(self) -> Iterator[tuple[str, Journal]]:
@@ -72,7 +73,7 @@ class Journals:
 
     def _damage(self) -> Iterator[str]:
         for name, journal in self.named():
-            for line in journal.damage.messages():
+            for line in (*journal.damage.messages(), *_without_effect(journal.damage)):
                 yield f"{name}: {line}"
 
     def _strangers(self, merge: Merge) -> Iterator[str]:
@@ -118,6 +119,12 @@ class Journals:
 def open_journals(paths: Path | Sequence[Path]) -> Journals:
     """Open a journal, or several of different proxies. Raises: UsageError: one can't be read, or is named twice."""
     return Journals([open_journal(path) for path in ((paths,) if isinstance(paths, Path) else paths)])
+
+
+def _without_effect(damage: Damage) -> Iterator[str]:
+    if damage.without_effect:
+        have = "has" if len(damage.without_effect) == 1 else "have"
+        yield f"it was recorded with {', '.join(damage.without_effect)}, which {have} no effect any more"
 
 
 def _one_member(began: JournalBegan) -> Iterator[str]:

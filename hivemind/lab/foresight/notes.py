@@ -1,4 +1,4 @@
-"""What limits a prediction: what the recording doesn't show, limits that stay, and which experiment would tell more."""
+"""What limits a prediction: what the recording doesn't show, limits that stay, and which settings to try for more."""
 
 from __future__ import annotations
 
@@ -81,14 +81,14 @@ def held_out_text(recording: Recording, wall: float | None, wait: float | None) 
     return text
 
 
-def experiment(changes: Sequence[Change]) -> str:
-    """Return the command that tries on live traffic what can be tried; empty: nothing can."""
-    knobs = [each for each in changes if each.name in KNOBS and each.value is not None]
-    return " ".join(["hivemind explore", *map(_assigned, knobs)]) if knobs else ""
+def commands(changes: Sequence[Change]) -> str:
+    """Return the commands that change a running proxy's settings so, in one line; empty: none of them is a knob."""
+    return " && ".join(_command(each) for each in changes if each.name in KNOBS and each.value is not None)
 
 
-def _assigned(change: Change) -> str:
-    return f"{change.name}=none" if not change.value and KNOBS[change.name].zero_is_none else str(change)
+def _command(change: Change) -> str:
+    is_none = not change.value and KNOBS[change.name].zero_is_none
+    return f"hivemind set {change.name} {'none' if is_none else value_text(change.value)}"
 
 
 def _error(share: float) -> str:
@@ -102,12 +102,12 @@ def _changed_lanes(recording: Recording, changes: Sequence[Change]) -> dict[str,
 
 
 def _experiments(prediction: Prediction, figures: Sequence[Foretold]) -> Iterator[str]:
-    tries, beyond = experiment(prediction.changes), prediction.beyond
+    tries, beyond = commands(prediction.changes), prediction.beyond
     if beyond is not None:
         text = f"no more than {beyond[0]} in flight were recorded; with {beyond[1]} the intervals are wider"
-        yield f"{text}, and `{tries}` would tell more" if tries else text
+        yield f"{text}, and a run recorded after `{tries}` would tell more" if tries else text
     elif tries and all(_spans_zero(named(figures, name)) for name in (WALL, WAITED)):
-        yield f"the recording can't tell which settings are better; `{tries}` would on live traffic"
+        yield f"the recording can't tell which settings are better; a run recorded after `{tries}` would"
 
 
 def _spans_zero(figure: Foretold) -> bool:

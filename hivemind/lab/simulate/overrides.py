@@ -26,7 +26,7 @@ Config = TypeVar("Config", SchedulerConfig, LaneConfig)
 
 _LANE = frozenset({"aimd", "circuit", "max_concurrency", "max_concurrency_per_upstream", "rpm", "tpm"})
 """Settings and sections of lanes; the others are the scheduler's."""
-_SCHEDULER = frozenset({"retry", "queue", "budget", "feedback", "features", "max_agents", "agent_idle_s"})
+_SCHEDULER = frozenset({"retry", "queue", "budget", "features", "max_agents", "agent_idle_s"})
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "admission": ("", "features", "queue"),
     "rate": ("", "features"),
@@ -35,7 +35,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "limits": ("",),
     "backpressure": ("aimd", "circuit"),
     "concurrency": ("", "aimd"),
-    "priority": ("queue", "feedback"),
+    "priority": ("queue",),
     "scheduler": ("",),
 }
 """Components as the paper names them, and the sections of their settings."""

@@ -112,7 +112,7 @@ class Simulation:
                 fallback = ProviderModel(providers[key], limiter, trace.began.at, rng, draws)
                 self._set_clocks([fallback])
             self._upstreams[key] = AskedModel(models[key], asked, fallback)
-        self._sampled = sampled or self._config.feedback.enabled
+        self._sampled = sampled
         self._heap: list[tuple[float, int, float, int, Callable[[float], None]]] = []
         self._numbers = count(-(10**15))
         """Order happenings that aren't steps; at the same time they come before steps."""

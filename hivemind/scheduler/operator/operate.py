@@ -87,31 +87,6 @@ class Operator:
                 dispatcher.tasks_moved(dispatcher.tasks.apply(command, now), now)
         return Commanded(now, who, type(command).__name__, _arguments(command))
 
-    def expect(self, command: cmd.Command, now: float) -> None:
-        """Make the agent or the upstream that a command names known, which another process of the proxy knows."""
-        agent = getattr(command, "agent", None)
-        if agent:
-            self._dispatcher.meet(agent, now)
-        if isinstance(command, cmd.Tune) and command.upstream is not None:
-            self.tuning.expect(command.upstream)
-
-    def standing(self, now: float) -> list[cmd.Command]:
-        """Return commands that bring another process of the proxy to what operators decided here. Budgets are left out,
-        as every member of a fleet is told of them, and so are lanes, whose decisions come with their leases."""
-        made: list[cmd.Command] = self.tuning.standing()
-        if self._dispatcher.paused:
-            made.append(cmd.PauseAdmissions(True))
-        for agent in self._agents.everyone:
-            if agent.priority is not None:
-                made.append(cmd.SetPriority(agent.name, agent.priority))
-            if agent.paused:
-                made.append(cmd.PauseAgent(agent.name, True))
-            if agent.stopped:
-                made.append(cmd.StopAgent(agent.name, True))
-            if agent.boosted_until is not None and agent.boosted_until > now:
-                made.append(cmd.BoostAgent(agent.name, agent.boosted_until - now))
-        return made
-
     def end_boost(self, agent: Agent, now: float) -> None:
         """Give the agent its own priority again."""
         agent.boosted_until = None
@@ -197,18 +172,6 @@ class Tuning:
             for name, value in values.items():
                 config = turned(config, name, value)
         return config
-
-    def expect(self, upstream: str) -> None:
-        """Make an upstream known that has had no lane here yet."""
-        self._upstreams.setdefault(upstream, {})
-
-    def standing(self) -> list[cmd.Command]:
-        """Return what was tuned, as commands."""
-        made: list[cmd.Command] = [cmd.Tune(name, value) for name, value in self._shared.items()]
-        made += [cmd.Tune(name, value) for name, value in self._everywhere.items()]
-        for upstream, values in self._upstreams.items():
-            made += [cmd.Tune(name, value, upstream) for name, value in values.items()]
-        return made
 
     def turn(self, command: cmd.Tune, dispatcher: Dispatcher, now: float) -> None:
         """Turn the knob on every lane in its scope. Raises: Rejected: nothing was changed."""

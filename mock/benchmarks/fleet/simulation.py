@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
-from hivemind.fleet.allocation.state import State
-from hivemind.fleet.allocator import sync
+from fleet.model.allocation.state import State
+from fleet.model.allocator import sync
+
 from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, Reply, Report
 from hivemind.scheduler.config import AimdConfig, LaneConfig, QueueConfig, SchedulerConfig

@@ -16,12 +16,12 @@ import msgspec
 from benchmarks.figures import table as figures_table
 from benchmarks.foresight.cases import Case, cases, run_on_sockets
 from benchmarks.foresight.score import figures, table
+from benchmarks.worlds.kinds import KINDS
+from benchmarks.worlds.strange.kinds import strange_world
+from benchmarks.worlds.world import World, shortened, world
 from hivemind import __version__
 from hivemind.errors import HiveMindError, UsageError
 from hivemind_mock.bench.main import JsonOutput, show_progress
-from hivemind_mock.worlds.kinds import KINDS
-from hivemind_mock.worlds.strange.kinds import strange_world
-from hivemind_mock.worlds.world import World, shortened, world
 
 _PROCESSES = 2
 _AT_ONCE = 5

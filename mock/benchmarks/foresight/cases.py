@@ -10,15 +10,15 @@ from pathlib import Path
 
 import msgspec
 
-import hivemind_mock.worlds
+import benchmarks.worlds
+from benchmarks.worlds.world import World, run
+from benchmarks.worlds.world import run_on_sockets as world_on_sockets
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight import prediction
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind_mock.worlds.world import World, run
-from hivemind_mock.worlds.world import run_on_sockets as world_on_sockets
 
 RECORDED_LUCK, REAL_LUCKS = 1, (2, 3)
 """The luck of the recorded run, and of the real runs with changed settings."""
@@ -132,6 +132,6 @@ def _place(world: World, folder: Path, name: str) -> Path:
 def generator_version() -> str:
     """Return a short name of the generator's code, by which what it made is kept."""
     digest = hashlib.sha256()
-    for path in sorted(Path(hivemind_mock.worlds.__file__).parent.rglob("*.py")):
+    for path in sorted(Path(benchmarks.worlds.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

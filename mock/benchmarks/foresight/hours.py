@@ -7,15 +7,15 @@ import shutil
 from pathlib import Path
 
 from benchmarks.perf.long_run import HOUR_S, NAME, write_journal
+from benchmarks.worlds.agents import Habits
+from benchmarks.worlds.provider import Cost, Rules
+from benchmarks.worlds.rules import Chance, Spells, Windows
+from benchmarks.worlds.world import World, run
 from hivemind.journal.files import part_path
 from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan, JournalEnded
 from hivemind_mock.provider.config import LimitConfig
 from hivemind_mock.provider.faults import Fault
-from hivemind_mock.worlds.agents import Habits
-from hivemind_mock.worlds.provider import Cost, Rules
-from hivemind_mock.worlds.rules import Chance, Spells, Windows
-from hivemind_mock.worlds.world import World, run
 
 AGENTS = 50
 _TURNS = 180

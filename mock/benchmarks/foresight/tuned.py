@@ -19,6 +19,8 @@ import msgspec
 from benchmarks.figures import Figure, markdown
 from benchmarks.figures import table as figures_table
 from benchmarks.foresight.cases import RECORDED_LUCK, generator_version
+from benchmarks.worlds.strange.kinds import strange_world
+from benchmarks.worlds.world import World, run, with_changes, world
 from hivemind import __version__
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.journal.figures import Figures
@@ -28,8 +30,6 @@ from hivemind.lab.tune.promise import REDUCED, Goal
 from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings
 from hivemind.lab.tune.tuning import Tuner, TuningPlan
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress
-from hivemind_mock.worlds.strange.kinds import strange_world
-from hivemind_mock.worlds.world import World, run, with_changes, world
 
 NAME = "foresight-tuned-figures.md"
 _PROCESSES = 2

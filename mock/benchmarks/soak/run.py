@@ -63,7 +63,6 @@ cooldown_s = 1
 base_s = 0.05
 max_s = 2
 budget_ratio = 1
-stagger_s = 0.005
 
 [budget]
 tokens = 1000000000000

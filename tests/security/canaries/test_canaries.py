@@ -45,8 +45,8 @@ _NO_LIMITS = (
         "0.001",
         "--retry.max-s",
         "0.002",
-        "--retry.budget-reserve",
-        "9999",
+        "--retry.budget-ratio",
+        "100",
     ),
 )
 

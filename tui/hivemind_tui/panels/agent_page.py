@@ -13,7 +13,7 @@ from hivemind.setup.clients import Target
 from hivemind.text.humanise import NOTHING, short_count, short_dollars, short_duration, short_plural
 from hivemind.world.snapshot import AgentView, RequestView, TicketView
 from hivemind_tui.keys.keymap import BY_ID
-from hivemind_tui.panels.agent_table import at_least, nudged, process, state
+from hivemind_tui.panels.agent_table import at_least, process, state
 from hivemind_tui.render.bars import Axis, ending, rounded, times_of_day
 from hivemind_tui.render.budgets import bar, blind, ceilings, covered, figures, period
 from hivemind_tui.render.format import about, fit, wrapped
@@ -289,8 +289,6 @@ def _who(agent: AgentView, cells: int, pen: Pen) -> list[Row]:
 def _state(agent: AgentView, pen: Pen) -> Row:
     word, colour = PRIORITIES[agent.priority]
     spans: list[Span] = [state(agent, pen), ("  priority ", "dim"), (word, colour)]
-    if agent.nudge:
-        spans.append((f" {nudged(agent, pen)} {'lowered' if agent.nudge > 0 else 'raised'} for now", "dim"))
     if agent.boosted_for_s > 0:
         spans.append((f"  {pen.glyphs.boost} boosted, {about(agent.boosted_for_s)} left", "accent"))
     if agent.paused and agent.state != "paused":

@@ -54,13 +54,7 @@ def state(agent: AgentView, pen: Pen) -> Span:
 def _priority(agent: AgentView, pen: Pen) -> Span:
     if agent.boosted_for_s > 0:
         return f"{pen.glyphs.boost}{about(agent.boosted_for_s)}", "accent"
-    word, role = PRIORITIES[agent.priority]
-    return word + nudged(agent, pen), role
-
-
-def nudged(agent: AgentView, pen: Pen) -> str:
-    """Return an arrow where dynamic priority has moved the agent up or down."""
-    return "" if not agent.nudge else pen.glyphs.descending if agent.nudge > 0 else pen.glyphs.ascending
+    return PRIORITIES[agent.priority]
 
 
 def number(value: float, role: str = "text", shown: Callable[[float], str] = short_count) -> Span:

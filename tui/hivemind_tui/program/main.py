@@ -68,11 +68,6 @@ def parse(argv: Sequence[str], environ: Mapping[str, str], cwd: Path) -> Options
         return Options(settings, monitor=monitor, remote=_remote(namespace, settings, environ))
     if namespace.token_file is not None:
         parser.error("--token-file: only goes with --attach")
-    if settings.workers > 1:
-        raise UsageError(
-            f"workers {settings.workers}: the control room shares one process with its proxy; start hivemind proxy"
-            f" --workers {settings.workers}, and hivemind-tui --attach in another terminal"
-        )
     file = settings_file(namespace, environ=environ, cwd=cwd)
     if namespace.demo:
         if not 0 <= namespace.demo_agents <= 1000:

@@ -1,1 +1,0 @@
-"""The parts of :mod:`hivemind.fleet.allocator`."""

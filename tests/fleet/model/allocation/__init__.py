@@ -1,0 +1,1 @@
+"""The parts of :mod:`fleet.model.allocator`."""
