@@ -13,7 +13,7 @@ from functools import lru_cache
 from urllib.parse import parse_qsl
 
 from hivemind.providers.base import Headers
-from hivemind.providers.profiles import PROFILES
+from hivemind.providers.profiles import PROFILES, profile_for
 
 NOT_SERVED = -1
 """The request is for a provider that no upstream has."""
@@ -166,9 +166,11 @@ def provider_for_path(path: str) -> str | None:
 
 def provider_of(name: str, url: str, profile: str) -> str:
     """Return the name of the provider of an upstream; empty where it is unknown."""
+    if profile == "generic":  # the setting `profile` may say so for the sake of the limits
+        profile = profile_for(url).name
     if profile != "generic":
         return profile
-    if name in _BY_NAME and name not in PROFILES:
+    if name in _BY_NAME:
         return name
     found = _URLS.search(url.lower())
     return found.lastgroup or "" if found else ""
@@ -191,8 +193,10 @@ class Told:
 
     @property
     def contradicts(self) -> bool:
-        """Whether headers are signs of different providers."""
-        return self.headers is not None and not self.headers
+        """Whether headers, or the client beside them, are signs of different providers."""
+        if not self.headers or self.agent is None:
+            return self.headers is not None and not self.headers
+        return self.agent not in self.headers and not any(self.agent in _speaks(name) for name in self.headers)
 
 
 def told_by(path: str, query: bytes, headers: Headers) -> Told:

@@ -26,7 +26,7 @@ ENOUGH_FOR_ONE = "5000/ever"
 """A budget that a title or the like leaves unused, and the first step of the plan exceeds."""
 MOST_REQUESTS = 2
 """Requests of a client after its budget is used up."""
-REFUSED_S = 40.0
+REFUSED_S = 20.0
 
 
 def started() -> list[Any]:
@@ -129,7 +129,7 @@ def _resumed(before: list[dict[str, Any]], after: list[dict[str, Any]], ran: Ran
 
 @pytest.mark.parametrize("client", [pytest.param(each, id=each.name) for each in PROGRAMS if each.tools])
 async def test_an_open_circuit(client: Tried, cells_of: CellsOf, tmp_path: Path) -> None:
-    """Refused for 40 seconds in the middle of its session, with its default model, it goes on afterwards."""
+    """Refused for 20 seconds in the middle of its session, with its default model, it goes on afterwards."""
     if client.program == "claude":  # others than its default model bear more
         at = client.arguments.index("--model")
         client = replace(client, arguments=client.arguments[:at] + client.arguments[at + 2 :])

@@ -132,6 +132,8 @@ def test_official_clients(order: tuple[str, ...]) -> None:
         # Contradicting headers.
         ("/v1/files", [(b"anthropic-beta", b"1"), (b"openai-beta", b"1"), bearer("k")], "?"),
         ("/v1/chat/completions", [(b"anthropic-version", b"1"), bearer("k")], "?"),
+        ("/v1/files", [ANTHROPIC[1], (b"openai-organization", b"o"), bearer("k")], "?"),
+        ("/v1/models", [*OPENAI, (b"anthropic-version", b"1"), bearer("k")], "anthropic"),
         # What was always clear stays so.
         ("/v1/chat/completions", [bearer("sk-1")], "openai"),
         ("/v1/messages", [bearer("sk-1")], "anthropic"),
@@ -191,6 +193,8 @@ def test_what_it_was_before() -> None:
         ("groq", "http://127.0.0.1:1", "groq"),
         ("lab", "https://bedrock-runtime.eu-west-1.amazonaws.com", "bedrock"),
         ("lab", "https://notopenrouter.air", ""),
+        ("lab", "https://api.openai.com", "openai"),
+        ("anthropic", "http://127.0.0.1:1", "anthropic"),
         ("lab", "http://127.0.0.1:8000", ""),
     ],
 )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,10 +53,10 @@ class Turns:
         for protocol in (ClientProtocol, Connection):
             self._count(monkeypatch, protocol)
 
-    def _count(self, monkeypatch: pytest.MonkeyPatch, protocol: type) -> None:
+    def _count(self, monkeypatch: pytest.MonkeyPatch, protocol: type[ClientProtocol] | type[Connection]) -> None:
         method = protocol.on_chunk_header
 
-        def counting(connection: object) -> None:
+        def counting(connection: Any) -> None:
             self._now += 1
             method(connection)
 
@@ -75,7 +76,7 @@ class Turns:
             ticking.cancel()
 
 
-async def healths_until(running: Running, done: asyncio.Future[object]) -> int:
+async def healths_until(running: Running, done: asyncio.Future[Any]) -> int:
     """How often the proxy says how it is until this is done."""
     answered = 0
     async with raw(running.port) as client:
@@ -217,7 +218,7 @@ def test_events_are_held_to_their_end(data: st.DataObject) -> None:
         end = max(held.rfind(mark) + len(mark) if mark in held else 0 for mark in ENDS)
         assert hold.passed(stream[before:at]) == held[:end]
         held, before = held[end:], at
-        assert (hold.held, hold.is_between) == (held, True)
+        assert (bytes(hold.held), hold.is_between) == (held, True)
 
 
 async def test_a_long_event_byte_by_byte_is_searched_once() -> None:

@@ -85,6 +85,8 @@ def _table(
 
 def _final_cell(one: Found) -> str:
     requests = len(one.refused)
+    if not requests:
+        return ""  # it called no tool in its session
     count = f"{requests}" if one.exit_code is not None else f"{requests} and more"
     took = f" in {one.took_s:.0f} s" if requests > 2 else ""
     return f"{count}{took}{'' if one.shown else ', not shown'}"
