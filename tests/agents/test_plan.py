@@ -11,7 +11,7 @@ from agents.repositories import repository
 
 from hivemind.agents.plans.document import MOST_BYTES, PlanError
 from hivemind.agents.plans.plan import Plan
-from hivemind.agents.plans.reading import read_plan
+from hivemind.agents.plans.reading import MOST_WAITS, read_plan
 from hivemind.agents.plans.values import is_name, parse_seconds
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.tasks import MOST, Task, Tasks
@@ -310,6 +310,9 @@ def test_more_tasks_than_a_proxy_knows_at_once(tmp_path: Path) -> None:
     assert mistakes(tmp_path, listed) == [f"plan.yaml:2: {items}"]
     counted = "tasks:\n" + "".join(f"  t{number}: {{command: x, count: 1000}}\n" for number in range(21))
     assert mistakes(tmp_path, counted) == [f"plan.yaml:1: it has 21,000 tasks; a plan has at most {MOST:,}"]
+    chained = "tasks:\n  a: {command: x, count: 500}\n  b: {command: x, count: 500, after: a}\n"
+    text = f"its tasks wait 250,000 times for another, at most {MOST_WAITS:,}: put one between large groups"
+    assert mistakes(tmp_path, chained) == [f"plan.yaml:1: {text}"]
 
 
 def test_reading_and_ordering_take_time_by_the_number_of_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

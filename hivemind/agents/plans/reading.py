@@ -21,6 +21,8 @@ from hivemind.redaction.text import holds_key
 from hivemind.scheduler.tasks import MOST
 from hivemind.text.humanise import did_you_mean
 
+MOST_WAITS = 200_000
+"""Waits of one task for another in a plan; millions, of a few groups with counts, take minutes to submit."""
 _NUMBERED = re.compile(r"[1-9][0-9]{0,8}")
 
 
@@ -80,9 +82,16 @@ def _line_of_worktree(document: Document, task: str) -> int:
 
 def _numbered(document: Document, batch: str, tasks: dict[str, PlannedTask]) -> dict[str, PlannedTask]:
     """Replace each task with a count by as many; who waits for it waits for all of them."""
-    number = sum(task.count or 1 for task in tasks.values())
+    counts = {name: task.count or 1 for name, task in tasks.items()}
+    number = sum(counts.values())
+    waits = sum(counts[name] * sum(counts.get(other, 1) for other in task.after) for name, task in tasks.items())
+    too_large = ""
     if number > MOST:
-        document.wrong(document.line(("tasks",), key=True), f"it has {number:,} tasks; a plan has at most {MOST:,}")
+        too_large = f"it has {number:,} tasks; a plan has at most {MOST:,}"
+    elif waits > MOST_WAITS:
+        too_large = f"its tasks wait {waits:,} times for another, at most {MOST_WAITS:,}: put one between large groups"
+    if too_large:
+        document.wrong(document.line(("tasks",), key=True), too_large)
         document.check()
     made: dict[str, PlannedTask] = {}
     several: dict[str, tuple[str, ...]] = {}
