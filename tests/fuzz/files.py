@@ -109,11 +109,12 @@ def checkpoint(data: bytes) -> None:
 
 @target("journal_line", [b'{"e":"', b'"at":', b'"usage":', b"null", b'"v":'])
 def journal_line(data: bytes) -> None:
-    """A line is an event, one of a kind that is unknown, or bad; an event that was read can be written and read."""
+    """A line is an event, one of a kind that is unknown or was removed, or bad; an event that was read can be written
+    and read."""
     codec.version_of(data)
     try:
         event = codec.event_of(data)
-    except (codec.BadLine, codec.Unknown):
+    except (codec.BadLine, codec.Unknown, codec.Removed):
         return
     require(codec.event_of(codec.line_of(event).rstrip(b"\n")) == event, "written and read, it is another", event)
 

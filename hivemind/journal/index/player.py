@@ -213,8 +213,10 @@ class Player:
             if not left:
                 left = _LOOKS
                 if until is not None and self._clock() >= until and event is not None:
-                    self._next, self.at = event, max(self.at, min(at, to_at))
-                    return
+                    if event.at > at:
+                        self._next, self.at = event, max(self.at, min(at, to_at))
+                        return
+                    left = 1  # a moment is reached with all its events
         self._next, self.at = event, max(self.at, to_at)
 
     def _following(self) -> ev.Event | None:

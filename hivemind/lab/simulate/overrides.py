@@ -273,7 +273,7 @@ def _within(config: Config, section: str, key: str, value: Any) -> Config:
 def _check(section: str, part: Any, changes: str) -> None:
     model: Any = Settings.model_fields[section].annotation
     try:
-        model.model_validate(asdict(part))
+        model.model_validate({name: value for name, value in asdict(part).items() if name in model.model_fields})
     except ValidationError as error:
         (first, *_) = error.errors(include_url=False)
         name = ".".join([section, *(str(each) for each in first["loc"])])
