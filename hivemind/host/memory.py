@@ -19,9 +19,9 @@ _WORTH = 16 << 20
 """Bytes by which their number must have fallen since it was last done."""
 _QUIET_CHECKS = 3
 """Checks in a row that found few; what was freed with the last bodies is returned too."""
-_MAPPED_FROM = 256 << 10
-"""Bytes of a block that is returned when it is freed: more than one read from a socket, so that a read costs no system
-call."""
+_MAPPED_FROM = 1 << 20
+"""Bytes of a block that is returned when it is freed: more than is used again and again, as by reads and the journal,
+because getting it anew costs a page fault for each 4 KiB."""
 _TRIMMED_FROM = 4 << 20
 """Free bytes at the end of the heap that are returned when the last of them is freed."""
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3

@@ -276,3 +276,15 @@ def request(target: str, body: bytes = b"{}", *headers: str, method: str = "POST
     """A request as a client writes it."""
     lines = [f"{method} {target} HTTP/1.1", "host: localhost", *headers, f"content-length: {len(body)}", "", ""]
     return "\r\n".join(lines).encode() + body
+
+
+async def healths_until(running: Running, done: asyncio.Future[Any]) -> int:
+    """How often the proxy says how it is until this is done."""
+    answered = 0
+    async with raw(running.port) as client:
+        while not done.done():
+            await client.send(request("/_health", b"", method="GET"))
+            _, headers = await client.head()
+            await client.body(headers)
+            answered += 1
+    return answered

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import AsyncIterator
 
 import pytest
-from proxy.kit import Raw, Running, between, raw, request
+from proxy.kit import Raw, between, healths_until, raw, request
 from proxy.wire import ANSWER, HELLO, JSON, MESSAGE_START, MESSAGE_STOP, PLAIN_BODY, SSE, STREAM_BODY, chunk, head, http
 
 from hivemind.providers import encoding
@@ -85,18 +85,6 @@ class Work:
             yield
         finally:
             ticking.cancel()
-
-
-async def healths_until(running: Running, done: asyncio.Task[None]) -> int:
-    """How often the proxy says how it is until this is done."""
-    answered = 0
-    async with raw(running.port) as client:
-        while not done.done():
-            await client.send(request("/_health", b"", method="GET"))
-            _, headers = await client.head()
-            await client.body(headers)
-            answered += 1
-    return answered
 
 
 async def asked(client: Raw, *sent: bytes) -> bytes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from proxy.kit import Raw, Running, Seen, between, raw, request
+from proxy.kit import Raw, Seen, between, healths_until, raw, request
 from proxy.wire import (
     ANSWER,
     END,
@@ -53,10 +53,10 @@ class Turns:
         for protocol in (ClientProtocol, Connection):
             self._count(monkeypatch, protocol)
 
-    def _count(self, monkeypatch: pytest.MonkeyPatch, protocol: type[ClientProtocol] | type[Connection]) -> None:
-        method = protocol.on_chunk_header
+    def _count(self, monkeypatch: pytest.MonkeyPatch, protocol: type[ClientProtocol | Connection]) -> None:
+        method: Callable[[Any], None] = protocol.on_chunk_header
 
-        def counting(connection: Any) -> None:
+        def counting(connection: object) -> None:
             self._now += 1
             method(connection)
 
@@ -74,18 +74,6 @@ class Turns:
             yield
         finally:
             ticking.cancel()
-
-
-async def healths_until(running: Running, done: asyncio.Future[Any]) -> int:
-    """How often the proxy says how it is until this is done."""
-    answered = 0
-    async with raw(running.port) as client:
-        while not done.done():
-            await client.send(request("/_health", b"", method="GET"))
-            _, headers = await client.head()
-            await client.body(headers)
-            answered += 1
-    return answered
 
 
 @pytest.mark.parametrize("extension", [b"", b";a=bcdefgh"], ids=["bare", "extensions"])

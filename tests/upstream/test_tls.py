@@ -199,3 +199,11 @@ def test_an_environment_that_names_authorities_is_obeyed(monkeypatch: pytest.Mon
     """SSL_CERT_FILE replaces the usual authorities rather than adding to them."""
     monkeypatch.setenv("SSL_CERT_FILE", ca_file)
     assert client_context().cert_store_stats()["x509_ca"] == 1
+
+
+async def test_tiny_chunks_before_the_end(opening: Opening, context: ssl.SSLContext, ca_file: str) -> None:
+    """A long answer in the smallest chunks comes whole though the server leaves long before all of it is parsed."""
+    answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 100_000
+    async with serving(closing(answer + b"0\r\n\r\n"), context=context) as server:
+        response = await post(opening(server.url, ca_file=ca_file))
+        assert len(await whole(response)) == 100_000

@@ -243,3 +243,27 @@ def test_so_is_the_wait_for_the_next_piece() -> None:
         assert body.closed
 
     assert in_virtual_time(main()) == pytest.approx(2 * 299 + 300)
+
+
+async def test_pieces_without_a_pause_leave_time_for_others() -> None:
+    """A read that brings thousands of pieces holds the loop for a few of them at a time."""
+    turns = 0
+
+    async def tick() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    class Pieces(Body):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for _ in range(1_000):
+                yield b"a"
+
+    upstream = open_upstream("http://lab", transport=Inside(Pieces()))
+    ticking = asyncio.create_task(tick())
+    response = await post(upstream)
+    before = turns
+    assert len(await whole(response)) == 1_000
+    assert turns - before >= 1_000 // 20
+    ticking.cancel()
