@@ -194,7 +194,7 @@ async def test_a_try_after_its_client_left_in_the_queue_keeps_the_age_of_the_fir
         for depth, one in enumerate(clients[2:], 1):
             await queued(proxy, one, PLAIN_BODY, "x-stainless-retry-count: 0", depth=depth)
         first, second, third = waits(proxy)
-        assert first >= second > third == 0
+        assert min(first, second) > third == 0
         gate.set()
         assert (await clients[2].head())[0] == 200
 
