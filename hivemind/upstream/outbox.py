@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-LONGEST = 16 << 10
-"""Longest data in bytes that waits: it is copied, and the transport isn't asked whether its peer takes it."""
+MOST_HELD = 256 << 10
+"""Bytes that wait for one transport: they are copied, and it isn't asked whether its peer takes them."""
 
 
 class Outbox:
@@ -44,28 +44,30 @@ class Outbox:
 class OutboxTransport(asyncio.Transport):
     """A transport whose writes may wait for the end of the turn; anything else that is asked of it comes after them."""
 
-    __slots__ = ("_held", "_outbox", "_transport")
+    __slots__ = ("_held", "_outbox", "_size", "_transport")
 
     def __init__(self, transport: asyncio.Transport, outbox: Outbox) -> None:
         self._transport = transport
         self._outbox = outbox
         self._held: list[bytes] = []
+        self._size = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if len(data) > LONGEST:
+        if not (self._held or self._outbox.batches):
+            self._transport.write(data)
+            return
+        self._size += len(data)
+        if self._size > MOST_HELD:
             self.flush()
             self._transport.write(data)
-        elif self._held:
-            self._held.append(bytes(data))
-        elif self._outbox.batches:
-            self._held.append(bytes(data))
+            return
+        if not self._held:
             self._outbox.add(self)
-        else:
-            self._transport.write(data)
+        self._held.append(bytes(data))
 
     def flush(self) -> None:
         """Write what is held."""
-        held = self._held
+        held, self._size = self._held, 0
         if not held:
             return
         self._held = []

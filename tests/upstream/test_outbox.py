@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from proxy.by_hand import Wire
 
-from hivemind.upstream.outbox import LONGEST, Outbox, OutboxTransport
+from hivemind.upstream.outbox import MOST_HELD, Outbox, OutboxTransport
 
 
 class Counting(Wire):
@@ -88,15 +88,28 @@ async def test_a_write_that_fails_keeps_nothing_else_back(monkeypatch: pytest.Mo
     assert len(reported) == 1
 
 
-async def test_what_is_long_is_written_at_once() -> None:
-    """It isn't copied, and its transport can say that the other side doesn't take it; what was held comes before it."""
+async def test_no_more_than_some_is_held() -> None:
+    """Beyond a bound nothing is copied, and the transport can say that the other side doesn't take it; all stays in
+    order, and later data is gathered again."""
     outbox = Outbox()
     outbox.batches = True
     wire, transport = opened(outbox)
     transport.write(b"head")
-    transport.write(memoryview(b"x" * (LONGEST + 1)))
-    assert (wire.sent, wire.writes) == (b"head" + b"x" * (LONGEST + 1), 2)
+    transport.write(memoryview(b"x" * MOST_HELD))
+    assert (wire.sent, wire.writes) == (b"head" + b"x" * MOST_HELD, 2)
     transport.write(b"tail")
     assert wire.writes == 2
     await asyncio.sleep(0)
     assert wire.sent.endswith(b"xtail")
+
+
+async def test_a_long_body_is_not_held_whole() -> None:
+    """Of a body that is written in pieces a bounded part is copied at a time."""
+    outbox = Outbox()
+    outbox.batches = True
+    wire, transport = opened(outbox)
+    for piece in range(1, 101):
+        transport.write(b"x" * (MOST_HELD // 4))
+        assert piece * (MOST_HELD // 4) - len(wire.sent) <= MOST_HELD
+    await asyncio.sleep(0)
+    assert len(wire.sent) == 25 * MOST_HELD
