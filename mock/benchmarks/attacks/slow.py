@@ -10,7 +10,7 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
@@ -89,8 +89,9 @@ async def measure_slow(mode: str, measure_s: float = _MEASURE_S) -> SlowResult:
     async with (
         servers.upstream() as behind,
         servers.module("benchmarks.attacks.upstream") as hostile,
-        servers.hivemind(behind, "hivemind", "--upstream", f"{_HOSTILE}={hostile}") as proxy,
+        servers.hivemind(behind, "hivemind", "--upstream", f"{_HOSTILE}={hostile}") as served,
     ):
+        proxy = replace(served, prefix="/to/generic/agent/perf-{}")  # of two upstreams none is guessed
         before = await _load(proxy, measure_s)
         with tempfile.TemporaryFile() as output:
             async with _slow_clients(proxy, MODES[mode], output):

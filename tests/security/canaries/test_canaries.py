@@ -143,7 +143,7 @@ async def _send(stage: Stage) -> None:
     for number, (place, raw) in enumerate(requests(stage.keys)):
         before = sum(len(upstream.requests) for upstream in stage.upstreams)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(raw)
+        writer.write(raw.replace(b" /", b" /to/a/", 1))  # without a name nothing would be sent on a guess
         if place == "client: cut off":
             writer.write_eof()
         answer = await reader.read()
