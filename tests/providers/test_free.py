@@ -49,6 +49,8 @@ PAID_POSTS = [
     "/v1beta/models/imagen-4:predict",
     "/v1beta/cachedContents",
     "/V1/MESSAGES/COUNT_TOKENS",
+    "/v1/messages/count_tokens/v1/messages",
+    "/v1/files/f_1/summary",
     "/v1/messages%2Fcount_tokens",
     "/v1/messages;/count_tokens",
     "/v1/messages%3f/v1/files",

@@ -121,6 +121,15 @@ def test_an_equal_head_is_not_parsed(side: Side, monkeypatch: pytest.MonkeyPatch
     assert side.app.known == 2
 
 
+@pytest.mark.parametrize(("was", "becomes"), [(b"k\r\n", b"j\r\n"), (b"messages", b"messagez"), (b": x", b": y")])
+def test_another_head_is_parsed(side: Side, was: bytes, becomes: bytes) -> None:
+    """One that differs before the length or behind it, and is as long."""
+    side.it.data_received(post(b"two").replace(was, becomes))
+    (_, _, _, before, _), (_, path, _, headers, body) = side.app.seen
+    assert (path, headers) != ("/v1/messages", before)
+    assert (body, side.app.known) == (b"two", 0)
+
+
 def test_a_held_head_times_out(side: Side) -> None:
     """As a body that doesn't come."""
     side.it.data_received(post(b"abc")[:-3])

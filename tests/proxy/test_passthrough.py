@@ -10,7 +10,7 @@ from collections.abc import Callable
 import brotli
 import pytest
 import zstandard
-from proxy.kit import Hang, Pairs, Seen, between, playing, proxying, raw, request
+from proxy.kit import Hang, Pairs, Reset, Seen, between, playing, proxying, raw, request
 from proxy.wire import ANSWER, JSON, MESSAGE, PLAIN_BODY, SSE, chunked, http
 from upstream.scripted import serving
 
@@ -186,6 +186,18 @@ async def test_what_generates_nothing_needs_no_slot(path: str) -> None:
         status, headers = await second.head()
         assert (status, await second.body(headers)) == (200, b'{"data":[]}')
         assert proxy.snapshot().totals.requests == 1
+
+
+@pytest.mark.parametrize(("method", "status", "sent"), [("POST", 502, 2), ("GET", 200, 3)])
+async def test_an_upload_on_a_kept_connection_that_ends(method: str, status: int, sent: int) -> None:
+    """It isn't sent again, since the server may have it by then; a list is asked for once more."""
+    async with between([ANSWER], [Reset()], [ANSWER]) as (proxy, upstream), raw(proxy.port) as direct:
+        for target, how, expected in ((MESSAGES, "POST", 200), ("/v1/files", method, status)):
+            await direct.send(request(target, PLAIN_BODY if how == "POST" else b"", method=how))
+            got, headers = await direct.head()
+            await direct.body(headers)
+            assert got == expected
+        assert len(upstream.requests) == sent
 
 
 async def test_redirects_are_the_client_s() -> None:

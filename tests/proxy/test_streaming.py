@@ -109,6 +109,18 @@ async def test_usage_is_in_the_stats() -> None:
         assert world["totals"]["usage"] == agent["usage"]
 
 
+async def test_a_stream_that_breaks_off_is_charged_for_what_came() -> None:
+    """By the length of its content, since its beginning states one token, and only its end all of them."""
+    events = b"".join((*MESSAGE[:3], HELLO.replace(b"hello", b"x" * 4000)))
+    play: Play = [head(SSE) + chunk(events), Close()]
+    async with between(play) as (proxy, _), raw(proxy.port) as direct:
+        await direct.send(request(MESSAGES, STREAM_BODY))
+        await direct.rest()
+        usage = (await proxy.until(lambda world: world.totals.failed == 1)).totals.wasted
+        assert usage.total_input == 11
+        assert 1000 <= usage.output_tokens <= 1010
+
+
 async def test_each_event_goes_on_before_the_next_one_comes() -> None:
     """The upstream sends an event only once the client has the one before."""
     gates = [asyncio.Event() for _ in MESSAGE[3:]]
