@@ -91,6 +91,10 @@ performance: $(VENV)/.ready ## measure the data plane beside other gateways; wri
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.perf --data-plane --json perf.json
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.plot perf.json docs
 
+ONLY =
+mutants: $(VENV)/.ready ## make each kept fault and see that the quick tests catch it; minutes; ONLY=retry for some
+	@$(BIN)/python tests/mutants/run.py $(ONLY)
+
 KILLS = 50
 SEED =
 crash: $(VENV)/.ready ## kill proxies, control rooms and runners KILLS=50 times, and check what they promise (SEED=)
@@ -99,7 +103,6 @@ crash: $(VENV)/.ready ## kill proxies, control rooms and runners KILLS=50 times,
 crash-figures: $(VENV)/.ready ## after make crash: write what it found into the manual
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.crash.figures crash.json docs
 
-ONLY =
 fleet: MINUTES = 10
 fleet: $(VENV)/.ready ## proxies that share a key through Redis, beside some that don't, and their faults (MINUTES= ONLY=)
 	@PYTHONPATH=mock $(BIN)/python -m benchmarks.fleet --minutes $(MINUTES) $(if $(ONLY),--only "$(ONLY)") --json fleet.json
@@ -149,4 +152,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m pip install -q -c constraints.txt --build-constraint constraints.txt -e '.[lab,fleet,web,mcp]' --group dev; \
 	touch $@
 
-.PHONY: help setup run check lint docs test test-all test-clients clients-table refusals fuzz bench foresight performance crash crash-figures fleet fleet-figures fleet-simulation soak screenshots clean
+.PHONY: help setup run check lint docs test test-all test-clients clients-table refusals fuzz mutants bench foresight performance crash crash-figures fleet fleet-figures fleet-simulation soak screenshots clean
