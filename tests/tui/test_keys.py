@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
-from tui.keyboard import keyboard
-from tui.kit import frame, press, room, screen, seen, settle, wait_until
+from tui.kit import SMALLEST, afresh, press, room, screen, seen, settle, wait_until
 from tui.worlds import LANE, FakeSource, busy_source, empty_world, world
 
 from hivemind.scheduler.commands import (
@@ -90,33 +88,13 @@ COMMANDS: dict[str, list[Command]] = {
 }
 
 
-@pytest.mark.parametrize("keys", COMMANDS)
-async def test_keys_send_their_commands(keys: str) -> None:
+async def test_keys_send_their_commands() -> None:
     """Each key sends what it stands for, to the agents and the lane in sight, and asks before anything is lost."""
     source = FakeSource(world())
-    async with keyboard(source) as board:
-        await board.press(keys)
-        assert source.applied == COMMANDS[keys]
-
-
-ON_SCREEN = (
-    *("+", "x y", "x n", "B 5 0 k enter", "B 5 escape", "B enter", "B 5 0 1 left backspace right k enter", "c o"),
-    *("c escape", "D y", "] u", "2 j enter +", "space space h", "/ a l i enter * x y", "4 shift+right", "ctrl+d h"),
-    *(": l i m i t = 8 enter", "4 j enter 0 . 7 enter", ": a i m d . b e t a enter 0 . 6 enter"),
-)
-"""Of the keys above those that show how keys, questions, lines and the palette are wired."""
-
-
-async def test_keys_pressed_on_a_screen_send_the_same() -> None:
-    """By way of the bindings, of what lies over the board, and of the queue of commands."""
-    source = FakeSource(world())
-    async with screen(source, size=(80, 24)) as pilot:
-        fresh = room(pilot).view
-        for keys in ON_SCREEN:
-            source.applied.clear()
-            room(pilot).go(fresh)
-            await press(pilot, keys)
+    async with screen(source, SMALLEST) as pilot:
+        async for keys in afresh(pilot, COMMANDS):
             assert source.applied == COMMANDS[keys], keys
+            source.applied.clear()
 
 
 def bottom(view: View) -> str:
@@ -184,29 +162,12 @@ PLACES: dict[str, Callable[[View], bool]] = {
 }
 
 
-@pytest.mark.parametrize("keys", PLACES)
-async def test_keys_lead_where_they_say(keys: str) -> None:
+async def test_keys_lead_where_they_say() -> None:
     """Each key that only looks leads to its page, row, order or filter, and sends nothing."""
     source = busy_source()
-    async with keyboard(source) as board:
-        await board.press(keys)
-        assert PLACES[keys](board.view)
-        assert source.applied == []
-
-
-async def test_keys_pressed_on_a_screen_lead_there_too() -> None:
-    """To every page, to the insides of the screen, and to where only the screen's own actions lead."""
-    source = busy_source()
-    async with screen(source) as pilot:
-        fresh = room(pilot).view
-        for keys in ("2 enter enter", "3 j j enter", "4 G", "5 k k j", "0 j j", "v", "tab", "2 / b o enter escape"):
-            room(pilot).go(fresh)
-            await press(pilot, keys)
+    async with screen(source, SMALLEST) as pilot:
+        async for keys in afresh(pilot, PLACES):
             assert PLACES[keys](room(pilot).view), keys
-        room(pilot).go(fresh)
-        await press(pilot, "i")
-        await frame(pilot)
-        assert room(pilot).view.inside is not None
         assert source.applied == []
 
 

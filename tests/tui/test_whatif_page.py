@@ -12,8 +12,20 @@ from typing import cast
 import pytest
 from textual.pilot import Pilot
 from tui.decks import Deck, recording, write
-from tui.keyboard import keyboard
-from tui.kit import TERMINAL, piloted, press, room, screen, seen, settle, wait_until, whole_screen
+from tui.kit import (
+    SMALLEST,
+    TERMINAL,
+    afresh,
+    piloted,
+    press,
+    room,
+    said,
+    screen,
+    seen,
+    settle,
+    wait_until,
+    whole_screen,
+)
 from tui.trials import BETA, CEILING, LOOKED, Made, pid_of, usual
 from tui.worlds import FakeSource, world
 
@@ -46,10 +58,6 @@ async def on_page(
         room(pilot).simulation = made or usually
         await press(pilot, "w")
         yield pilot, usually
-
-
-def said(pilot: Pilot[str]) -> list[str]:
-    return [str(note.message) for note in pilot.app._notifications]
 
 
 async def test_settings_are_chosen_and_simulated(tmp_path: Path) -> None:
@@ -91,23 +99,27 @@ KEYS: dict[str, tuple[Change, ...]] = {
 }
 
 
-@pytest.mark.parametrize("keys", KEYS)
-async def test_each_key_changes_what_it_says(tmp_path: Path, keys: str) -> None:
+async def test_each_key_changes_what_it_says(tmp_path: Path) -> None:
     """And nothing is sent to the proxy."""
     source = live(write(tmp_path))
-    async with keyboard(source, Made(usual)) as board:
-        await board.press(f"w {keys}")
-        assert board.view.what_if.changes == KEYS[keys]
+    async with on_page(source, SMALLEST) as (pilot, _):
+        async for keys in afresh(pilot, KEYS):
+            assert room(pilot).view.what_if.changes == KEYS[keys], keys
         assert source.applied == []
 
 
 async def test_mistakes_are_notes(tmp_path: Path) -> None:
     """A value that can't be, a name that isn't, and nothing to take back or to apply."""
-    async with keyboard(live(write(tmp_path)), Made(usual)) as board:
-        await board.press("w")
-        for keys in ("o 0 . 5 x enter escape", "o n o n e s u c h = 1 enter escape", "backspace", "A", "W"):
-            await board.press(keys)
-        assert len(set(board.said)) == 5
+    async with on_page(live(write(tmp_path))) as (pilot, _):
+        found = set()
+        for keys in ("o 0 . 5 x enter", "o n o n e s u c h = 1 enter"):
+            await press(pilot, keys)
+            found.add(seen(pilot, "footer").partition("▲")[2])
+            await press(pilot, "escape")
+        for keys in ("backspace", "A", "W"):
+            await press(pilot, keys)
+            found |= {*said(pilot)}
+        assert len(found) == 5
 
 
 async def test_a_scenario_file_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,10 +217,10 @@ async def test_without_a_recording_it_is_said_why(tmp_path: Path) -> None:
     sources = (FakeSource(world()), live(missing, failing="no space left"), live(missing), attached, never)
     told = []
     for source in sources:
-        async with keyboard(source) as board:
-            await board.press("w")
-            assert board.view.page == "overview"
-            told += board.said
+        async with screen(source, SMALLEST) as pilot:
+            await press(pilot, "w")
+            assert room(pilot).view.page == "overview"
+            told += said(pilot)
     assert "nothing is recorded" in told[0]
     assert "no space left" in told[1]
     assert told[2].endswith("can't be read")
