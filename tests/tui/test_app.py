@@ -18,20 +18,21 @@ from hivemind_tui.widgets.line_table import LineTable
 
 
 async def test_theme_key_goes_round() -> None:
-    """t takes the next theme, and the colours of the panels with it, until the first one is back."""
-    async with screen(FakeSource(world())) as pilot:
+    """t takes the next theme, and the colours of the panels with it but no text, until the first one is back."""
+    async with screen(FakeSource(world()), (80, 24)) as pilot:
         assert pilot.app.theme == DARK.name
+        agreed = whole_screen(pilot).splitlines()[:-1]  # the last row tells how fast the screen is, too
         await press(pilot, "t")
         assert pilot.app.theme == LIGHT.name
-        row = pilot.app.query_one("#agents", LineTable).rows[0]
-        ground = row._segments[0].style
+        ground = pilot.app.query_one("#agents", LineTable).rows[0]._segments[0].style
         assert ground is not None
         assert ground.bgcolor is not None
         assert ground.bgcolor.name == LIGHT.background
         passed = [pilot.app.theme]
         while pilot.app.theme != DARK.name:
-            await press(pilot, "t ctrl+l")
+            await press(pilot, "t")
             passed.append(pilot.app.theme)
+            assert whole_screen(pilot).splitlines()[:-1] == agreed, passed
         assert len(passed) == len(set(passed)) == len(THEMES)
 
 
@@ -40,13 +41,10 @@ SOME = "header slots windows agents events footer"
 LAYOUTS = {
     (140, 36): ALL,
     (139, 36): SOME,
-    (160, 35): SOME,
     (80, 24): SOME,
     (79, 24): "header agents footer",
-    (40, 12): "header agents footer",
     (20, 5): "header agents footer",
     (5, 2): "header",
-    (300, 90): ALL,
 }
 
 
@@ -67,7 +65,7 @@ async def test_every_page_is_drawn_in_every_size() -> None:
     async with screen(busy_source(), size=(160, 45)) as pilot:
         for keys in ("0", "2", "3", "4", "5", "2 enter", "3 enter", "i"):
             await press(pilot, keys)
-            for size in ((40, 12), (250, 70), (5, 2)):
+            for size in ((40, 12), (5, 2)):
                 await pilot.resize_terminal(*size)
                 await settle(pilot)
                 assert "panel error" not in whole_screen(pilot), (keys, size)
@@ -130,14 +128,6 @@ async def test_a_panel_that_raises_is_painted_over(
         broken = False
         await press(pilot, "j")
         assert "carol" in seen(pilot, "agents")
-
-
-async def test_a_source_that_changes_is_followed_without_a_key() -> None:
-    """The screen polls: what changes appears by itself."""
-    source = FakeSource(empty_world())
-    async with screen(source) as pilot:
-        source.become(world())
-        await wait_until(pilot, lambda: "alice" in seen(pilot, "agents"))
 
 
 async def test_linux_console_gets_ascii() -> None:

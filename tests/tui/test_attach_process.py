@@ -86,14 +86,6 @@ async def test_killed_and_started_again(tmp_path: Path) -> None:
                 assert (await second.ends())[0] == 0
 
 
-async def test_ended_in_good_order(tmp_path: Path) -> None:
-    """Its end is seen like any loss, and its note is gone."""
-    async with program(tmp_path) as running, attached(running.url, state_of(tmp_path), pace=QUICK) as source:
-        assert (await running.ends())[0] == 0
-        await lost(source)
-        assert not note_path(tmp_path / "state", running.port).exists()
-
-
 async def test_chosen_token(tmp_path: Path) -> None:
     """With a token of one's own it is steered from anywhere; a wrong one is told, and nothing comes of it."""
     async with program(tmp_path, HIVEMIND_CONTROL_TOKEN="of-my-own") as running:

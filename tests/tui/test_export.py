@@ -31,11 +31,6 @@ def test_text_keeps_its_place() -> None:
     assert "url(http" not in svg
 
 
-def test_names_have_no_chance_in_them() -> None:
-    """The same screen is the same file."""
-    assert placed_text(exported("same")) == placed_text(exported("same"))
-
-
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     """A second picture of the moment gets a number, also where only the PNG of the first is left."""
     assert write_new(tmp_path, "a", "<svg/>").name == "a.svg"

@@ -8,15 +8,13 @@ from dataclasses import replace
 import pytest
 from fleet.fleets import fleet
 from fleet.members import member
-from textual.geometry import Size
-from textual.strip import Strip
-from tui.kit import press, room, screen
+from tui.kit import press, room, screen, text
 from tui.worlds import FakeSource, world
 
 from hivemind.scheduler.commands import PauseAgent, PinLevel
 from hivemind.world.fleet import Fleet, gathered
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.commands import dialogs, navigation
+from hivemind_tui.commands import navigation
 from hivemind_tui.commands.actions import text_to_copy
 from hivemind_tui.panels import agent_page, agent_table, connect, fleet_page, header, log
 from hivemind_tui.render.glyphs import ASCII
@@ -33,11 +31,6 @@ def looked(known: Fleet, page: str = "fleet", snapshot: Snapshot | None = None, 
     found = snapshot or world()
     view = View(replace(found, wall=1_700_009_000.0), trail=(page,), fleet=known, **about)  # type: ignore[arg-type]
     return ViewBuilder().arrange(view)
-
-
-def text(rows: list[Strip]) -> str:
-    """As it is read."""
-    return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows) + "\n"
 
 
 def spread(**machines: tuple[str, ...]) -> Snapshot:
@@ -151,12 +144,6 @@ def test_the_header_has_the_fleets_state(state: str, shown: str) -> None:
     assert shown in text(header.render(looked(known, "overview"), 80, 2, Pen()))
 
 
-def test_the_header_tells_that_the_store_is_away() -> None:
-    """Before the leases are over, and where there is no lane that could have one."""
-    known = replace(fleet(), away="it doesn't answer", state="idle")
-    assert "▲ fleet's store away" in text(header.render(looked(known, "overview"), 80, 2, Pen()))
-
-
 def test_the_header_counts_other_proxies_in_trouble() -> None:
     """Which this one may not feel."""
     known = fleet()
@@ -242,21 +229,3 @@ async def test_the_page_on_a_screen() -> None:
         assert room(pilot).view.trail == ("fleet",)
         await press(pilot, "a")
         assert not any(isinstance(each, PinLevel) for each in source.applied)
-
-
-async def test_all_machines_on_a_screen() -> None:
-    """A key shows them, and the same key hides them again."""
-    source = FakeSource(world())
-    source.its_fleet = fleet()
-    source.everywhere = (*world().agents, replace(world().agents[0], name="zoe", machines=("ci-runner-2",)))
-    async with screen(source, size=(160, 45)) as pilot:
-        await press(pilot, "2 M")
-        assert "zoe" in {agent.name for agent in room(pilot).view.agents}
-        await press(pilot, "M")
-        assert "zoe" not in {agent.name for agent in room(pilot).view.agents}
-
-
-def test_the_help_explains_the_states() -> None:
-    """On the fleet's page alone."""
-    shown = "".join(words for row in dialogs.help_rows(Pen(), looked(fleet()), Size(160, 45)) for words, _ in row)
-    assert "safe share" in shown

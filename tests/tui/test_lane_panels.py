@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from textual.strip import Strip
+from tui.kit import text
 from tui.trouble import MARKS, bad_afternoon, bent, with_lane
 from tui.worlds import world
 
@@ -24,10 +24,6 @@ from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
 PLAIN = Pen()
-
-
-def text(rows: list[Strip]) -> str:
-    return "\n".join(row.text for row in rows)
 
 
 def slots_of(snapshot: Snapshot, width: int = 96, height: int = 13, **pen: Any) -> str:
@@ -53,17 +49,6 @@ def flying(number: int) -> tuple[TicketView, ...]:
 
 
 # --- Slots and queue ---------------------------------------------------------------------------------------------
-
-
-def test_slots_are_numbered_and_free_ones_keep_their_places() -> None:
-    """Six of eight are taken: the other two are shown as places, under their numbers."""
-    rows = slots_of(world()).splitlines()
-    assert "6 of 8 in flight, 2 free" in rows[0]
-    assert [row[2:12].strip() for row in rows[2:10]] == [
-        *("1 alice", "2 carol", "3 dave", "4 frank", "5 ivan"),
-        *("6 mallory", "7 · free", "8 · free"),
-    ]
-    assert "── level 8.5 of 12 ──" in rows[10]
 
 
 def test_a_slot_tells_how_long_how_far_and_which_try() -> None:
@@ -151,12 +136,6 @@ def test_slots_go_on_where_nothing_is_queued() -> None:
     assert f"… {30 - len(shown)} more in flight" in "\n".join(rows)
 
 
-def test_a_narrow_panel_has_the_queue_under_the_slots() -> None:
-    """Nothing is left out but what there is no room for."""
-    rows = slots_of(world(), 50, 14)
-    assert rows.index("alice") < rows.index("◷ bob")
-
-
 def test_no_limit_at_all() -> None:
     """A lane without any limit is drawn as such, not as a number."""
     snapshot = with_lane(world(), level=math.inf, ceiling=math.inf)
@@ -176,15 +155,6 @@ def test_lane_panels_follow_the_lane() -> None:
 
 
 # --- Rate windows ------------------------------------------------------------------------------------------------
-
-
-def test_a_window_tells_used_reserved_left_and_when() -> None:
-    """31 of 50 are gone, 6 of these only reserved: 25, 6, 19, 50, and 23 seconds to the reset."""
-    rows = windows_of(world()).splitlines()
-    assert "━ used ╍ reserved ─ left · from headers" in rows[0]
-    assert rows[1].split() == ["│", "WINDOW", "USED", "RESERVED", "LEFT", "OF", "RUNS", "OUT", "RESETS", "│"]
-    assert rows[2].split()[3:9] == ["25", "6", "19", "50", "in", "23s"]
-    assert "3%" in rows[5]
 
 
 def test_what_others_took_counts_as_used() -> None:
@@ -214,17 +184,6 @@ def test_a_model_family_tells_when_its_first_window_runs_out() -> None:
     assert rows[1].count("RUNS OUT") == 1
     assert "in 9.0s   in 23s" in next(row for row in rows if "claude-opus" in row)
     assert "in 9.0s" not in next(row for row in rows if "claude-haiku" in row)
-
-
-def test_many_families_share_the_windows_panel() -> None:
-    """Windows of several model families stand in one row a family, under heads."""
-    lane = world().lanes[0]
-    both = tuple(replace(w, family=family) for family in ("claude-opus", "claude-haiku") for w in lane.state.windows)
-    rows = windows_of(with_lane(world(), windows=both, plan=()), height=7)
-    assert rows.count("claude-opus") == rows.count("claude-haiku") == 1
-    assert "REQ LEFT/OF" in rows
-    assert "IN LEFT/OF" in rows
-    assert "82k/400k" in rows
 
 
 def test_the_tightest_family_is_never_the_one_left_out() -> None:
@@ -274,22 +233,6 @@ def test_an_unknown_window_limit_is_no_division_by_zero() -> None:
 
 
 # --- Circuit -----------------------------------------------------------------------------------------------------
-
-
-def test_the_error_rate_is_told_with_what_it_counts() -> None:
-    """Percent, count, and where it opens, also as a mark on the bar."""
-    rows = circuit_of(world())
-    assert "18%, 3 of 17, opens at 50% of 20" in rows
-    assert "━━━──────│──" in rows
-
-
-def test_an_open_circuit_counts_down_to_its_probe() -> None:
-    """How long still, and on a bar how far the cooldown is."""
-    rows = circuit_of(bad_afternoon(), width=70)
-    assert "✕ OPEN  nothing is sent upstream" in rows
-    assert "probe" in rows
-    assert "in 8.1s" in rows
-    assert "22:13:10 open (529), a probe in 10 s" in rows
 
 
 def test_forced_open_circuit_says_so() -> None:
@@ -350,16 +293,6 @@ def test_every_cut_stands_in_the_figure_too(golden: Callable[[str, str], None]) 
     golden("curve_figure", rows)
 
 
-def test_a_figure_of_another_size_is_not_shown() -> None:
-    """After a resize the sketch stands in until the new figure is there."""
-    view = View(world())
-    job = curve.wanted(view, 64, 12, PLAIN)
-    assert job is not None
-    figure = draw(job)
-    assert "┤" in text(curve.render(view, 64, 12, PLAIN, figure))
-    assert "┤" not in text(curve.render(view, 66, 12, PLAIN, figure))
-
-
 def test_a_turn_of_a_knob_is_told_as_such() -> None:
     """By the knob and its value, not as a cut."""
     lane = world().lanes[0]
@@ -368,13 +301,6 @@ def test_a_turn_of_a_knob_is_told_as_such() -> None:
     )
     snapshot = replace(world(), lanes=(replace(lane, curve=points),))
     assert "▲ aimd.beta=0.7 at 22:08:20" in curve_of(snapshot)
-
-
-def test_a_curve_without_a_cut_says_so() -> None:
-    """Nothing bent it."""
-    lane = world().lanes[0]
-    calm = tuple(replace(point, mark="") for point in lane.curve)
-    assert "no cut in this span" in curve_of(replace(world(), lanes=(replace(lane, curve=calm),)))
 
 
 def test_a_cut_tells_the_factor_of_its_levels_not_of_the_points() -> None:
@@ -390,11 +316,6 @@ def test_a_cut_from_no_level_has_no_ratio() -> None:
     points = tuple(CurvePoint(5000.0 - 9 + n, 0.0, 0, 0, None, "overloaded" if n == 5 else "") for n in range(10))
     lane = replace(world().lanes[0], curve=points)
     assert "◆ cut at" in curve_of(replace(world(), lanes=(lane,)))
-
-
-def test_a_pinned_level_is_told() -> None:
-    """And which key gives it back."""
-    assert "pinned, a returns it to AIMD" in curve_of(with_lane(world(), pinned=True))
 
 
 def test_the_trend_bears_the_signs_too() -> None:

@@ -88,19 +88,6 @@ class Stuck(io.StringIO):
         return super().write(text)
 
 
-def test_console_never_waits_for_a_reader() -> None:
-    """While nobody reads, lines are dropped, and closing gives up; afterwards it is said how many were lost."""
-    stream = Stuck()
-    console = Console(stream)
-    for n in range(1500):
-        console.line(str(n))
-    assert not console.close(0.01)
-    stream.let_go.set()
-    console.line("again")
-    assert console.close(10.0)
-    assert len(stream.getvalue().splitlines()) <= 1002
-
-
 def test_console_says_what_was_lost() -> None:
     """Dropped lines are counted, and the count is written with the next line that gets through."""
     stream = Stuck()

@@ -74,10 +74,6 @@ def test_what_differs_comes_later_or_was_done_on_purpose_stays_apart() -> None:
     assert len(rows_of([line(0.0), OPEN])) == 2, "one failure alone is no burst"
 
 
-def test_a_single_line_says_all_of_it() -> None:
-    assert shown(line(0.0)) == ["ann: overloaded; attempt 2 in 1.5 s"]
-
-
 def test_filters_and_severities_hide_lines_before_they_are_folded() -> None:
     lines = [line(0.0), line(0.5, who="bob"), line(1.0)]
     assert [row.count for row in rows_of(lines, "who:ann")] == [2]

@@ -71,21 +71,17 @@ def test_attaching_needs_no_upstream(tmp_path: Path) -> None:
     assert asked.remote == RemoteProxy("http://127.0.0.1:8765", Path("note.json"), {})
 
 
-def test_without_a_screen_textual_is_not_imported() -> None:
-    """The headless path starts fast and works where the terminal libraries don't."""
-    code = "import sys, hivemind_tui.program.main, hivemind_tui.program.supervisor; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert not {"textual", "plotext"} & {*loaded}
-
-
-def test_the_first_frame_waits_for_nothing_that_it_does_not_show() -> None:
-    """The HTTP client of the demo's agents and the mock provider are imported once the screen stands."""
+def test_nothing_is_imported_before_it_is_needed() -> None:
+    """Without a screen no Textual; up to the first frame neither the demo's HTTP client nor the mock provider."""
     code = (
-        "import sys, hivemind_tui.program.screens, hivemind_tui.sources.demo, hivemind.host.proxy; print(*sys.modules)"
+        "import sys, hivemind_tui.program.main, hivemind_tui.program.supervisor; print(*sys.modules);"
+        "import hivemind_tui.program.screens, hivemind_tui.sources.demo, hivemind.host.proxy; print(*sys.modules)"
     )
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert "textual.app" in loaded
-    assert not {"httpx", "hivemind_mock", "plotext"} & {*loaded}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    headless, framed = (set(line.split()) for line in done.stdout.splitlines())
+    assert not {"textual", "plotext"} & headless
+    assert "textual.app" in framed
+    assert not {"httpx", "hivemind_mock", "plotext"} & framed
 
 
 def test_a_report_needs_a_screen_and_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

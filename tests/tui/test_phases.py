@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from tui.courses import AT, attempt, cases, lost, request
+from tui.courses import AT, cases, lost, request
 
 from hivemind.world.snapshot import RequestView
 from hivemind_tui.render.glyphs import PHASES
 from hivemind_tui.render.pen import Pen, Span
-from hivemind_tui.render.phases import Phase, described, failures, fine, phases_of, summarised
+from hivemind_tui.render.phases import described, failures, fine, phases_of, summarised
 
 INK = Pen()
 KINDS = {
@@ -96,18 +96,6 @@ def test_course_in_words() -> None:
     ]
 
 
-def test_an_answer_without_a_stream() -> None:
-    """It comes as a whole: then its time is that of the answer."""
-    view = cases()["at once"]
-    assert words(described(view, phases_of(view, AT), INK)) == ["▓ answer 5.0s", "✓ done 200"]
-
-
-def test_failures_without_a_status_go_by_their_kind() -> None:
-    """Where nothing was answered, what became of the connection is told."""
-    view = request(1, "retry", 9, lost(1, 9, 8, 2, outcome="server_error", status=None))
-    assert words(described(view, phases_of(view, AT), INK))[1] == "▒ try 1 failed server error after 6.0s"
-
-
 def test_many_tries_are_added_up() -> None:
     """In short: how many failed, with what and for how long in all; every attempt before the last counts as failed."""
     view = cases()["often"]
@@ -137,11 +125,3 @@ def test_failures_are_counted_by_kind() -> None:
 def test_fine_durations(value: float, text: str) -> None:
     """To the hundredth where that says something; clocks that run backwards count as no time."""
     assert fine(value) == text
-
-
-def test_a_piece_knows_its_attempt() -> None:
-    """Whatever belongs to an attempt says so; what follows the last one belongs to none yet."""
-    made: list[Phase] = phases_of(cases()["queued again"], AT)
-    assert [phase.attempt.number if phase.attempt else None for phase in made] == [1, 1, None, None]
-    flying = request(1, "waiting", 5, attempt(1, 5, 4))
-    assert phases_of(flying, AT)[-1].end_at == AT

@@ -24,7 +24,7 @@ from hivemind_tui.plots import process as plots_process
 from hivemind_tui.plots.canvas import Canvas, columns, steps
 from hivemind_tui.plots.plotter import draw, time_ticks
 from hivemind_tui.plots.process import PlotProcess
-from hivemind_tui.plots.sample import ROLE_CODES, TTFT_ROWS_MOST, Job, job_for, mark, peaks, span_of, thin
+from hivemind_tui.plots.sample import ROLE_CODES, TTFT_ROWS_MOST, Job, job_for, mark, span_of, thin
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 from hivemind_tui.web.server import command_of
@@ -98,14 +98,6 @@ def test_times_to_first_token_take_no_more_rows_than_they_have_use_for() -> None
     assert next(number for number, row in enumerate(rows) if " s┤" in row) == 60 - TTFT_ROWS_MOST
 
 
-def test_of_what_is_in_flight_the_peaks_are_kept() -> None:
-    """One point a column, the highest of it: a line that goes up and down all the time can't be read."""
-    points = [(float(x), float(x % 7)) for x in range(-600, 1)]
-    kept = peaks(points, 600.0, 30)
-    assert len(kept) <= 30
-    assert all(y == 6.0 for _, y in kept[:-1])
-
-
 def test_what_bent_the_curve_goes_with_the_job() -> None:
     """Each with its moment, its level, and a sign of its own; the ceiling too, where it is within the scale."""
     lane = bad_afternoon().lanes[0]
@@ -138,23 +130,6 @@ def test_a_figure_has_the_size_asked_for(width: int, height: int) -> None:
     assert all(sum(len(text) for text, _ in row) == width for row in figure.rows)
     roles = {ROLE_CODES[code] for row in figure.rows for text, code in row if text.strip()}
     assert "ok" in roles
-
-
-def test_figure_bears_every_mark_and_the_ceiling() -> None:
-    """Signs in their colours, the operator's own in one that no cut has."""
-    made = job_for(bad_afternoon().lanes[0], 80, 14)
-    assert made is not None
-    runs = [(text, ROLE_CODES[code]) for row in draw(made).rows for text, code in row]
-    for cause in MARKS.values():
-        assert any(mark(cause).glyph in text and role == mark(cause).role for text, role in runs)
-    assert any("┄┄┄" in text and role == "rule" for text, role in runs)
-
-
-def test_figure_shows_the_first_token_under_the_level() -> None:
-    """Level, requests in flight, first token and its target each have a colour of their own."""
-    figure = draw(job(58, 11))
-    roles = {ROLE_CODES[code] for row in figure.rows for text, code in row if text.strip()}
-    assert roles >= {"ok", "info", "recover", "text", "rule"}
 
 
 def test_time_axis_reads_backwards_from_now() -> None:

@@ -51,14 +51,6 @@ def played(recorded: ReplaySource, clock: Clock, seconds: float, frame_s: float 
         settled(recorded)
 
 
-def test_it_begins_at_the_beginning_and_stands() -> None:
-    """Nobody has asked for anything yet, and nothing moves by itself."""
-    recorded, _, clock = source()
-    played(recorded, clock, 5)
-    assert recorded.snapshot().totals.requests == 0
-    assert (recorded.playback().at, recorded.link.kind) == (AT, "replay")
-
-
 def test_played_it_is_what_happened() -> None:
     """After twelve seconds of playing the second round of requests has come; at four times the speed, the fifth."""
     recorded, _, clock = source()
@@ -138,16 +130,6 @@ def test_a_seek_shows_that_moment() -> None:
     assert recorded.playback().at == AT + 12
     settled(recorded)
     assert recorded.snapshot().totals.requests == 6
-
-
-def test_it_can_be_sought_while_it_plays() -> None:
-    """It plays on from there."""
-    recorded, _, clock = source()
-    recorded.play()
-    played(recorded, clock, 1)
-    recorded.go(AT + 60)
-    played(recorded, clock, 2)
-    assert recorded.playback().at == pytest.approx(AT + 62, abs=0.06)
 
 
 def test_a_loop_seeks_back() -> None:

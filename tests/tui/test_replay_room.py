@@ -21,7 +21,7 @@ from hivemind.journal.index.player import Player
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Priority
 from hivemind_tui.keys import keymap
-from hivemind_tui.keys.keymap import BY_ID, FOOTERS, KEYS
+from hivemind_tui.keys.keymap import BY_ID, KEYS
 from hivemind_tui.replay_app import ReplayRoom
 from hivemind_tui.sources.playback import KINDS
 from hivemind_tui.sources.replay import ReplaySource
@@ -54,35 +54,33 @@ async def until_at(pilot: Pilot[str], app: ReplayRoom, second: float) -> None:
     await wait_until(pilot, lambda: at(app) == pytest.approx(second))
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 20), (40, 12)])
-async def test_it_opens_on_the_overview_and_says_what_it_is(size: tuple[int, int]) -> None:
-    """At every size the banner and the timeline are there, and nobody is greeted to connect an agent."""
-    async with replay(size=size) as (pilot, app):
-        assert app.view.page == "overview"
-        await wait_until(pilot, lambda: "REPLAY x1" in seen(pilot, "header"))
-        await wait_until(pilot, lambda: "14:00:00" in seen(pilot, "timeline"))
-
-
-async def test_it_is_mounted_once() -> None:
-    """Textual calls the handlers of a class and of its bases: each worker and timer of the room is there once."""
-    async with replay() as (_, app):
+async def test_it_opens_on_the_overview_and_says_what_it_is() -> None:
+    """At every size the banner and the timeline are there, and nobody is greeted to connect an agent. Textual calls the
+    handlers of a class and of its bases: each worker of the room is there once."""
+    async with replay(size=WIDE) as (pilot, app):
         assert sorted(worker.name for worker in app.workers) == ["commands", "panels", "replay"]
+        for size in (WIDE, NARROW, (40, 12)):
+            await pilot.resize_terminal(*size)
+            assert app.view.page == "overview"
+            await wait_until(pilot, lambda: "REPLAY x1" in seen(pilot, "header"))
+            await wait_until(pilot, lambda: "14:00:00" in seen(pilot, "timeline"))
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW, (60, 20)])
-async def test_notes_cover_neither_the_timeline_nor_the_verdict(size: tuple[int, int]) -> None:
-    """However many there are, they stand above the timeline and below the header."""
+async def test_notes_cover_neither_the_timeline_nor_the_verdict() -> None:
+    """However many there are and whatever the size, they stand above the timeline and below the header."""
     source = ReplaySource(cast(Player, Deck(recording())), "20261121-140000-8765", time.monotonic)
     app = ReplayRoom(source, environment=TERMINAL)
-    async with piloted(app, size, notifications=True) as pilot:
+    async with piloted(app, WIDE, notifications=True) as pilot:
         for number in range(12):
-            app.notify(f"note {number}: " + "word " * 20, markup=False)
-        await settle(pilot)
-        shown = [app.screen.find_widget(toast).visible_region for toast in app.screen.query(Toast)]
-        assert any(region.area for region in shown)
-        for region in filter(None, shown):
-            assert region.bottom <= app.query_one("#timeline").region.y
-            assert region.y >= app.query_one("#header").region.bottom
+            app.notify(f"note {number}: " + "word " * 20, markup=False, timeout=600)
+        for size in (WIDE, NARROW, (60, 20)):
+            await pilot.resize_terminal(*size)
+            await settle(pilot)
+            shown = [app.screen.find_widget(toast).visible_region for toast in app.screen.query(Toast)]
+            assert any(region.area for region in shown)
+            for region in filter(None, shown):
+                assert region.bottom <= app.query_one("#timeline").region.y
+                assert region.y >= app.query_one("#header").region.bottom
 
 
 async def test_keys_go_about_in_time() -> None:
@@ -202,15 +200,6 @@ async def test_what_looks_works_as_ever() -> None:
         await wait_until(pilot, lambda: "it broke" in seen(pilot, "log"))
 
 
-async def test_a_seek_forgets_what_was_not_yet() -> None:
-    """On the page of all requests those of later moments are gone after going back."""
-    async with replay() as (pilot, app):
-        await press(pilot, "3 end")
-        await wait_until(pilot, lambda: len(app.view.listed) == 36)
-        await press(pilot, "g 1 5 s enter")
-        await wait_until(pilot, lambda: len(app.view.listed) == 6)
-
-
 async def test_the_mouse_goes_about_on_the_timeline() -> None:
     """A click goes there, dragging along with the button down; without it nothing moves."""
     async with replay() as (pilot, app):
@@ -260,13 +249,6 @@ async def test_pictures_are_written_and_never_over_others(tmp_path: Path) -> Non
         assert "REPLAY" in (tmp_path / f"{name}.svg").read_text("utf-8").replace("&#160;", " ")
 
 
-async def test_a_folder_that_takes_no_picture(tmp_path: Path) -> None:
-    """It is told in one line, and nothing else happens."""
-    async with replay(folder=tmp_path / "gone") as (pilot, app):
-        await press(pilot, "e")
-        await wait_until(pilot, lambda: "can't be written" in str([note.message for note in app._notifications]))
-
-
 async def test_damage_and_what_is_not_read_yet_are_seen() -> None:
     """The header tells what is wrong, the timeline how far it is read and that what is shown is about."""
     deck = Deck(recording(), known_to=0.5)
@@ -290,20 +272,6 @@ async def test_help_and_palette_are_of_a_replay() -> None:
         names = [choice.name for choice in app.palette._choices]
         assert "play" in names
         assert "drain" not in names
-
-
-async def test_leaving_asks_nothing() -> None:
-    """There is nothing to lose."""
-    async with replay() as (pilot, app):
-        await press(pilot, "g 1 m enter q")
-        assert app.return_value == "quit"
-
-
-def test_no_key_of_a_replay_has_two_meanings() -> None:
-    """On each page, among the keys that mean something there."""
-    for page in FOOTERS:
-        names = [name for key in KEYS if key.applies(page, False) for name in key.keys.split(",")]
-        assert len({*names}) == len(names), page
 
 
 async def test_panels_offer_nothing_that_steers() -> None:

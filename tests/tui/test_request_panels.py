@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from textual.strip import Strip
-from tui.courses import AT, EVIL, cases, of_agent, of_all, of_request
+from tui.courses import AT, cases, of_agent, of_all, of_request
+from tui.kit import text
 from tui.worlds import empty_world, world
 
-from hivemind.redaction.text import MASK as PROXY_MASK
 from hivemind_tui.commands import navigation
 from hivemind_tui.panels import agent_page, request_page, request_table
-from hivemind_tui.panels.request_page import MASK
 from hivemind_tui.render.bars import ending
 from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
@@ -44,10 +42,6 @@ SIZES = {
 }
 """By panel and size of the screen, its cells and rows there."""
 AGREED = [(name, screen) for name, sizes in SIZES.items() for screen in sizes]
-
-
-def text(rows: list[Strip]) -> str:
-    return "\n".join(row.text for row in rows)
 
 
 def course(name: str, width: int = 160, height: int = 16, **more: object) -> str:
@@ -168,11 +162,6 @@ def test_details_that_are_not_there_yet() -> None:
             assert "Asking…" in text(render(view, 100, 9, PLAIN))
 
 
-def test_detail_alone_will_do() -> None:
-    """A request that the list has dropped meanwhile is shown as the detail has it."""
-    assert "✓ done 200 after 18.3s" in course("answered", requests=())
-
-
 def test_headers_that_nobody_remembers() -> None:
     """Only the newest are kept: an older request says so."""
     view = of_request("answered")
@@ -181,16 +170,6 @@ def test_headers_that_nobody_remembers() -> None:
     assert "newest requests only" in text(request_page.render_headers(replace(view, detail=bare), 100, 9, PLAIN))
     waits = replace(view.detail, response_headers=())
     assert "Response  none yet" in text(request_page.render_headers(replace(view, detail=waits), 100, 19, PLAIN))
-
-
-def test_masked_credentials_are_dim() -> None:
-    """What was masked stands back; the mask is the one that the proxy writes."""
-    assert MASK == PROXY_MASK
-    pen = replace(PLAIN, styles={"dim": PLAIN.selection.parse("dim"), "text": PLAIN.selection.parse("bold")})
-    row = next(
-        row for row in request_page.render_headers(of_request("answered"), 100, 19, pen) if "x-api-key" in row.text
-    )
-    assert [style.dim for cells, style, _ in row if MASK in cells and style is not None] == [True]
 
 
 def test_scrolling_the_request_page_ends() -> None:
@@ -253,14 +232,3 @@ def test_agent_without_budget_or_errors() -> None:
     assert "no budget, B gives it one" in rows
     assert "none among the remembered requests" in rows
     assert "— a request" in rows
-
-
-def test_agent_with_everything() -> None:
-    """Boosted, somebody's child, marked, with a name from hell: all of it is there."""
-    full = world()
-    agent = replace(full.agents[0], name=EVIL, parent=EVIL, boosted_for_s=42.0, paused=True)
-    view = View(replace(full, agents=(agent,)), marked=frozenset({EVIL}))
-    rows = text(agent_page.render_facts(view, 120, 12, PLAIN))
-    assert "» boosted for 42s" in rows
-    assert "child of a·[2J···宽い" in rows
-    assert "marked" in rows

@@ -15,7 +15,6 @@ from hivemind.scheduler.events import BudgetState, Hold
 from hivemind.world.health import Forecast
 from hivemind.world.snapshot import LaneView, RecordingView, Snapshot, TicketView
 from hivemind.world.verdict import completed, judged
-from hivemind_tui.sources.base import Link
 
 
 def _calm(**about: Any) -> Snapshot:
@@ -139,18 +138,6 @@ async def test_verdict_cause_and_end_are_in_the_first_row(size: tuple[int, int])
             row = whole_screen(pilot).splitlines()[0]
             missing += [f"{name}: {each!r} is missing in {row!r}" for each in words if each not in row]
     assert not missing, "\n".join(missing)
-
-
-@pytest.mark.parametrize("size", [(160, 45), (80, 24)], ids=str)
-async def test_a_proxy_elsewhere_that_is_gone(size: tuple[int, int]) -> None:
-    """What is shown is of before, so no verdict stands there, but since when and why."""
-    source = FakeSource(_waiting("circuit", 0.6, circuit="open"))
-    source.link = Link("attached", "http://10.0.0.5:8765", 12.0, "connection refused")
-    async with screen(source, size) as pilot:
-        row = whole_screen(pilot).splitlines()[0]
-    assert "✕ NOT CONNECTED for 12s" in row
-    assert "connection refused" in row
-    assert "BLOCKED" not in row
 
 
 @pytest.mark.parametrize("name", SITUATIONS)

@@ -74,17 +74,6 @@ async def test_a_refusal_half_way_is_told_and_what_was_done_can_be_taken_back() 
     assert tried == [PauseAgent("alice", True), PauseAgent("bob", True), PauseAgent("alice", False)]
 
 
-async def test_an_intent_that_makes_no_sense_changes_nothing() -> None:
-    """Its reason is told; nothing is sent or remembered."""
-    source = FakeSource(world())
-
-    def refuse(_: View) -> list[Command]:
-        raise Rejected("nobody to select")
-
-    assert await steered(source, refuse, None) == ["nobody to select", "there is no change of yours to undo"]
-    assert source.applied == []
-
-
 async def test_a_knob_taken_back_after_it_was_written_counts_as_turned() -> None:
     """The file says 0.45 then, and the proxy 0.5: that is a difference to write down."""
     source = FakeSource(world())

@@ -8,7 +8,7 @@ import pytest
 from tui.graph import processes
 from tui.worlds import FakeSource, world
 
-from hivemind.world.order import gravest_first, parents
+from hivemind.world.order import gravest_first
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.panels import agent_table
 from hivemind_tui.render.pen import Pen
@@ -146,11 +146,6 @@ def test_a_very_long_line_of_descent_ends() -> None:
     assert len(shown) == len(branches) == 1_000
     rows = agent_table.render(View(processes(), agents_shown=shown, branches=branches), 120, 20, Pen(boxed=False))
     assert {row.cell_length for row in rows} == {120}
-
-
-def test_only_parents_that_are_known_count() -> None:
-    """Whoever names itself or a stranger stands at the top."""
-    assert parents(family(a="", b="a", c="stranger", d="d")) == {"b": "a"}
 
 
 def test_a_sub_agent_is_called_by_its_own_part_of_the_name() -> None:

@@ -57,7 +57,7 @@ def test_the_strip(
 @pytest.mark.parametrize("height", [1, 2, 3, 5])
 def test_it_fills_its_space_exactly(height: int) -> None:
     """At every width, and the most important vitals stay."""
-    for width in (3, 20, 40, 79, 80, 119, 160, 320):
+    for width in (3, 20, 79, 320):
         rows = vitals.render(View(busy()), width, height, PLAIN)
         assert [cell_len(row.text) for row in rows] == [width] * height
         if width >= 20:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from textual.strip import Strip
+from tui.kit import text
 from tui.trials import BETA, CEILING, LOOKED, PATIENCE, course, outcome
 from tui.worlds import KNOBS, empty_world, world
 
@@ -47,10 +47,6 @@ STATES = {
     "more": replace(CHOSEN, outcome=outcome(BETA, answered=412, failed=0, wall_s=900.0)),
     "asked": replace(CHOSEN, changes=(OUTAGE,), name="provider.outage", outcome=outcome(OUTAGE, wall_s=1500.0)),
 }
-
-
-def text(rows: list[Strip]) -> str:
-    return "\n".join(row.text for row in rows)
 
 
 def drawn(name: str, what_if: WhatIf, size: str, pen: Pen | None = None) -> str:
@@ -121,13 +117,6 @@ def test_what_was_recorded_without_hivemind_is_said_to_be(size: str) -> None:
     assert "Recorded and with HiveMind" in drawn("comparison", alone, size)
     changed = replace(CHOSEN, outcome=outcome(BETA, foreign=True))
     assert re.search(r"with Hiv\S* +changed", drawn("comparison", changed, size))
-
-
-def test_names_from_outside_are_harmless() -> None:
-    """A recording is named by whoever wrote it."""
-    summary = msgspec.structs.replace(LOOKED, name="bad\x1b[31m", defects=("worse\x1b]0;x\x07",))
-    what_if = replace(CHOSEN, summary=summary, stage=Progress("simul\x1bating"), trouble="no\x1b")
-    assert "\x1b" not in drawn("comparison", what_if, "large")
 
 
 def test_no_stretch_of_a_course_is_skipped() -> None:

@@ -117,14 +117,6 @@ def test_a_scenario_file_with_a_mistake_changes_nothing(tmp_path: Path) -> None:
         FRESH.with_scenario(path)
 
 
-def test_what_has_no_steps_is_typed() -> None:
-    """The others take whatever the settings take."""
-    made = FRESH.typed_in("queue.max_wait_s=60")
-    with pytest.raises(Rejected, match="o types a value"):
-        made.turn(1)
-    assert made.typed_in("90").changes == (Change("queue.max_wait_s", 90.0),)
-
-
 def test_the_cursor_goes_through_all_and_stays_where_something_is() -> None:
     """To the ends and no further; a setting that leaves the list leaves the cursor above it."""
     made = FRESH.typed_in("queue.max_wait_s=60")
