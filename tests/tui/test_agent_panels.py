@@ -11,8 +11,8 @@ from tui.kit import text
 from tui.trouble import with_lane
 from tui.worlds import budget, calm_world, world
 
-from hivemind.scheduler.types import Priority, Usage
-from hivemind.world.snapshot import AgentView, Snapshot
+from hivemind.scheduler.types import Priority
+from hivemind.world.snapshot import Snapshot
 from hivemind_tui.panels import agent_page, agent_table, header, models
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link
@@ -140,13 +140,6 @@ def test_a_budget_of_both_kinds_for_a_subtree() -> None:
         assert words in rows, words
 
 
-def test_the_card_tells_in_full_why_a_request_waits() -> None:
-    """Wrapped, not cut."""
-    rows = card(View(world(), selected="bob"))
-    told = " ".join(" ".join(row.strip("│ ").split()) for row in rows.splitlines())
-    assert "waits for the token window: it takes ≈13k, 82k of 400k input left, room in 4.0 s and 1 goes first" in told
-
-
 def test_many_requests_of_one_agent_are_counted() -> None:
     """The card keeps room for all else."""
     full = world()
@@ -242,21 +235,7 @@ def test_what_the_operator_must_know_is_in_the_first_row(view: View, words: str,
     assert words in head(view, width).splitlines()[0]
 
 
-def test_one_row_has_the_failures_too() -> None:
-    """On a tiny terminal there is no second row, and what matters most is in the first."""
-    row = head(View(with_lane(calm_world(), parked_for_s=0.0)), 79, 1)
-    assert "HEALTHY" in row
-    assert "0 failed" in row
-
-
 # --- Events ------------------------------------------------------------------------------------------------------
-
-
-def test_an_agent_that_used_nothing_is_drawn() -> None:
-    """No token yet is no division by zero."""
-    fresh: AgentView = replace(world().agents[0], usage=Usage(), budget=None, dollars=0.0, unpriced=0)
-    rows = card(View(replace(world(), agents=(fresh,))))
-    assert "input             0" in rows
 
 
 @pytest.mark.parametrize("width", [80, 160])

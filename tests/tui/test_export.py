@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 from rich.console import Console
 from rich.text import Text
 
@@ -37,12 +36,6 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
     assert write_new(tmp_path, "a", "<svg/>").name == "a-2.svg"
     (tmp_path / "b.png").touch()
     assert write_new(tmp_path, "b", "<svg/>").name == "b-2.svg"
-
-
-def test_a_folder_that_takes_nothing(tmp_path: Path) -> None:
-    """The operating system's error is passed on."""
-    with pytest.raises(OSError, match="No such file"):
-        write_new(tmp_path / "gone", "a", "<svg/>")
 
 
 def converter(folder: Path, script: str) -> str:

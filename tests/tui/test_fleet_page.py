@@ -111,21 +111,9 @@ def test_any_text_and_any_size_fits(renders: Render) -> None:
         for each in strange[:2]
     )
     known = replace(gathered([*bent, *strange[2:]], store=EVIL, me="00000000", away=EVIL), state=EVIL)
-    for width, height in (
-        (1, 1),
-        (3, 2),
-        (12, 5),
-        (20, 6),
-        (40, 12),
-        (60, 3),
-        (80, 21),
-        (130, 9),
-        (160, 42),
-        (250, 70),
-    ):
-        for boxed in (True, False):
-            rows = renders(looked(known), width, height, Pen(boxed=boxed))
-            assert [row.cell_length for row in rows] == [width] * height
+    for width, height in ((1, 1), (12, 5), (60, 3), (80, 21), (160, 42)):
+        rows = renders(looked(known), width, height, Pen(boxed=height % 2 == 1))
+        assert [row.cell_length for row in rows] == [width] * height
 
 
 @pytest.mark.parametrize(
@@ -136,20 +124,18 @@ def test_any_text_and_any_size_fits(renders: Render) -> None:
         ("safe", "▲ store away, SAFE SHARE"),
         ("alone", "✕ ALONE, cut off from the fleet"),
         ("joining", "◌ joining the fleet"),
+        ("trouble", "fleet of 3, 1 in trouble"),
     ],
 )
 def test_the_header_has_the_fleets_state(state: str, shown: str) -> None:
-    """At eighty columns too."""
-    known = replace(fleet(), state=state)
-    assert shown in text(header.render(looked(known, "overview"), 80, 2, Pen()))
-
-
-def test_the_header_counts_other_proxies_in_trouble() -> None:
-    """Which this one may not feel."""
+    """At eighty columns too; other proxies in trouble, which this one may not feel, where there is more room."""
     known = fleet()
-    other = replace(known.members[1], seen_s=5.0)
-    known = gathered([known.members[0], other, known.members[2]], store=known.store, me=known.members[2].id)
-    assert "fleet of 3, 1 in trouble" in text(header.render(looked(known, "overview"), 160, 2, Pen()))
+    if state == "trouble":
+        members = [known.members[0], replace(known.members[1], seen_s=5.0), known.members[2]]
+        known = gathered(members, store=known.store, me=known.members[2].id)
+    else:
+        known = replace(known, state=state)
+    assert shown in text(header.render(looked(known, "overview"), 160 if state == "trouble" else 80, 2, Pen()))
 
 
 def test_agents_of_all_machines_have_a_column_for_them(golden: Callable[[str, str], None]) -> None:
@@ -165,22 +151,6 @@ def test_lines_of_all_machines_say_where() -> None:
     rows = text(log.render(view, 120, 20, Pen()))
     assert rows.count("ci-runner-2") == 15
     assert "laptop" not in rows
-
-
-def test_enter_shows_a_proxys_agents_and_escape_leads_back() -> None:
-    """One step each, with the proxy still selected."""
-    view = looked(fleet(), snapshot=spread(bob=("ci-runner-2",), carol=("laptop", "ci-runner-2")))
-    assert view.proxy is not None
-    assert view.proxy.id == view.fleet.me
-    view = navigation.move(view, -1)
-    assert view.proxy is not None
-    assert view.proxy.label == "ci-runner-2"
-    inside = ViewBuilder().arrange(navigation.into(view))
-    assert [agent.name for agent in inside.agents] == ["bob", "carol"]
-    assert "Agents on ci-runner-2" in text(agent_table.render(inside, 120, 20, Pen()))
-    assert navigation.back(inside).page == "fleet"
-    assert navigation.back(inside).machine == ""
-    assert navigation.page(inside, "agents").machine == ""
 
 
 def test_a_proxy_whose_agents_arent_known_says_so() -> None:

@@ -51,16 +51,6 @@ def flying(number: int) -> tuple[TicketView, ...]:
 # --- Slots and queue ---------------------------------------------------------------------------------------------
 
 
-def test_a_slot_tells_how_long_how_far_and_which_try() -> None:
-    """Streaming or waiting for its first token, since when, tokens so far and how fast they come."""
-    one = replace(world().slots[0], state="streaming", since_s=20.0, output_tokens=3_000, attempt=2)
-    two = replace(one, agent="bob", state="waiting", output_tokens=0, attempt=1)
-    rows = slots_of(replace(world(), slots=(one, two)), width=130)
-    first, second = rows.splitlines()[2:4]
-    assert "● stream norm    20s 3.0k  150/s   2" in first
-    assert "◌ sent   norm    20s    —      —   ." in second
-
-
 def test_after_a_cut_the_limit_stands_among_the_slots() -> None:
     """Those beyond the limit go on to the end, and it is told that they are beyond it."""
     snapshot = with_lane(replace(world(), slots=flying(6)), level=4.0, active=6)
@@ -79,25 +69,6 @@ def test_where_slots_are_many_the_rest_is_counted() -> None:
     assert f"… {40 - shown} more in flight" in rows
     few = with_lane(replace(world(), slots=flying(2)), level=64.0, ceiling=64.0, active=2)
     assert "… 62 free" in slots_of(few)
-
-
-def test_the_queue_tells_place_gate_and_time() -> None:
-    """In order, each with the gate that holds it and about how long still, instead of a mere size."""
-    rows = slots_of(bad_afternoon(), height=20)
-    assert " 1 ◷ bob          HIGH    48s paused        —" in rows
-    assert "   ↻ erin         low     43s try 3      3.1s" in rows
-    assert " 4 ◷ agent-11     HIGH    39s slot       ≈15s" in rows
-
-
-def test_both_fit_on_a_small_terminal() -> None:
-    """At 80x24 slots and queue stand side by side still, and the level's course under them."""
-    rows = slots_of(bad_afternoon(), 80, 7, boxed=False).splitlines()
-    assert "alice" in rows[1]
-    assert "◷ bob" in rows[1]
-    assert "more in flight" in rows[3]
-    assert "level 8.5 of 12 5 over it" in rows[4]
-    assert rows[5].startswith(" level 8.5 of 12")
-    assert "◁" in rows[6]
 
 
 def test_the_queue_goes_on_where_slots_are_free() -> None:
@@ -141,17 +112,6 @@ def test_no_limit_at_all() -> None:
     snapshot = with_lane(world(), level=math.inf, ceiling=math.inf)
     assert "no limit" in slots_of(snapshot)
     assert "∞" in curve_of(snapshot)
-
-
-def test_lane_panels_follow_the_lane() -> None:
-    """With several lanes the panels name the one they show, and show its tickets only."""
-    snapshot = world(lanes=2)
-    first = text(slots.render(View(snapshot), 110, 12, PLAIN))
-    second = text(slots.render(View(snapshot, lane_index=1), 110, 12, PLAIN))
-    assert "── anthropic · 6 of 8" in first
-    assert "alice" in first
-    assert "── openai-1 · 6 of 8" in second
-    assert "alice" not in second
 
 
 # --- Rate windows ------------------------------------------------------------------------------------------------
@@ -217,13 +177,6 @@ def test_a_window_that_only_one_family_has_leaves_a_gap() -> None:
     own = (replace(first, family="a"), replace(second, family="a"), replace(second, family="b"))
     rows = windows_of(with_lane(world(), windows=own, plan=()), height=4, boxed=False).splitlines()
     assert rows[2].index("82k/400k") == rows[3].index("82k/400k")
-
-
-def test_a_small_terminal_has_the_circuit_beside_the_windows() -> None:
-    """Without boxes there is no panel for the circuit, so the windows' panel tells of it."""
-    rows = windows_of(bad_afternoon(), 80, 4, boxed=False)
-    assert "circuit ✕ open  probe in 8.1s" in rows
-    assert "   19   50" in rows
 
 
 def test_an_unknown_window_limit_is_no_division_by_zero() -> None:
@@ -309,13 +262,6 @@ def test_a_cut_tells_the_factor_of_its_levels_not_of_the_points() -> None:
     points = (*points, CurvePoint(5000.0, 1.1, 0, 0, None, "truncated", (1.375, 1.0)))
     lane = replace(world().lanes[0], curve=points)
     assert "◁ ×0.73 at 22:13:20: cut short" in curve_of(replace(world(), lanes=(lane,)))
-
-
-def test_a_cut_from_no_level_has_no_ratio() -> None:
-    """A level without a limit can't be divided by."""
-    points = tuple(CurvePoint(5000.0 - 9 + n, 0.0, 0, 0, None, "overloaded" if n == 5 else "") for n in range(10))
-    lane = replace(world().lanes[0], curve=points)
-    assert "◆ cut at" in curve_of(replace(world(), lanes=(lane,)))
 
 
 def test_the_trend_bears_the_signs_too() -> None:

@@ -14,11 +14,10 @@ from hivemind.world.snapshot import LaneView
 from hivemind.world.verdict import judged
 from hivemind_tui.panels import lanes, slots
 from hivemind_tui.panels.lanes import short_name
-from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
-SIZES = ((80, 24), (160, 45), (250, 70))
+SIZES = ((80, 24), (250, 70))
 
 
 def rows_of(count: int, width: int = 158, height: int = 6, index: int = 0) -> list[str]:
@@ -49,11 +48,6 @@ def test_a_lane_that_the_verdict_calls_failing_is_not_ok() -> None:
         assert f"{name}  {word}" in rows[2].text
 
 
-def test_the_head_counts_lanes_and_those_held_up() -> None:
-    """And tells the key that goes on to the next one."""
-    assert "2 lanes · 1 held up · tab" in rows_of(2)[0]
-
-
 @pytest.mark.parametrize("lanes", [1, 2])
 async def test_the_smallest_screen_has_room_for_five_agents(lanes: int) -> None:
     """Also below two lanes, whose windows then share a row of words."""
@@ -63,15 +57,6 @@ async def test_the_smallest_screen_has_room_for_five_agents(lanes: int) -> None:
         assert len(seen(pilot, "events").splitlines()) == 3
         assert ("req 19 of 50 left, runs out in 9.0s" in seen(pilot, "windows")) is (lanes > 1)
         assert " ? help" in whole_screen(pilot).splitlines()[-1]
-
-
-@pytest.mark.parametrize("index", [0, 5, 11])
-def test_of_many_lanes_the_one_in_focus_is_in_sight(index: int) -> None:
-    """They scroll with a scrollbar, and the head says how many there are."""
-    rows = rows_of(12, height=7, index=index)
-    assert "12 lanes" in rows[0]
-    assert sum("▌" in row for row in rows) == 1
-    assert any("┃" in row for row in rows)
 
 
 def test_a_long_name_keeps_the_tail_of_its_key() -> None:
@@ -90,12 +75,6 @@ def test_titles_end_with_their_corner(width: int) -> None:
             top = render(view, width, 9, Pen(boxed=boxed))[0].text
             assert len(top) == width
             assert top.endswith("─╮" if boxed else "──")
-
-
-def test_ascii_has_rows_too() -> None:
-    """Without the font for it no sign outside ASCII is drawn."""
-    rows = lanes.render(View(several(3)), 100, 8, replace(Pen(), glyphs=ASCII))
-    assert all(row.text.isascii() for row in rows)
 
 
 def test_on_a_large_screen_a_lane_has_its_curve_and_its_windows() -> None:

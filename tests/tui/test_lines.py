@@ -8,11 +8,13 @@ import logging
 import threading
 from dataclasses import replace
 
+import pytest
 from tui.worlds import FakeSource, world
 
 from hivemind.console import Console
 from hivemind.world.snapshot import LaneView, Line, Snapshot
 from hivemind.world.verdict import judged
+from hivemind_tui.program import headless
 from hivemind_tui.program.headless import follow, new_lines, text_of
 
 
@@ -36,15 +38,16 @@ def test_a_line_is_one_line() -> None:
     assert told.isprintable()
 
 
-async def test_a_changed_verdict_has_a_line() -> None:
+async def test_a_changed_verdict_has_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once when it changes, not at each countdown."""
+    monkeypatch.setattr(headless, "_LOOK_EVERY_S", 0.001)
     source = FakeSource(judged(world()))
     stream, stop = io.StringIO(), asyncio.Event()
     console = Console(stream)
     running = asyncio.create_task(follow(source, console, stop))
     for reopens_in_s in (9.0, 8.0):
         source.become(_shut(reopens_in_s))
-        await asyncio.sleep(0.6)
+        await asyncio.sleep(0.05)
     stop.set()
     await running
     console.close(5.0)

@@ -99,36 +99,22 @@ def test_a_report_needs_a_screen_and_a_place(tmp_path: Path, monkeypatch: pytest
 async def test_demo_without_a_screen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """The demo says where it is ready, runs for its time, prints the closing table and ends by itself."""
+    """The demo says where it is ready, on another port where its own is taken, runs for its time, prints the closing
+    table and ends by itself."""
     monkeypatch.setattr(sessions, "_DEMO_WITHOUT_SCREEN_S", 0.3)
-    asked = main.parse(["--demo", "--demo-agents", "2", "--port", "0"], {}, tmp_path)
-    stream = io.StringIO()
-    console = Console(stream)
-    with quiet() as collector:
-        assert not await sessions.run_session(asked, console, collector, with_screen=False)
-        assert collector._next is not None
-    assert console.close(5.0)
-    out = capsys.readouterr().out
-    assert out.startswith("hivemind-tui: ready on http://127.0.0.1:")
-    assert "hivemind-tui --replay " in out
-
-
-async def test_a_demo_takes_another_port_where_its_own_is_taken(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """Somebody who only wants to look needn't find out about ports."""
-    monkeypatch.setattr(sessions, "_DEMO_WITHOUT_SCREEN_S", 0.05)
     server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
     taken = server.sockets[0].getsockname()[1]
     async with server:
-        asked = main.parse(["--demo", "--demo-agents", "0", "--port", str(taken)], {}, tmp_path)
+        asked = main.parse(["--demo", "--demo-agents", "2", "--port", str(taken)], {}, tmp_path)
         console = Console(io.StringIO())
         with quiet() as collector:
-            await sessions.run_session(asked, console, collector, with_screen=False)
+            assert not await sessions.run_session(asked, console, collector, with_screen=False)
+            assert collector._next is not None
         assert console.close(5.0)
     out = capsys.readouterr().out
-    assert "ready on" in out
+    assert out.startswith("hivemind-tui: ready on http://127.0.0.1:")
     assert f":{taken} " not in out
+    assert "hivemind-tui --replay " in out
 
 
 def test_errors_are_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
-from functools import partial
 
 import pytest
 
-from hivemind_tui.loop.loop_lag import Monitor, callback_name, process_age_s
+from hivemind_tui.loop.loop_lag import Monitor
 
 
 class Clock:
@@ -203,14 +201,3 @@ async def test_collections_are_counted_and_charged_to_their_step(clock: Clock, m
     (step,) = report.worst
     assert step.wall_s == pytest.approx(0.005)
     assert step.gc_s == pytest.approx(0.004)
-
-
-def test_callbacks_are_called_by_their_name() -> None:
-    """Through the wrappers that Textual puts round them."""
-
-    def call_next(callback: Callable[[], float]) -> None:
-        callback()
-
-    assert callback_name(process_age_s) == "process_age_s"
-    assert callback_name(partial(call_next, process_age_s)) == "process_age_s"
-    assert callback_name(partial(int, "7")) == "int"

@@ -83,35 +83,6 @@ def test_clocks_that_make_no_sense() -> None:
         assert words(summarised(view, course, INK))
 
 
-def test_course_in_words() -> None:
-    """Every phase is named and timed, and the end is told."""
-    view = cases()["answered"]
-    assert words(described(view, phases_of(view, AT), INK)) == [
-        "░ queue 2.0s",
-        "▒ try 1 failed 529 after 1.8s",
-        "░ queue 1.2s",
-        "▓ first token 0.9s",
-        "█ stream 12s",
-        "✓ done 200",
-    ]
-
-
-def test_many_tries_are_added_up() -> None:
-    """In short: how many failed, with what and for how long in all; every attempt before the last counts as failed."""
-    view = cases()["often"]
-    assert words(summarised(view, phases_of(view, AT), INK)) == [
-        "░ queue 24s",
-        "▒ 19 failed tries 38s",
-        "529 x19",
-        "· retry delays 40s",
-        "▓ first token 1.1s",
-        "█ stream 3.3s",
-        "✓ done 200",
-    ]
-    forgot = cases()["forgot some"]
-    assert "▒ 33 failed tries 38s" in words(summarised(forgot, phases_of(forgot, AT), INK))
-
-
 def test_failures_are_counted_by_kind() -> None:
     """The most frequent first; attempts that went well, or that the client left, are none."""
     own: list[RequestView] = [cases()[name] for name in ("left", "failed", "cut", "answered", "streaming")]

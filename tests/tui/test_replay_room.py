@@ -14,7 +14,7 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets._toast import Toast
 from tui.decks import AT, LENGTH_S, Deck, recording
-from tui.kit import TERMINAL, piloted, press, seen, settle, wait_until
+from tui.kit import TERMINAL, piloted, press, said, seen, settle, wait_until
 from tui.worlds import world
 
 from hivemind.journal.index.player import Player
@@ -85,7 +85,7 @@ async def test_notes_cover_neither_the_timeline_nor_the_verdict() -> None:
 
 async def test_keys_go_about_in_time() -> None:
     """Each of them leads where it says, and the panels show that moment."""
-    async with replay() as (pilot, app):
+    async with replay(size=NARROW) as (pilot, app):
         for keys, second in (
             ("right right", 2.0),
             ("shift+right", 12.0),
@@ -115,7 +115,7 @@ async def test_keys_go_about_in_time() -> None:
 
 async def test_what_cant_be_gone_to_is_told() -> None:
     """No mark further on, no event before the first, no such time: one line each, and nothing moves."""
-    async with replay() as (pilot, app):
+    async with replay(size=NARROW) as (pilot, app):
         for keys, words in (
             ("N", "no mark before this"),
             ("g n o o n enter", "no moment"),
@@ -124,8 +124,7 @@ async def test_what_cant_be_gone_to_is_told() -> None:
             ("full_stop", "no event after this"),
         ):
             await press(pilot, keys)
-            shown = seen(pilot, "footer") if app.line.is_open else str([note.message for note in app._notifications])
-            assert words in shown, keys
+            assert words in (seen(pilot, "footer") if app.line.is_open else str(said(pilot))), keys
             if app.line.is_open:
                 await press(pilot, "escape")
         await press(pilot, "g enter")
@@ -135,7 +134,7 @@ async def test_what_cant_be_gone_to_is_told() -> None:
 async def test_it_plays_stops_and_repeats() -> None:
     """Space plays and stops, the speeds go up and down, a loop comes back to its beginning."""
     # At 64 times the speed less than the loop passes between two looks at this clock.
-    async with replay(clock=itertools.count(0.0, 0.015).__next__) as (pilot, app):
+    async with replay(clock=itertools.count(0.0, 0.03).__next__) as (pilot, app):
         transport = app.recording.transport
         await press(pilot, "space > > > > > >")
         assert transport.speed == 64
@@ -161,14 +160,14 @@ STEERING = "p D r a c plus minus b h B x X R asterisk u 0 7 M v d W A"
 
 
 async def test_what_steers_is_out_of_use() -> None:
-    """Each key that would steer a proxy says why it doesn't; none of them asks anything or leaves a mark."""
-    async with replay() as (pilot, app):
+    """Each key that would steer a proxy says why it doesn't; none of them asks anything or leaves a mark, nor stands in
+    the help or in the palette, which have every key of a replay."""
+    async with replay(size=NARROW) as (pilot, app):
         await press(pilot, "right right")
         for key in STEERING.split():
             app.clear_notifications()
             await press(pilot, key)
-            told = str([note.message for note in app._notifications])
-            assert "recording" in told, key
+            assert "recording" in str(said(pilot)), key
             assert not app.modal_open, key
         assert app.view.page == "overview"
         assert not app.view.marked
@@ -177,6 +176,14 @@ async def test_what_steers_is_out_of_use() -> None:
         here_of_time = {"step_up", "step_down", "leap_up", "leap_down", "less", "more", "mark", "note"}
         here_of_time |= {"find", "find_newer"}
         assert steered - pressed == here_of_time
+        await pilot.resize_terminal(*WIDE)
+        await press(pilot, "question_mark")
+        shown = seen(pilot, "overlay")
+        assert [key.id for key in KEYS if key.live is False and key.help not in shown] == []
+        assert BY_ID["drain"].help not in shown
+        await press(pilot, "escape colon")
+        names = [choice.name for choice in app.palette._choices]
+        assert ("play" in names, "drain" in names) == (True, False)
 
 
 async def test_what_looks_works_as_ever() -> None:
@@ -254,24 +261,11 @@ async def test_damage_and_what_is_not_read_yet_are_seen() -> None:
     deck = Deck(recording(), known_to=0.5)
     deck.approximate = True
     deck.damage = ["7 events are missing in 1 gaps: the disk was full or too slow"]
-    async with replay(deck) as (pilot, app):
+    async with replay(deck) as (pilot, _):
         await wait_until(pilot, lambda: "7 events are missing" in seen(pilot, "header"))
         await wait_until(pilot, lambda: "≈ reading 50%" in seen(pilot, "timeline"))
         await press(pilot, "end n")
-        assert "no mark after this in the 50% read so far" in str([n.message for n in app._notifications])
-
-
-async def test_help_and_palette_are_of_a_replay() -> None:
-    """Every key of a replay stands in its help, none that steers does; the palette offers the same."""
-    async with replay() as (pilot, app):
-        await press(pilot, "question_mark")
-        shown = seen(pilot, "overlay")
-        assert [key.id for key in KEYS if key.live is False and key.help not in shown] == []
-        assert BY_ID["drain"].help not in shown
-        await press(pilot, "escape colon")
-        names = [choice.name for choice in app.palette._choices]
-        assert "play" in names
-        assert "drain" not in names
+        assert "no mark after this in the 50% read so far" in str(said(pilot))
 
 
 async def test_panels_offer_nothing_that_steers() -> None:

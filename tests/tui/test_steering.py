@@ -43,18 +43,12 @@ def hold(*names: str) -> Intent:
     return lambda _: [PauseAgent(name, True) for name in names]
 
 
-async def test_several_are_taken_back_together_in_reverse() -> None:
-    """What one key press did, one undo takes back."""
-    source = FakeSource(world())
-    assert await steered(source, hold("alice", "bob"), None) == []
-    assert source.applied[2:] == [PauseAgent("bob", False), PauseAgent("alice", False)]
-
-
 async def test_undo_goes_back_one_change_at_a_time() -> None:
-    """The newest first; after the first one there is nothing left, and that is said."""
+    """The newest first, and all that one key did; after the first one there is nothing left, and that is said."""
     source = FakeSource(world())
-    told = await steered(source, hold("alice"), hold("bob"), None, None, None)
-    assert source.applied[2:] == [PauseAgent("bob", False), PauseAgent("alice", False)]
+    told = await steered(source, hold("alice"), hold("bob", "carol"), None, None, None)
+    back = ("carol", "bob", "alice")
+    assert source.applied[3:] == [PauseAgent(name, False) for name in back]
     assert told == ["there is no change of yours to undo"]
 
 

@@ -186,9 +186,8 @@ def test_each_row_has_its_width(render: Render, width: int) -> None:
     odd = replace(full, tasks=tuple(strange(task) for task in full.tasks), task_counts={"something new": 13})
     for snapshot in (full, odd, world()):
         for height in (1, 5, 17, 18, 60):
-            for boxed in (True, False):
-                rows = render(looked(snapshot), width, height, Pen(boxed=boxed))
-                assert [row.cell_length for row in rows] == [width] * height
+            rows = render(looked(snapshot), width, height, Pen(boxed=height % 2 == 1))
+            assert [row.cell_length for row in rows] == [width] * height
 
 
 def test_the_header_tells_of_pool_and_tasks() -> None:

@@ -156,14 +156,3 @@ def test_a_sub_agent_is_called_by_its_own_part_of_the_name() -> None:
     rows = agent_table.render(view, 120, 20, Pen(boxed=False))
     text = ["".join(segment.text for segment in row)[3:14].rstrip() for row in rows]
     assert text[2:6] == ["lead", "├ tests", "└ build", "gone/docs"]
-
-
-def test_the_lines_of_the_tree() -> None:
-    """Branches, bends and trunks; of a folded one how many it hides."""
-    full = processes()
-    shown, branches = branched(full.agents, Order(), frozenset({"grace"}))
-    view = View(full, agents_shown=shown, branches=branches)
-    rows = agent_table.render(view, 120, 20, Pen(boxed=False))
-    text = ["".join(segment.text for segment in row)[3:14].rstrip() for row in rows]
-    assert text[2:6] == ["alice", "├ bob", "└ carol", "  └ dave"]
-    assert "grace ▸1" in text

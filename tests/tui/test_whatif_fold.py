@@ -61,12 +61,6 @@ def test_between_two_attempts_a_request_waits() -> None:
     assert course.waiting == [0.0] * 4 + [1.0] * 8 + [0.0] * 8 + [1.0] * 4
 
 
-def test_a_stretch_has_its_mean() -> None:
-    """Half of it with one in flight is a half."""
-    course = folded([arrived(0.0, 1), granted(0.125, 1), finished(0.25, 1)])
-    assert (course.in_flight, course.waiting) == ([0.5], [0.5])
-
-
 def test_levels_of_lanes_are_added_up() -> None:
     """One without a limit leaves nothing to draw."""
     levels = [ev.LevelChanged(0.0, "a", 3.0, "grow"), ev.LevelChanged(0.0, "b", 2.5, "grow")]
