@@ -163,23 +163,6 @@ def story(view: RequestView) -> RequestDetail:
         decisions=tuple(told),
         client="claude-code 3.1.0",
         parent="planner",
-        request_headers=(
-            ("content-type", "application/json"),
-            ("x-api-key", "***"),
-            ("anthropic-version", "2023-06-01"),
-            (
-                "anthropic-beta",
-                "claude-code-20250219,interleaved-thinking-2025-05-14,fine-grained-tool-streaming-2025-05-14",
-            ),
-            ("user-agent", "claude-cli/3.1.0 (external, cli)"),
-            ("x-stainless-retry-count", "0"),
-        ),
-        response_headers=(
-            ("content-type", "text/event-stream; charset=utf-8"),
-            ("request-id", "req_011CSHoEeqs5C35K2UUqR7Fy"),
-            ("anthropic-ratelimit-requests-remaining", "49"),
-            ("set-cookie", "***"),
-        ),
     )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from textual.pilot import Pilot
 from textual.screen import Screen
+from textual.strip import Strip
 from tui.idle import idle
 from tui.worlds import FakeSource
 
@@ -18,6 +19,8 @@ from hivemind_tui.loop.base_app import BandedScreen
 from hivemind_tui.loop.loop_lag import Pace
 from hivemind_tui.widgets.line_table import LineTable
 
+SMALLEST = 20, 5
+"""Where what is drawn doesn't matter."""
 TERMINAL = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
 """The environment of a terminal that can show everything."""
 
@@ -93,6 +96,28 @@ async def press(pilot: Pilot[str], keys: str) -> None:
         await settle(pilot)
 
 
+async def afresh(pilot: Pilot[str], sequences: Iterable[str]) -> AsyncIterator[str]:
+    """Yield each sequence of keys after it was pressed, each from the view that there is at first."""
+    fresh = room(pilot).view
+    for keys in sequences:
+        if room(pilot).modal_open:
+            await press(pilot, "escape")
+        room(pilot).go(fresh)
+        await pilot.app._press_keys(keys.split())
+        await settle(pilot)
+        yield keys
+
+
+def said(pilot: Pilot[str]) -> list[str]:
+    """The notes on the screen."""
+    return [str(note.message) for note in pilot.app._notifications]
+
+
+def text(rows: Iterable[Strip]) -> str:
+    """Rows of a panel as they are read."""
+    return "\n".join(row.text for row in rows)
+
+
 def room(pilot: Pilot[str]) -> ControlRoom:
     """The app, as what it is."""
     assert isinstance(pilot.app, ControlRoom)
@@ -101,13 +126,12 @@ def room(pilot: Pilot[str]) -> ControlRoom:
 
 def seen(pilot: Pilot[str], panel: str) -> str:
     """The text of one panel."""
-    return "\n".join(row.text for row in pilot.app.query_one(f"#{panel}", LineTable).rows)
+    return text(pilot.app.query_one(f"#{panel}", LineTable).rows)
 
 
 def whole_screen(pilot: Pilot[str]) -> str:
     """What stands on the screen now, as text."""
-    app = pilot.app
-    return "\n".join(strip.text for strip in app.screen._compositor.render_strips(app.size))
+    return text(pilot.app.screen._compositor.render_strips(pilot.app.size))
 
 
 async def wait_until(pilot: Pilot[str], reached: Callable[[], bool]) -> None:

@@ -7,15 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from textual.strip import Strip
-from tui.trouble import bad_afternoon, with_lane
+from tui.kit import text
+from tui.trouble import with_lane
 from tui.worlds import budget, calm_world, world
 
-from hivemind.scheduler.types import Priority, Usage
-from hivemind.world.snapshot import AgentView, ModelView, Snapshot
-from hivemind.world.verdict import judged
-from hivemind_tui.keys.keymap import BY_ID
-from hivemind_tui.panels import agent_page, agent_table, header, log, models
+from hivemind.scheduler.types import Priority
+from hivemind.world.snapshot import Snapshot
+from hivemind_tui.panels import agent_page, agent_table, header, models
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.sources.base import Link
 from hivemind_tui.state.lists import Order
@@ -24,10 +22,6 @@ from hivemind_tui.state.view import View
 PLAIN = Pen()
 
 ALICE = world().agents[0]
-
-
-def text(rows: list[Strip]) -> str:
-    return "\n".join(row.text for row in rows)
 
 
 def table(view: View, width: int = 160, height: int = 16, **pen: Any) -> str:
@@ -63,7 +57,7 @@ def test_the_trend_of_an_agent_ends_now() -> None:
 def test_selected_agent_is_always_in_sight() -> None:
     """However far down it is, the selected agent is among the rows, and marked by more than a colour."""
     snapshot = world(agents=60)
-    for agent in snapshot.agents:
+    for agent in snapshot.agents[::9]:
         rows = table(View(snapshot, selected=agent.name), 120, 8)
         assert f"▌ {agent.name[:8]}" in rows
 
@@ -90,14 +84,6 @@ def test_the_columns_that_matter_most_stay(width: int, heads: str) -> None:
     """Narrower, and the less needed columns go; why somebody waits always stays."""
     rows = table(View(world(agents=11)), width, 16, boxed=width >= 140)
     assert " ".join(rows.splitlines()[1].strip("│ ").split()) == f"AGENT PRIO STATE WAITS {heads} WAIT / ERROR"
-
-
-def test_nobody_has_a_budget_and_the_columns_for_it_are_gone() -> None:
-    """They would only say that there is nothing."""
-    full = world()
-    without = replace(full, agents=tuple(replace(agent, budget=None) for agent in full.agents))
-    assert "BUDGET" in table(View(full))
-    assert "BUDGET" not in table(View(without))
 
 
 @pytest.mark.parametrize(
@@ -140,31 +126,6 @@ def test_marked_rows_bear_a_sign() -> None:
 # --- The card ----------------------------------------------------------------------------------------------------
 
 
-def test_the_card_tells_all_of_an_agent() -> None:
-    """State, tokens in parts, money, budget, requests, waits, error, address."""
-    rows = card(View(bad_afternoon(), selected="alice"))
-    for words in (
-        "● stream  priority norm",
-        "started by orchestrator",
-        "814 tokens in 20s, 41/s",
-        "input           60k",
-        "cache read     500k",
-        "cache written   33k",
-        "output          39k",
-        "cost         $2.58+  1.2k tok unpriced",
-        "budget         126%  ━━━━━━━━━━━━━━━━ of 500k",
-        "131k over, this run",
-        "requests         60",
-        "failed            1",
-        "retried OK        4 after failed attempts",
-        "waited        1m12s in total             ",
-        "first token    1.2s of the last answer",
-        "last error    429 rate_limit_error",
-        "http://127.0.0.1:8765/agent/alice",
-    ):
-        assert words in rows, words
-
-
 def test_a_budget_of_both_kinds_for_a_subtree() -> None:
     """The nearer ceiling first, what is left of each, whom it is for, and what it can't see."""
     agent = replace(ALICE, budget=budget(ALICE, 2_000_000, 3.0, per="day", covers="subtree", unpriced=900))
@@ -179,13 +140,6 @@ def test_a_budget_of_both_kinds_for_a_subtree() -> None:
         assert words in rows, words
 
 
-def test_the_card_tells_in_full_why_a_request_waits() -> None:
-    """Wrapped, not cut."""
-    rows = card(View(world(), selected="bob"))
-    told = " ".join(" ".join(row.strip("│ ").split()) for row in rows.splitlines())
-    assert "waits for the token window: it takes ≈13k, 82k of 400k input left, room in 4.0 s and 1 goes first" in told
-
-
 def test_many_requests_of_one_agent_are_counted() -> None:
     """The card keeps room for all else."""
     full = world()
@@ -196,20 +150,6 @@ def test_many_requests_of_one_agent_are_counted() -> None:
     short = card(View(replace(full, slots=slots), selected="alice"), 80, 8, boxed=False)
     assert "… 39 more" in short
     assert "x stops it" in short
-
-
-def test_the_short_card_has_the_same_facts() -> None:
-    """Side by side in seven rows."""
-    rows = card(View(bad_afternoon(), selected="alice"), 100, 8, boxed=False)
-    for words in (
-        "500k cached",
-        "cost $2.58+",
-        "126% of 500k  131k over  this run",
-        "1 failed",
-        "4 retried OK",
-        "/agent/alice",
-    ):
-        assert words in rows, words
 
 
 @pytest.mark.parametrize(
@@ -247,16 +187,11 @@ def test_keys_for_several_speak_of_them() -> None:
     assert "keys go to 2 marked agents" in card(view)
 
 
-def test_every_key_of_the_card_is_in_the_table_of_keys() -> None:
-    """So that what the card names can be pressed."""
-    assert all(key in BY_ID for key, _ in agent_page.effects(View(world())))
-
-
 # --- The header --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("width", range(80, 200, 7))
-@pytest.mark.parametrize("page", ["overview", "agents", "requests", "tuning", "log"])
+@pytest.mark.parametrize("width", [80, 139, 199])
+@pytest.mark.parametrize("page", ["overview", "log"])
 def test_what_was_kept_from_agents_always_stays(width: int, page: str) -> None:
     """Failures, requests retried and agents recovered, whatever else must go, and however many there are."""
     full = world()
@@ -274,13 +209,6 @@ def test_nothing_avoided_takes_no_place_from_the_pages_names() -> None:
     assert "6 Tasks" in shown
 
 
-def test_all_totals_fit_on_a_wide_terminal() -> None:
-    """Asked, answered, saved, tokens, money, wasted, left."""
-    rows = head(View(bad_afternoon()), 250)
-    for words in ("214 requests", "2 refused", "182k tokens saved", "$18.42+ spent", "in 9.6M", "wasted 0"):
-        assert words in rows
-
-
 def test_a_lost_connection_takes_the_first_row() -> None:
     """For how long, to where and why; nothing old stands beside it."""
     link = Link("attached", "http://10.0.0.5:8765", 12.0, "connection refused; is the proxy running?")
@@ -292,17 +220,11 @@ def test_a_lost_connection_takes_the_first_row() -> None:
 @pytest.mark.parametrize(
     ("view", "words"),
     [
-        (View(calm_world(mode="paused")), "PAUSED nothing new is sent, until you resume"),
-        (View(calm_world(mode="draining")), "DRAINING new requests are refused, 6 still in flight"),
         (View(calm_world(), link=Link("attached", "http://10.0.0.5:8765")), "HEALTHY"),
         (View(calm_world(), link=Link("attached", "http://10.0.0.5:8765")), "attached"),
         (View(calm_world(), frozen=True), "VIEW FROZEN"),
         (View(calm_world(), agents_order=Order(filter="state:retry")), "filter state:retry"),
         (View(calm_world(), trail=("log",), log_filter="429"), "filter 429"),
-        (
-            View(with_lane(calm_world(), circuit="open", circuit_reopens_in_s=8.0)),
-            "DEGRADED circuit open, probe in 8 s",
-        ),
         (View(with_lane(calm_world(), circuit_forced=True, parked_for_s=0.0)), "circuit forced closed"),
         (View(calm_world()), "rate-limited (Retry-After), resumes in 4 s"),
     ],
@@ -313,52 +235,17 @@ def test_what_the_operator_must_know_is_in_the_first_row(view: View, words: str,
     assert words in head(view, width).splitlines()[0]
 
 
-def test_trouble_elsewhere_is_told() -> None:
-    """A lane that isn't shown must not be forgotten."""
-    full = world(lanes=3)
-    lane = full.lanes[2]
-    opened = replace(lane.state, circuit="open", circuit_reopens_in_s=4.0)
-    full = judged(replace(full, lanes=(*full.lanes[:2], replace(lane, state=opened))))
-    assert "DEGRADED openai-2: circuit open, probe in 4 s" in head(View(full))
-
-
-def test_one_row_has_the_failures_too() -> None:
-    """On a tiny terminal there is no second row, and what matters most is in the first."""
-    row = head(View(with_lane(calm_world(), parked_for_s=0.0)), 79, 1)
-    assert "HEALTHY" in row
-    assert "0 failed" in row
-
-
 # --- Events ------------------------------------------------------------------------------------------------------
 
 
-def test_the_newest_events_are_shown_and_the_warnings_counted() -> None:
-    """The last rows, newest at the bottom."""
-    rows = text(log.render_newest(View(world()), 120, 5, PLAIN)).splitlines()
-    assert "22:13:10" in rows[3]
-    assert "14 warnings in the last 30 lines" in rows[0]
-
-
-def test_an_agent_that_used_nothing_is_drawn() -> None:
-    """No token yet is no division by zero."""
-    fresh: AgentView = replace(world().agents[0], usage=Usage(), budget=None, dollars=0.0, unpriced=0)
-    rows = card(View(replace(world(), agents=(fresh,))))
-    assert "input             0" in rows
-
-
 @pytest.mark.parametrize("width", [80, 160])
-def test_the_header_counts_the_agents_that_died(width: int) -> None:
-    """Beside the failed requests, at every width; nothing is said where none died."""
+def test_the_header_counts_who_got_an_error(width: int) -> None:
+    """Agents that died and requests that were refused, at every width; nothing is said where there are none."""
     assert " died" not in head(View(world()), width).splitlines()[1]
     one = first_changed(state="died", exit_code=3)
     assert "1 agent died" in head(View(one), width).splitlines()[1]
     two = replace(one, agents=(*one.agents, replace(one.agents[0], name="zoe")))
     assert "2 agents died" in head(View(two), width).splitlines()[1]
-
-
-@pytest.mark.parametrize("width", [80, 160])
-def test_the_header_counts_refused_requests(width: int) -> None:
-    """At every width: agents got an error then, which is more than what they were kept from."""
     refused = replace(world(), totals=replace(world().totals, refused=16))
     assert "16 refused · " in head(View(refused), width).splitlines()[1]
 
@@ -372,15 +259,6 @@ def test_the_cost_by_model(height: int, golden: Callable[[str, str], None]) -> N
     rows = models.render(View(world()), 50, height, PLAIN)
     assert [row.cell_length for row in rows] == [50] * height
     golden(f"models_{height}", text(rows))
-
-
-def test_models_without_a_price_are_listed_by_their_tokens() -> None:
-    """As of a provider of one's own."""
-    cheap = [ModelView("own", f"m{n}", Usage(10**n), 0.0, 10**n) for n in range(3)]
-    rows = text(models.render(View(replace(world(), models=tuple(cheap))), 50, 8, PLAIN)).splitlines()
-    assert [row.split()[1] for row in rows[1:7:2]] == ["m2", "m1", "m0"]
-    assert all("no price" in row for row in rows[1:7:2])
-    assert models.rows_wanted(View(replace(world(), models=())), 60, Pen()) == 4
 
 
 def test_a_wide_panel_has_a_row_a_model() -> None:

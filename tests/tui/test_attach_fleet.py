@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import redis_server
 from fleet.members import Proxy, lease, member, present, until
-from tui.kit import press, room, screen
 from world.kit import arrived, commanded, first_content, granted, sampled, state, told
 
 from hivemind.errors import UsageError
@@ -88,19 +87,6 @@ async def test_agents_are_steered_where_they_live() -> None:
         await until(lambda: any(line.tag == "you" and line.machine == "b" for line in source.snapshot().lines))
         with pytest.raises(Conflict, match="no proxy of the fleet knows 'eve'"):
             await source.apply(PauseAgent("eve", True))
-
-
-async def test_on_a_screen() -> None:
-    """A key holds the agent that another machine serves."""
-    there = proxy("b", "bob")
-    async with attached(there) as (source, _):
-        await until(lambda: source.snapshot().agents)
-        async with screen(source, size=(160, 45)) as pilot:  # type: ignore[arg-type]
-            await press(pilot, "2 h")
-            await until(lambda: there.applied)
-            assert [command for command, _ in there.applied] == [PauseAgent("bob", True)]
-            await press(pilot, "7 enter")
-            assert [agent.name for agent in room(pilot).view.agents] == ["bob"]
 
 
 async def test_what_only_a_proxys_own_screen_has() -> None:

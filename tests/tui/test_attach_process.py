@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 from control.processes import program, state_of
 
@@ -86,14 +85,6 @@ async def test_killed_and_started_again(tmp_path: Path) -> None:
                 assert (await second.ends())[0] == 0
 
 
-async def test_ended_in_good_order(tmp_path: Path) -> None:
-    """Its end is seen like any loss, and its note is gone."""
-    async with program(tmp_path) as running, attached(running.url, state_of(tmp_path), pace=QUICK) as source:
-        assert (await running.ends())[0] == 0
-        await lost(source)
-        assert not note_path(tmp_path / "state", running.port).exists()
-
-
 async def test_chosen_token(tmp_path: Path) -> None:
     """With a token of one's own it is steered from anywhere; a wrong one is told, and nothing comes of it."""
     async with program(tmp_path, HIVEMIND_CONTROL_TOKEN="of-my-own") as running:
@@ -105,18 +96,6 @@ async def test_chosen_token(tmp_path: Path) -> None:
                 await source.apply(cmd.PauseAdmissions(False))
         code, said = await running.ends()
         assert (code, "of-my-own" in said) == (0, False)
-
-
-async def test_nowhere_to_note_the_token(tmp_path: Path) -> None:
-    """Then the control API is off and nothing is kept, a line each says why, and the proxy itself goes on."""
-    (tmp_path / "state").write_text("a file where the folder would be")
-    async with program(tmp_path) as running, httpx.AsyncClient(timeout=60, trust_env=False) as web:
-        assert (await web.get(f"{running.url}/_health")).status_code == 200
-        answer = await web.get(f"{running.url}/_control/snapshot")
-        assert (answer.status_code, answer.json()["error"].startswith("the control API is off")) == (403, True)
-        code, said = await running.ends()
-        why = [line for line in said.splitlines() if "so the control API is off" in line]
-        assert (code, len(why), "choose another folder with --state-dir" in why[0]) == (0, 1, True)
 
 
 async def test_a_control_room_s_own_proxy(tmp_path: Path) -> None:

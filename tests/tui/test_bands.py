@@ -70,8 +70,9 @@ class Tall(GuestApp):
         return bool(screen._pending or screen._dirty_widgets or screen._compositor._dirty_regions)
 
 
-async def test_a_whole_screen_is_painted_in_several_steps() -> None:
-    """Every cell of it, and in between others have their turn."""
+async def test_a_screen_is_painted_in_steps() -> None:
+    """All of it in several, between which others have their turn, but a few rows at once; what a batch holds up or
+    what changes between two bands is painted too."""
     app = Tall()
     async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
         await settle(pilot)
@@ -81,26 +82,15 @@ async def test_a_whole_screen_is_painted_in_several_steps() -> None:
         assert len(app.painted) == -(-HEIGHT // ROWS)
         assert len(set().union(*map(cells, app.painted))) == WIDTH * HEIGHT
 
-
-async def test_a_little_is_painted_at_once() -> None:
-    """A few rows aren't worth several steps."""
-    app = Tall()
-    async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
-        await settle(pilot)
         app.painted.clear()
-        app.query_one(Static).refresh(Region(0, 3, WIDTH, 1), Region(0, 30, WIDTH, 2))
+        static, compositor = app.query_one(Static), app.screen._compositor
+        static.refresh(Region(0, 3, WIDTH, 1), Region(0, 30, WIDTH, 2))
         await settle(pilot)
         (once,) = app.painted
         assert {y for _, y in cells(once)} == {3, 30, 31}
 
-
-async def test_a_batch_loses_nothing() -> None:
-    """What is owed when a batch begins is painted after it."""
-    app = Tall()
-    async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
-        await settle(pilot)
         app.painted.clear()
-        app.screen._compositor._dirty_regions.add(app.screen.size.region)
+        compositor._dirty_regions.add(app.screen.size.region)
         app.screen._compositor_refresh()
         with app.batch_update():
             await pilot.pause()
@@ -108,16 +98,9 @@ async def test_a_batch_loses_nothing() -> None:
         await until(lambda: not app.owed())
         assert len(set().union(*map(cells, app.painted))) == WIDTH * HEIGHT
 
-
-async def test_what_changes_between_two_bands_is_painted_too() -> None:
-    """A widget that changes while a screen is being painted isn't taken for painted with it."""
-    app = Tall()
-    async with app.run_test(size=(WIDTH, HEIGHT)) as pilot:
-        await settle(pilot)
         app.painted.clear()
-        app.screen._compositor._dirty_regions.add(Region(0, 10, WIDTH, HEIGHT - 10))
+        compositor._dirty_regions.add(Region(0, 10, WIDTH, HEIGHT - 10))
         app.screen._compositor_refresh()
-        static = app.query_one(Static)
         static._repaint_regions.add(Region(0, 3, WIDTH, 1))
         app.screen._dirty_widgets.add(static)
         await until(lambda: not app.owed())

@@ -21,8 +21,7 @@ class _Both(App[None]):
         yield containers.Container(id="textual")
 
 
-@pytest.mark.parametrize("own", [Container, Horizontal, Vertical])
-@pytest.mark.parametrize("no_color", [False, True])
+@pytest.mark.parametrize(("own", "no_color"), [(Container, False), (Horizontal, True), (Vertical, False)])
 async def test_rows_are_one_row(
     own: type[containers.Container], no_color: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,13 +9,12 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual.pilot import Pilot
-from tui.kit import TERMINAL, piloted, screen, settle, wait_until, whole_screen
+from tui.kit import screen
 from tui.worlds import FakeSource, world
 
 from hivemind.errors import UsageError
 from hivemind.settings.load import from_environment
 from hivemind_styles import THEME_NAMES
-from hivemind_tui.app import ControlRoom
 from hivemind_tui.program import preferences
 from hivemind_tui.render import capabilities, glyphs
 from hivemind_tui.render.capabilities import coloured, colours, first_theme, prepare, themes_for
@@ -150,17 +149,3 @@ async def test_sixteen_colours() -> None:
         colours = [colour for style in styles for colour in (style.color, style.bgcolor) if colour is not None]
         assert {colour.number for colour in colours if not colour.is_default} == {1, 2, 5, 6}
         assert {style.bgcolor.name for style in styles if style.bgcolor is not None} == {"default"}
-
-
-async def test_every_theme_is_drawn() -> None:
-    """No theme lacks a variable that some style sheet wants, and all show the same text, a note over it too."""
-    app = ControlRoom(FakeSource(world()), environment=TERMINAL)
-    async with piloted(app, (160, 45), notifications=True) as pilot:
-        app.notify("a word", timeout=600)
-        await wait_until(pilot, lambda: "a word" in whole_screen(pilot))
-        agreed = whole_screen(pilot).splitlines()
-        for name in THEME_NAMES:
-            app.theme = f"hivemind-{name}"
-            await settle(pilot)
-            # The last row tells how fast the screen is, too.
-            assert whole_screen(pilot).splitlines()[:-1] == agreed[:-1], name

@@ -93,21 +93,3 @@ async def test_what_outlives_a_long_collection_is_not_walked_again(
             while any(one is kept[0] for one in gc.get_objects(generation=0)):  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(collector._STEP_EVERY_S)
         assert any(one is kept[0] for one in gc.get_objects()) is left
-
-
-async def test_a_program_that_grows_settles_again() -> None:
-    """What it grew by is left out too, and nothing of it is walked before; only one timer tends."""
-    with collector.quiet() as tended:
-        tended.settle(0.0)
-        await enabled()
-        first = tended._next
-        tended.settle(0.0)
-        assert first is not None
-        assert first.cancelled()
-        assert not gc.isenabled()
-        grown = Knot()
-        await enabled()
-        assert not any(one is grown for one in gc.get_objects())
-        last = tended._next
-    assert last is not None
-    assert last.cancelled()

@@ -42,19 +42,9 @@ def compare(shown: Screen[object]) -> int:
     return compared
 
 
-async def test_it_paints_what_textual_would() -> None:
-    """Also where a box lies over the panels, and a notification over both."""
-    async with screen(FakeSource(world()), (160, 45)) as pilot:
-        alone = compare(pilot.app.screen)
-        assert alone > 100
-        await pilot.press("question_mark")
-        pilot.app.notify("hello")
-        await settle(pilot)
-        assert compare(pilot.app.screen) > alone
-
-
-async def test_it_renders_only_what_is_painted() -> None:
-    """Of the header one row; of the panels, and the containers that those cover, none."""
+async def test_it_paints_what_textual_would_and_renders_no_more() -> None:
+    """Also where a box lies over the panels, and a notification over both. Of the header one row is rendered; of the
+    panels, and the containers that those cover, none."""
     asked: list[tuple[str | None, Region]] = []
 
     class Watched(Panel):
@@ -64,7 +54,13 @@ async def test_it_renders_only_what_is_painted() -> None:
 
     async with screen(FakeSource(world()), (160, 45)) as pilot:
         shown = pilot.app.screen
+        alone = compare(shown)
+        assert alone > 100
         for panel in shown.query(Panel):
             panel.__class__ = Watched
         assert shown._compositor._render_chops(Region(10, 0, 4, 1), {0}.__contains__)[0][0] is not None
         assert asked == [("header", Region(0, 0, 160, 1))]
+        await pilot.press("question_mark")
+        pilot.app.notify("hello")
+        await settle(pilot)
+        assert compare(shown) > alone

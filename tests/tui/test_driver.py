@@ -6,15 +6,9 @@ import asyncio
 import contextlib
 import os
 import queue
-import select
-import signal
-import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -22,144 +16,8 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from hivemind_tui.loop import lossy_driver as driver
 
-SCRIPT = Path(__file__).parent / "stalled_screen.py"
 PATIENCE_S = 30.0
 """For a machine under load; nothing waits so long where all is well."""
-
-
-class Terminal:
-    """A pseudo terminal with a control room in it, read only while :attr:`reading` is set."""
-
-    def __init__(self, master: int, reports: int, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
-        self.output = b""
-        self.reading = threading.Event()
-        self.reading.set()
-        self._master: int | None = master
-        self._reports = reports
-        self._pending = b""
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        while (master := self._master) is not None:
-            self.reading.wait()
-            try:
-                data = os.read(master, 65536)
-            except OSError:
-                return
-            if not data:
-                return
-            self.output = (self.output + data)[-200_000:]
-
-    def type(self, text: str) -> None:
-        assert self._master is not None
-        os.write(self._master, text.encode())
-
-    def hang_up(self) -> None:
-        """Close the terminal, which is nobody's controlling one, so that the system sends no signal."""
-        master, self._master = self._master, None
-        if master is not None:
-            os.close(master)
-
-    def wait_for(self, word: str, times: int = 1) -> str:
-        """Read reports until one begins with the word, so many times; the rest of that line."""
-        while True:
-            line, newline, rest = self._pending.partition(b"\n")
-            if not newline:
-                ready, _, _ = select.select([self._reports], [], [], PATIENCE_S)
-                assert ready, f"no report of {word!r}: the event loop stands still"
-                data = os.read(self._reports, 4096)
-                assert data, f"the program ended before it reported {word!r}"
-                self._pending += data
-                continue
-            self._pending = rest
-            if line.decode().startswith(word):
-                times -= 1
-                if times == 0:
-                    return line.decode().removeprefix(word).strip()
-
-
-@contextmanager
-def terminal() -> Iterator[Terminal]:
-    """A control room in a terminal of 160 x 45."""
-    master, slave = os.openpty()
-    termios.tcsetwinsize(slave, (45, 160))
-    reports, report_end = os.pipe()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-    process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(report_end)],
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        pass_fds=[report_end],
-        env=environment,
-        start_new_session=True,
-    )
-    os.close(slave)
-    os.close(report_end)
-    screen = Terminal(master, reports, process)
-    try:
-        yield screen
-    finally:
-        process.kill()
-        process.wait()
-        screen.hang_up()
-        os.close(reports)
-
-
-@pytest.mark.e2e
-def test_a_terminal_that_stops_reading_delays_nothing() -> None:
-    """While the reader is paused the loop turns and frames are dropped; when it reads again all is painted anew."""
-    with terminal() as screen:
-        screen.wait_for("ready")
-        screen.reading.clear()
-        screen.wait_for("dropping", times=10)
-        screen.output = b""
-        screen.reading.set()
-        screen.wait_for("back")
-        screen.process.send_signal(signal.SIGTERM)
-        assert float(screen.wait_for("lag")) < 1000
-        screen.wait_for("end")
-        assert screen.process.wait(PATIENCE_S) == 0
-        assert b"HiveMind" in screen.output
-        assert b"\x1b[?1049l" in screen.output, "the terminal wasn't given back"
-
-
-@pytest.mark.e2e
-def test_a_signal_ends_the_program_though_the_terminal_never_reads_again() -> None:
-    """SIGTERM during the stall drains and exits with 0, and doesn't wait for the terminal."""
-    with terminal() as screen:
-        screen.wait_for("ready")
-        screen.reading.clear()
-        screen.wait_for("dropping", times=3)
-        screen.process.send_signal(signal.SIGTERM)
-        assert screen.wait_for("drained") == "7"
-        assert float(screen.wait_for("lag")) < 1000
-        assert screen.process.wait(PATIENCE_S) == 0
-
-
-@pytest.mark.e2e
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_signals_restore_the_terminal(number: signal.Signals) -> None:
-    """Each signal that ends the program leaves the terminal's alternate screen first and exits with 0."""
-    with terminal() as screen:
-        screen.wait_for("ready")
-        screen.process.send_signal(number)
-        screen.wait_for("drained")
-        assert screen.process.wait(PATIENCE_S) == 0
-        screen.wait_for("end")
-        assert b"\x1b[?1049l" in screen.output
-
-
-@pytest.mark.e2e
-def test_a_terminal_that_is_gone_ends_the_program() -> None:
-    """Without a signal too: whoever started it in that terminal needn't pass it on."""
-    with terminal() as screen:
-        screen.wait_for("ready")
-        screen.hang_up()
-        screen.wait_for("drained")
-        assert screen.process.wait(PATIENCE_S) == 0
 
 
 class Writer(threading.Thread):

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from xml.etree import ElementTree
 
-import pytest
 from rich.console import Console
 from rich.text import Text
 
@@ -31,23 +30,12 @@ def test_text_keeps_its_place() -> None:
     assert "url(http" not in svg
 
 
-def test_names_have_no_chance_in_them() -> None:
-    """The same screen is the same file."""
-    assert placed_text(exported("same")) == placed_text(exported("same"))
-
-
 def test_nothing_is_written_over(tmp_path: Path) -> None:
     """A second picture of the moment gets a number, also where only the PNG of the first is left."""
     assert write_new(tmp_path, "a", "<svg/>").name == "a.svg"
     assert write_new(tmp_path, "a", "<svg/>").name == "a-2.svg"
     (tmp_path / "b.png").touch()
     assert write_new(tmp_path, "b", "<svg/>").name == "b-2.svg"
-
-
-def test_a_folder_that_takes_nothing(tmp_path: Path) -> None:
-    """The operating system's error is passed on."""
-    with pytest.raises(OSError, match="No such file"):
-        write_new(tmp_path / "gone", "a", "<svg/>")
 
 
 def converter(folder: Path, script: str) -> str:

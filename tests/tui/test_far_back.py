@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from textual.strip import Strip
+from tui.kit import text
 from tui.requests import requests_of
 from tui.worlds import world
 
@@ -25,16 +25,11 @@ def test_whoever_is_too_far_back_to_be_listed_waits_nevertheless() -> None:
     view = ViewBuilder().arrange(replace(View(long), selected="alice"))
     asked = replace(requests_of(long, 1)[0], agent="alice", state="queued", ticket=999)
     for width, height, pen in ((158, 40, Pen()), (80, 20, Pen(boxed=False))):
-        assert "behind 100 " in drawn(agent_table.render(view, width, height, pen))
-        assert "waits behind 100 others" in drawn(agent_page.render_card(view, width, height, pen))
+        assert "behind 100 " in text(agent_table.render(view, width, height, pen))
+        assert "waits behind 100 others" in text(agent_page.render_card(view, width, height, pen))
     one = replace(view, trail=("agents", "agent"), requests=(asked,), requests_shown=(asked,))
-    assert "behind 100 others" in drawn(agent_page.render_facts(one, 80, 12, Pen()))
+    assert "behind 100 others" in text(agent_page.render_facts(one, 80, 12, Pen()))
     listed = replace(one, trail=("requests",), ticket=999)
-    assert "behind 100 " in drawn(request_table.render(listed, 158, 12, Pen()))
-    assert "waits behind 100 others" in drawn(request_page.render_card(listed, 158, 12, Pen()))
+    assert "behind 100 " in text(request_table.render(listed, 158, 12, Pen()))
+    assert "waits behind 100 others" in text(request_page.render_card(listed, 158, 12, Pen()))
     assert wait_reason.far_back("streaming", long.queue) == wait_reason.far_back("queued", full.queue) == ""
-
-
-def drawn(rows: list[Strip]) -> str:
-    """A panel as text."""
-    return "\n".join(row.text for row in rows)

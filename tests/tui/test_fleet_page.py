@@ -8,15 +8,13 @@ from dataclasses import replace
 import pytest
 from fleet.fleets import fleet
 from fleet.members import member
-from textual.geometry import Size
-from textual.strip import Strip
-from tui.kit import press, room, screen
+from tui.kit import press, room, screen, text
 from tui.worlds import FakeSource, world
 
 from hivemind.scheduler.commands import PauseAgent, PinLevel
 from hivemind.world.fleet import Fleet, gathered
 from hivemind.world.snapshot import Snapshot
-from hivemind_tui.commands import dialogs, navigation
+from hivemind_tui.commands import navigation
 from hivemind_tui.commands.actions import text_to_copy
 from hivemind_tui.panels import agent_page, agent_table, connect, fleet_page, header, log
 from hivemind_tui.render.glyphs import ASCII
@@ -33,11 +31,6 @@ def looked(known: Fleet, page: str = "fleet", snapshot: Snapshot | None = None, 
     found = snapshot or world()
     view = View(replace(found, wall=1_700_009_000.0), trail=(page,), fleet=known, **about)  # type: ignore[arg-type]
     return ViewBuilder().arrange(view)
-
-
-def text(rows: list[Strip]) -> str:
-    """As it is read."""
-    return "\n".join("".join(segment.text for segment in row).rstrip() for row in rows) + "\n"
 
 
 def spread(**machines: tuple[str, ...]) -> Snapshot:
@@ -118,21 +111,9 @@ def test_any_text_and_any_size_fits(renders: Render) -> None:
         for each in strange[:2]
     )
     known = replace(gathered([*bent, *strange[2:]], store=EVIL, me="00000000", away=EVIL), state=EVIL)
-    for width, height in (
-        (1, 1),
-        (3, 2),
-        (12, 5),
-        (20, 6),
-        (40, 12),
-        (60, 3),
-        (80, 21),
-        (130, 9),
-        (160, 42),
-        (250, 70),
-    ):
-        for boxed in (True, False):
-            rows = renders(looked(known), width, height, Pen(boxed=boxed))
-            assert [row.cell_length for row in rows] == [width] * height
+    for width, height in ((1, 1), (12, 5), (60, 3), (80, 21), (160, 42)):
+        rows = renders(looked(known), width, height, Pen(boxed=height % 2 == 1))
+        assert [row.cell_length for row in rows] == [width] * height
 
 
 @pytest.mark.parametrize(
@@ -143,26 +124,18 @@ def test_any_text_and_any_size_fits(renders: Render) -> None:
         ("safe", "▲ store away, SAFE SHARE"),
         ("alone", "✕ ALONE, cut off from the fleet"),
         ("joining", "◌ joining the fleet"),
+        ("trouble", "fleet of 3, 1 in trouble"),
     ],
 )
 def test_the_header_has_the_fleets_state(state: str, shown: str) -> None:
-    """At eighty columns too."""
-    known = replace(fleet(), state=state)
-    assert shown in text(header.render(looked(known, "overview"), 80, 2, Pen()))
-
-
-def test_the_header_tells_that_the_store_is_away() -> None:
-    """Before the leases are over, and where there is no lane that could have one."""
-    known = replace(fleet(), away="it doesn't answer", state="idle")
-    assert "▲ fleet's store away" in text(header.render(looked(known, "overview"), 80, 2, Pen()))
-
-
-def test_the_header_counts_other_proxies_in_trouble() -> None:
-    """Which this one may not feel."""
+    """At eighty columns too; other proxies in trouble, which this one may not feel, where there is more room."""
     known = fleet()
-    other = replace(known.members[1], seen_s=5.0)
-    known = gathered([known.members[0], other, known.members[2]], store=known.store, me=known.members[2].id)
-    assert "fleet of 3, 1 in trouble" in text(header.render(looked(known, "overview"), 160, 2, Pen()))
+    if state == "trouble":
+        members = [known.members[0], replace(known.members[1], seen_s=5.0), known.members[2]]
+        known = gathered(members, store=known.store, me=known.members[2].id)
+    else:
+        known = replace(known, state=state)
+    assert shown in text(header.render(looked(known, "overview"), 160 if state == "trouble" else 80, 2, Pen()))
 
 
 def test_agents_of_all_machines_have_a_column_for_them(golden: Callable[[str, str], None]) -> None:
@@ -178,22 +151,6 @@ def test_lines_of_all_machines_say_where() -> None:
     rows = text(log.render(view, 120, 20, Pen()))
     assert rows.count("ci-runner-2") == 15
     assert "laptop" not in rows
-
-
-def test_enter_shows_a_proxys_agents_and_escape_leads_back() -> None:
-    """One step each, with the proxy still selected."""
-    view = looked(fleet(), snapshot=spread(bob=("ci-runner-2",), carol=("laptop", "ci-runner-2")))
-    assert view.proxy is not None
-    assert view.proxy.id == view.fleet.me
-    view = navigation.move(view, -1)
-    assert view.proxy is not None
-    assert view.proxy.label == "ci-runner-2"
-    inside = ViewBuilder().arrange(navigation.into(view))
-    assert [agent.name for agent in inside.agents] == ["bob", "carol"]
-    assert "Agents on ci-runner-2" in text(agent_table.render(inside, 120, 20, Pen()))
-    assert navigation.back(inside).page == "fleet"
-    assert navigation.back(inside).machine == ""
-    assert navigation.page(inside, "agents").machine == ""
 
 
 def test_a_proxy_whose_agents_arent_known_says_so() -> None:
@@ -242,21 +199,3 @@ async def test_the_page_on_a_screen() -> None:
         assert room(pilot).view.trail == ("fleet",)
         await press(pilot, "a")
         assert not any(isinstance(each, PinLevel) for each in source.applied)
-
-
-async def test_all_machines_on_a_screen() -> None:
-    """A key shows them, and the same key hides them again."""
-    source = FakeSource(world())
-    source.its_fleet = fleet()
-    source.everywhere = (*world().agents, replace(world().agents[0], name="zoe", machines=("ci-runner-2",)))
-    async with screen(source, size=(160, 45)) as pilot:
-        await press(pilot, "2 M")
-        assert "zoe" in {agent.name for agent in room(pilot).view.agents}
-        await press(pilot, "M")
-        assert "zoe" not in {agent.name for agent in room(pilot).view.agents}
-
-
-def test_the_help_explains_the_states() -> None:
-    """On the fleet's page alone."""
-    shown = "".join(words for row in dialogs.help_rows(Pen(), looked(fleet()), Size(160, 45)) for words, _ in row)
-    assert "safe share" in shown

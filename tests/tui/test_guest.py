@@ -68,16 +68,3 @@ async def test_a_change_of_theme_reaches_every_widget() -> None:
         await pilot.pause()
         await pilot.pause(0.05)
         assert {node.styles.background.hex for node in app.query(Static)} == {"#0000FF"}
-
-
-async def test_the_first_frame_is_told_once() -> None:
-    """Whoever started the app learns that it is up."""
-    told: list[bool] = []
-    app = Room()
-    app.on_first_frame = lambda: told.append(True)
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        app.refresh()
-        await pilot.pause()
-        assert told == [True]
-    assert app.monitor.report().first_frame_s is not None

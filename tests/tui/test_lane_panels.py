@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from textual.strip import Strip
+from tui.kit import text
 from tui.trouble import MARKS, bad_afternoon, bent, with_lane
 from tui.worlds import world
 
@@ -24,10 +24,6 @@ from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
 PLAIN = Pen()
-
-
-def text(rows: list[Strip]) -> str:
-    return "\n".join(row.text for row in rows)
 
 
 def slots_of(snapshot: Snapshot, width: int = 96, height: int = 13, **pen: Any) -> str:
@@ -55,27 +51,6 @@ def flying(number: int) -> tuple[TicketView, ...]:
 # --- Slots and queue ---------------------------------------------------------------------------------------------
 
 
-def test_slots_are_numbered_and_free_ones_keep_their_places() -> None:
-    """Six of eight are taken: the other two are shown as places, under their numbers."""
-    rows = slots_of(world()).splitlines()
-    assert "6 of 8 in flight, 2 free" in rows[0]
-    assert [row[2:12].strip() for row in rows[2:10]] == [
-        *("1 alice", "2 carol", "3 dave", "4 frank", "5 ivan"),
-        *("6 mallory", "7 · free", "8 · free"),
-    ]
-    assert "── level 8.5 of 12 ──" in rows[10]
-
-
-def test_a_slot_tells_how_long_how_far_and_which_try() -> None:
-    """Streaming or waiting for its first token, since when, tokens so far and how fast they come."""
-    one = replace(world().slots[0], state="streaming", since_s=20.0, output_tokens=3_000, attempt=2)
-    two = replace(one, agent="bob", state="waiting", output_tokens=0, attempt=1)
-    rows = slots_of(replace(world(), slots=(one, two)), width=130)
-    first, second = rows.splitlines()[2:4]
-    assert "● stream norm    20s 3.0k  150/s   2" in first
-    assert "◌ sent   norm    20s    —      —   ." in second
-
-
 def test_after_a_cut_the_limit_stands_among_the_slots() -> None:
     """Those beyond the limit go on to the end, and it is told that they are beyond it."""
     snapshot = with_lane(replace(world(), slots=flying(6)), level=4.0, active=6)
@@ -94,25 +69,6 @@ def test_where_slots_are_many_the_rest_is_counted() -> None:
     assert f"… {40 - shown} more in flight" in rows
     few = with_lane(replace(world(), slots=flying(2)), level=64.0, ceiling=64.0, active=2)
     assert "… 62 free" in slots_of(few)
-
-
-def test_the_queue_tells_place_gate_and_time() -> None:
-    """In order, each with the gate that holds it and about how long still, instead of a mere size."""
-    rows = slots_of(bad_afternoon(), height=20)
-    assert " 1 ◷ bob          HIGH    48s paused        —" in rows
-    assert "   ↻ erin         low     43s try 3      3.1s" in rows
-    assert " 4 ◷ agent-11     HIGH    39s slot       ≈15s" in rows
-
-
-def test_both_fit_on_a_small_terminal() -> None:
-    """At 80x24 slots and queue stand side by side still, and the level's course under them."""
-    rows = slots_of(bad_afternoon(), 80, 7, boxed=False).splitlines()
-    assert "alice" in rows[1]
-    assert "◷ bob" in rows[1]
-    assert "more in flight" in rows[3]
-    assert "level 8.5 of 12 5 over it" in rows[4]
-    assert rows[5].startswith(" level 8.5 of 12")
-    assert "◁" in rows[6]
 
 
 def test_the_queue_goes_on_where_slots_are_free() -> None:
@@ -151,12 +107,6 @@ def test_slots_go_on_where_nothing_is_queued() -> None:
     assert f"… {30 - len(shown)} more in flight" in "\n".join(rows)
 
 
-def test_a_narrow_panel_has_the_queue_under_the_slots() -> None:
-    """Nothing is left out but what there is no room for."""
-    rows = slots_of(world(), 50, 14)
-    assert rows.index("alice") < rows.index("◷ bob")
-
-
 def test_no_limit_at_all() -> None:
     """A lane without any limit is drawn as such, not as a number."""
     snapshot = with_lane(world(), level=math.inf, ceiling=math.inf)
@@ -164,27 +114,7 @@ def test_no_limit_at_all() -> None:
     assert "∞" in curve_of(snapshot)
 
 
-def test_lane_panels_follow_the_lane() -> None:
-    """With several lanes the panels name the one they show, and show its tickets only."""
-    snapshot = world(lanes=2)
-    first = text(slots.render(View(snapshot), 110, 12, PLAIN))
-    second = text(slots.render(View(snapshot, lane_index=1), 110, 12, PLAIN))
-    assert "── anthropic · 6 of 8" in first
-    assert "alice" in first
-    assert "── openai-1 · 6 of 8" in second
-    assert "alice" not in second
-
-
 # --- Rate windows ------------------------------------------------------------------------------------------------
-
-
-def test_a_window_tells_used_reserved_left_and_when() -> None:
-    """31 of 50 are gone, 6 of these only reserved: 25, 6, 19, 50, and 23 seconds to the reset."""
-    rows = windows_of(world()).splitlines()
-    assert "━ used ╍ reserved ─ left · from headers" in rows[0]
-    assert rows[1].split() == ["│", "WINDOW", "USED", "RESERVED", "LEFT", "OF", "RUNS", "OUT", "RESETS", "│"]
-    assert rows[2].split()[3:9] == ["25", "6", "19", "50", "in", "23s"]
-    assert "3%" in rows[5]
 
 
 def test_what_others_took_counts_as_used() -> None:
@@ -214,17 +144,6 @@ def test_a_model_family_tells_when_its_first_window_runs_out() -> None:
     assert rows[1].count("RUNS OUT") == 1
     assert "in 9.0s   in 23s" in next(row for row in rows if "claude-opus" in row)
     assert "in 9.0s" not in next(row for row in rows if "claude-haiku" in row)
-
-
-def test_many_families_share_the_windows_panel() -> None:
-    """Windows of several model families stand in one row a family, under heads."""
-    lane = world().lanes[0]
-    both = tuple(replace(w, family=family) for family in ("claude-opus", "claude-haiku") for w in lane.state.windows)
-    rows = windows_of(with_lane(world(), windows=both, plan=()), height=7)
-    assert rows.count("claude-opus") == rows.count("claude-haiku") == 1
-    assert "REQ LEFT/OF" in rows
-    assert "IN LEFT/OF" in rows
-    assert "82k/400k" in rows
 
 
 def test_the_tightest_family_is_never_the_one_left_out() -> None:
@@ -260,13 +179,6 @@ def test_a_window_that_only_one_family_has_leaves_a_gap() -> None:
     assert rows[2].index("82k/400k") == rows[3].index("82k/400k")
 
 
-def test_a_small_terminal_has_the_circuit_beside_the_windows() -> None:
-    """Without boxes there is no panel for the circuit, so the windows' panel tells of it."""
-    rows = windows_of(bad_afternoon(), 80, 4, boxed=False)
-    assert "circuit ✕ open  probe in 8.1s" in rows
-    assert "   19   50" in rows
-
-
 def test_an_unknown_window_limit_is_no_division_by_zero() -> None:
     """A window whose limit is 0 is drawn."""
     window = replace(world().lanes[0].state.windows[0], limit=0, kind=WindowKind.TOKENS)
@@ -274,22 +186,6 @@ def test_an_unknown_window_limit_is_no_division_by_zero() -> None:
 
 
 # --- Circuit -----------------------------------------------------------------------------------------------------
-
-
-def test_the_error_rate_is_told_with_what_it_counts() -> None:
-    """Percent, count, and where it opens, also as a mark on the bar."""
-    rows = circuit_of(world())
-    assert "18%, 3 of 17, opens at 50% of 20" in rows
-    assert "━━━──────│──" in rows
-
-
-def test_an_open_circuit_counts_down_to_its_probe() -> None:
-    """How long still, and on a bar how far the cooldown is."""
-    rows = circuit_of(bad_afternoon(), width=70)
-    assert "✕ OPEN  nothing is sent upstream" in rows
-    assert "probe" in rows
-    assert "in 8.1s" in rows
-    assert "22:13:10 open (529), a probe in 10 s" in rows
 
 
 def test_forced_open_circuit_says_so() -> None:
@@ -350,16 +246,6 @@ def test_every_cut_stands_in_the_figure_too(golden: Callable[[str, str], None]) 
     golden("curve_figure", rows)
 
 
-def test_a_figure_of_another_size_is_not_shown() -> None:
-    """After a resize the sketch stands in until the new figure is there."""
-    view = View(world())
-    job = curve.wanted(view, 64, 12, PLAIN)
-    assert job is not None
-    figure = draw(job)
-    assert "┤" in text(curve.render(view, 64, 12, PLAIN, figure))
-    assert "┤" not in text(curve.render(view, 66, 12, PLAIN, figure))
-
-
 def test_a_turn_of_a_knob_is_told_as_such() -> None:
     """By the knob and its value, not as a cut."""
     lane = world().lanes[0]
@@ -370,31 +256,12 @@ def test_a_turn_of_a_knob_is_told_as_such() -> None:
     assert "▲ aimd.beta=0.7 at 22:08:20" in curve_of(snapshot)
 
 
-def test_a_curve_without_a_cut_says_so() -> None:
-    """Nothing bent it."""
-    lane = world().lanes[0]
-    calm = tuple(replace(point, mark="") for point in lane.curve)
-    assert "no cut in this span" in curve_of(replace(world(), lanes=(replace(lane, curve=calm),)))
-
-
 def test_a_cut_tells_the_factor_of_its_levels_not_of_the_points() -> None:
     """Between two points the level grew to 1.375 and was cut to 1.0, which is no growth by a tenth."""
     points = tuple(CurvePoint(5000.0 - 9 + n, 0.9 + n / 100, 0, 0, None, "") for n in range(9))
     points = (*points, CurvePoint(5000.0, 1.1, 0, 0, None, "truncated", (1.375, 1.0)))
     lane = replace(world().lanes[0], curve=points)
     assert "◁ ×0.73 at 22:13:20: cut short" in curve_of(replace(world(), lanes=(lane,)))
-
-
-def test_a_cut_from_no_level_has_no_ratio() -> None:
-    """A level without a limit can't be divided by."""
-    points = tuple(CurvePoint(5000.0 - 9 + n, 0.0, 0, 0, None, "overloaded" if n == 5 else "") for n in range(10))
-    lane = replace(world().lanes[0], curve=points)
-    assert "◆ cut at" in curve_of(replace(world(), lanes=(lane,)))
-
-
-def test_a_pinned_level_is_told() -> None:
-    """And which key gives it back."""
-    assert "pinned, a returns it to AIMD" in curve_of(with_lane(world(), pinned=True))
 
 
 def test_the_trend_bears_the_signs_too() -> None:

@@ -14,11 +14,10 @@ from hivemind.world.snapshot import LaneView
 from hivemind.world.verdict import judged
 from hivemind_tui.panels import lanes, slots
 from hivemind_tui.panels.lanes import short_name
-from hivemind_tui.render.glyphs import ASCII
 from hivemind_tui.render.pen import Pen
 from hivemind_tui.state.view import View
 
-SIZES = ((80, 24), (160, 45), (200, 60), (250, 70))
+SIZES = ((80, 24), (250, 70))
 
 
 def rows_of(count: int, width: int = 158, height: int = 6, index: int = 0) -> list[str]:
@@ -49,11 +48,6 @@ def test_a_lane_that_the_verdict_calls_failing_is_not_ok() -> None:
         assert f"{name}  {word}" in rows[2].text
 
 
-def test_the_head_counts_lanes_and_those_held_up() -> None:
-    """And tells the key that goes on to the next one."""
-    assert "2 lanes · 1 held up · tab" in rows_of(2)[0]
-
-
 @pytest.mark.parametrize("lanes", [1, 2])
 async def test_the_smallest_screen_has_room_for_five_agents(lanes: int) -> None:
     """Also below two lanes, whose windows then share a row of words."""
@@ -65,15 +59,6 @@ async def test_the_smallest_screen_has_room_for_five_agents(lanes: int) -> None:
         assert " ? help" in whole_screen(pilot).splitlines()[-1]
 
 
-@pytest.mark.parametrize("index", [0, 5, 11])
-def test_of_many_lanes_the_one_in_focus_is_in_sight(index: int) -> None:
-    """They scroll with a scrollbar, and the head says how many there are."""
-    rows = rows_of(12, height=7, index=index)
-    assert "12 lanes" in rows[0]
-    assert sum("▌" in row for row in rows) == 1
-    assert any("┃" in row for row in rows)
-
-
 def test_a_long_name_keeps_the_tail_of_its_key() -> None:
     """It is what tells two keys of one upstream apart."""
     assert short_name("anthropic-production:3f9c21aa", 18) == "anthropic-pr…:21aa"
@@ -81,7 +66,7 @@ def test_a_long_name_keeps_the_tail_of_its_key() -> None:
     assert len(short_name("without-any-key-at-all", 18)) == 18
 
 
-@pytest.mark.parametrize("width", range(20, 120))
+@pytest.mark.parametrize("width", [20, 43, 61, 119])
 def test_titles_end_with_their_corner(width: int) -> None:
     """However long the names of lanes are, whatever fits of a title and its note stands between the corners."""
     view = View(several(2))
@@ -90,12 +75,6 @@ def test_titles_end_with_their_corner(width: int) -> None:
             top = render(view, width, 9, Pen(boxed=boxed))[0].text
             assert len(top) == width
             assert top.endswith("─╮" if boxed else "──")
-
-
-def test_ascii_has_rows_too() -> None:
-    """Without the font for it no sign outside ASCII is drawn."""
-    rows = lanes.render(View(several(3)), 100, 8, replace(Pen(), glyphs=ASCII))
-    assert all(row.text.isascii() for row in rows)
 
 
 def test_on_a_large_screen_a_lane_has_its_curve_and_its_windows() -> None:
@@ -111,22 +90,30 @@ def named(panel: str, size: tuple[int, int]) -> str:
     """The upstream whose slots a panel shows, which a small one tells with what each other has in flight."""
     head = panel.splitlines()[0]
     if size == (80, 24):
-        return head.partition("queue ")[2].strip("─ ").split()[0]
+        return head.partition("queue ")[2].strip("─ ").split()[0].partition(":")[0]
     return next(name for name in ("anthropic", "openai") if f"{name}:" in head)
 
 
-@pytest.mark.parametrize("size", SIZES)
-async def test_all_lanes_are_on_the_first_screen(size: tuple[int, int]) -> None:
-    """With the details of one below, which tab changes; titles say which."""
-    async with screen(several_source(), size=size) as pilot:
-        rows = seen(pilot, "lanes")
-        assert "anthropic:3f9c21aa" in rows
-        assert "openai:77de40b11" in rows
-        assert named(seen(pilot, "slots"), size) == "anthropic"
-        await press(pilot, "tab")
-        assert named(seen(pilot, "slots"), size) == "openai"
-        assert "openai:77de40b11" in next(row for row in seen(pilot, "lanes").splitlines() if "▌" in row)
-        assert "anthropic:3f9c21aa" in whole_screen(pilot)
+async def test_all_lanes_are_on_the_first_screen() -> None:
+    """At each size, with the details of one below, which tab changes; titles say which. One lane needs no list."""
+    source = several_source()
+    async with screen(source, SIZES[0]) as pilot:
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            for count, name in ((2, "anthropic"), (12, "openai")):
+                source.become(several(count))
+                await frame(pilot)
+                await frame(pilot)
+                assert "anthropic:3f9c21aa" in whole_screen(pilot)
+                assert f"{count} lanes" in seen(pilot, "lanes")
+                assert named(seen(pilot, "slots"), size) == name
+                assert any("▌" in row and f"{name}:" in row for row in seen(pilot, "lanes").splitlines())
+                await press(pilot, "tab" if count == 2 else "shift+tab")
+            for panel in ("slots", "agents", "events"):
+                assert pilot.app.query_one(f"#{panel}").size.height > 1
+            source.become(world())
+            await frame(pilot)
+            assert not pilot.app.query_one("#lanes").is_on_screen
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -139,15 +126,6 @@ def test_a_small_screen_tells_what_each_lane_has_in_flight(count: int) -> None:
         key = "" if count == 2 else f":{lane.state.lane[-4:]}"
         assert f"{lane.state.upstream}{key} {flying}" in head
     assert "queued" in head
-
-
-async def test_the_header_is_about_the_whole_proxy() -> None:
-    """Whichever lane is in focus, it has the slots of all, and how many lanes are held up."""
-    async with screen(several_source(), size=(160, 45)) as pilot:
-        for _ in range(2):
-            assert "slots 6/14" in seen(pilot, "header")
-            assert "1 of 2 lanes held up" in seen(pilot, "header")
-            await press(pilot, "tab")
 
 
 async def test_the_key_that_gives_a_circuit_back_is_that_of_its_lane() -> None:
@@ -164,22 +142,10 @@ async def test_the_key_that_gives_a_circuit_back_is_that_of_its_lane() -> None:
 
 
 async def test_a_click_focuses_a_lane() -> None:
-    """On its row."""
+    """On its row; the header is about the whole proxy, with the slots of all and how many lanes are held up."""
     async with screen(several_source(), size=(160, 45)) as pilot:
         await pilot.click("#lanes", offset=(10, 3))
         await settle(pilot)
         assert "openai:77de40b11" in seen(pilot, "slots").splitlines()[0]
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_one_lane_needs_no_list(size: tuple[int, int]) -> None:
-    """The panel is there from the second lane on."""
-    source = FakeSource(world())
-    async with screen(source, size=size) as pilot:
-        assert not pilot.app.query_one("#lanes").is_on_screen
-        source.become(several(12))
-        await frame(pilot)
-        await frame(pilot)
-        assert "12 lanes" in seen(pilot, "lanes")
-        for panel in ("slots", "agents", "events"):
-            assert pilot.app.query_one(f"#{panel}").size.height > 1
+        assert "slots 6/14" in seen(pilot, "header")
+        assert "1 of 2 lanes held up" in seen(pilot, "header")

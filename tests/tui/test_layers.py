@@ -87,15 +87,6 @@ async def test_the_wheel_scrolls_what_is_on_top() -> None:
         assert seen(pilot, "overlay") == first
 
 
-async def test_a_long_line_shows_its_end() -> None:
-    """What is being typed is in sight, however long it is."""
-    async with screen(busy_source(), size=(80, 24)) as pilot:
-        await press(pilot, "/")
-        pilot.app.post_message(events.Paste("long " * 30 + "end"))
-        await settle(pilot)
-        assert "long end▌" in seen(pilot, "footer")
-
-
 def test_what_is_called_so_comes_first() -> None:
     """The name itself, then names that begin with it, then words in a name, then any text."""
     names = ("mark all", "sort by mark", "remark", "mark", "help")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tui.kit import frame, press, room, screen, seen, settle, whole_screen
+from tui.kit import frame, press, room, screen, seen, settle
 from tui.lanes import several_source
 from tui.requests import requests_of
 from tui.worlds import world
@@ -48,22 +48,22 @@ def test_the_selected_event_is_told_in_full() -> None:
     assert "The selected event is shown here." in event(View(replace(full, lines=())))
 
 
-def test_kinds_are_counted_the_gravest_first() -> None:
-    """Each with when it happened."""
-    rows = "\n".join(row.text for row in log.render_kinds(View(burst(), trail=("log",)), 80, 10, Pen()))
-    assert "1 warning" not in rows
-    assert "2 warnings, 1 note" in rows
-    assert rows.index("529") < rows.index("you ")
-    assert log.kinds_of(View(burst())) == [(("warn", "529"), 2), (("info", "you"), 1)]
-
-
 async def test_a_click_selects_an_event_and_the_rest_follows() -> None:
-    """The list stays where it is as long as the row is in sight, and `G` follows the newest again."""
+    """The list stays where it is as long as the row is in sight; of the requests of that time a click opens one, and
+    escape leads back to the log. A click on a kind shows only these, and a second one all."""
     source = several_source()
     lines = source.snapshot().lines
     async with screen(source, size=WIDE) as pilot:
         await press(pilot, "5")
+        await frame(pilot)
         before = seen(pilot, "log")
+        assert "3 at the same time" in seen(pilot, "log-requests")
+        await pilot.click("#log-requests", offset=(30, 2))
+        await settle(pilot)
+        assert room(pilot).view.trail == ("log", "request")
+        assert room(pilot).view.request is not None
+        await press(pilot, "escape")
+        assert room(pilot).view.page == "log"
         await pilot.click("#log", offset=(30, 4))
         await settle(pilot)
         view = room(pilot).view
@@ -73,12 +73,6 @@ async def test_a_click_selects_an_event_and_the_rest_follows() -> None:
         assert seen(pilot, "log").splitlines()[1:] == before.splitlines()[1:]
         await press(pilot, "G")
         assert room(pilot).view.log_back == 0
-
-
-async def test_a_click_on_a_kind_shows_only_these_and_a_second_one_all() -> None:
-    """As the filter that it is, which escape removes too."""
-    async with screen(several_source(), size=WIDE) as pilot:
-        await press(pilot, "5")
         kind = log.kinds_of(room(pilot).view)[0][0][1]
         await pilot.click("#log-kinds", offset=(4, 2))
         await settle(pilot)
@@ -86,21 +80,6 @@ async def test_a_click_on_a_kind_shows_only_these_and_a_second_one_all() -> None
         await pilot.click("#log-kinds", offset=(4, 2))
         await settle(pilot)
         assert room(pilot).view.log_filter == ""
-
-
-async def test_the_requests_of_an_events_time_are_beside_it() -> None:
-    """A click opens one, and escape leads back to the log."""
-    async with screen(several_source(), size=WIDE) as pilot:
-        await press(pilot, "5")
-        await frame(pilot)
-        assert "3 at the same time" in seen(pilot, "log-requests")
-        await pilot.click("#log-requests", offset=(30, 2))
-        await settle(pilot)
-        assert room(pilot).view.trail == ("log", "request")
-        assert room(pilot).view.request is not None
-        await press(pilot, "escape")
-        assert room(pilot).view.page == "log"
-        assert "panel error" not in whole_screen(pilot)
 
 
 def test_what_happened_around_a_request_is_told_with_it() -> None:

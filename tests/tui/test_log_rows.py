@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tui.kit import frame, press, room, screen, seen
+from tui.kit import frame, press, room, said, screen, seen
 from tui.worlds import FakeSource, world
 
 from hivemind.world.snapshot import Line, Snapshot
@@ -74,10 +74,6 @@ def test_what_differs_comes_later_or_was_done_on_purpose_stays_apart() -> None:
     assert len(rows_of([line(0.0), OPEN])) == 2, "one failure alone is no burst"
 
 
-def test_a_single_line_says_all_of_it() -> None:
-    assert shown(line(0.0)) == ["ann: overloaded; attempt 2 in 1.5 s"]
-
-
 def test_filters_and_severities_hide_lines_before_they_are_folded() -> None:
     lines = [line(0.0), line(0.5, who="bob"), line(1.0)]
     assert [row.count for row in rows_of(lines, "who:ann")] == [2]
@@ -118,14 +114,14 @@ async def test_a_search_is_typed_on_the_page() -> None:
         await frame(pilot)
         assert "/dmi: 1 found" in seen(pilot, "log")
         await press(pilot, "n")
-        (note,) = pilot.app._notifications
-        assert note.message == "nothing further back has dmi"
+        assert said(pilot) == ["nothing further back has dmi"]
         await press(pilot, "escape n")
-        assert "nothing is searched for" in str([each.message for each in pilot.app._notifications])
+        assert "nothing is searched for" in str(said(pilot))
 
 
-async def test_a_search_goes_on_in_the_journal() -> None:
-    """What the newest lines don't have is looked for in older ones, to the first; what isn't there is said."""
+async def test_a_search_goes_on_in_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the newest lines don't have is looked for in older ones: so far back at once, and on with a key; what isn't
+    there is said."""
     source = FakeSource(logged(*(line(1000.0 + 20.0 * n, f"now {n}") for n in range(30))))
     source.older = tuple(line(20.0 * n, "needle" if n == 3 else f"then {n}") for n in range(35))
     async with screen(source, size=(120, 20)) as pilot:
@@ -134,26 +130,19 @@ async def test_a_search_goes_on_in_the_journal() -> None:
             await frame(pilot)
         assert "needle" in seen(pilot, "log")
         assert "reading back" not in seen(pilot, "log")
-        await press(pilot, "escape slash x y z enter")
+        await press(pilot, "escape slash x y z enter n")
         for _ in range(8):
             await frame(pilot)
         assert "/xyz: 0 found · following" in seen(pilot, "log")
-        await press(pilot, "n")
-        assert "nothing further back has xyz" in [each.message for each in pilot.app._notifications]
-
-
-async def test_a_search_reads_so_far_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond that it says up to when nothing was found, and a key sends it on."""
+        assert "nothing further back has xyz" in said(pilot)
     monkeypatch.setattr(navigation, "SOUGHT_MOST", 10)
-    source = FakeSource(logged(line(1000.0, "now")))
-    source.older = tuple(line(20.0 * n, f"then {n}") for n in range(25))
     async with screen(source, size=(120, 20)) as pilot:
         await press(pilot, "5 slash x y enter")
         for _ in range(4):
             await frame(pilot)
-        (note,) = pilot.app._notifications
-        assert note.message.startswith("nothing since ")
-        assert note.message.endswith("has xy; n goes on")
+        (note,) = said(pilot)
+        assert note.startswith("nothing since ")
+        assert note.endswith("has xy; n goes on")
         before = len(room(pilot).view.log_older)
         await press(pilot, "n")
         await frame(pilot)

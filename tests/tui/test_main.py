@@ -71,21 +71,17 @@ def test_attaching_needs_no_upstream(tmp_path: Path) -> None:
     assert asked.remote == RemoteProxy("http://127.0.0.1:8765", Path("note.json"), {})
 
 
-def test_without_a_screen_textual_is_not_imported() -> None:
-    """The headless path starts fast and works where the terminal libraries don't."""
-    code = "import sys, hivemind_tui.program.main, hivemind_tui.program.supervisor; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert not {"textual", "plotext"} & {*loaded}
-
-
-def test_the_first_frame_waits_for_nothing_that_it_does_not_show() -> None:
-    """The HTTP client of the demo's agents and the mock provider are imported once the screen stands."""
+def test_nothing_is_imported_before_it_is_needed() -> None:
+    """Without a screen no Textual; up to the first frame neither the demo's HTTP client nor the mock provider."""
     code = (
-        "import sys, hivemind_tui.program.screens, hivemind_tui.sources.demo, hivemind.host.proxy; print(*sys.modules)"
+        "import sys, hivemind_tui.program.main, hivemind_tui.program.supervisor; print(*sys.modules);"
+        "import hivemind_tui.program.screens, hivemind_tui.sources.demo, hivemind.host.proxy; print(*sys.modules)"
     )
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
-    assert "textual.app" in loaded
-    assert not {"httpx", "hivemind_mock", "plotext"} & {*loaded}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    headless, framed = (set(line.split()) for line in done.stdout.splitlines())
+    assert not {"textual", "plotext"} & headless
+    assert "textual.app" in framed
+    assert not {"httpx", "hivemind_mock", "plotext"} & framed
 
 
 def test_a_report_needs_a_screen_and_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,36 +99,22 @@ def test_a_report_needs_a_screen_and_a_place(tmp_path: Path, monkeypatch: pytest
 async def test_demo_without_a_screen(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """The demo says where it is ready, runs for its time, prints the closing table and ends by itself."""
+    """The demo says where it is ready, on another port where its own is taken, runs for its time, prints the closing
+    table and ends by itself."""
     monkeypatch.setattr(sessions, "_DEMO_WITHOUT_SCREEN_S", 0.3)
-    asked = main.parse(["--demo", "--demo-agents", "2", "--port", "0"], {}, tmp_path)
-    stream = io.StringIO()
-    console = Console(stream)
-    with quiet() as collector:
-        assert not await sessions.run_session(asked, console, collector, with_screen=False)
-        assert collector._next is not None
-    assert console.close(5.0)
-    out = capsys.readouterr().out
-    assert out.startswith("hivemind-tui: ready on http://127.0.0.1:")
-    assert "hivemind-tui --replay " in out
-
-
-async def test_a_demo_takes_another_port_where_its_own_is_taken(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """Somebody who only wants to look needn't find out about ports."""
-    monkeypatch.setattr(sessions, "_DEMO_WITHOUT_SCREEN_S", 0.05)
     server = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
     taken = server.sockets[0].getsockname()[1]
     async with server:
-        asked = main.parse(["--demo", "--demo-agents", "0", "--port", str(taken)], {}, tmp_path)
+        asked = main.parse(["--demo", "--demo-agents", "2", "--port", str(taken)], {}, tmp_path)
         console = Console(io.StringIO())
         with quiet() as collector:
-            await sessions.run_session(asked, console, collector, with_screen=False)
+            assert not await sessions.run_session(asked, console, collector, with_screen=False)
+            assert collector._next is not None
         assert console.close(5.0)
     out = capsys.readouterr().out
-    assert "ready on" in out
+    assert out.startswith("hivemind-tui: ready on http://127.0.0.1:")
     assert f":{taken} " not in out
+    assert "hivemind-tui --replay " in out
 
 
 def test_errors_are_one_line_and_a_code(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tui.keyboard import keyboard
-from tui.kit import frame, room, screen, whole_screen
+from tui.kit import SMALLEST, frame, press, room, screen, whole_screen
 from tui.worlds import FakeSource, world
 
 from hivemind.scheduler.commands import Acknowledge
@@ -114,14 +113,12 @@ async def test_a_screen_writes_it_to_its_terminal_and_shows_the_count() -> None:
 async def test_a_key_acknowledges_what_is_shown() -> None:
     """One by one, so that none is that came a moment ago; many at once."""
     source = FakeSource(with_alerts(SPENDING, DEATH))
-    async with keyboard(source) as board:
-        await board.press("A")
+    async with screen(source, SMALLEST) as pilot:
+        await press(pilot, "A")
         assert source.applied == [Acknowledge("", "spend"), Acknowledge("ann", "died")]
-    crowd = FakeSource(with_alerts(*(replace(DEATH, number=n, about=f"a{n}") for n in range(9))))
-    async with keyboard(crowd) as board:
-        await board.press("A")
-        assert crowd.applied == [Acknowledge()]
-    none = FakeSource(with_alerts(replace(DEATH, acknowledged="you")))
-    async with keyboard(none) as board:
-        await board.press("A")
-        assert none.applied == []
+        source.become(with_alerts(*(replace(DEATH, number=n, about=f"a{n}") for n in range(9))))
+        await press(pilot, "A")
+        assert source.applied[2:] == [Acknowledge()]
+        source.become(with_alerts(replace(DEATH, acknowledged="you")))
+        await press(pilot, "A")
+        assert len(source.applied) == 3

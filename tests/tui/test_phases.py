@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from tui.courses import AT, attempt, cases, lost, request
+from tui.courses import AT, cases, lost, request
 
 from hivemind.world.snapshot import RequestView
 from hivemind_tui.render.glyphs import PHASES
 from hivemind_tui.render.pen import Pen, Span
-from hivemind_tui.render.phases import Phase, described, failures, fine, phases_of, summarised
+from hivemind_tui.render.phases import described, failures, fine, phases_of, summarised
 
 INK = Pen()
 KINDS = {
@@ -83,47 +83,6 @@ def test_clocks_that_make_no_sense() -> None:
         assert words(summarised(view, course, INK))
 
 
-def test_course_in_words() -> None:
-    """Every phase is named and timed, and the end is told."""
-    view = cases()["answered"]
-    assert words(described(view, phases_of(view, AT), INK)) == [
-        "░ queue 2.0s",
-        "▒ try 1 failed 529 after 1.8s",
-        "░ queue 1.2s",
-        "▓ first token 0.9s",
-        "█ stream 12s",
-        "✓ done 200",
-    ]
-
-
-def test_an_answer_without_a_stream() -> None:
-    """It comes as a whole: then its time is that of the answer."""
-    view = cases()["at once"]
-    assert words(described(view, phases_of(view, AT), INK)) == ["▓ answer 5.0s", "✓ done 200"]
-
-
-def test_failures_without_a_status_go_by_their_kind() -> None:
-    """Where nothing was answered, what became of the connection is told."""
-    view = request(1, "retry", 9, lost(1, 9, 8, 2, outcome="server_error", status=None))
-    assert words(described(view, phases_of(view, AT), INK))[1] == "▒ try 1 failed server error after 6.0s"
-
-
-def test_many_tries_are_added_up() -> None:
-    """In short: how many failed, with what and for how long in all; every attempt before the last counts as failed."""
-    view = cases()["often"]
-    assert words(summarised(view, phases_of(view, AT), INK)) == [
-        "░ queue 24s",
-        "▒ 19 failed tries 38s",
-        "529 x19",
-        "· retry delays 40s",
-        "▓ first token 1.1s",
-        "█ stream 3.3s",
-        "✓ done 200",
-    ]
-    forgot = cases()["forgot some"]
-    assert "▒ 33 failed tries 38s" in words(summarised(forgot, phases_of(forgot, AT), INK))
-
-
 def test_failures_are_counted_by_kind() -> None:
     """The most frequent first; attempts that went well, or that the client left, are none."""
     own: list[RequestView] = [cases()[name] for name in ("left", "failed", "cut", "answered", "streaming")]
@@ -137,11 +96,3 @@ def test_failures_are_counted_by_kind() -> None:
 def test_fine_durations(value: float, text: str) -> None:
     """To the hundredth where that says something; clocks that run backwards count as no time."""
     assert fine(value) == text
-
-
-def test_a_piece_knows_its_attempt() -> None:
-    """Whatever belongs to an attempt says so; what follows the last one belongs to none yet."""
-    made: list[Phase] = phases_of(cases()["queued again"], AT)
-    assert [phase.attempt.number if phase.attempt else None for phase in made] == [1, 1, None, None]
-    flying = request(1, "waiting", 5, attempt(1, 5, 4))
-    assert phases_of(flying, AT)[-1].end_at == AT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hivemind_tui.sources.playback import SPEEDS, Transport, shown_speed
+from hivemind_tui.sources.playback import SPEEDS, Transport
 
 
 def playing(at: float = 100.0, *, ends_at: float = 200.0) -> Transport:
@@ -27,28 +27,10 @@ def test_time_goes_by_at_the_speed() -> None:
     assert transport.tick(0.3) == pytest.approx(106.5)
 
 
-def test_slower_than_the_slowest_is_the_slowest() -> None:
-    """The speeds have two ends."""
-    transport = Transport(0.0, 1.0)
-    for _ in SPEEDS:
-        transport.change_speed(-1)
-    assert shown_speed(transport.speed) == "x0.25"
-
-
 def test_a_program_that_was_stopped_goes_on_where_it_was() -> None:
     """An hour in which nothing ran isn't played in one step."""
     transport = playing()
     assert transport.tick(3600.0) < 101.0
-
-
-def test_it_stays_at_the_end_and_begins_anew() -> None:
-    """At the end nothing goes on; playing on from there begins at the beginning."""
-    transport = playing(199.9)
-    transport.tick(0.4)
-    assert (transport.at, transport.at_end) == (200.0, True)
-    transport.playing = False
-    transport.play()
-    assert transport.at == 100.0
 
 
 def test_a_loop_is_played_over_and_over() -> None:
@@ -68,6 +50,8 @@ def test_a_loop_is_played_over_and_over() -> None:
 def test_the_edges_of_a_loop_stay_in_order() -> None:
     """An edge set beyond the other one takes that away; an end alone makes a loop from the beginning."""
     transport = Transport(100.0, 200.0)
+    transport.set_loop(1)
+    assert transport.loop is None
     transport.go(150.0)
     transport.set_loop(1)
     assert transport.loop == (100.0, 150.0)
@@ -77,13 +61,6 @@ def test_the_edges_of_a_loop_stay_in_order() -> None:
     transport.go(120.0)
     transport.set_loop(1)
     assert transport.loop == (100.0, 120.0)
-
-
-def test_no_loop_is_too_short_to_be_heard() -> None:
-    """At the very beginning there is nothing before it to repeat."""
-    transport = Transport(100.0, 200.0)
-    transport.set_loop(1)
-    assert transport.loop is None
 
 
 def test_nothing_lies_beyond_the_ends() -> None:

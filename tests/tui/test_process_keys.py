@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from tui.graph import processes
-from tui.keyboard import keyboard
+from tui.kit import SMALLEST, afresh, room, screen
 from tui.worlds import FakeSource
 
 from hivemind.scheduler.commands import (
@@ -38,15 +37,6 @@ COMMANDS: dict[str, list[Command]] = {
 }
 
 
-@pytest.mark.parametrize("keys", COMMANDS)
-async def test_keys_on_tasks_and_budgets(keys: str) -> None:
-    """Each sends what it stands for, and asks before a task is lost."""
-    source = FakeSource(processes())
-    async with keyboard(source) as board:
-        await board.press(keys)
-        assert source.applied == COMMANDS[keys]
-
-
 def names(view: View) -> list[str]:
     """Of the agents shown."""
     return [agent.name for agent in view.agents]
@@ -74,9 +64,11 @@ PLACES: dict[str, Callable[[View], bool]] = {
 }
 
 
-@pytest.mark.parametrize("keys", PLACES)
-async def test_keys_lead_among_families_and_tasks(keys: str) -> None:
-    """To the row, the order or the branch that they say."""
-    async with keyboard(FakeSource(processes())) as board:
-        await board.press(keys)
-        assert PLACES[keys](board.view)
+async def test_keys_among_families_and_tasks() -> None:
+    """Each sends what it stands for, and asks before a task is lost; or leads to its row, order or branch."""
+    source = FakeSource(processes())
+    async with screen(source, SMALLEST) as pilot:
+        async for keys in afresh(pilot, (*COMMANDS, *PLACES)):
+            assert source.applied == COMMANDS.get(keys, []), keys
+            assert keys in COMMANDS or PLACES[keys](room(pilot).view), keys
+            source.applied.clear()

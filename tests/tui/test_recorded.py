@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tui.decks import AT, recording, write
+from tui.decks import AT, write
 from tui.kit import TERMINAL, piloted, press, seen, settle, wait_until
 
-from hivemind.errors import UsageError
 from hivemind.journal.index.player import Player
 from hivemind_tui.program import main
 from hivemind_tui.replay_app import ReplayRoom
@@ -60,26 +59,6 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize(
-    "beside", [["--demo"], ["--attach", "http://127.0.0.1:1"], ["--upstream", "http://h"], ["--port", "99"]]
-)
-def test_other_things_to_show_do_not_go_with_it(tmp_path: Path, beside: list[str]) -> None:
-    """A recording and a proxy at once is a mistake, which is named."""
-    with pytest.raises(UsageError, match=f"{beside[0]}: doesn't go with --replay"):
-        main.parse(["--replay", str(write(tmp_path)), *beside], {}, tmp_path)
-
-
-def test_journals_are_found_by_name(tmp_path: Path) -> None:
-    """In the state directory, by the beginning of their name, or the latest."""
-    folder = tmp_path / "journals"
-    folder.mkdir()
-    path = write(folder)
-    for text in ("20261121", "latest", str(path)):
-        assert main.parse(["--replay", text, "--state-dir", str(tmp_path)], {}, tmp_path).replay == path
-    with pytest.raises(UsageError, match="no such journal"):
-        main.parse(["--replay", "2030", "--state-dir", str(tmp_path)], {}, tmp_path)
-
-
 async def test_the_screen_on_a_real_journal(tmp_path: Path) -> None:
     """Marks, seeks and single events are those of the file."""
     player = Player(write(tmp_path))
@@ -115,8 +94,3 @@ async def test_a_journal_that_vanishes(tmp_path: Path) -> None:
             await wait_until(pilot, lambda: "can't be read any more" in seen(pilot, "header"))
     finally:
         player.close()
-
-
-def test_all_of_the_recording_is_there() -> None:
-    """The tests of a replay stand on what the made-up recording holds."""
-    assert len(recording()) > 250

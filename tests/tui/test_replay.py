@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -49,14 +48,6 @@ def played(recorded: ReplaySource, clock: Clock, seconds: float, frame_s: float 
     for _ in range(round(seconds / frame_s)):
         clock.now_s += frame_s
         settled(recorded)
-
-
-def test_it_begins_at_the_beginning_and_stands() -> None:
-    """Nobody has asked for anything yet, and nothing moves by itself."""
-    recorded, _, clock = source()
-    played(recorded, clock, 5)
-    assert recorded.snapshot().totals.requests == 0
-    assert (recorded.playback().at, recorded.link.kind) == (AT, "replay")
 
 
 def test_played_it_is_what_happened() -> None:
@@ -140,16 +131,6 @@ def test_a_seek_shows_that_moment() -> None:
     assert recorded.snapshot().totals.requests == 6
 
 
-def test_it_can_be_sought_while_it_plays() -> None:
-    """It plays on from there."""
-    recorded, _, clock = source()
-    recorded.play()
-    played(recorded, clock, 1)
-    recorded.go(AT + 60)
-    played(recorded, clock, 2)
-    assert recorded.playback().at == pytest.approx(AT + 62, abs=0.06)
-
-
 def test_a_loop_seeks_back() -> None:
     """What is played over and over is the same each time."""
     recorded, deck, clock = source()
@@ -211,23 +192,8 @@ def test_single_events() -> None:
 
 
 def test_one_that_is_being_written_is_followed() -> None:
-    """At its end, whatever comes is shown; elsewhere, what is looked at stays."""
-    recorded, deck, clock = source(Deck(recording(), growing=True))
-    recorded.follow()
-    played(recorded, clock, 1)
-    deck.grow(ev.Commanded(AT + LENGTH_S + 7, "you", "PauseAdmissions", {"paused": True}))
-    played(recorded, clock, 1)
-    assert recorded.playback().at == AT + LENGTH_S + 7
-    assert recorded.snapshot().mode == "paused"
-    recorded.go(AT + 60)
-    deck.grow(ev.Commanded(AT + LENGTH_S + 9, "you", "PauseAdmissions", {"paused": False}))
-    played(recorded, clock, 1)
-    assert recorded.playback().at == AT + 60
-    assert recorded.playback().ends_at == AT + LENGTH_S + 9
-
-
-def test_whoever_plays_up_to_the_end_of_what_is_written_follows_it() -> None:
-    """What comes is shown from then on, and space stops that: what is looked at stays."""
+    """By whoever plays up to its end: what comes is shown from then on, until space stops that, or the proxy has
+    ended."""
     recorded, deck, clock = source(Deck(recording(), growing=True))
     recorded.go(AT + LENGTH_S - 1)
     settled(recorded)
@@ -238,15 +204,12 @@ def test_whoever_plays_up_to_the_end_of_what_is_written_follows_it() -> None:
     deck.grow(ev.Commanded(AT + LENGTH_S + 7, "you", "PauseAdmissions", {"paused": True}))
     played(recorded, clock, 1)
     assert recorded.playback().at == AT + LENGTH_S + 7
+    assert recorded.snapshot().mode == "paused"
     assert not recorded.play()
     deck.grow(ev.Commanded(AT + LENGTH_S + 9, "you", "PauseAdmissions", {"paused": False}))
     played(recorded, clock, 1)
     assert (recorded.playback().at, recorded.playback().following) == (AT + LENGTH_S + 7, False)
-
-
-def test_one_whose_proxy_has_ended_is_not_followed() -> None:
-    """Nothing happens there any more, so nothing says that it does."""
-    recorded, deck, _ = source(Deck(recording(), growing=True))
+    assert recorded.playback().ends_at == AT + LENGTH_S + 9
     recorded.follow()
     assert recorded.playback().following
     deck.growing = False
@@ -334,18 +297,3 @@ async def test_headers_are_those_of_the_moment() -> None:
     assert detail is not None
     assert detail.response_headers == (("x-answers", "1"),)
     assert detail.view.over
-
-
-async def test_it_moves_by_itself() -> None:
-    """The task that moves it on wakes for a seek, and gives the loop back between pieces."""
-    recorded, _, _ = source()
-    moved = asyncio.Event()
-    recorded.moved = moved.set
-    running = asyncio.create_task(recorded.run())
-    await asyncio.sleep(0)
-    recorded.go(AT + 50)
-    await asyncio.wait_for(moved.wait(), 5)
-    assert recorded.snapshot().at == AT + 50
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running

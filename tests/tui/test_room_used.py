@@ -10,8 +10,10 @@ from tui.kit import frame, press, room, screen, seen, whole_screen
 from tui.lanes import several_source
 from tui.worlds import FakeSource
 
-_BELOW = {"agent": "2 enter", "request": "3 enter", "fleet": "7"}
 PAGES = {"overview": "1", "agents": "2", "requests": "3", "tuning": "4", "log": "5", "tasks": "6"}
+PAGES |= {"agent": "2 enter", "request": "3 enter", "fleet": "7"}
+_OF_TASKS = {"overview": "1", "tasks": "6"}
+"""Pages that a task graph fills."""
 _BLOCK = 8, 2
 """Cells and rows of what counts as one place: less than that is the space between words and lines."""
 _LINES = " ─│╭╮╰╯┊┃"
@@ -28,7 +30,7 @@ def empty(text: str, width: int, height: int) -> float:
     return sum(not place.strip(_LINES) for place in places) / len(places)
 
 
-SIZES = ((160, 45), (200, 60), (250, 70), (200, 45), (250, 45))
+SIZES = ((160, 45), (250, 70))
 _MOST = 1 / 3
 
 
@@ -40,64 +42,55 @@ def without_tasks() -> FakeSource:
 
 
 @pytest.mark.parametrize("source", [several_source, without_tasks])
-@pytest.mark.parametrize("size", SIZES)
-async def test_no_more_than_a_third_of_a_page_is_empty(size: tuple[int, int], source: Callable[[], FakeSource]) -> None:
-    """With 12 agents and two upstreams, with a task graph and without one."""
-    async with screen(source(), size=size) as pilot:
-        found = {}
-        for name, keys in PAGES.items():
-            await press(pilot, keys)
+async def test_no_more_than_a_third_of_a_page_is_empty(source: Callable[[], FakeSource]) -> None:
+    """With 12 agents and two upstreams, with a task graph and without one; of one agent, one request, a fleet that
+    there isn't, and of the first screen, too."""
+    async with screen(source(), SIZES[0]) as pilot:
+        app, found = room(pilot), {}
+        for size in SIZES:
+            await pilot.resize_terminal(*size)
+            for name, keys in (_OF_TASKS if source is without_tasks else PAGES).items():
+                await press(pilot, f"escape escape {keys}")
+                await frame(pilot)
+                await frame(pilot)
+                assert "panel error" not in whole_screen(pilot)
+                found[name, size] = empty(whole_screen(pilot), *size)
+            app.go(replace(app.view, trail=("start",)))
             await frame(pilot)
-            found[name] = empty(whole_screen(pilot), *size)
-        assert "panel error" not in whole_screen(pilot)
+            found["start", size] = empty(whole_screen(pilot), *size)
         assert {name: share for name, share in found.items() if share > _MOST} == {}
-
-
-@pytest.mark.parametrize("size", SIZES)
-async def test_pages_below_and_beside_are_used_too(size: tuple[int, int]) -> None:
-    """One agent, one request, a fleet that there isn't, and the first screen."""
-    async with screen(several_source(), size=size) as pilot:
-        found = {}
-        for name, keys in _BELOW.items():
-            await press(pilot, f"escape escape {keys}")
-            await frame(pilot)
-            await frame(pilot)
-            found[name] = empty(whole_screen(pilot), *size)
-        app = room(pilot)
-        app.go(replace(app.view, trail=("start",)))
-        await frame(pilot)
-        found["start"] = empty(whole_screen(pilot), *size)
-        assert "panel error" not in whole_screen(pilot)
-    assert {name: share for name, share in found.items() if share > _MOST} == {}
 
 
 async def test_what_wide_screens_have_below_the_slots() -> None:
     """Tasks by time where there are any, else the cost by model; both where there are rows for both."""
-    for size, tasks, found in (
-        ((200, 60), True, [True, False]),
-        ((200, 60), False, [False, True]),
-        ((200, 70), True, [True, True]),
-        ((160, 45), True, [False, False]),
-    ):
-        source = several_source()
-        if not tasks:
-            source.become(replace(source.snapshot(), tasks=()))
-        async with screen(source, size=size) as pilot:
+    source = several_source()
+    with_tasks = source.snapshot()
+    async with screen(source, size=(160, 45)) as pilot:
+        for size, tasks, found in (
+            ((160, 45), True, [False, False]),
+            ((200, 60), True, [True, False]),
+            ((200, 60), False, [False, True]),
+            ((200, 70), True, [True, True]),
+        ):
+            source.become(with_tasks if tasks else replace(with_tasks, tasks=()))
+            await pilot.resize_terminal(*size)
+            await frame(pilot)
             await frame(pilot)
             shown = whole_screen(pilot)
             assert [title in shown for title in ("What ran when", "Cost by model")] == found, size
             assert "When tasks run" not in shown
 
 
-@pytest.mark.parametrize("size", [(140, 36), (190, 36), (200, 45), (250, 45), (250, 70)])
-async def test_no_panel_of_the_overview_is_pushed_out(size: tuple[int, int]) -> None:
+async def test_no_panel_of_the_overview_is_pushed_out() -> None:
     """On wide and low screens agents and rate windows had no place."""
-    async with screen(several_source(), size=size) as pilot:
-        shown = whole_screen(pilot)
-        assert [
-            title for title in ("Slots", "Concurrency", "Rate windows", "Agents", "Events") if title not in shown
-        ] == []
-        assert "alice" in seen(pilot, "agents")
+    async with screen(several_source(), size=(140, 36)) as pilot:
+        for size in ((140, 36), (190, 36), (250, 45)):
+            await pilot.resize_terminal(*size)
+            await frame(pilot)
+            shown = whole_screen(pilot)
+            titles = ("Slots", "Concurrency", "Rate windows", "Agents", "Events")
+            assert [title for title in titles if title not in shown] == [], size
+            assert "alice" in seen(pilot, "agents")
 
 
 async def test_the_slots_panel_grows_and_does_not_shrink() -> None:

@@ -6,7 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from hivemind_tui.render.pen import Pen, Row
-from hivemind_tui.render.rows import broken, flowed, last_page, scrolled
+from hivemind_tui.render.rows import broken, flowed, scrolled
 
 INK = Pen()
 EVIL = "宽い\x1b[2J, wide; and \u202e words " * 9
@@ -65,10 +65,3 @@ def test_what_fits_has_no_bar() -> None:
     assert shown(5, 4, 1, 2, 1) == ["0.0", "1.0", "1.1", "2.0"]
     assert all(strip.text.endswith(" ") for strip in scrolled(entries(1, 1), 0, 10, 2, INK))
     assert scrolled(entries(1, 1, 1), 0, 10, 2, INK)[0].text.endswith(INK.glyphs.thumb)
-
-
-def test_an_entry_larger_than_the_page() -> None:
-    """Its beginning is shown."""
-    assert last_page(entries(1, 9), 4) == 1
-    assert shown(1, 4, 1, 9) == ["1.0", "1.1", "1.2", "1.3"]
-    assert last_page([], 4) == 0

@@ -47,12 +47,17 @@ async def test_every_screen_looks_as_agreed(size: tuple[int, int], golden: Calla
         return replace(before, lanes=(after,)) if source.applied else before
 
     async with screen(source, size=size) as pilot:
+        fresh = room(pilot).view
         for name, keys in SCREENS.items():
-            await press(pilot, "escape escape escape 1")
+            if room(pilot).modal_open:
+                await press(pilot, "escape")
+            kept = replace(room(pilot).view, trail=("overview",), marked=fresh.marked, scroll=0)
+            room(pilot).go(replace(kept, agents_order=fresh.agents_order))
             if name == "write":
                 source.become(tuned)
             for part in keys.split(" frame "):
-                await press(pilot, part)
+                await pilot.app._press_keys(part.split())
+                await settle(pilot)
                 await frame(pilot)
             text = whole_screen(pilot)
             golden(f"screen_{name}_{size[0]}x{size[1]}", text)

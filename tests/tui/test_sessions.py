@@ -14,12 +14,11 @@ import msgspec
 import pytest
 from control.kit import TOKEN, busy_proxy, controlled
 from textual.message import Message
-from tui.decks import recording, write
+from tui.decks import write
 from tui.worlds import FakeSource, world
 from world.kit import commanded
 
 from hivemind.console import Console
-from hivemind.errors import UsageError
 from hivemind.world.snapshot import Line, Snapshot
 from hivemind_tui import replay_app
 from hivemind_tui.app import ControlRoom
@@ -158,7 +157,7 @@ async def test_the_demo_can_be_started_from_the_first_screen(
     out = capsys.readouterr().out
     assert "hivemind-tui --replay " in out
     assert len([*(tmp_path / "demo-journals").glob("*.jsonl")]) == 1
-    assert msgspec.json.decode(report.read_bytes())["watching"]
+    assert msgspec.json.decode(report.read_bytes())["steps"]
 
 
 async def test_attached_without_a_screen_there_are_lines(
@@ -201,21 +200,3 @@ async def test_lines_say_when_the_connection_is_lost_and_back(stop: Stop, monkey
     await headless.follow(Flaky(replace(world(), lines=())), console, stop)
     assert console.close(5.0)
     assert stream.getvalue().splitlines() == ["not connected: refused", "connected again"]
-
-
-def test_a_journal_in_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal: its log, the table, and its damage on standard error."""
-    path = write(tmp_path, recording()[:-1])
-    with path.open("ab") as file:
-        file.write(b"{not a line}\n")
-    assert main.main(["--replay", str(path)]) == 0
-    captured = capsys.readouterr()
-    assert "it broke" in captured.out
-    assert "retried OK" in captured.out
-    assert path.name in captured.err
-
-
-async def test_what_cannot_be_attached_to_is_named(stop: Stop, tmp_path: Path) -> None:
-    """Before anything is shown."""
-    with pytest.raises(UsageError):
-        await run(["--attach", "ftp://nowhere"], tmp_path, screen=False)

@@ -146,14 +146,6 @@ async def test_quitting_the_screen_stops_and_drains() -> None:
     assert "draining: 6 requests in flight, at most 5 s" in stage.text()
 
 
-async def test_a_drain_that_is_done_at_once_is_not_talked_about() -> None:
-    """Who quits when everybody has left already reads nothing of waiting."""
-    host = Host(world())
-    stage = Stage(host)
-    await stage.supervisor.drain(cast(Proxy, host), 5.0)
-    assert stage.text() == ""
-
-
 async def test_a_stop_ends_the_screen() -> None:
     """A signal ends the screen from outside, and nothing is drawn again."""
     stage = Stage(Host(world()))
@@ -163,19 +155,6 @@ async def test_a_stop_ends_the_screen() -> None:
     await watching
     assert len(stage.screens) == 1
     stage.text()
-
-
-async def test_without_a_screen_there_are_lines() -> None:
-    """Every event is one line, those that come later too; nothing in them steers a terminal."""
-    host = Host(world())
-    stage = Stage(host)
-    watching = asyncio.create_task(stage.supervisor.watch(stage.source, None))
-    await stage.supervisor.in_lines.wait()
-    stage.stop.ask()
-    await watching
-    lines = stage.text().splitlines()
-    assert len(lines) == len(world().lines)
-    assert any(line.endswith("529 overloaded_error, next try in 3.1s") for line in lines)
 
 
 async def test_a_screen_that_cannot_be_made_gives_way_to_lines() -> None:

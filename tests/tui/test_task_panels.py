@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.geometry import Size
-from textual.strip import Strip
 from tui.graph import POOL, processes
+from tui.kit import text
 from tui.worlds import world
 
 from hivemind.agents.plans.reading import read_plan
@@ -37,11 +36,6 @@ def looked(snapshot: Snapshot, chosen: str = "") -> View:
     return ViewBuilder().arrange(View(snapshot, trail=("tasks",), chosen=chosen))
 
 
-def text(rows: list[Strip]) -> str:
-    """As it is read."""
-    return "\n".join("".join(segment.text for segment in row) for row in rows) + "\n"
-
-
 @pytest.mark.parametrize("size", SIZES)
 def test_the_list_looks_as_agreed(size: str, golden: Callable[[str, str], None]) -> None:
     """Every state of a task, wide and narrow."""
@@ -54,7 +48,7 @@ def test_the_card_looks_as_agreed(chosen: str, golden: Callable[[str, str], None
     """One that runs, one that is blocked, one that failed and one that may start; tall, and side by side."""
     view = looked(processes(), f"nightly.{chosen}")
     tall, short = task_page.render_card(view, 50, 42, Pen()), task_page.render_card(view, 80, 8, Pen(boxed=False))
-    golden(f"task_card_{chosen}", text(tall) + text(short))
+    golden(f"task_card_{chosen}", f"{text(tall)}\n{text(short)}")
 
 
 def ran() -> Snapshot:
@@ -126,7 +120,7 @@ def test_in_ascii(golden: Callable[[str, str], None]) -> None:
     """For the Linux console."""
     pen = Pen(glyphs=ASCII)
     view = looked(processes(), "nightly.package")
-    rows = text(task_page.render(view, 110, 20, pen)) + text(task_page.render_card(view, 50, 30, pen))
+    rows = f"{text(task_page.render(view, 110, 20, pen))}\n{text(task_page.render_card(view, 50, 30, pen))}"
     assert rows.isascii()
     golden("tasks_ascii", rows)
 
@@ -185,16 +179,15 @@ def strange(task: TaskView) -> TaskView:
 
 
 @pytest.mark.parametrize("render", [task_page.render, task_page.render_card])
-@pytest.mark.parametrize("width", [20, 33, 50, 81, 110, 250])
+@pytest.mark.parametrize("width", [20, 81, 250])
 def test_each_row_has_its_width(render: Render, width: int) -> None:
     """Whatever there is to show, at every height."""
     full = processes()
     odd = replace(full, tasks=tuple(strange(task) for task in full.tasks), task_counts={"something new": 13})
     for snapshot in (full, odd, world()):
-        for height in (1, 2, 5, 9, 17, 18, 19, 30, 60):
-            for boxed in (True, False):
-                rows = render(looked(snapshot), width, height, Pen(boxed=boxed))
-                assert [row.cell_length for row in rows] == [width] * height
+        for height in (1, 5, 17, 18, 60):
+            rows = render(looked(snapshot), width, height, Pen(boxed=height % 2 == 1))
+            assert [row.cell_length for row in rows] == [width] * height
 
 
 def test_the_header_tells_of_pool_and_tasks() -> None:
@@ -206,15 +199,6 @@ def test_the_header_tells_of_pool_and_tasks() -> None:
     assert "pool" not in text(header.render(View(world()), 160, 2, Pen()))
     spent = replace(full, pool=replace(POOL, per="run", used_dollars=30.0))
     assert "pool 150% of $20 " in text(header.render(View(spent), 80, 2, Pen()))
-
-
-def test_the_help_explains_the_states_of_tasks() -> None:
-    """On their page."""
-    rows = "\n".join(
-        "".join(text for text, _ in row) for row in dialogs.help_rows(Pen(), looked(processes()), Size(80, 24))
-    )
-    assert "⋯ waits     tasks before it aren't done yet" in rows
-    assert "X           cancel the task" in rows
 
 
 def test_what_a_cancelled_task_takes_with_it_is_named() -> None:

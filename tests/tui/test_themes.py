@@ -81,20 +81,6 @@ def test_a_selected_row_is_seen(theme: Theme) -> None:
         assert difference(seen(shade(ground), eyes), seen(shade(bar), eyes)) >= 7
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "apart"),
-    [
-        ((50.0, 2.6772, -79.7751), (50.0, 0.0, -82.7485), 2.0425),
-        ((50.0, 2.5, 0.0), (73.0, 25.0, -18.0), 27.1492),
-        ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
-        ((6.7747, -0.2908, -2.4247), (5.8714, -0.0985, -2.2286), 0.6377),
-    ],
-)
-def test_the_measure(one: tuple[float, float, float], other: tuple[float, float, float], apart: float) -> None:
-    """The colour difference is CIEDE2000, by the test data of Sharma, Wu and Dalal (2005)."""
-    assert difference(one, other) == pytest.approx(apart, abs=5e-5)
-
-
 def test_every_theme_has_every_role() -> None:
     """Themes have the same variables, all that the panels draw with among them; the rest say how text is set."""
     wanted = {variable for variable, _ in ROLES.values()} | {"ink-selection"}

@@ -67,8 +67,8 @@ def test_strip_looks_as_agreed(state: str, size: str, golden: Callable[[str, str
     golden(f"timeline_{state}_{size}", text(replace(playback(), **STATES[state]), *SIZES[size]))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("width", [0, 1, 7, 12, 13, 20, 39, 80, 119, 120, 161, 250])
-@pytest.mark.parametrize("height", [0, 1, 2, 3, 4, 6])
+@pytest.mark.parametrize("width", [0, 12, 80, 250])
+@pytest.mark.parametrize("height", [0, 1, 2, 6])
 def test_every_size_is_filled(width: int, height: int) -> None:
     """Exactly so many rows of exactly so many cells, whatever there is to show, in any alphabet."""
     hostile = "\x1b[2Jevil\n名前" * 20
@@ -82,11 +82,6 @@ def test_every_size_is_filled(width: int, height: int) -> None:
             assert [row.cell_length for row in rows] == [width] * height
             above = header.render(view, width, height, pen)
             assert [row.cell_length for row in above] == [width] * height
-
-
-def test_plain_terminals_get_plain_characters() -> None:
-    """On a console whose font has no blocks nothing but ASCII is drawn."""
-    assert text(playback(), 160, 4, Pen(glyphs=ASCII)).isascii()
 
 
 def test_a_click_is_a_share_of_the_whole() -> None:
@@ -135,14 +130,6 @@ def test_the_verdict_stands_beside_the_recorded_time(width: int) -> None:
     row = head(View(snapshot, playback=playback()), width)
     assert "Sat 21 Nov 14:00:40  ▲ DEGRADED alice" in row or "20261121-140000-8765  ▲ DEGRADED alice" in row
     assert "(A)" not in row
-
-
-def test_a_recording_of_no_address_has_no_empty_place_for_it() -> None:
-    """What was imported or simulated was never served anywhere."""
-    nowhere = View(calm_world(address=""), playback=playback())
-    assert "   → anthropic" not in head(nowhere)
-    assert "  → anthropic" in head(nowhere, 200)
-    assert "→" not in head(replace(nowhere, snapshot=replace(nowhere.snapshot, upstreams=())))
 
 
 def test_damage_is_told() -> None:

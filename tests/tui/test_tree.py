@@ -8,7 +8,7 @@ import pytest
 from tui.graph import processes
 from tui.worlds import FakeSource, world
 
-from hivemind.world.order import gravest_first, parents
+from hivemind.world.order import gravest_first
 from hivemind.world.snapshot import AgentView
 from hivemind_tui.panels import agent_table
 from hivemind_tui.render.pen import Pen
@@ -148,11 +148,6 @@ def test_a_very_long_line_of_descent_ends() -> None:
     assert {row.cell_length for row in rows} == {120}
 
 
-def test_only_parents_that_are_known_count() -> None:
-    """Whoever names itself or a stranger stands at the top."""
-    assert parents(family(a="", b="a", c="stranger", d="d")) == {"b": "a"}
-
-
 def test_a_sub_agent_is_called_by_its_own_part_of_the_name() -> None:
     """Its parent's stands above it; where it stands alone it has its full name."""
     agents = family(**{"lead": "", "lead/tests": "lead", "lead.build": "lead", "gone/docs": "gone"})
@@ -161,14 +156,3 @@ def test_a_sub_agent_is_called_by_its_own_part_of_the_name() -> None:
     rows = agent_table.render(view, 120, 20, Pen(boxed=False))
     text = ["".join(segment.text for segment in row)[3:14].rstrip() for row in rows]
     assert text[2:6] == ["lead", "├ tests", "└ build", "gone/docs"]
-
-
-def test_the_lines_of_the_tree() -> None:
-    """Branches, bends and trunks; of a folded one how many it hides."""
-    full = processes()
-    shown, branches = branched(full.agents, Order(), frozenset({"grace"}))
-    view = View(full, agents_shown=shown, branches=branches)
-    rows = agent_table.render(view, 120, 20, Pen(boxed=False))
-    text = ["".join(segment.text for segment in row)[3:14].rstrip() for row in rows]
-    assert text[2:6] == ["alice", "├ bob", "└ carol", "  └ dave"]
-    assert "grace ▸1" in text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import pytest
 from textual.strip import Strip
 from tui.requests import requests_of
 from tui.worlds import VITALS, empty_world, world
@@ -37,14 +36,6 @@ def test_where_there_is_too_little_room_the_important_charts_stay() -> None:
     """A head and two rows of bars each, at least."""
     rows = "\n".join(rows_of(trends.render, View(world()), 60, 10))
     assert [label in rows for label in ("REQUESTS", "TOKENS", "WAIT", "SPEND")] == [True, True, False, False]
-
-
-@pytest.mark.parametrize(("width", "height"), [(1, 1), (12, 3), (16, 4), (60, 5), (300, 90)])
-def test_every_size_is_filled(width: int, height: int) -> None:
-    """However small or large."""
-    for render in (trends.render, trends.render_times, trends.render_own_times):
-        rows_of(render, View(world()), width, height)
-        rows_of(render, View(empty_world()), width, height)
 
 
 def test_what_appears_is_said_before_anything_happened() -> None:

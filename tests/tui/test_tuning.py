@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hivemind.scheduler.commands import Rejected
 from hivemind.scheduler.operator.knobs import KNOBS
-from hivemind_tui.render.dials import DIALS, NAMES, number, shown_value, stepped, tuned, typed
+from hivemind_tui.render.dials import DIALS, NAMES, number, shown_value, stepped, typed
 
 
 def test_every_knob_has_a_dial() -> None:
@@ -91,11 +91,6 @@ def test_what_is_out_of_range_is_refused(name: str, text: str) -> None:
     """The reason names the range."""
     with pytest.raises(Rejected, match=r"must be a .* from "):
         typed(name, text)
-
-
-def test_tuned_tells_what_stands_elsewhere() -> None:
-    """Knobs that this screen never saw before count as untouched."""
-    assert tuned({"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 3.0, "c": 4.0}) == {"b": 3.0}
 
 
 def test_numbers_have_no_more_digits_than_they_need() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 
 import httpx
 import pytest
@@ -94,3 +95,19 @@ async def test_a_screen_that_crashes_under_load_gives_way_to_lines_and_every_str
         assert shown.count(b"\x1b[?1049h") == shown.count(b"\x1b[?1049l") == 2
         terminal.process.terminate()
         assert await terminal.ended() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+async def test_signals_restore_the_terminal(number: signal.Signals) -> None:
+    """Each leaves the terminal's alternate screen first, and the exit code is 0."""
+    async with servers.upstream() as upstream, hivemind_tui(upstream) as (_, terminal):
+        terminal.process.send_signal(number)
+        assert await terminal.ended() == 0
+        await terminal.until(re.compile(rb"\x1b\[\?1049l"))
+
+
+async def test_a_terminal_that_is_gone_ends_the_program() -> None:
+    """Without a signal too: whoever started it in that terminal needn't pass it on."""
+    async with servers.upstream() as upstream, hivemind_tui(upstream) as (_, terminal):
+        terminal.close()
+        assert await terminal.ended() >= 0  # not killed; whether what it says at its end can be written is its code

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from rich.cells import cell_len
 from tui.worlds import VITALS, empty_world, world
 
 from hivemind.world.health import Forecast
@@ -54,38 +53,6 @@ def test_the_strip(
     golden(f"vitals_{name}", text(snapshot, width, height, pen))
 
 
-@pytest.mark.parametrize("height", [1, 2, 3, 5])
-def test_it_fills_its_space_exactly(height: int) -> None:
-    """At every width, and the most important vitals stay."""
-    for width in (3, 20, 40, 79, 80, 119, 160, 320):
-        rows = vitals.render(View(busy()), width, height, PLAIN)
-        assert [cell_len(row.text) for row in rows] == [width] * height
-        if width >= 20:
-            assert "2.4/s" in "".join(row.text for row in rows)
-    assert vitals.render(View(busy()), 80, 0, PLAIN) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"requests_per_s": 0.0}, "0/min"),
-        ({"requests_per_s": 0.02}, "1.2/min"),
-        ({"requests_per_s": 0.5}, "30/min"),
-        ({"requests_per_s": 250.0}, "250/s"),
-        ({"tokens_limit": None}, "71k/min"),
-        ({"error_share": 0.003, "failed_share": 0.0}, "<1 %, requests 0 %"),
-        ({"error_share": 0.0}, "0 %"),
-        ({"error_share": None}, "—"),
-        ({"wait_p95_s": None}, "—"),
-        ({}, "12 of 40, ETA 42s"),
-        ({}, "p95 13s  p50 0.8s"),
-    ],
-)
-def test_what_a_tile_says(changes: dict[str, Any], words: str) -> None:
-    """The figure, and what belongs to it."""
-    assert words in text(busy(**changes), 200, 3)
-
-
 def test_a_later_end_is_told_by_the_clock() -> None:
     """Of the tasks, and of the hour whose dollars are foreseen."""
     forecast = Forecast(tasks_done_in_s=3000.0, dollars_by_hour=21.5, hour_ends_in_s=600.0)
@@ -93,10 +60,6 @@ def test_a_later_end_is_told_by_the_clock() -> None:
     end, hour = (time.strftime("%H:%M", local(found.wall + later)) for later in (3000.0, 600.0))
     assert f"ETA {end}" in text(found, 250, 3)
     assert f"$3.41/h, $21.50 by {hour}" in text(found, 250, 3)
-
-
-def test_without_tasks_there_is_no_tile_for_them() -> None:
-    assert "TASKS" not in text(busy(tasks=0), 200, 3)
 
 
 @pytest.mark.parametrize(("used", "role"), [(60_000.0, "strong"), (70_000.0, "wait"), (79_000.0, "bad")])

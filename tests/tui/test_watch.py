@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.message import Message
-from textual.message_pump import MessagePump
-from textual.timer import Timer
 from textual.widget import Widget
-from textual.worker import Worker
 
-from hivemind_tui.loop import base_app as watch
 from hivemind_tui.loop.base_app import GuestApp
 from hivemind_tui.loop.loop_lag import Monitor
 
@@ -77,7 +72,6 @@ async def test_widgets_timers_and_workers_are_timed() -> None:
     async with asyncio.timeout(30.0):
         await room.run_async(headless=True, size=(20, 5))
     report = room.monitor.report()
-    assert report.watching
     assert report.first_frame_s == 0.0
     named = {round(step.wall_s, 3): step.name for step in report.worst}
     assert named[0.03] == "Slow#slow Ping"
@@ -105,20 +99,3 @@ async def test_nobody_elses_tasks_are_timed() -> None:
     assert turns > 10
     assert room.monitor.report().over == 4
     task.cancel()
-
-
-def test_instrumenting_twice_is_instrumenting_once() -> None:
-    """The wrapper isn't wrapped."""
-    watch.instrument()
-    before = MessagePump._process_messages, Timer._run_timer, Worker.run
-    watch.instrument()
-    assert before == (MessagePump._process_messages, Timer._run_timer, Worker.run)
-
-
-async def test_an_app_without_a_monitor_is_left_alone() -> None:
-    """Other apps of the process run as they would."""
-    watch.instrument()
-    app: App[Any] = App()
-    async with app.run_test() as pilot:
-        await pilot.pause()
-        assert app.screen.is_attached

@@ -64,28 +64,25 @@ async def test_the_token_is_exchanged_for_a_cookie() -> None:
                 assert answer.status == 200, path
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        ({"Host": "attacker.example"}, 421),
-        ({"Origin": "https://attacker.example"}, 403),
-        ({"Origin": "http://127.0.0.1:1"}, 403),
-        ({"Sec-Fetch-Site": "cross-site"}, 403),
-        ({"Host": "rooms.example"}, 200),
-    ],
-)
-async def test_pages_of_other_sites_stay_out(headers: dict[str, str], status: int) -> None:
+async def test_pages_of_other_sites_stay_out() -> None:
     """By the proxy's rules, whatever cookie the browser sends along."""
     async with served("exit 1") as (server, url), ClientSession() as http:
         async with http.get(f"{url}/?token={server.token}", allow_redirects=False) as answer:
             cookie = answer.cookies[server.cookie]
-        given = {**headers, "Cookie": f"{cookie.key}={cookie.value}"}
-        async with http.get(url, headers=given) as answer:
-            assert answer.status == status
-        if status != 200:
-            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-                await http.ws_connect(f"{url}/ws", headers=given)
-            assert caught.value.status == status
+        for headers, status in (
+            ({"Host": "attacker.example"}, 421),
+            ({"Origin": "https://attacker.example"}, 403),
+            ({"Origin": "http://127.0.0.1:1"}, 403),
+            ({"Sec-Fetch-Site": "cross-site"}, 403),
+            ({"Host": "rooms.example"}, 200),
+        ):
+            given = {**headers, "Cookie": f"{cookie.key}={cookie.value}"}
+            async with http.get(url, headers=given) as answer:
+                assert answer.status == status
+            if status != 200:
+                with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                    await http.ws_connect(f"{url}/ws", headers=given)
+                assert caught.value.status == status
 
 
 def _fails(args: Sequence[str], folder: Path, **environ: str) -> tuple[int, str]:

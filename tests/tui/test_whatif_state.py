@@ -7,24 +7,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tui.trials import BETA, CEILING, LOOKED, PATIENCE, outcome
+from tui.trials import BETA, CEILING, LOOKED, PATIENCE
 from tui.worlds import KNOBS
 
 from hivemind.lab.simulate.overrides import Change
 from hivemind.scheduler.commands import Rejected
 from hivemind_tui.render.dials import NAMES
-from hivemind_tui.whatif.protocol import Progress, WhatIfFailed
 from hivemind_tui.whatif.state import QUESTIONS, WhatIf
 
 FRESH = WhatIf(path="j.jsonl", summary=LOOKED, upstream="anthropic", name="aimd.beta")
-
-
-def test_a_turn_is_a_change_and_turned_back_is_none() -> None:
-    """Steps begin at what was recorded."""
-    turned = FRESH.turn(1)
-    assert turned.changes == (Change("aimd.beta", 0.55),)
-    assert turned.value("aimd.beta") == 0.55
-    assert turned.turn(-1).changes == ()
 
 
 def test_what_was_recorded_is_the_base_else_what_is_at_hand() -> None:
@@ -101,28 +92,12 @@ def test_what_is_wrong_is_told(text: str, told: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_scenario_file_comes_on_top(tmp_path: Path) -> None:
-    """Settings and questions; what it doesn't name stays as it was chosen."""
-    path = tmp_path / "evening.toml"
-    path.write_text('max_concurrency = 8\nagents = "x2"\n[provider]\nlimits = "x2"\n')
-    made = FRESH.typed_in("aimd.beta=0.7").typed_in("max_concurrency=3").with_scenario(path)
-    assert list(map(str, made.changes)) == ["max_concurrency=8", "aimd.beta=0.7", "agents=x2", "provider.limits=x2"]
-
-
 def test_a_scenario_file_with_a_mistake_changes_nothing(tmp_path: Path) -> None:
     """The line names the file and the setting."""
     path = tmp_path / "evening.toml"
     path.write_text("max_concurrency = 8\n[aimd]\nbeta = 7\n")
     with pytest.raises(Rejected, match=r"^evening\.toml: aimd\.beta 7: must be a number from"):
         FRESH.with_scenario(path)
-
-
-def test_what_has_no_steps_is_typed() -> None:
-    """The others take whatever the settings take."""
-    made = FRESH.typed_in("queue.max_wait_s=60")
-    with pytest.raises(Rejected, match="o types a value"):
-        made.turn(1)
-    assert made.typed_in("90").changes == (Change("queue.max_wait_s", 90.0),)
 
 
 def test_the_cursor_goes_through_all_and_stays_where_something_is() -> None:
@@ -133,15 +108,3 @@ def test_the_cursor_goes_through_all_and_stays_where_something_is() -> None:
     gone = made.without("queue.max_wait_s")
     assert (gone.changes, gone.name) == ((), QUESTIONS[-1])
     assert FRESH.turn(1).without("aimd.beta") == replace(FRESH, choosing=True)
-
-
-def test_what_the_process_says_is_taken_in() -> None:
-    """What is being done until there is an answer; a refusal is one, and what was answered before stays."""
-    going = replace(FRESH, trying=True).with_message(Progress("simulating", 0.5))
-    assert (going.stage, going.trying) == (Progress("simulating", 0.5), True)
-    assert going.with_message(LOOKED).trying
-    done = going.with_message(outcome())
-    assert (done.stage, done.trying, done.stale) == (None, False, False)
-    assert done.turn(1).stale
-    refused = replace(done, trying=True).with_message(WhatIfFailed("no memory"))
-    assert (refused.trouble, refused.outcome, refused.trying) == ("no memory", done.outcome, False)

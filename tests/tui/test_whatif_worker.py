@@ -97,69 +97,47 @@ def test_a_recording_is_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_limit_that_headers_replaced_is_none(tmp_path: Path) -> None:
-    """As the running proxy shows it: the profile's assumption held until the first reply."""
+    """As the running proxy shows it: the profile's assumption held until the first reply. Knobs that were turned
+    meanwhile are counted, and nothing else that was commanded."""
     *_, assumed = asked(worker_on(Lab()), ReadRecording(str(write(tmp_path))))
     (lane,) = {event.lane for event in recording() if isinstance(event, ev.LaneOpened)}
     stated = ev.LimitsRead(AT + 5, lane, "m", (WindowReading(WindowKind.REQUESTS, 4000, 3990, 30.0),))
-    path = write(tmp_path, sorted([*recording(), stated], key=lambda event: event.at))
+    tunes = [ev.Commanded(AT + 5, "you", "Tune", {"knob": knob, "value": 1}) for knob in ("rpm", "rpm", "nonsense")]
+    path = write(tmp_path, sorted([*recording(), stated, *tunes], key=lambda event: event.at))
     *_, told = asked(worker_on(Lab()), ReadRecording(str(path)))
     assert isinstance(assumed, RecordingSummary)
     assert isinstance(told, RecordingSummary)
     before, after = assumed.upstreams["anthropic"], told.upstreams["anthropic"]
     assert before["rpm"] > 0
     assert (after["rpm"], after["tpm"]) == (0.0, before["tpm"])
-
-
-def test_knobs_turned_meanwhile_are_counted(tmp_path: Path) -> None:
-    """Whatever else was commanded isn't."""
-    tunes = [ev.Commanded(AT + 5, "you", "Tune", {"knob": knob, "value": 1}) for knob in ("rpm", "rpm", "nonsense")]
-    path = write(tmp_path, sorted([*recording(), *tunes], key=lambda event: event.at))
-    *_, summary = asked(worker_on(Lab()), ReadRecording(str(path)))
-    assert isinstance(summary, RecordingSummary)
-    assert summary.turned == {"rpm": 2}
+    assert told.turned == {"rpm": 2}
 
 
 def test_a_what_if_is_an_answer_and_two_courses(tmp_path: Path) -> None:
-    """The recorded and the changed run over time; what was read is kept until the file has changed."""
+    """The recorded and the changed run over time; what was read is kept until the file has changed. What can't be
+    simulated is refused in the words of whoever refuses it. It is told what is being done, and how much of it."""
     path, lab = write(tmp_path), Lab()
-    said = asked(worker_on(lab), ReadRecording(str(path)), Simulate(str(path), (CEILING,)), Simulate(str(path), ()))
+    questions = (Simulate(str(path), changes) for changes in ((CEILING,), (BETA,), ()))
+    said = asked(worker_on(lab), ReadRecording(str(tmp_path / "none.jsonl")), *questions)
     first, second = (each for each in said if isinstance(each, WhatIfResult))
-    assert (lab.loaded, lab.draws) == (1, 2)
+    assert (lab.loaded, lab.draws) == (1, 3)
     assert first.changes == first.answer.changes == (CEILING,)
     assert first.answer.sentence.startswith("With max_concurrency 8 ")
     assert first.diverged_after_s == pytest.approx(21.0)
     assert second.diverged_after_s is None
     assert max(first.recorded.in_flight) > max(first.tried.in_flight) > 0
-    with path.open("ab") as file:
-        file.write(b"\n")
-    asked(worker_on(lab), ReadRecording(str(path)))
-    assert lab.loaded == 2
-
-
-def test_progress_is_told(tmp_path: Path) -> None:
-    """What is being done, and how much of it."""
-    path = str(write(tmp_path))
-    stages = [each for each in asked(worker_on(Lab()), Simulate(path, (CEILING,))) if isinstance(each, Progress)]
+    refused = [each.why for each in said if isinstance(each, WhatIfFailed)]
+    assert ("none.jsonl" in refused[0], "contradicts" in refused[1]) == (True, True)
+    stages = [each for each in said[: said.index(first)] if isinstance(each, Progress)]
     words = list(dict.fromkeys(stage.words for stage in stages))
     assert words == ["reading the recording", "simulating max_concurrency=8"]
     shares = [stage.share for stage in stages[1:] if stage.share is not None]
     assert shares == sorted(shares)
     assert 0 == shares[0] < shares[-1] < 1
-
-
-def test_what_cannot_be_simulated_is_refused_and_the_next_is_answered(tmp_path: Path) -> None:
-    """In the words of whoever refuses it."""
-    path = str(write(tmp_path))
-    said = asked(
-        worker_on(Lab()),
-        ReadRecording(str(tmp_path / "none.jsonl")),
-        Simulate(path, (BETA,)),
-        Simulate(path, (CEILING,)),
-    )
-    refused = [each.why for each in said if isinstance(each, WhatIfFailed)]
-    assert "none.jsonl" in refused[0]
-    assert "contradicts" in refused[1]
-    assert isinstance(said[-1], WhatIfResult)
+    with path.open("ab") as file:
+        file.write(b"\n")
+    asked(worker_on(lab), ReadRecording(str(path)))
+    assert lab.loaded == 2
 
 
 def test_one_that_is_too_large_is_let_go_of(tmp_path: Path) -> None:
@@ -185,11 +163,35 @@ async def heard(simulation: SimulationProcess, question: Question) -> list[Messa
     return said
 
 
+def _script(code: str) -> tuple[str, ...]:
+    return sys.executable, "-c", f"import sys; {code}"
+
+
 async def test_the_process_simulates(tmp_path: Path) -> None:
-    """For real, twice in one child; the same question has the same answer."""
-    path, simulation = str(write(tmp_path)), SimulationProcess()
+    """For real, twice in one child; the same question has the same answer. Before that somebody gave up: nothing else
+    would stop what that child computes, nor the processes that it forked, which aren't its parent's to end."""
+    path = str(write(tmp_path))
+    forking = _script(
+        "import time; from hivemind_tui.loop.child import pack; from hivemind.lab.foresight import beside;"
+        " from hivemind_tui.whatif.protocol import Progress; beside.can_fork = lambda: True;"
+        " other = beside.Beside(lambda: time.sleep(600)); pid = str(other._process.pid);"
+        " sys.stdout.buffer.write(pack(Progress(pid))); sys.stdout.flush(); time.sleep(600)"
+    )
+    simulation, forked = SimulationProcess(forking), asyncio.Queue[Message]()
+    asking = asyncio.create_task(simulation.ask(ReadRecording("x"), forked.put_nowait))
+    async with asyncio.timeout(60):
+        message = await forked.get()
+        assert isinstance(message, Progress)
+        stopped = pid_of(simulation)
+        asking.cancel()
+        await asyncio.wait([asking])
+        await until_gone(int(message.words))
+    simulation._command = SimulationProcess()._command
     try:
         first = (await heard(simulation, Simulate(path, (CEILING,))))[-1]
+        assert stopped is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(stopped, 0)
         child = pid_of(simulation)
         second = (await heard(simulation, Simulate(path, (CEILING,))))[-1]
         assert isinstance(first, WhatIfResult)
@@ -202,74 +204,22 @@ async def test_the_process_simulates(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("command", "told"),
     [
-        ("import sys; sys.stdin.buffer.read(9); raise ZeroDivisionError('oh')", "ZeroDivisionError: oh"),
-        ("import os; os.kill(os.getpid(), 9)", "Killed"),
-        ("import sys; sys.stdin.buffer.read(9); sys.exit(3)", "exit code 3"),
-        ("import sys; sys.stdout.write('x' * 9000)", "ended before its time"),
-        (
-            "import sys; sys.stdout.buffer.write(b'\\0\\0\\0\\1x'); sys.stdout.flush(); sys.stdin.read()",
-            "before its time",
-        ),
+        (_script("sys.stdin.buffer.read(9); raise ZeroDivisionError('oh')"), "ZeroDivisionError: oh"),
+        (_script("import os; os.kill(os.getpid(), 9)"), "Killed"),
+        (_script("sys.stdin.buffer.read(9); sys.exit(3)"), "exit code 3"),
+        (_script("sys.stdout.write('x' * 9000)"), "ended before its time"),
+        (_script("sys.stdout.buffer.write(b'\\0\\0\\0\\1x'); sys.stdout.flush(); sys.stdin.read()"), "before its time"),
+        (("/nonexistent/python",), "can't be started"),
     ],
 )
-async def test_a_child_that_fails_is_one_line(script: str, told: str) -> None:
+async def test_a_child_that_fails_is_one_line(command: tuple[str, ...], told: str) -> None:
     """Whatever it is that went wrong."""
-    (said,) = await heard(SimulationProcess((sys.executable, "-c", script)), ReadRecording("x"))
+    (said,) = await heard(SimulationProcess(command), ReadRecording("x"))
     assert isinstance(said, WhatIfFailed)
     assert told in said.why
     assert "\n" not in said.why
-
-
-async def test_a_program_that_isnt_there_is_one_line() -> None:
-    """As where nothing may be started."""
-    (said,) = await heard(SimulationProcess(("/nonexistent/python",)), ReadRecording("x"))
-    assert isinstance(said, WhatIfFailed)
-    assert "can't be started" in said.why
-
-
-async def test_whoever_gives_up_ends_the_child(tmp_path: Path) -> None:
-    """Nothing else would stop what it computes; the next question is answered by another."""
-    stuck = (
-        "import sys, time; from hivemind_tui.loop.child import pack;"
-        " from hivemind_tui.whatif.protocol import Progress;"
-        " sys.stdout.buffer.write(pack(Progress('computing'))); sys.stdout.flush(); time.sleep(600)"
-    )
-    simulation, computes = SimulationProcess((sys.executable, "-c", stuck)), asyncio.Event()
-    asking = asyncio.create_task(simulation.ask(ReadRecording("x"), lambda _: computes.set()))
-    async with asyncio.timeout(60):
-        await computes.wait()
-    child = pid_of(simulation)
-    asking.cancel()
-    simulation._command = SimulationProcess()._command
-    try:
-        said = await heard(simulation, ReadRecording(str(write(tmp_path))))
-        assert asking.cancelled()
-        assert child is not None
-        with pytest.raises(ProcessLookupError):
-            os.kill(child, 0)
-        assert isinstance(said[-1], RecordingSummary)
-    finally:
-        await simulation.aclose()
-
-
-async def test_what_a_cancelled_simulation_started_ends_with_it(tmp_path: Path) -> None:
-    """The processes that it forked aren't its parent's to end."""
-    script = (
-        "import os, sys, time; from hivemind_tui.loop.child import pack; from hivemind.lab.foresight import beside;"
-        " from hivemind_tui.whatif.protocol import Progress; beside.can_fork = lambda: True;"
-        " other = beside.Beside(lambda: time.sleep(600)); pid = str(other._process.pid);"
-        " sys.stdout.buffer.write(pack(Progress(pid))); sys.stdout.flush(); time.sleep(600)"
-    )
-    simulation, forked = SimulationProcess((sys.executable, "-c", script)), asyncio.Queue[Message]()
-    asking = asyncio.create_task(simulation.ask(ReadRecording("x"), forked.put_nowait))
-    async with asyncio.timeout(60):
-        message = await forked.get()
-        assert isinstance(message, Progress)
-        asking.cancel()
-        await asyncio.wait([asking])
-        await until_gone(int(message.words))
 
 
 async def until_gone(pid: int) -> None:

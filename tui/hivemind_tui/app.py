@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from textual import events
-from textual.actions import ActionParseResult
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.geometry import Size
 
@@ -25,25 +23,22 @@ from hivemind.text.humanise import short_duration
 from hivemind.text.shells import shell_of
 from hivemind_styles import STYLE_SHEETS
 from hivemind_styles.themes import THEMES
-from hivemind_tui.board import Board, layout_for
+from hivemind_tui.board import Board
 from hivemind_tui.commands import dialogs, navigation
 from hivemind_tui.commands.actions import Actions
 from hivemind_tui.commands.queue import CommandQueue, confirmation
 from hivemind_tui.keys import keymap
-from hivemind_tui.loop.base_app import GuestApp
 from hivemind_tui.loop.loop_lag import Diagnostics, Pace, memory_mb, wanted_fps
 from hivemind_tui.loop.lossy_driver import LossyDriver, TerminalBack
 from hivemind_tui.plots.process import PlotProcess
 from hivemind_tui.render.capabilities import coloured, themes_for
-from hivemind_tui.render.format import clean, clock
+from hivemind_tui.render.format import clock
 from hivemind_tui.render.glyphs import glyphs_for
 from hivemind_tui.render.notices import Notices, NoticesWanted
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View, ViewBuilder
 from hivemind_tui.whatif.process import SimulationProcess
-from hivemind_tui.widgets.line_table import LineTable
 from hivemind_tui.widgets.overlay import Overlay, Palette
-from hivemind_tui.widgets.prompt import BottomRow
 
 _TICK_S = 1 / 16
 _BLURRED_FPS = 1.0
@@ -54,72 +49,7 @@ _READ_COUNTS = 50
 _ANSWERS = frozenset({"answer", "run_choice"})
 
 
-class ModalApp(GuestApp):
-    """An app with three modal widgets, of which at most one is open; keys, pasted text and clicks go to it first.
-
-    Keys are handed over here, in the order in which they were pressed: a widget that asks Textual for the focus gets it
-    a moment later, and keys typed ahead would be lost.
-    """
-
-    overlay: Overlay
-    palette: Palette
-    line: BottomRow
-
-    @property
-    def modal_open(self) -> bool:
-        """Whether keys belong to one of the modal widgets."""
-        return self.overlay.is_open or self.palette.is_open or self.line.is_open
-
-    def scroll_modal(self, step: int) -> bool:
-        """Scroll the box that is open; return whether anything is, as a line keeps the wheel from the board too."""
-        if self.overlay.is_open:
-            self.overlay.scroll_rows(step)
-        elif self.palette.is_open:
-            self.palette.move(step)
-        return self.modal_open
-
-    def on_key(self, event: events.Key) -> None:
-        for modal in (self.overlay, self.palette, self.line):
-            if modal.is_open:
-                event.stop()
-                event.prevent_default()
-                modal.press(event)
-                return
-
-    def on_paste(self, event: events.Paste) -> None:
-        for modal in (self.palette, self.line):
-            if modal.is_open:
-                modal.paste(event.text)
-                return
-
-    def on_click(self, event: events.Click) -> None:
-        self._clicked(event.widget)
-
-    def _clicked(self, widget: object) -> None:
-        if widget not in (self.overlay, self.palette):
-            self.overlay.close()
-            self.palette.close()
-
-    async def run_action(
-        self,
-        action: str | ActionParseResult,
-        default_namespace: DOMNode | None = None,
-        namespaces: Mapping[str, DOMNode] | None = None,
-    ) -> bool:
-        """Run an action; a click on what lies under a box closes the box instead."""
-        done = await super().run_action(action, default_namespace, namespaces)
-        if not done and isinstance(default_namespace, LineTable):
-            self._clicked(default_namespace)
-        return done
-
-    def action_answer(self, key: str) -> None:
-        self.overlay.answer(key)
-
-    def action_run_choice(self, index: int) -> None:
-        self.palette.run(index)
-
-
-class ControlRoom(ModalApp, Actions):
+class ControlRoom(Actions):
     """A screen on a source. Ends with `quit` when the operator asked for it."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [*STYLE_SHEETS]
@@ -317,10 +247,6 @@ class ControlRoom(ModalApp, Actions):
                 box.place(self._board.pen)
         self._draw_all()
 
-    def complain(self, text: str) -> None:
-        self.clear_notifications()
-        self.notify(clean(text), severity="warning", timeout=4, markup=False)
-
     def _confirm(self, commands: Sequence[Command]) -> None:
         if text := confirmation(commands, self.view):
             self.clear_notifications()
@@ -360,57 +286,10 @@ class ControlRoom(ModalApp, Actions):
             return True
         return not self.modal_open and keymap.applies(action, parameters, self.view.page, self.view.live)
 
-    # --- As a room -------------------------------------------------------------------------------------------------
-
-    @property
-    def layout_name(self) -> str:
-        return layout_for(self.size)
-
-    @property
-    def theme_name(self) -> str:
-        return self.theme
-
-    def use_theme(self, name: str) -> None:
-        self.theme = name
-
-    def ask(self, title: str, rows: dialogs.Rows, choices: Mapping[str, Callable[[], object]]) -> None:
-        self.overlay.open(title, rows, self._board.pen, choices)
-
-    def ask_line(
-        self,
-        label: str,
-        text: str = "",
-        *,
-        hint: str = "",
-        typed: Callable[[str], None] | None = None,
-        done: Callable[[str], None] | None = None,
-        trouble: str = "",
-    ) -> None:
-        self.line.ask(label, text, self._board.pen, hint=hint, typed=typed, done=done, trouble=trouble)
-
-    def inform(self, text: str) -> None:
-        self.notify(clean(text), markup=False, timeout=4)
-
-    def copy(self, text: str) -> None:
-        """Put a text on the clipboard, without control characters except line ends: it is pasted into terminals."""
-        text = "\n".join(map(clean, text.split("\n")))
-        self.copy_to_clipboard(text)
-        self.inform(f"copied: {text}")
-
-    def run_task(self, work: Coroutine[Any, Any, None], group: str) -> None:
-        self.run_worker(self.monitor.timed(work, group), group=group)
-
-    def cancel_tasks(self, group: str) -> None:
-        self.workers.cancel_group(self, group)
-
-    def leave(self) -> None:
-        self.exit("quit")
-
     # --- Actions ---------------------------------------------------------------------------------------------------
 
     def action_help(self) -> None:
-        rows = dialogs.help_rows(self._board.pen, self.view, self._room)
-        self.overlay.open("Help", rows, self._board.pen)
+        self.ask("Help", dialogs.help_rows(self._board.pen, self.view, self._room), {})
 
     def action_palette(self) -> None:
         self.palette.open(self.choices(), self.offers, self._board.pen)

@@ -139,7 +139,7 @@ class ReplayRoom(ControlRoom):
         self._moved()
 
     def action_go_to(self) -> None:
-        self.ask_line("go to", hint=HOW, done=self.go_to)
+        self.line.ask("go to", hint=HOW, done=self.go_to)
 
     def go_to(self, text: str) -> None:
         """Go to a moment as a user types it. Raises: Rejected."""

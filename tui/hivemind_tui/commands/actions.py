@@ -87,7 +87,7 @@ class Actions(NavigationActions, WhatIfActions):
         self.copy(text_to_copy(self.view))
 
     def action_theme(self) -> None:
-        self.use_theme(self.themes[(self.themes.index(self.theme_name) + 1) % len(self.themes)])
+        self._use_theme(self.themes[(self.themes.index(self.theme) + 1) % len(self.themes)])
 
     def action_freeze(self) -> None:
         self.go(replace(self.view, frozen=not self.view.frozen))
@@ -105,7 +105,12 @@ class Actions(NavigationActions, WhatIfActions):
             for column in navigation.columns(self.view)
         ]
         found += [
-            Choice(f"theme {name.removeprefix('hivemind-')}", "use these colours", "", partial(self.use_theme, name))
+            Choice(
+                f"theme {name.removeprefix('hivemind-')}",
+                "use these colours",
+                "",
+                partial(self._use_theme, name),
+            )
             for name in self.themes
         ]
         found += [
@@ -167,6 +172,9 @@ class Actions(NavigationActions, WhatIfActions):
         value = f"pool {value}" if pooled and not value.startswith("pool") else value
         set_budget = partial(intents.budget, text=value, meant=names)
         return Choice(f"budget {value}", f"of {who}", "B", partial(self.steer, set_budget))
+
+    def _use_theme(self, name: str) -> None:
+        self.theme = name
 
     def _open_agent(self, name: str) -> None:
         self.go(navigation.open_agent(self.view, name))

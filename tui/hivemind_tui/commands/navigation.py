@@ -350,7 +350,7 @@ class NavigationActions(Room):
             self.go(searched(self.view, text))
 
         hint = "words; enter keeps it, n next further back, N newer"
-        self.ask_line("search", now.log_search, hint=hint, typed=typed)
+        self.line.ask("search", now.log_search, hint=hint, typed=typed)
 
     def action_find(self, step: int) -> None:
         """Go to the next row of the log that is searched for."""
@@ -377,7 +377,7 @@ class NavigationActions(Room):
             self.go(replace(view, selected=now.selected, ticket=now.ticket, chosen=now.chosen))
 
         hint = "words, !not, state:retry  enter keeps it, esc drops the change"
-        self.ask_line("filter", now.order.filter, hint=hint, typed=changed)
+        self.line.ask("filter", now.order.filter, hint=hint, typed=changed)
 
     def action_everywhere(self) -> None:
         """Show the agents of all machines, if there are other machines."""

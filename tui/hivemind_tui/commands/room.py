@@ -1,4 +1,4 @@
-"""What actions need of the screen."""
+"""The screen as its actions see it: what is shown, where commands go, and the modal widgets that ask for more."""
 
 from __future__ import annotations
 
@@ -7,16 +7,30 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from textual import events
+from textual.actions import ActionParseResult
+from textual.dom import DOMNode
+
 from hivemind.scheduler.commands import Command, Rejected
+from hivemind_tui.board import Board
 from hivemind_tui.commands.dialogs import Rows
 from hivemind_tui.commands.queue import CommandQueue, Intent
+from hivemind_tui.loop.base_app import GuestApp
+from hivemind_tui.render.format import clean
 from hivemind_tui.sources.base import Source
 from hivemind_tui.state.view import View
 from hivemind_tui.whatif.process import SimulationProcess
+from hivemind_tui.widgets.line_table import LineTable
+from hivemind_tui.widgets.overlay import Overlay, Palette
+from hivemind_tui.widgets.prompt import BottomRow
 
 
-class Room:
-    """A screen as its actions see it. Actions are mix-ins on top of this, so tests can run them without a terminal."""
+class Room(GuestApp):
+    """An app with three modal widgets, of which at most one is open; keys, pasted text and clicks go to it first.
+
+    Keys are handed over here, in the order in which they were pressed: a widget that asks Textual for the focus gets it
+    a moment later, and keys typed ahead would be lost.
+    """
 
     view: View
     """What is shown now."""
@@ -26,75 +40,98 @@ class Room:
     queue: CommandQueue
     themes: Sequence[str]
     """Names of those that this terminal can show."""
-
-    @property
-    @abstractmethod
-    def layout_name(self) -> str:
-        """`full`, `compact` or `tiny`."""
-
-    @property
-    @abstractmethod
-    def theme_name(self) -> str:
-        """The theme in use."""
-
-    @abstractmethod
-    def use_theme(self, name: str) -> None:
-        """Change to another theme."""
+    overlay: Overlay
+    palette: Palette
+    line: BottomRow
+    _board: Board
 
     @abstractmethod
     def go(self, view: View) -> None:
         """Show another view."""
 
-    @abstractmethod
+    # --- Modal widgets ---------------------------------------------------------------------------------------------
+
+    @property
+    def modal_open(self) -> bool:
+        """Whether keys belong to one of the modal widgets."""
+        return self.overlay.is_open or self.palette.is_open or self.line.is_open
+
+    def scroll_modal(self, step: int) -> bool:
+        """Scroll the box that is open; return whether anything is, as a line keeps the wheel from the board too."""
+        if self.overlay.is_open:
+            self.overlay.scroll_rows(step)
+        elif self.palette.is_open:
+            self.palette.move(step)
+        return self.modal_open
+
+    def on_key(self, event: events.Key) -> None:
+        for modal in (self.overlay, self.palette, self.line):
+            if modal.is_open:
+                event.stop()
+                event.prevent_default()
+                modal.press(event)
+                return
+
+    def on_paste(self, event: events.Paste) -> None:
+        for modal in (self.palette, self.line):
+            if modal.is_open:
+                modal.paste(event.text)
+                return
+
+    def on_click(self, event: events.Click) -> None:
+        self._clicked(event.widget)
+
+    def _clicked(self, widget: object) -> None:
+        if widget not in (self.overlay, self.palette):
+            self.overlay.close()
+            self.palette.close()
+
+    async def run_action(
+        self,
+        action: str | ActionParseResult,
+        default_namespace: DOMNode | None = None,
+        namespaces: Mapping[str, DOMNode] | None = None,
+    ) -> bool:
+        """Run an action; a click on what lies under a box closes the box instead."""
+        done = await super().run_action(action, default_namespace, namespaces)
+        if not done and isinstance(default_namespace, LineTable):
+            self._clicked(default_namespace)
+        return done
+
+    def action_answer(self, key: str) -> None:
+        self.overlay.answer(key)
+
+    def action_run_choice(self, index: int) -> None:
+        self.palette.run(index)
+
+    # --- What actions need -----------------------------------------------------------------------------------------
+
     def complain(self, text: str) -> None:
         """Show in one line why something can't be done."""
+        self.clear_notifications()
+        self.notify(clean(text), severity="warning", timeout=4, markup=False)
 
-    @abstractmethod
     def inform(self, text: str) -> None:
         """Show in one line what was done."""
+        self.notify(clean(text), markup=False, timeout=4)
 
-    @abstractmethod
-    def ask(self, title: str, rows: Rows, choices: Mapping[str, Callable[[], object]]) -> None:
-        """Ask for one key; any that is none of the choices means no."""
-
-    @abstractmethod
-    def ask_line(
-        self,
-        label: str,
-        text: str = "",
-        *,
-        hint: str = "",
-        typed: Callable[[str], None] | None = None,
-        done: Callable[[str], None] | None = None,
-        trouble: str = "",
-    ) -> None:
-        """Ask for a line; `typed` is called with every change, `done` with the text at enter. Where `done` raises
-        Rejected, the line stays open with the reason. `trouble`: why `text` was refused before."""
-
-    @abstractmethod
     def copy(self, text: str) -> None:
-        """Put a text on the clipboard."""
+        """Put a text on the clipboard, without control characters except line ends: it is pasted into terminals."""
+        text = "\n".join(map(clean, text.split("\n")))
+        self.copy_to_clipboard(text)
+        self.inform(f"copied: {text}")
 
-    @abstractmethod
     def run_task(self, work: Coroutine[Any, Any, None], group: str) -> None:
         """Run something beside the screen."""
+        self.run_worker(self.monitor.timed(work, group), group=group)
 
-    @abstractmethod
-    def cancel_tasks(self, group: str) -> None:
-        """Cancel what still runs of a group."""
-
-    @abstractmethod
-    def leave(self) -> None:
-        """End the screen."""
+    def ask(self, title: str, rows: Rows, choices: Mapping[str, Callable[[], object]]) -> None:
+        """Ask for one key; any that is none of the choices means no."""
+        self.overlay.open(title, rows, self._board.pen, choices)
 
     def steer(self, intent: Intent, refused: Callable[[str], None] | None = None) -> None:
         """Send the commands of an intent after those before it; `refused` is called with the reason if they are."""
         self.queue.send(self.source, intent, refused)
-
-    @property
-    @abstractmethod
-    def modal_open(self) -> bool:
-        """Whether something is being typed or asked, which must not be replaced."""
 
     def ask_value(
         self,
@@ -118,7 +155,7 @@ class Room:
                 meant(self.view, typed)
                 self.steer(lambda view: meant(view, typed), partial(again, typed))
 
-        self.ask_line(label, text, hint=hint, done=done, trouble=trouble)
+        self.line.ask(label, text, hint=hint, done=done, trouble=trouble)
 
     def attempt(self, step: Callable[[], None]) -> None:
         """Take a step, or show why it is refused."""

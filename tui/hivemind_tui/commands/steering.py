@@ -114,10 +114,10 @@ class SteeringActions(Room):
         """Leave, after a question where the screen's own proxy has requests under way; another one goes on."""
         now = self.source.snapshot()
         if self.source.link.kind != "live" or not (now.slots or now.queued):
-            self.leave()
+            self.exit("quit")
             return
         rows = dialogs.quit_question(len(now.slots), now.queued, self.view.drain_s)
-        self.ask("Quit?", rows, dict.fromkeys(("y", "ctrl+c", "ctrl+q"), self.leave))
+        self.ask("Quit?", rows, dict.fromkeys(("y", "ctrl+c", "ctrl+q"), partial(self.exit, "quit")))
 
     def action_write(self) -> None:
         self.queue.then(self._write_tuned)

@@ -18,6 +18,7 @@ from hivemind.setup.clients import toml_text
 from hivemind.text.humanise import NOTHING
 from hivemind.text.shells import command_line, word
 from hivemind.world.snapshot import Snapshot
+from hivemind_tui.board import layout_for
 from hivemind_tui.commands.dialogs import Rows, choice, question
 from hivemind_tui.commands.steering import SteeringActions
 from hivemind_tui.render.dials import number, shown_value
@@ -44,7 +45,7 @@ class WhatIfActions(SteeringActions):
         path = str(recording_of(self.source, self.view.snapshot))
         view, known = self.view, self.view.what_if
         if path != known.path:
-            self.cancel_tasks(_GROUP)
+            self.workers.cancel_group(self, _GROUP)
             known = WhatIf(path=path)
         if view.lane is not None:
             known = replace(known, upstream=view.lane.state.upstream, at_hand=view.lane.state.knobs)
@@ -76,17 +77,17 @@ class WhatIfActions(SteeringActions):
         """Cancel the simulation, or show the settings again where the outcome hides them; return False for neither."""
         now = self.view.what_if
         if now.trying:
-            self.cancel_tasks(_GROUP)
+            self.workers.cancel_group(self, _GROUP)
             self._show_sheet(replace(self.view.what_if, stage=None, trying=False, choosing=True))
             self.inform("cancelled")
             return True
-        if now.choosing or self.layout_name == "full":
+        if now.choosing or layout_for(self.size) == "full":
             return False
         self._show_sheet(replace(now, choosing=True))
         return True
 
     async def close_whatif(self) -> None:
-        self.cancel_tasks(_GROUP)
+        self.workers.cancel_group(self, _GROUP)
         await self.simulation.aclose()
 
     def action_vary(self, steps: int) -> None:
@@ -102,12 +103,12 @@ class WhatIfActions(SteeringActions):
         if name:
             self._show_sheet(replace(self.view.what_if, name=name))
         hint = "a value; or anything as NAME=VALUE: queue.max_wait_s=60"
-        self.ask_line(self.view.what_if.name, text, hint=hint, done=self.set_setting, trouble=trouble)
+        self.line.ask(self.view.what_if.name, text, hint=hint, done=self.set_setting, trouble=trouble)
 
     def action_scenario(self) -> None:
         """Ask for a scenario file, whose settings come on top of those chosen."""
         hint = "a TOML file of settings and questions, in the form of hivemind.toml"
-        self.ask_line("scenario file", hint=hint, done=self._take_scenario)
+        self.line.ask("scenario file", hint=hint, done=self._take_scenario)
 
     def _take_scenario(self, text: str) -> None:
         if not text.strip():

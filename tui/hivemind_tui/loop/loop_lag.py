@@ -98,8 +98,6 @@ class MonitorReport:
     """From the program's start to the screen's first frame; None before that."""
     worst_at_start: LoopStep | None
     """The longest step up to the first frame."""
-    watching: bool = True
-    """Always; earlier versions reported here that they couldn't time Textual's tasks."""
 
 
 @dataclass(frozen=True, slots=True)

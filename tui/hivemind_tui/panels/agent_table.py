@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -36,10 +35,6 @@ _NAME, _REASON = 18, 26
 _NO_AGENT = "No agent yet. Each appears here with its first request."
 _QUIET = ("idle", "ended", "stopped", "spent")
 _WAITING = ("queued", "retry", "paused", "spent", "pending")
-
-
-def _name(agent: AgentView, pen: Pen) -> Span:
-    return agent.name, "dim" if agent.state in _QUIET else "text"
 
 
 def state(agent: AgentView, pen: Pen) -> Span:
@@ -123,8 +118,9 @@ def process(agent: AgentView) -> Span | None:
     return exit_text(code), role
 
 
+_WHY: Column[AgentView] = Column("why", "WAIT / ERROR", 14, 3, _error, "<")
 AGENTS: Table[AgentView] = Table(
-    Column("name", "AGENT", 10, 0, _name, "<"),
+    Column("name", "AGENT", 10, 0, lambda a, _: (a.name, "text"), "<"),
     (
         Column("prio", "PRIO", 5, 2, _priority, "<"),
         Column("state", "STATE", 9, 0, state, "<"),
@@ -146,7 +142,7 @@ AGENTS: Table[AgentView] = Table(
         Column("client", "CLIENT", 14, 13, lambda a, _: (a.client or NOTHING, "dim"), "<"),
         Column("machine", "MACHINE", 14, 3, lambda a, _: (", ".join(a.machines), "info"), "<"),
     ),
-    rest=Column("why", "WAIT / ERROR", 14, 3, _error, "<"),
+    rest=_WHY,
     sortable=AGENT_KEYS,
 )
 
@@ -175,35 +171,39 @@ def render(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         pinned=lambda agent: agent.name in view.pinned,
         link=lambda agent: call("app.pick_agent", agent.name),
     )
-    limited = any(agent.budget is not None for agent in view.snapshot.agents)
-    table = _TABLES[limited, any(agent.machines for agent in agents), sum(cells >= least for least in _ROOMS)]
+    table = _table(view, cells)
     placed = table.placed(cells - 1)  # the list may have a scrollbar
-    reasons = next((each.width for each in placed if each.column is table.rest), 0)
-    table = _with_long_waits(_with_reasons(table, view.snapshot.queue, reasons), view.snapshot.alert_limits.wait_s)
-    if branches:
-        table = _with_branches(table, branches)
+    room = next((each.width for each in placed if each.column is table.rest), 0)
+    rest = replace(table.rest or _WHY, cell=_reasons(view.snapshot.queue, room))
+    table = replace(table, name=replace(table.name, cell=_names(branches)), rest=rest)
     body = render_table(table, shown, cells, rows, pen)
     title = f"Agents on {view.machine}" if view.machine else "Agents of all machines" if view.everywhere else "Agents"
     return pen.frame(title, join(hidden_order(AGENTS, order.sort, placed), _note(view)), body, width, height)
 
 
-def _variant(limited: bool, spread: bool, room: int, chosen: Sequence[str] = ()) -> Table[AgentView]:
-    out = {*(() if limited else ("budget", "of")), *(() if spread else ("machine",))}
-    columns = tuple(_suited(column, room) for column in AGENTS.columns if column.id not in out)
-    if chosen:
-        by_id = {column.id: _suited(column, room) for column in AGENTS.columns}
-        columns = tuple(replace(by_id[name], rank=rank) for rank, name in enumerate(chosen, 1))
-    assert AGENTS.rest is not None
+def _table(view: View, cells: int) -> Table[AgentView]:
+    """Return the columns that have a use now, in the widths for so many cells."""
+    room, long_s = sum(cells >= least for least in _ROOMS), view.snapshot.alert_limits.wait_s
+    by_id = {column.id: _suited(column, room, long_s) for column in AGENTS.columns}
+    if _chosen:
+        columns = [replace(by_id[name], rank=rank) for rank, name in enumerate(_chosen, 1)]
+    else:
+        limited = any(agent.budget is not None for agent in view.snapshot.agents)
+        spread = any(agent.machines for agent in view.agents)
+        out = (*(() if limited else ("budget", "of")), *(() if spread else ("machine",)))
+        columns = [column for name, column in by_id.items() if name not in out]
     if room < 2:
-        return replace(AGENTS, columns=columns)
-    name, rest = replace(AGENTS.name, width=_NAME), replace(AGENTS.rest, width=_REASON)
-    return replace(AGENTS, name=name, columns=columns, rest=rest)
+        return replace(AGENTS, columns=tuple(columns))
+    name, rest = replace(AGENTS.name, width=_NAME), replace(_WHY, width=_REASON)
+    return replace(AGENTS, name=name, columns=tuple(columns), rest=rest)
 
 
-def _suited(column: Column[AgentView], room: int) -> Column[AgentView]:
+def _suited(column: Column[AgentView], room: int, long_s: float) -> Column[AgentView]:
     """The column as it is in a table with that room: activity has as many steps as fit, and its head how much time they
     are."""
     column = replace(column, rank=_RANKS.get((column.id, min(room, 2)), column.rank))
+    if column.id == "waits":
+        return replace(column, cell=lambda agent, _: waits(agent, long_s))
     if column.id != "activity":
         return column
     steps = _STEPS_WIDE if room > 2 else _STEPS
@@ -211,16 +211,16 @@ def _suited(column: Column[AgentView], room: int) -> Column[AgentView]:
     return replace(column, head=head, width=steps, cell=lambda agent, pen: activity(agent, pen, steps))
 
 
-_TABLES = {which: _variant(*which) for which in itertools.product((False, True), (False, True), range(len(_ROOMS) + 1))}
+_chosen: list[str] = []
 
 
 def choose(columns: Sequence[str]) -> None:
     """Show these columns after the name in this process's screens, the last ones only where there is room; none: the
     usual ones."""
-    _TABLES.update((which, _variant(*which, columns)) for which in _TABLES)
+    _chosen[:] = columns
 
 
-def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> Table[AgentView]:
+def _names(branches: Mapping[str, Branch]) -> Callable[[AgentView, Pen], Span]:
 
     def name(agent: AgentView, pen: Pen) -> Span:
         branch = branches.get(agent.name, Branch())
@@ -232,19 +232,12 @@ def _with_branches(table: Table[AgentView], branches: Mapping[str, Branch]) -> T
         if branch.lasts:
             # The name of a sub-agent or of a batch's agent begins with its parent's, which stands above it.
             own = own.removeprefix(f"{agent.parent}/").removeprefix(f"{agent.parent}.")
-        return f"{lines}{own}{more}", _name(agent, pen)[1]
+        return f"{lines}{own}{more}", "dim" if agent.state in _QUIET else "text"
 
-    return replace(table, name=replace(table.name, cell=name))
-
-
-def _with_long_waits(table: Table[AgentView], long_s: float) -> Table[AgentView]:
-    cell: Callable[[AgentView, Pen], Span] = lambda agent, _: waits(agent, long_s)  # noqa: E731
-    columns = tuple(replace(each, cell=cell) if each.id == "waits" else each for each in table.columns)
-    return replace(table, columns=columns)
+    return name
 
 
-def _with_reasons(table: Table[AgentView], queue: Sequence[TicketView], room: int) -> Table[AgentView]:
-    assert table.rest is not None
+def _reasons(queue: Sequence[TicketView], room: int) -> Callable[[AgentView, Pen], Span]:
     waiting = wait_reason.first_of_each(queue)
 
     def reason(agent: AgentView, pen: Pen) -> Span:
@@ -254,7 +247,7 @@ def _with_reasons(table: Table[AgentView], queue: Sequence[TicketView], room: in
             return (behind, "wait") if behind else _error(agent, pen)
         return wait_reason.short(ticket, room), gate_sign(ticket.gate).role
 
-    return replace(table, rest=replace(table.rest, cell=reason))
+    return reason
 
 
 def _note(view: View) -> str:

@@ -365,6 +365,7 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
     state = lease_sign(view.fleet.state_of(member))
     lines: list[Row] = [[pen.worded(state), *([("  this proxy", "accent")] if member.id == view.fleet.me else [])]]
     lines += [[(line, "dim")] for line in wrapped(state.meaning, cells)]
+    lines.append([])
     up_s = max(0.0, view.snapshot.wall - member.started)
     for label, value in (
         ("machine", member.machine),
@@ -374,11 +375,7 @@ def render_card(view: View, width: int, height: int, pen: Pen) -> list[Strip]:
         ("up", short_duration(up_s)),
         ("agents", f"{member.agents}, {member.active} active"),
     ):
-        lines += (
-            [[], labelled(label, (value, "text"), width=_LABEL)]
-            if label == "machine"
-            else [labelled(label, (value, "text"), width=_LABEL)]
-        )
+        lines.append(labelled(label, (value, "text"), width=_LABEL))
     for lane in member.lanes:
         age = NOTHING if lane.lease_age_s is None else short_duration(lane.lease_age_s)
         lines += [[], [pen.sign(lease_sign(lane.state)), (f" {lane.shown}", "strong")]]

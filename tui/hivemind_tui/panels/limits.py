@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -28,6 +28,8 @@ SHORT = {"requests": "req", "input": "in", "output": "out", "tokens": "tok"}
 SCARCE = 0.2
 _ENDS = 9
 """Cells of the columns that say when a window runs out and when it resets."""
+_COLUMNS = (("USED", 6), ("RESERVED", 9), ("LEFT", 6), ("OF", 6), ("RUNS OUT", _ENDS), ("RESETS", _ENDS))
+_TILE_COLUMNS = (("LEFT", 5), ("OF", 5), ("RUNS OUT", _ENDS), ("RESETS", _ENDS))
 _UNKNOWN = ("No rate window is known yet; the first reply's headers will tell.", "dim")
 _CIRCUIT_BAR = 24
 _CIRCUIT_LABEL = 8
@@ -137,30 +139,34 @@ def _reset(resets_in_s: float | None) -> str:
 
 def _listed(items: Sequence[_Item], width: int, pen: Pen) -> list[Row]:
     name = min(26, max(10, *(len(item.name) for item in items)))
-    bar = _bar_width(name, width)
-    columns = (("USED", 6), ("RESERVED", 9), ("LEFT", 6), ("OF", 6), ("RUNS OUT", _ENDS), ("RESETS", _ENDS))
     source = "  FROM" if width >= _WITH_SOURCE else ""
-    (heads,) = _heads("WINDOW", name + 1 + bar, *columns)
+    (heads,) = _heads("WINDOW", name + 1 + _bar_width(name, width), *_COLUMNS)
     return [[(heads[0] + source, "dim")], *(_row(item, width, pen, name) for item in items)]
 
 
 def _bar_width(name: int, width: int) -> int:
-    return max(4, min(_BAR, width - name - 1 - 3 * 6 - 9 - 2 * _ENDS - (17 if width >= _WITH_SOURCE else 0)))
+    beside = name + 1 + sum(cells for _, cells in _COLUMNS) + (17 if width >= _WITH_SOURCE else 0)
+    return max(4, min(_BAR, width - beside))
 
 
 def _row(item: _Item, width: int, pen: Pen, name: int) -> Row:
+    row = _cells(item, item.name, name, _bar_width(name, width), _COLUMNS, pen)
+    return [*row, (f"  {fit(item.source, 15)}", "dim")] if width >= _WITH_SOURCE else row
+
+
+def _cells(item: _Item, label: str, name: int, gauge: int, columns: Iterable[tuple[str, int]], pen: Pen) -> list[Span]:
+    """Return a row: the label, a gauge, and the figures of these columns in their widths."""
     used, reserved, left, of = item.figures
-    spans: list[Span] = [
-        (fit(item.name, name) + " ", "text"),
-        *pen.gauge(_bar_width(name, width), item.used, item.reserved),
-        (fit(used, 6, ">"), "text"),
-        (fit(reserved, 9, ">"), "dim"),
-        (fit(left, 6, ">"), item.scarcity),
-        (fit(of, 6, ">"), "dim"),
-        (fit(_end(item.runs_out_in_s), _ENDS, ">"), "bad"),
-        (fit(_reset(item.resets_in_s), _ENDS, ">"), "dim"),
-    ]
-    return [*spans, (f"  {fit(item.source, 15)}", "dim")] if width >= _WITH_SOURCE else spans
+    figures: dict[str, Span] = {
+        "USED": (used, "text"),
+        "RESERVED": (reserved, "dim"),
+        "LEFT": (left, item.scarcity),
+        "OF": (of, "dim"),
+        "RUNS OUT": (_end(item.runs_out_in_s), "bad"),
+        "RESETS": (_reset(item.resets_in_s), "dim"),
+    }
+    shown = [(fit(figures[head][0], cells, ">"), figures[head][1]) for head, cells in columns]
+    return [(fit(label, name) + " ", "text"), *pen.gauge(gauge, item.used, item.reserved), *shown]
 
 
 def _urgency(item: _Item) -> tuple[float, float]:
@@ -194,10 +200,13 @@ def _tiled(items: Sequence[_Item], cells: int, rows: int, pen: Pen) -> Sequence[
     if each >= _WITH_NAMES:
         items = [replace(item, short=item.name) for item in items]
     name = min(26 if each >= _WITH_NAMES else 16, max(3, *(len(item.short) for item in items)))
-    layout = _tile_columns(name, each)
-    title = "WINDOW" if total <= room else _part(room, total, "WINDOWS", name + layout[0])
-    heads = pen.row(each, *_heads(title, name + 1 + layout[0], *zip(_TILE_HEADS, layout[1:], strict=True)))
-    strips = [pen.row(each, *_tile(item, name, layout, pen)) for item in items]
+    shown = [*_TILE_COLUMNS]
+    while shown and name + 1 + 3 + sum(cells for _, cells in shown) > each:
+        shown.pop()
+    gauge = max(0, each - name - 1 - sum(cells for _, cells in shown))
+    title = "WINDOW" if total <= room else _part(room, total, "WINDOWS", name + gauge)
+    heads = pen.row(each, *_heads(title, name + 1 + gauge, *shown))
+    strips = [pen.row(each, *_cells(item, item.short, name, gauge, shown, pen)) for item in items]
     if columns == 1:
         return [heads, *strips] if rows > 1 else strips
     gap, count = pen.row(cells - 2 * each), -(-len(strips) // 2)
@@ -214,25 +223,6 @@ def _part(shown: int, total: int, what: str, cells: int) -> str:
 
 _WITH_NAMES = 62
 """Cells of a tile from which models and kinds have their whole names."""
-_TILE_HEADS = ("LEFT", "OF", "RUNS OUT", "RESETS")
-
-
-def _tile_columns(name: int, width: int) -> tuple[int, ...]:
-    """Return the cells of a tile's gauge and of the columns after it; where there are too few, the last ones go."""
-    columns = [5, 5, 9, 9]
-    while columns and name + 1 + 3 + sum(columns) > width:
-        columns[len([cells for cells in columns if cells]) - 1] = 0
-        if not any(columns):
-            break
-    return (max(0, width - name - 1 - sum(columns)), *columns)
-
-
-def _tile(item: _Item, name: int, layout: tuple[int, ...], pen: Pen) -> Row:
-    _, _, left, of = item.figures
-    gauge, *cells = layout
-    texts = (left, item.scarcity), (of, "dim"), (_end(item.runs_out_in_s), "bad"), (_reset(item.resets_in_s), "dim")
-    figures: list[Span] = [(fit(text, room, ">"), role) for (text, role), room in zip(texts, cells, strict=True)]
-    return [(fit(item.short, name) + " ", "text"), *pen.gauge(gauge, item.used, item.reserved), *figures]
 
 
 def _by_family(

@@ -39,7 +39,7 @@ ROLES: Mapping[str, tuple[str, bool]] = {
 }
 """Each role's theme variable, and whether it is bold."""
 
-_KEPT = 1024
+_KEPT = 4096
 """Styles remembered: there are a few roles, and as many actions as there are names to click on."""
 
 
@@ -63,7 +63,7 @@ class Pen:
     boxed: bool = True
     underlined: frozenset[str] = frozenset()
     """Roles whose style underlines, which blanks around their words aren't to be."""
-    _made: dict[tuple[bool, str], dict[str, Style]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _made: dict[tuple[str, bool, str], Style] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def themed(cls, variables: Mapping[str, str], glyphs: Glyphs, boxed: bool) -> Pen:
@@ -88,13 +88,11 @@ class Pen:
     def row(self, width: int, *spans: Span, selected: bool = False, link: str = "") -> Strip:
         """Return one row of exactly `width` cells; a click does `link`, except on spans that are :func:`linked`."""
         segments: list[Segment] = []
-        styles = self._made.get((selected, link))
-        if styles is None:
-            styles = self._begin(selected, link)
+        ground = self._style("text", selected, link)
         plain, left = not self.glyphs.braille, width
         if self.underlined:
             spans = tuple(self._bare(spans))
-        run, last = "", styles["text"]
+        run, last = "", ground
         for text, role in spans:
             if not text:
                 continue
@@ -104,9 +102,7 @@ class Pen:
                 text, length = _measured(text, plain)
             if length > left:
                 text, length = set_cell_size(text, left), left
-            style = styles.get(role)
-            if style is None:
-                style = self._style(styles, role, selected, link)
+            style = self._style(role, selected, link)
             # Neighbours of one style become one segment: each costs the terminal forty bytes.
             if style is last:
                 run += text
@@ -117,11 +113,11 @@ class Pen:
             left -= length
             if left <= 0:
                 break
-        if run and left > 0 and last is not styles["text"]:
+        if run and left > 0 and last is not ground:
             segments.append(Segment(run, last))
             run = ""
         if left > 0:
-            run, last = run + " " * left, styles["text"]
+            run, last = run + " " * left, ground
         if run:
             segments.append(Segment(run, last))
         return Strip(segments, max(0, width))
@@ -138,24 +134,16 @@ class Pen:
             blank = f"text{at}{action}"
             yield from ((text[:before], blank), (words, role), (text[before + len(words) :], blank))
 
-    def _begin(self, selected: bool, link: str) -> dict[str, Style]:
-        if len(self._made) >= _KEPT:
-            self._made.clear()
-        styles = self._made[selected, link] = {}
-        self._style(styles, "text", selected, link)
-        return styles
-
-    def _style(self, styles: dict[str, Style], role: str, selected: bool, link: str) -> Style:
-        if len(styles) >= _KEPT:
-            styles.clear()
-            self._style(styles, "text", selected, link)
-        name, _, action = role.partition("@")
-        style = self.styles.get(name, Style.null())
-        if selected:
-            style += self.selection
-        if action or link:
-            style += _clicked(action or link)
-        styles[role] = style
+    def _style(self, role: str, selected: bool, link: str) -> Style:
+        style = self._made.get((role, selected, link))
+        if style is None:
+            name, _, action = role.partition("@")
+            style = self.styles.get(name, Style.null()) + (self.selection if selected else Style.null())
+            if action or link:
+                style += Style(meta={"@click": action or link})
+            if len(self._made) >= _KEPT:
+                self._made.clear()
+            self._made[role, selected, link] = style
         return style
 
     def sign(self, shown: Sign) -> Span:
@@ -280,11 +268,6 @@ def scrollbar(first: int, shown: int, total: int, rows: int, pen: Pen) -> list[S
     top = max(0, min(room, top))
     glyphs = pen.glyphs
     return [(glyphs.thumb, "dim") if top <= y < top + thumb else (glyphs.track, "rule") for y in range(rows)]
-
-
-@lru_cache(1024)
-def _clicked(action: str) -> Style:
-    return Style(meta={"@click": action})
 
 
 @lru_cache(4096)

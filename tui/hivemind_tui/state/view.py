@@ -319,12 +319,11 @@ def _agents(view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
 
 
 class ViewBuilder:
-    """Keeps the source's requests as the page last needed them, and the list last arranged."""
+    """Keeps the source's requests as the page last needed them, and those last arranged."""
 
     def __init__(self) -> None:
         self._all: tuple[RequestView, ...] = ()
         self._arranged: tuple[object, tuple[RequestView, ...]] = (None, ())
-        self._listed: tuple[object, tuple[tuple[AgentView, ...], Mapping[str, Branch]]] = (None, ((), {}))
 
     def look(self, view: View, source: Source) -> View:
         """Return the view of the world now, unless the view is frozen."""
@@ -345,7 +344,7 @@ class ViewBuilder:
 
     def arrange(self, view: View) -> View:
         """Return the view with its lists filtered and sorted."""
-        shown, branches = self._agents(view)
+        shown, branches = _agents(view)
         requests = self._requests(view)
         selected, ticket, chosen = view.selected, view.ticket, view.chosen
         tasks: tuple[TaskView, ...] = ()
@@ -368,14 +367,6 @@ class ViewBuilder:
             tasks_shown=tasks,
             chosen=chosen,
         )
-
-    def _agents(self, view: View) -> tuple[tuple[AgentView, ...], Mapping[str, Branch]]:
-        """Return the agents to list and their places in the tree; a key that changes neither arranges nothing anew."""
-        agents, seen = view.snapshot.agents, self._listed[0]
-        wanted = view.agents_order, view.tree, view.folded, view.pinned, view.machine, view.page in OF_AGENTS
-        if not isinstance(seen, tuple) or seen[0] is not agents or seen[1] != wanted:
-            self._listed = (agents, wanted), _agents(view)
-        return self._listed[1]
 
     def _requests(self, view: View) -> tuple[RequestView, ...]:
         if view.page not in (*OF_REQUESTS, "request"):

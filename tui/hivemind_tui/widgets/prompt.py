@@ -115,8 +115,7 @@ class BottomRow(LineTable):
     def ask(
         self,
         label: str,
-        text: str,
-        pen: Pen,
+        text: str = "",
         *,
         hint: str = "",
         typed: Callable[[str], None] | None = None,
@@ -126,7 +125,7 @@ class BottomRow(LineTable):
         """Ask for a line. `typed` is called with every change, `done` with the text at enter: where it raises
         :class:`Rejected`, the line stays as it was typed, with the reason. Escape brings `text` back. `trouble`: why
         `text` was refused before."""
-        self._label, self._line, self._kept, self._ink, self._hint = label, InputLine.of(text), text, pen, hint
+        self._label, self._line, self._kept, self._hint = label, InputLine.of(text), text, hint
         self._typed, self._done = typed, done
         self._trouble = ""
         self.is_open = True
