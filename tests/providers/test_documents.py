@@ -72,7 +72,7 @@ def test_a_document_is_whole(
 def test_its_size_and_encoding_do_not_matter(dialect: str, form: StreamForm, padding: int) -> None:
     """A long one is as whole as a short one."""
     for label in LABELS:
-        for indent in INDENTS:
+        for indent in INDENTS if padding == 0 else INDENTS[:1]:
             data = json.dumps({**CHAT, "padding": "x" * padding}, indent=indent).encode()
             assert tapped(dialect, form, label, data, [1000, 50_000]).complete, (label, indent)
             packed = gzip.compress(data)
