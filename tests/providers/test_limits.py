@@ -6,10 +6,15 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scheduler.driving import lane_config
 
 from hivemind.providers.base import Limits
 from hivemind.providers.limits import read_limits
-from hivemind.scheduler.types import Utilisation, WindowKind, WindowReading
+from hivemind.scheduler.admission.allowance import Allowance
+from hivemind.scheduler.credits import Terms
+from hivemind.scheduler.limits import PROBE_S
+from hivemind.scheduler.ticket import Agent, Ticket
+from hivemind.scheduler.types import Priority, Request, Utilisation, WindowKind, WindowReading
 
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 
@@ -64,6 +69,41 @@ def test_openai() -> None:
         WindowReading(WindowKind.REQUESTS, 60, 59, 1.0),
         WindowReading(WindowKind.TOKENS, 150000, 149984, 360.0),
     )
+
+
+def test_a_days_window_counts_beside_a_minutes() -> None:
+    """Each has its own state: the day's that is used up holds requests, and is asked again, whatever the minute's says,
+    and no lease divides it."""
+    stated = limits(
+        x_ratelimit_limit_requests_day="14400",
+        x_ratelimit_remaining_requests_day="0",
+        x_ratelimit_reset_requests_day="3h",
+        x_ratelimit_limit_requests_minute="30",
+        x_ratelimit_remaining_requests_minute="29",
+        x_ratelimit_reset_requests_minute="2s",
+        x_ratelimit_remaining_tokens_per_day="800",
+        x_ratelimit_limit_tokens_per_day="1000",
+    ).readings
+    assert stated == (
+        WindowReading(WindowKind.REQUESTS_DAY, 14400, 0, 10800.0),
+        WindowReading(WindowKind.REQUESTS, 30, 29, 2.0),
+        WindowReading(WindowKind.TOKENS_DAY, 1000, 800, None),
+    )
+    allowance = Allowance(lane_config(), Terms())
+    assert allowance.read(0.0, stated, 0.0, None) == []
+    assert {kind: window.credits is None for kind, window in allowance.windows.items()} == {
+        WindowKind.REQUESTS_DAY: True,
+        WindowKind.REQUESTS: False,
+        WindowKind.TOKENS_DAY: True,
+    }
+    left = {state.kind: state.remaining for state in allowance.states("m", 0.0)}
+    assert left[WindowKind.REQUESTS_DAY] == 0
+    assert left[WindowKind.TOKENS_DAY] == 800
+    alone = Allowance(lane_config())
+    alone.read(0.0, stated, 0.0, None)
+    request = Request("agent", "lane", "m", "m", 0, None, stream=True)
+    ticket = Ticket(1, request, Agent("agent", 0.0), "p", Priority.NORMAL, 0.0, 0.0, 60.0)
+    assert alone.shut(0.0, ticket) == ("requests", PROBE_S)
 
 
 def test_the_tighter_of_two_token_windows_counts() -> None:
