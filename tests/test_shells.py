@@ -29,8 +29,7 @@ _INTERPRETERS: dict[Shell, tuple[str, str]] = {"bash": ("bash", "-c"), "fish": (
 """Those that a test machine can have; what PowerShell is given is compared as text."""
 SHELLS_HERE = [
     pytest.param(
-        shell,
-        marks=pytest.mark.skipif(shutil.which(command[0]) is None, reason=f"{command[0]} isn't installed"),
+        shell, marks=pytest.mark.skipif(shutil.which(command[0]) is None, reason=f"{command[0]} isn't installed")
     )
     for shell, command in _INTERPRETERS.items()
 ]

@@ -330,10 +330,7 @@ async def test_a_plan_with_worktrees(tmp_path: Path) -> None:
         "echo $HIVEMIND_AGENT >> who; [ $(wc -l < who) = 1 ] && [ $HIVEMIND_AGENT = work.a-2 ] && exit 1;"
         " git add who; git commit -qm done"
     )
-    tasks = {
-        "a": {"command": ["sh", "-c", script], "count": 2, "restarts": 1},
-        "b": {"command": "true", "after": "a"},
-    }
+    tasks = {"a": {"command": ["sh", "-c", script], "count": 2, "restarts": 1}, "b": {"command": "true", "after": "a"}}
     async with served(repository(tmp_path / "repo"), log_level="error") as (_, here):
         (here.folder / "work.yaml").write_text(json.dumps({"worktree": True, "tasks": tasks}))
         ran = await here.run(**{key: value for key, value in ENVIRON.items() if key.startswith("GIT_")})

@@ -52,9 +52,7 @@ def searches() -> dict[object, tuple[TuningResult, list[Recording]]]:
 
 @pytest.fixture
 def searched_once(
-    in_one_process: None,
-    monkeypatch: pytest.MonkeyPatch,
-    searches: dict[object, tuple[TuningResult, list[Recording]]],
+    in_one_process: None, monkeypatch: pytest.MonkeyPatch, searches: dict[object, tuple[TuningResult, list[Recording]]]
 ) -> None:
     """The same search is carried out once for all tests of this module."""
     run = tune._Tuning.run

@@ -27,7 +27,7 @@ WORDS: Mapping[str, str] = {
 }
 """What isn't said, and what is said instead."""
 ELSEWHERE: Mapping[str, str] = {
-    "tui/hivemind_tui/commands/actions.py": "admissions",  # what the palette finds a command by
+    "tui/hivemind_tui/commands/actions.py": "admissions"  # what the palette finds a command by
 }
 """By the beginning of a path, a word that means something else there."""
 FORBIDDEN = {re.compile(rf"(?<![-.'\w])(?:{found})(?![-'\w])", re.IGNORECASE): right for found, right in WORDS.items()}

@@ -197,11 +197,7 @@ async def _control(data: bytes) -> None:
             path, _, body = rest.partition(b" ")
             path, _, query = path.partition(b"?")
             status, said = await _asked(
-                proxy,
-                "POST" if method == b"POST" else "GET",
-                "/_control" + path.decode("latin-1"),
-                query,
-                body,
+                proxy, "POST" if method == b"POST" else "GET", "/_control" + path.decode("latin-1"), query, body
             )
             require(status in (200, 400, 404, 405, 409, 413, 422), "not a status of the API's", status, said)
             answer = json.loads(said)

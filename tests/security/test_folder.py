@@ -146,11 +146,7 @@ def files_with(folder: Path, *texts: str) -> list[str]:
 async def test_nothing_starts_without_another_upstream(tmp_path: Path, program: str) -> None:
     """A key that is meant for the folder's gateway goes to no provider either: exit code 2, and the command that would
     trust the file."""
-    commands = {
-        "run": ["run", "--", "python", "agent.py"],
-        "batch": ["batch", "plan.yaml"],
-        "up": ["up", "-d"],
-    }
+    commands = {"run": ["run", "--", "python", "agent.py"], "batch": ["batch", "plan.yaml"], "up": ["up", "-d"]}
     async with hostile(tmp_path) as there:
         if program == "hivemind-tui":
             done = await there.call("hivemind-tui")
