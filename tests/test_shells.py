@@ -156,31 +156,10 @@ def test_shell_of(environ: dict[str, str], system: str, shell: Shell) -> None:
 
 
 NAMES = [
-    "x$(touch PWNED)",
-    "x`touch PWNED`",
-    "it's",
-    'a"; touch PWNED; "b',
-    "'; touch PWNED; '",
-    "a;touch PWNED",
-    "a&touch PWNED&",
-    "a|touch PWNED",
-    "a\ntouch PWNED\n",
-    "a!!b!touch",
-    "~root",
-    "*",
-    "a b  c",
-    "-x",
-    "--token=x",
-    "=ls",
-    "%self",
-    "@(touch PWNED)",
-    "a\\",
-    "a\\'; touch PWNED #",
-    "{a,b}",
-    "<(touch PWNED)",
-    "YOUR-TOKEN",
-    "YOUR-TOKEN$(touch PWNED)'\"",
-    "\u2019; touch PWNED; \u2018",
+    *("x$(touch PWNED)", "x`touch PWNED`", "it's", 'a"; touch PWNED; "b', "'; touch PWNED; '", "a;touch PWNED"),
+    *("a&touch PWNED&", "a|touch PWNED", "a\ntouch PWNED\n", "a!!b!touch", "~root", "*", "a b  c", "-x", "--token=x"),
+    *("=ls", "%self", "@(touch PWNED)", "a\\", "a\\'; touch PWNED #", "{a,b}", "<(touch PWNED)", "YOUR-TOKEN"),
+    *("YOUR-TOKEN$(touch PWNED)'\"", "\u2019; touch PWNED; \u2018"),
 ]
 """What somebody could call an agent, a task or a file, and what else may come in its place."""
 PASTED_INTO = [

@@ -65,17 +65,11 @@ def test_shown(tmp_path: Path, name: str | None) -> None:
     code, out, errors = run(tmp_path, "show", name or path.stem)
     assert (code, errors) == (0, "")
     for told in (
-        path.stem,
-        "alice, started by boss",
-        "its budget is used up",
+        *(path.stem, "alice, started by boss", "its budget is used up"),
         "120 tokens, $0.50 in its last run; 1,120 tokens, $4.50 (and 20 tokens without a known price) in all",
         "alice's budget: 120 of 100 tokens used this run",
-        "n.lint is running, high priority; attempt 1; n.test waits for it",
-        "  exit code 1",
-        "agent --go",
-        "/work",
-        "POST /v1/messages to lab by claude-code for m",
-        "user: hi there",
+        *("n.lint is running, high priority; attempt 1; n.test waits for it", "  exit code 1", "agent --go", "/work"),
+        *("POST /v1/messages to lab by claude-code for m", "user: hi there"),
     ):
         assert told in out
 
@@ -162,11 +156,7 @@ def test_a_narrow_terminal(tmp_path: Path) -> None:
 def test_words() -> None:
     """Times as people say them."""
     assert [ago(seconds) for seconds in (-1, 5, 90, 7_200, 200_000)] == [
-        "0 s ago",
-        "5 s ago",
-        "90 s ago",
-        "2 h ago",
-        "2 d 7 h ago",
+        *("0 s ago", "5 s ago", "90 s ago", "2 h ago", "2 d 7 h ago"),
     ]
 
 
@@ -197,10 +187,7 @@ def test_a_signal(tmp_path: Path) -> None:
                 ],
             },
             [
-                "system: be kind",
-                "user: hi",
-                "  there",
-                "assistant: I look",
+                *("system: be kind", "user: hi", "  there", "assistant: I look"),
                 '  [tool_use] {"id":"t","name":"ls","input":{"path":"/"}}',
                 'user: [tool_result {"tool_use_id":"t"}] bin',
             ],

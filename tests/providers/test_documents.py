@@ -24,12 +24,8 @@ FORMS = [
     ("ollama", StreamForm.NDJSON),
 ]
 LABELS = (
-    "application/json",
-    "application/json; charset=utf-8",
-    "text/event-stream",
-    "text/plain",
-    "application/x-ndjson",
-    "",
+    *("application/json", "application/json; charset=utf-8", "text/event-stream", "text/plain"),
+    *("application/x-ndjson", ""),
 )
 CHAT = {"choices": [{"message": {"content": "ok\n{]"}}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
 DOCUMENTS: tuple[object, ...] = (CHAT, {"detail": [{"a": {}}]}, {}, [], [CHAT, {}], [1, [2]])

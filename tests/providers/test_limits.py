@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from examples import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from scheduler.driving import lane_config
 
 from hivemind.providers.base import Limits
@@ -185,25 +182,3 @@ def test_the_headers_that_providers_document_are_understood(window: str) -> None
     names = [f"anthropic-ratelimit-{window}-{field}" for field in ("limit", "remaining")]
     names += [f"x-ratelimit-{field}-{window}" for field in ("limit", "remaining") if "put" not in window]
     assert all(read_limits([(name.encode(), b"5")], NOW).readings for name in names)
-
-
-PIECES = [
-    "anthropic-ratelimit-",
-    "x-ratelimit-",
-    "unified-",
-    "tokens",
-    "limit",
-    "remaining",
-    "reset",
-    "-",
-    "5h-utilization",
-]
-
-
-@settings(derandomize=True, deadline=None, max_examples=examples(100))
-@given(
-    st.lists(st.tuples(st.lists(st.sampled_from(PIECES), max_size=5).map("".join), st.binary(max_size=30)), max_size=6)
-)
-def test_never_raises(headers: list[tuple[str, bytes]]) -> None:
-    """Any names and any values are read or passed over."""
-    read_limits([(name.encode(), value) for name, value in headers], NOW)

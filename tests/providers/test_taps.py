@@ -153,27 +153,6 @@ def test_byte_by_byte(name: str) -> None:
     assert read(name, b"identity", list(range(5000))) == read(name, b"identity", [])
 
 
-WIRE = st.lists(
-    st.sampled_from(
-        [b"data: ", b"event: error\n", b"\n\n", b"{", b"}", b"[", b"]", b'"error":', b'"usage":{', b"1", b"\xff"]
-    )
-    | st.binary(max_size=8),
-    max_size=20,
-).map(b"".join)
-
-
-@settings(derandomize=True, deadline=None, max_examples=examples(150))
-@given(
-    st.sampled_from(sorted(DIALECTS)), st.sampled_from([*ENCODINGS, b"odd"]), st.sampled_from(list(StreamForm)), WIRE
-)
-def test_garbage_never_raises(dialect: str, encoding: bytes, form: StreamForm, data: bytes) -> None:
-    """Bytes that can't be read are ignored, and the reply still ends."""
-    tap = DIALECTS[dialect].tap([(b"content-encoding", encoding)], Facts(form=form))
-    feed_through(tap, data[:7])
-    feed_through(tap, data[7:])
-    end_through(tap)
-
-
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "plain"])
 def test_nothing_is_held_for_ever(dialect: str) -> None:
     """A long stream in which no content is recognised counts as begun."""

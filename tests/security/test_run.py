@@ -143,16 +143,11 @@ async def test_it_can_do_what_its_user_can(tmp_path: Path) -> None:
 
 
 TRIES = (
-    "hivemind budget ann none",
-    "hivemind budget ann +1M",
-    "hivemind budget --pool 9M",
+    *("hivemind budget ann none", "hivemind budget ann +1M", "hivemind budget --pool 9M"),
     "env -u HIVEMIND_RUN_TOKEN hivemind budget ann none",
     "env -u HIVEMIND_RUN_TOKEN -u HIVEMIND_AGENT -u HIVEMIND_URL hivemind budget ann none --attach $URL",
-    "hivemind budget ann none --token-file $NOTE",
-    "hivemind set priority ann critical",
-    "hivemind stop mother",
-    "hivemind pause",
-    "env -u HIVEMIND_AGENT hivemind run --name mother --token-file $NOTE -- true",
+    *("hivemind budget ann none --token-file $NOTE", "hivemind set priority ann critical", "hivemind stop mother"),
+    *("hivemind pause", "env -u HIVEMIND_AGENT hivemind run --name mother --token-file $NOTE -- true"),
 )
 
 

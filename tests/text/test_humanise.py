@@ -82,11 +82,7 @@ def test_plural() -> None:
 def test_dollars() -> None:
     """Small sums aren't nothing; a plus says that some tokens have no price."""
     assert [dollars(0), dollars(0.0423), dollars(0.42), dollars(1234.5), dollars(1, 5)] == [
-        "$0.00",
-        "$0.0423",
-        "$0.42",
-        "$1,234.50",
-        "$1.00+",
+        *("$0.00", "$0.0423", "$0.42", "$1,234.50", "$1.00+"),
     ]
 
 
