@@ -71,16 +71,14 @@ def test_openai() -> None:
 def test_a_days_window_counts_beside_a_minutes() -> None:
     """Each has its own state: the day's that is used up holds requests, and is asked again, whatever the minute's says,
     and no lease divides it."""
-    stated = limits(
-        x_ratelimit_limit_requests_day="14400",
-        x_ratelimit_remaining_requests_day="0",
-        x_ratelimit_reset_requests_day="3h",
-        x_ratelimit_limit_requests_minute="30",
-        x_ratelimit_remaining_requests_minute="29",
-        x_ratelimit_reset_requests_minute="2s",
-        x_ratelimit_remaining_tokens_per_day="800",
-        x_ratelimit_limit_tokens_per_day="1000",
-    ).readings
+    windows = {
+        "requests_day": ("14400", "0", "3h"),
+        "requests_minute": ("30", "29", "2s"),
+        "tokens_per_day": ("1000", "800", ""),
+    }
+    fields = [("limit", 0), ("remaining", 1), ("reset", 2)]
+    headers = {f"x_ratelimit_{field}_{name}": windows[name][at] for name in windows for field, at in fields}
+    stated = limits(**headers).readings
     assert stated == (
         WindowReading(WindowKind.REQUESTS_DAY, 14400, 0, 10800.0),
         WindowReading(WindowKind.REQUESTS, 30, 29, 2.0),
