@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hypothesis import settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+from hypothesis.internal.conjecture import providers
 
 _SHARE = 8
 _FEWEST = 10
@@ -24,6 +25,9 @@ def register_profiles() -> None:
         "fuzz", max_examples=2000, deadline=None, derandomize=False, database=DirectoryBasedExampleDatabase(_DATABASE)
     )
     settings.load_profile("small")
+    # Else Hypothesis parses every module that was imported, in each worker, for constants to try: seconds of computing,
+    # after which the same test tries other examples in another selection of tests.
+    vars(providers)["_get_local_constants"] = lambda: providers._local_constants
 
 
 def repeated() -> bool:

@@ -34,12 +34,7 @@ class RedisServer:
     """One server process that keeps nothing on disk. :meth:`start` and :meth:`kill` may be repeated."""
 
     def __init__(
-        self,
-        *,
-        password: str = "",
-        unix: bool = False,
-        certificate: Path | None = None,
-        options: tuple[str, ...] = (),
+        self, *, password: str = "", unix: bool = False, certificate: Path | None = None, options: tuple[str, ...] = ()
     ) -> None:
         """`unix`: listen on a unix socket only; `certificate`: a PEM file with key and chain, for TLS only; `options`
         are further arguments of redis-server."""

@@ -53,12 +53,8 @@ def test_redact(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "POST /v1/messages 200 in 1.2 s",
-        "api.example:443: connection refused",
-        "the key of the map",
-        "tokens=12",
-        "GET /v1/models?limit=5&max_tokens=12&pageToken=3",
-        "agent xai-researcher, agent hf_dataset_downloader_2",
+        *("POST /v1/messages 200 in 1.2 s", "api.example:443: connection refused", "the key of the map", "tokens=12"),
+        *("GET /v1/models?limit=5&max_tokens=12&pageToken=3", "agent xai-researcher, agent hf_dataset_downloader_2"),
     ],
 )
 def test_redact_leaves_the_rest(text: str) -> None:

@@ -14,25 +14,14 @@ from hivemind.agents.clients.known import PROGRAMS, client_of
 from hivemind.agents.clients.shim import is_shims
 from hivemind.agents.clients.shims import START, path_without_shims, shims_for
 from hivemind.api_types import PlaceResponse
-from hivemind.control.discovery import (
-    AGENT_VARIABLE,
-    RUN_TOKEN_VARIABLE,
-    STATE_VARIABLE,
-    URL_VARIABLE,
-    is_loopback,
-)
+from hivemind.control.discovery import AGENT_VARIABLE, RUN_TOKEN_VARIABLE, STATE_VARIABLE, URL_VARIABLE, is_loopback
 from hivemind.providers.profiles import profile_for
 from hivemind.settings import without_secrets
 from hivemind.setup.clients import Target
 from hivemind.text.shells import TOKEN, TOKEN_VARIABLE
 
 TASK_VARIABLE = "HIVEMIND_TASK"
-_NOT_FOR_RUNS = {
-    TASK_VARIABLE,
-    RUN_TOKEN_VARIABLE,
-    RESUME_VARIABLE,
-    RESUME_FILE_VARIABLE,
-}
+_NOT_FOR_RUNS = {TASK_VARIABLE, RUN_TOKEN_VARIABLE, RESUME_VARIABLE, RESUME_FILE_VARIABLE}
 """Variables of the runner that a run's processes don't get, because they are another run's."""
 
 

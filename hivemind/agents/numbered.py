@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hivemind.agents.plans.plan import Plan, PlannedTask
 from hivemind.agents.plans.values import is_name
-from hivemind.agents.progress import TaskRow
+from hivemind.agents.progress import TaskRow, sums
 from hivemind.agents.run import AgentCommand
 from hivemind.console import printable
 from hivemind.errors import UsageError
@@ -71,14 +71,7 @@ def as_json(rows: Sequence[TaskRow], code: int) -> dict[str, object]:
         }
         for row in rows
     ]
-    return {
-        "exit_code": code,
-        "tokens": sum(row.tokens for row in rows),
-        "dollars": sum(row.dollars for row in rows),
-        "unpriced_tokens": sum(row.unpriced for row in rows),
-        "estimated_tokens": sum(row.estimated for row in rows),
-        "agents": agents,
-    }
+    return {"exit_code": code, **sums(rows), "agents": agents}
 
 
 def shown_safely(line: str) -> str:

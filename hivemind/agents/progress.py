@@ -177,12 +177,19 @@ def as_json(standing: BatchProgress) -> dict[str, object]:
         "batch": standing.batch,
         "complete": standing.complete,
         "seconds": round(standing.elapsed_s, 3),
-        "tokens": sum(row.tokens for row in standing.rows),
-        "dollars": sum(row.dollars for row in standing.rows),
-        "unpriced_tokens": sum(row.unpriced for row in standing.rows),
-        "estimated_tokens": sum(row.estimated for row in standing.rows),
+        **sums(standing.rows),
         "counts": dict(standing.counts),
         "tasks": tasks,
+    }
+
+
+def sums(rows: Sequence[TaskRow]) -> dict[str, float]:
+    """Return what all tasks have used, for programs."""
+    return {
+        "tokens": sum(row.tokens for row in rows),
+        "dollars": sum(row.dollars for row in rows),
+        "unpriced_tokens": sum(row.unpriced for row in rows),
+        "estimated_tokens": sum(row.estimated for row in rows),
     }
 
 

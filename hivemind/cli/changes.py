@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 from hivemind.agent_names import spelled_in
 from hivemind.api_types import AgentBudget, BudgetsPart, TasksPart
@@ -14,22 +13,13 @@ from hivemind.cli.client import ProxyClient, ProxyError
 from hivemind.console import print_note, printable
 from hivemind.control.codec import to_plain
 
-T = TypeVar("T")
-
-_TRIES = 6
-_BETWEEN_TRIES_S = 0.2
-
 
 def send_command(namespace: argparse.Namespace, done: str, name: str, **arguments: object) -> int:
-    """Have the proxy execute a command, and print `done` or the result. Return the exit code."""
+    """Have the proxy execute a command, and print `done` or the result; one for an agent is executed by every proxy of
+    the fleet that serves it. Return the exit code."""
     proxy = client.find_proxy(namespace)
-    return print_change(namespace, proxy, proxy.command(name, **arguments), [printable(done)])
-
-
-def steer_agent(namespace: argparse.Namespace, done: str, name: str, **arguments: object) -> int:
-    """As :func:`send_command`, by every proxy of the fleet that serves the agent."""
-    proxy = client.find_proxy(namespace)
-    return print_change(namespace, proxy, proxy.command_anywhere(name, **arguments), [printable(done)])
+    send = proxy.command_anywhere if "agent" in arguments else proxy.command
+    return print_change(namespace, proxy, send(name, **arguments), [printable(done)])
 
 
 def print_change(
@@ -74,13 +64,8 @@ def _state(proxy: ProxyClient, result: dict[str, Any]) -> object:
 
 def _read(proxy: ProxyClient, name: str, given: dict[str, Any]) -> object:
     match name:
-        case "PauseAdmissions":
-            paused = given["paused"]
-            mode = _settled(lambda: proxy.world().snapshot.mode, lambda mode: (mode == "paused") is paused)
-            return {"mode": mode}
-        case "Drain":
-            mode = _settled(lambda: proxy.world().snapshot.mode, lambda mode: (mode == "draining") is given["draining"])
-            return {"mode": mode}
+        case "PauseAdmissions" | "Drain":
+            return {"mode": proxy.world().snapshot.mode}
         case "Acknowledge":
             return proxy.world().snapshot.alerts
         case "AddNote":
@@ -90,16 +75,10 @@ def _read(proxy: ProxyClient, name: str, given: dict[str, Any]) -> object:
             wanted = [each for each in states if given["lane"] in (None, each.lane)]
             return {each.lane: {"circuit": each.circuit, "forced": each.circuit_forced} for each in wanted}
         case "PauseAgent" | "StopAgent" | "SetPriority":
-            key = {"PauseAgent": "paused", "StopAgent": "stopped", "SetPriority": "priority"}[name]
-            return _settled(
-                lambda: _agent(proxy, given["agent"]),
-                lambda view: view is None or view[key] == given[key],
-            )
+            agents = {each.name: each for each in proxy.world().snapshot.agents}
+            return agents.get(spelled_in(agents, given["agent"]))
         case "Tune":
-            return _settled(
-                lambda: knob_values(proxy, given["knob"], given["upstream"]),
-                lambda values: all(value == given["value"] for value in values.values()),
-            )
+            return knob_values(proxy, given["knob"], given["upstream"])
         case "SetBudget":
             return stands(proxy, given["agent"])
         case "SubmitTasks":
@@ -108,23 +87,5 @@ def _read(proxy: ProxyClient, name: str, given: dict[str, Any]) -> object:
             return _task(proxy, given["task"])
 
 
-def _agent(proxy: ProxyClient, name: str) -> dict[str, Any] | None:
-    agents = {each.name: each for each in proxy.world().snapshot.agents}
-    found = agents.get(spelled_in(agents, name))
-    return None if found is None else to_plain(found)
-
-
 def _task(proxy: ProxyClient, name: str) -> object:
     return next((each for each in proxy.get("/tasks", TasksPart).tasks if each.spec.id == name), None)
-
-
-def _settled(read: Callable[[], T], holds: Callable[[T], bool]) -> T:
-    """Return what is read once that holds, or in the end anyhow: of several processes that serve one port, one knows
-    the others' state a moment later."""
-    found = read()
-    for _ in range(_TRIES - 1):
-        if holds(found):
-            break
-        time.sleep(_BETWEEN_TRIES_S)
-        found = read()
-    return found

@@ -1,12 +1,11 @@
-"""What the commands that read journals share: which file is meant, prices, what is wrong in it, a progress line."""
+"""What the commands that read journals share: which file is meant, prices, what is wrong in it."""
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from hivemind.cli.address import folder_settings
@@ -18,9 +17,6 @@ from hivemind.journal.read.several import Journals
 from hivemind.prices import Prices
 from hivemind.scheduler.types import Price
 from hivemind.store.token_file import state_dir
-
-CLEAR_LINE = "\r\x1b[K"
-"""One of the sequences that :mod:`hivemind.console` lets through."""
 
 
 def state_folder(namespace: argparse.Namespace) -> Path:
@@ -72,20 +68,3 @@ def prices_at(wall: float | None = None) -> Price:
     prices = Prices() if wall is None else Prices(lambda: min(max(wall, earliest), latest))
     prices.load()
     return prices.cost
-
-
-@contextlib.contextmanager
-def progress_line(what: str) -> Iterator[Callable[[str], None]]:
-    """Show a line on a terminal meanwhile; what is yielded shows another one in its place."""
-    shown = sys.stderr.isatty()
-
-    def show(text: str) -> None:
-        if shown:
-            print(f"{CLEAR_LINE}{text}...", end="", file=sys.stderr, flush=True)
-
-    show(what)
-    try:
-        yield show
-    finally:
-        if shown:
-            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)

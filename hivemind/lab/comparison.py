@@ -129,12 +129,6 @@ def _verdict(measure: Measure[T], difference: Spread | None, base: float, more_w
     return "better" if good else "worse"
 
 
-def mean(measure: Measure[T], runs: Sequence[T]) -> float | None:
-    """Return the mean over the runs that have the figure; None: no run has it."""
-    values = [value for value in map(measure.of, runs) if value is not None]
-    return fmean(values) if values else None
-
-
 # --- Simulated and recorded runs ---------------------------------------------------------------------------------
 
 
@@ -170,14 +164,3 @@ def _waits_by_priority(runs: Sequence[Figures]) -> Iterator[Measure[Figures]]:
 def _wait(priority: str, quantile: str, run: Figures) -> float | None:
     waits = run.waits.get(priority)
     return None if waits is None else waits.p50_s if quantile == "p50" else waits.p95_s
-
-
-def compare_runs(before: Sequence[Figures], after: Sequence[Figures]) -> list[Row[Figures]]:
-    """Compare the same traffic under two configurations; see :func:`compare`."""
-    return compare(run_measures([*before, *after]), before, after, more_work=more_work(before, after))
-
-
-def more_work(before: Sequence[Figures], after: Sequence[Figures]) -> float:
-    """Return how many more requests were answered, negative for fewer; if equal, how many more agents finished."""
-    answered = fmean(run.answered for run in after) - fmean(run.answered for run in before)
-    return answered or fmean(run.finished for run in after) - fmean(run.finished for run in before)

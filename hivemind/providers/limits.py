@@ -2,7 +2,8 @@
 
 Anthropic: `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}` and, for
 subscriptions, `anthropic-ratelimit-unified-*`. OpenAI, Azure: `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`,
-OpenAI also `...-project-tokens` and `...-tokens_usage_based`. Google and Ollama send none.
+OpenAI also `...-project-tokens` and `...-tokens_usage_based`; others spoken to in its format name the time
+(`...-requests-day`, `...-tokens-per-minute`). Google and Ollama send none.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ _KINDS = {
     "tokens_usage_based": WindowKind.TOKENS,
     "input-tokens": WindowKind.INPUT,
     "output-tokens": WindowKind.OUTPUT,
+    "requests-minute": WindowKind.REQUESTS,
+    "tokens-minute": WindowKind.TOKENS,
+    "requests-day": WindowKind.REQUESTS_DAY,
+    "tokens-day": WindowKind.TOKENS_DAY,
+    "tokens-per-minute": WindowKind.TOKENS,
+    "tokens-per-day": WindowKind.TOKENS_DAY,
 }
 _FIELDS = ("limit", "remaining", "reset")
 _PLAN_FIELDS = ("utilization", "status", "reset")

@@ -35,14 +35,26 @@ class Priority(IntEnum):
 
 
 class WindowKind(Enum):
-    """What a rate window counts, each a minute's worth unless a reading says otherwise."""
+    """What a rate window counts, each a minute's worth unless its name or a reading says otherwise."""
 
     REQUESTS = "requests"
     INPUT = "input"  # input tokens that count toward the limit (Anthropic: without cache reads)
     OUTPUT = "output"  # output tokens really produced
     TOKENS = "tokens"  # input and output together (OpenAI's TPM, the paper's TPM)
+    REQUESTS_DAY = "requests_day"  # beside those of a minute; as every longer window, never leased
+    TOKENS_DAY = "tokens_day"
 
     __hash__ = object.__hash__  # Enum's own is a Python function, called two dozen times a request
+
+    @property
+    def counts_requests(self) -> bool:
+        """Whether it counts requests, not tokens."""
+        return self is WindowKind.REQUESTS or self is WindowKind.REQUESTS_DAY
+
+    @property
+    def of_a_day(self) -> bool:
+        """Whether it is a day's."""
+        return self is WindowKind.REQUESTS_DAY or self is WindowKind.TOKENS_DAY
 
 
 class FailureKind(Enum):

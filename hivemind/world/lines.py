@@ -31,6 +31,8 @@ _COUNTED = {
     WindowKind.INPUT: "input tokens",
     WindowKind.OUTPUT: "output tokens",
     WindowKind.TOKENS: "tokens",
+    WindowKind.REQUESTS_DAY: "requests a day",
+    WindowKind.TOKENS_DAY: "tokens a day",
 }
 _TASK_LEVELS = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn"}
 _CIRCUITS = {

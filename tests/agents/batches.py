@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from agents.running import before
 from detached import detached_in, end_all
 from ports import unused_port
 from program import called
+from proxy.kit import Running
 
 HANGS_S = 120
 HIVEMIND = Path(sys.executable).with_name("hivemind")
@@ -100,6 +102,7 @@ class Bench:
     folder: Path
     port: int
     plan: str = "work.yaml"
+    environ: dict[str, str] = field(default_factory=dict)
 
     def write(self, kinds: list[Kind], **top: Any) -> None:
         """Write the plan and what its tasks run."""
@@ -190,6 +193,7 @@ class Bench:
             "HIVEMIND_STATE_DIR": str(self.folder / "state"),
             "HIVEMIND_PORT": str(self.port),
             "HIVEMIND_UPSTREAM": "lab=http://127.0.0.1:9",
+            **self.environ,
             **more,
         }
 
@@ -223,6 +227,13 @@ async def killed(process: asyncio.subprocess.Process) -> None:
 def bench(folder: Path) -> Bench:
     """On a port that is free now."""
     return Bench(folder, unused_port())
+
+
+@contextlib.asynccontextmanager
+async def served(folder: Path, **settings: Any) -> AsyncIterator[tuple[Running, Bench]]:
+    """On a proxy in this process, before a mock provider: starting one of its own takes a second."""
+    async with before(folder, **settings) as (running, place):
+        yield running, Bench(folder, running.port, environ=place.environ)
 
 
 def check(kinds: list[Kind], bench: Bench) -> Counter[str]:

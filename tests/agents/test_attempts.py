@@ -136,20 +136,18 @@ def test_stops_its_own(folder: Path) -> None:
 
 
 def test_a_shim_that_never_came(folder: Path, tmp_path: Path) -> None:
-    """An attempt whose shim hasn't taken the folder is over when it is adopted, and the shim runs nothing later."""
+    """An attempt whose shim hasn't taken the folder, or that was only planned, is over when it is adopted; it runs
+    nothing later, and can't be started any more."""
+    planned = folder.with_name("2")
+    assert TaskProcess(planned).look() == Ended(None)
+    with pytest.raises(FileExistsError):
+        begin(planned, "true")
     folder.mkdir(parents=True)
     assert TaskProcess(folder).look() == Ended(None)
     assert TaskProcess(folder).look() == Ended(None)
     late = [sys.executable, "-I", "-S", shim.__file__, str(folder), "--", "touch", "ran"]
     assert subprocess.run(late, cwd=tmp_path, timeout=HANGS_S, check=False).returncode == 3
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_folder_that_was_never_made(folder: Path) -> None:
-    """So is one that was only planned; it can't be started any more either."""
-    assert TaskProcess(folder).look() == Ended(None)
-    with pytest.raises(FileExistsError):
-        begin(folder, "true")
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="what a process is can't be told for sure here")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from agents.batches import Kind, bench, ended
+from agents.batches import Kind, bench, ended, served
 
 STOPPED = "exit code 5, stopped by an operator"
 SKIP = {"on_failure": "skip"}
@@ -13,7 +13,6 @@ SKIP = {"on_failure": "skip"}
 
 async def test_what_was_skipped_has_its_turn(tmp_path: Path) -> None:
     """Once what failed is done, tasks that were skipped for its sake, however far behind it, run too, each once."""
-    here = bench(tmp_path)
     kinds = [
         Kind("d", after=("c", "b"), more=SKIP),
         Kind("c", after=("b",), more=SKIP),
@@ -22,13 +21,14 @@ async def test_what_was_skipped_has_its_turn(tmp_path: Path) -> None:
         Kind("never", first="4", later="4"),
         Kind("beside", after=("never",), more=SKIP),
     ]
-    here.write(kinds)
-    first = await here.run()
-    states = {name: row["state"] for name, row in here.report.items()}
-    assert (first.code, states["a"], states["d"], states["beside"]) == (1, "failed", "skipped", "skipped")
-    assert (await here.run("--resume")).code == 1
-    assert {name: row["state"] for name, row in here.report.items()} == states
-    assert (await here.run("--retry-failed")).code == 1
+    async with served(tmp_path) as (_, here):
+        here.write(kinds)
+        first = await here.run()
+        states = {name: row["state"] for name, row in here.report.items()}
+        assert (first.code, states["a"], states["d"], states["beside"]) == (1, "failed", "skipped", "skipped")
+        assert (await here.run("--resume")).code == 1
+        assert {name: row["state"] for name, row in here.report.items()} == states
+        assert (await here.run("--retry-failed")).code == 1
     states = {name: row["state"] for name, row in here.report.items()}
     assert states == {**dict.fromkeys("abcd", "done"), "never": "failed", "beside": "skipped"}
     assert [here.journal.count(f"ok {name}") for name in "abcd"] == [1, 1, 1, 1]

@@ -27,7 +27,7 @@ def test_outcomes(tmp_path: Path) -> None:
     first.conclude("lint", "20260101T000000-7-000002", DONE)
     first.conclude("lint", "20260101T000000-7-000001", FAILED)
     later = BatchFolder(tmp_path, "nightly")
-    assert later.begun()
+    assert (later.begun(), BatchFolder(tmp_path, "daily").begun()) == (True, False)
     assert not later.attempt("lint", "20260102T000000-9-000001").exists()
     assert later.outcomes("lint") == [FAILED, DONE, None]
     assert later.outcomes("test") == []
@@ -70,11 +70,6 @@ def test_begun_anew(tmp_path: Path) -> None:
         tmp_path / "batches/nightly/8/logs/lint.log",
         ["4", "5", "6", "7", "8"],
     )
-
-
-def test_never_begun(tmp_path: Path) -> None:
-    """There is nothing to go on with."""
-    assert not BatchFolder(tmp_path, "nightly").begun()
 
 
 def test_one_at_a_time(tmp_path: Path) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.batches import Kind, bench
-from agents.running import providing
+from agents.batches import Kind, served
 
 ASKS = """\
 import json, os, sys, urllib.request
@@ -28,12 +27,12 @@ def asking(name: str, code: int = 0, **more: object) -> Kind:
 
 async def test_usage(tmp_path: Path) -> None:
     """Tokens and dollars of every task, all its tries together, are in the report and in the table."""
-    here = bench(tmp_path)
-    here.write([asking("a"), asking("b", 1, restarts=1)])
     (tmp_path / "asks.py").write_text(ASKS)
-    async with providing() as (mock, upstream):
-        ran = await here.run(HIVEMIND_UPSTREAM=upstream)
-    assert (ran.code, mock.stats.answered) == (1, 3), ran.errors
+    async with served(tmp_path) as (running, here):
+        here.write([asking("a"), asking("b", 1, restarts=1)])
+        ran = await here.run()
+        answered = running.snapshot().totals.finished
+    assert (ran.code, answered) == (1, 3), ran.errors
     used: dict[str, int] = {}
     for line in here.journal:
         task, tokens = line.split()
@@ -46,25 +45,24 @@ async def test_usage(tmp_path: Path) -> None:
 
 async def test_the_batchs_budget(tmp_path: Path) -> None:
     """It bounds what all tasks use together: those that come when it is used up fail, and nothing more is asked."""
-    here = bench(tmp_path)
-    here.write([asking(name) for name in "abcdef"], max_agents=1, budget="90")
     (tmp_path / "asks.py").write_text(ASKS)
-    async with providing() as (mock, upstream):
-        ran = await here.run(HIVEMIND_UPSTREAM=upstream)
+    async with served(tmp_path) as (running, here):
+        here.write([asking(name) for name in "abcd"], max_agents=1, budget="60")
+        ran = await here.run()
+        answered = running.snapshot().totals.finished
     states = [row["state"] for row in here.report.values()]
     assert ran.code == 1
-    assert states == ["done"] * mock.stats.answered + ["failed"] * (6 - mock.stats.answered)
-    assert 0 < mock.stats.answered < 6
+    assert states == ["done"] * answered + ["failed"] * (4 - answered)
+    assert 0 < answered < 4
 
 
 async def test_no_restart_without_a_budget(tmp_path: Path) -> None:
     """A task that failed because its budget is used up isn't started again, since it would be refused at once."""
-    here = bench(tmp_path)
-    here.write([asking("a", 1, restarts=3, budget="1"), asking("b", 1, restarts=1)])
     (tmp_path / "asks.py").write_text(ASKS)
-    async with providing() as (mock, upstream):
-        ran = await here.run(HIVEMIND_UPSTREAM=upstream)
-    assert (ran.code, mock.stats.answered) == (1, 3)
+    async with served(tmp_path) as (running, here):
+        here.write([asking("a", 1, restarts=3, budget="1"), asking("b", 1, restarts=1)])
+        ran = await here.run()
+        assert (ran.code, running.snapshot().totals.finished) == (1, 3)
     assert {name: (row["attempts"], row["note"]) for name, row in here.report.items()} == {
         "a": (1, "exit code 1, budget used up"),
         "b": (2, "exit code 1"),
@@ -74,18 +72,16 @@ async def test_no_restart_without_a_budget(tmp_path: Path) -> None:
 
 async def test_no_request_on_its_path(tmp_path: Path) -> None:
     """A task that has to send requests and sends none has failed; one with a budget is told of, and no other."""
-    here = bench(tmp_path)
-    here.write(
-        [
-            asking("asks", require_traffic="true"),
-            Kind("silent", more={"command": ["true"], "require_traffic": "true"}),
-            Kind("paid", more={"command": ["true"], "budget": "5k"}),
-            Kind("plain", more={"command": ["true"]}),
-        ]
-    )
+    kinds = [
+        asking("asks", require_traffic="true"),
+        Kind("silent", more={"command": ["true"], "require_traffic": "true"}),
+        Kind("paid", more={"command": ["true"], "budget": "5k"}),
+        Kind("plain", more={"command": ["true"]}),
+    ]
     (tmp_path / "asks.py").write_text(ASKS)
-    async with providing() as (_, upstream):
-        ran = await here.run(HIVEMIND_UPSTREAM=upstream)
+    async with served(tmp_path) as (_, here):
+        here.write(kinds)
+        ran = await here.run()
     assert {name: (row["state"], row["note"]) for name, row in here.report.items()} == {
         "asks": ("done", ""),
         "silent": ("failed", "no request on its own path"),

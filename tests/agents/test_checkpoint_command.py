@@ -12,7 +12,7 @@ from agents.kept import AT, BODY, keep
 from program import called
 from trusted import trusted_settings
 
-from hivemind.cli.agents.checkpoint import ago, facts, table, transcript
+from hivemind.cli.agents.checkpoint import facts, table, transcript
 from hivemind.store.checkpoints import ClientSession, folder_in, listed, read
 
 PLAIN = {key: value for key, value in os.environ.items() if not key.upper().startswith("HIVEMIND")}
@@ -65,17 +65,11 @@ def test_shown(tmp_path: Path, name: str | None) -> None:
     code, out, errors = run(tmp_path, "show", name or path.stem)
     assert (code, errors) == (0, "")
     for told in (
-        path.stem,
-        "alice, started by boss",
-        "its budget is used up",
+        *(path.stem, "alice, started by boss", "its budget is used up"),
         "120 tokens, $0.50 in its last run; 1,120 tokens, $4.50 (and 20 tokens without a known price) in all",
         "alice's budget: 120 of 100 tokens used this run",
-        "n.lint is running, high priority; attempt 1; n.test waits for it",
-        "  exit code 1",
-        "agent --go",
-        "/work",
-        "POST /v1/messages to lab by claude-code for m",
-        "user: hi there",
+        *("n.lint is running, high priority; attempt 1; n.test waits for it", "  exit code 1", "agent --go", "/work"),
+        *("POST /v1/messages to lab by claude-code for m", "user: hi there"),
     ):
         assert told in out
 
@@ -100,24 +94,29 @@ def test_without_a_conversation(tmp_path: Path) -> None:
 SAY = "say `hivemind checkpoints`, `hivemind checkpoints show NAME` or `hivemind checkpoints prune`"
 
 
+NAMES = "no checkpoint, and no agent with one, has that name; there are checkpoints of alice"
+DURATION = "'7' is no duration; it is a number and a unit, as 90s, 30m, 12h, 7d or 2w"
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (
-            ["show", "carol"],
-            "carol: no checkpoint, and no agent with one, has that name; there are checkpoints of alice",
-        ),
-        (["show"], SAY),
-        (["alice"], SAY),
-        (["show", "a", "b"], SAY),
+        (["show", "carol"], f"carol: {NAMES}"),
+        (["prune", "eve"], f"eve: {NAMES}"),
+        *((words, SAY) for words in (["show"], ["alice"], ["show", "a", "b"])),
         (["--conversation"], "--conversation: goes with show, and without --json"),
+        (["prune", "alice", "--conversation"], "--conversation: goes with show, and without --json"),
         (["--jsn"], "--jsn: no such flag; did you mean --json?"),
+        (["prune", "--keep", "-1"], "--keep -1: must be 0 or more"),
+        (["prune", "--older-than", "7"], f"--older-than: {DURATION}"),
+        (["--keep", "1"], "--older-than and --keep: go with prune"),
     ],
 )
 def test_wrong(tmp_path: Path, args: list[str], says: str) -> None:
-    """One line and exit code 2."""
+    """One line, exit code 2, and nothing is removed."""
     keep(tmp_path)
     assert run(tmp_path, *args) == (2, "", f"hivemind: {says}\n")
+    assert len(listed(folder_in(tmp_path))[0]) == 1
 
 
 def test_where_it_looks(tmp_path: Path) -> None:
@@ -159,17 +158,6 @@ def test_a_narrow_terminal(tmp_path: Path) -> None:
     assert table(found, AT, 10)[0].split() == ["CHECKPOINT", "AGENT"]
 
 
-def test_words() -> None:
-    """Times as people say them."""
-    assert [ago(seconds) for seconds in (-1, 5, 90, 7_200, 200_000)] == [
-        "0 s ago",
-        "5 s ago",
-        "90 s ago",
-        "2 h ago",
-        "2 d 7 h ago",
-    ]
-
-
 def test_a_signal(tmp_path: Path) -> None:
     """A process that was killed is told so."""
     kept = keep(tmp_path, exit_code=-9, session=ClientSession("codex", "s-1"))
@@ -197,10 +185,7 @@ def test_a_signal(tmp_path: Path) -> None:
                 ],
             },
             [
-                "system: be kind",
-                "user: hi",
-                "  there",
-                "assistant: I look",
+                *("system: be kind", "user: hi", "  there", "assistant: I look"),
                 '  [tool_use] {"id":"t","name":"ls","input":{"path":"/"}}',
                 'user: [tool_result {"tool_use_id":"t"}] bin',
             ],
@@ -254,22 +239,3 @@ def test_prune(tmp_path: Path) -> None:
     name = listed(folder_in(tmp_path))[0][0].checkpoint.name
     assert run(tmp_path, "prune", name)[1].endswith("; 1 is left\n")
     assert run(tmp_path, "prune", "--keep", "0")[1].endswith("; 0 are left\n")
-
-
-@pytest.mark.parametrize(
-    ("args", "text"),
-    [
-        (("prune", "eve"), "eve: no checkpoint, and no agent with one, has that name; there are checkpoints of alice"),
-        (("prune", "--keep", "-1"), "--keep -1: must be 0 or more"),
-        (("prune", "--older-than", "7"), "--older-than: '7' is no duration; it is a number and a unit"),
-        (("--keep", "1"), "--older-than and --keep: go with prune"),
-        (("show",), "say `hivemind checkpoints`, `hivemind checkpoints show NAME` or"),
-        (("prune", "alice", "--conversation"), "--conversation: goes with show"),
-    ],
-)
-def test_prune_that_is_wrong(args: tuple[str, ...], text: str, tmp_path: Path) -> None:
-    """One line, exit code 2, and nothing is removed."""
-    keep(tmp_path, "alice")
-    code, out, errors = run(tmp_path, *args)
-    assert (code, out, errors.startswith(f"hivemind: {text}")) == (2, "", True), errors
-    assert len(listed(folder_in(tmp_path))[0]) == 1

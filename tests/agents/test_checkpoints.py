@@ -14,16 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hivemind.store import atomic, checkpoints
-from hivemind.store.checkpoints import (
-    checkpoint_name,
-    conversation,
-    folder_in,
-    latest,
-    listed,
-    prune,
-    read,
-    write,
-)
+from hivemind.store.checkpoints import checkpoint_name, conversation, folder_in, latest, listed, prune, read, write
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -67,11 +67,7 @@ def test_claude_code() -> None:
     """Settings on the command line take precedence over those of files."""
     call = led("claude", "-p", "hello", ANTHROPIC_BASE_URL="https://elsewhere")
     flag, settings, *rest = call.arguments
-    assert (flag, rest, json.loads(settings)) == (
-        "--settings",
-        ["-p", "hello"],
-        {"env": {"ANTHROPIC_BASE_URL": NAMED}},
-    )
+    assert (flag, rest, json.loads(settings)) == ("--settings", ["-p", "hello"], {"env": {"ANTHROPIC_BASE_URL": NAMED}})
     assert call.environ["ANTHROPIC_BASE_URL"] == NAMED
 
 
@@ -86,10 +82,7 @@ def test_claude_code_with_settings_of_the_user(joined: bool, as_file: bool, tmp_
     call = led("claude", *([f"--settings={given}"] if joined else ["--settings", given]), "-p", "x", folder=tmp_path)
     flag, path, *rest = call.arguments
     assert (flag, rest) == ("--settings", ["-p", "x"])
-    assert json.loads(Path(path).read_text()) == {
-        "model": "m",
-        "env": {"KEY": "secret", "ANTHROPIC_BASE_URL": NAMED},
-    }
+    assert json.loads(Path(path).read_text()) == {"model": "m", "env": {"KEY": "secret", "ANTHROPIC_BASE_URL": NAMED}}
     assert Path(path).stat().st_mode & 0o777 == 0o600
 
 

@@ -124,13 +124,8 @@ def test_a_call_at_a_terminal_goes_on(given: str, wanted: list[str], home: Path)
 @pytest.mark.parametrize(
     "given",
     [
-        "claude mcp",
-        "claude -p hello --no-session-persistence",
-        "codex login",
-        "codex exec --ephemeral hello",
-        "codex exec review",
-        "gemini mcp",
-        "opencode serve",
+        *("claude mcp", "claude -p hello --no-session-persistence", "codex login", "codex exec --ephemeral hello"),
+        *("codex exec review", "gemini mcp", "opencode serve"),
     ],
 )
 def test_a_call_without_a_session(given: str, home: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -142,6 +142,7 @@ async def test_its_starters_terminal(tmp_path: Path, end: str) -> None:
     assert "no proxy ran" not in again.err
 
 
+@pytest.mark.e2e
 async def test_up_beside_one_that_ends_when_idle(tmp_path: Path) -> None:
     """Whoever wants a proxy that stays is told that the one which a run has started doesn't."""
     async with nothing(tmp_path) as (place, port):
@@ -188,6 +189,7 @@ async def test_refused_settings(tmp_path: Path) -> None:
     assert ran.err.count("\n") == 1
 
 
+@pytest.mark.e2e
 async def test_without_a_state_directory(tmp_path: Path) -> None:
     """The starter can use it all the same."""
     async with nothing(tmp_path, HIVEMIND_STATE_DIR="/dev/null/none", HIVEMIND_IDLE_EXIT_S="0.5") as (place, _):

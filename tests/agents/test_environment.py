@@ -170,10 +170,7 @@ def test_gemini(tmp_path: Path) -> None:
     ("environ", "values"),
     [
         ({}, {}),
-        (
-            {"ANTHROPIC_API_KEY": "k"},
-            {"TYPE": "anthropic", "BASE_URL": BASE, "API_KEY": "k"},
-        ),
+        ({"ANTHROPIC_API_KEY": "k"}, {"TYPE": "anthropic", "BASE_URL": BASE, "API_KEY": "k"}),
         ({"COPILOT_PROVIDER_TYPE": "openai"}, {"TYPE": "openai", "BASE_URL": f"{BASE}/v1"}),
         ({"COPILOT_PROVIDER_BASE_URL": "https://elsewhere"}, {"BASE_URL": f"{BASE}/v1"}),
     ],

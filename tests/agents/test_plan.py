@@ -9,15 +9,18 @@ from pathlib import Path
 import pytest
 from agents.repositories import repository
 
+from hivemind.agents.plans import document, reading
 from hivemind.agents.plans.document import MOST_BYTES, PlanError
 from hivemind.agents.plans.plan import Plan
 from hivemind.agents.plans.reading import MOST_WAITS, read_plan
 from hivemind.agents.plans.values import is_name, parse_seconds
 from hivemind.scheduler.commands import Rejected
-from hivemind.scheduler.tasks import MOST, Task, Tasks
+from hivemind.scheduler.tasks import MOST as MOST_OF_A_PROXY
+from hivemind.scheduler.tasks import Task, Tasks
 from hivemind.scheduler.types import Priority, TaskSpec
 from hivemind.text.amounts import WantedBudget
 
+MOST = 2000
 FULL = """\
 name: nightly
 max_agents: 5
@@ -301,15 +304,18 @@ def test_bombs(tmp_path: Path) -> None:
     assert mistakes(tmp_path, b"#" * (MOST_BYTES + 1)) == ["plan.yaml: it is larger than 1 MiB, too large for a plan"]
 
 
-def test_more_tasks_than_a_proxy_knows_at_once(tmp_path: Path) -> None:
+def test_more_tasks_than_a_proxy_knows_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are counted before they are read, and before a count makes them; the line says how many there may be."""
+    for module in (document, reading):
+        assert module.MOST == MOST_OF_A_PROXY
+        monkeypatch.setattr(module, "MOST", MOST)
     many = "tasks:\n" + "".join(f"  t{number}: x\n" for number in range(MOST + 1)) + "  [never read"
     listed = "tasks:\n" + "- x\n" * (MOST + 1) + "  [never read"
     items = f"it has more than {MOST:,} items; a plan has at most {MOST:,} tasks"
     assert mistakes(tmp_path, many) == [f"plan.yaml:2: {items}"]
     assert mistakes(tmp_path, listed) == [f"plan.yaml:2: {items}"]
-    counted = "tasks:\n" + "".join(f"  t{number}: {{command: x, count: 1000}}\n" for number in range(21))
-    assert mistakes(tmp_path, counted) == [f"plan.yaml:1: it has 21,000 tasks; a plan has at most {MOST:,}"]
+    counted = "tasks:\n" + "".join(f"  t{number}: {{command: x, count: 1000}}\n" for number in range(3))
+    assert mistakes(tmp_path, counted) == [f"plan.yaml:1: it has 3,000 tasks; a plan has at most {MOST:,}"]
     chained = "tasks:\n  a: {command: x, count: 500}\n  b: {command: x, count: 500, after: a}\n"
     text = f"its tasks wait 250,000 times for another, at most {MOST_WAITS:,}: put one between large groups"
     assert mistakes(tmp_path, chained) == [f"plan.yaml:1: {text}"]

@@ -34,12 +34,9 @@ def test_live() -> None:
     assert live(standing(notice="the proxy is away"), 72, 16, PLAIN) == [
         "nightly  ━━━━━━━━━━━━━━━━━───────────────────────  1 of 7 done  4m12s",
         "1 running, 1 queued, 1 delayed, 1 waiting, 1 failed, 1 blocked",
-        "12,165,123 tokens, $124.82 (and 100 tokens without a known price)",
-        "the proxy is away",
-        "  running            try   time tokens     cost",
-        "  test-api             2  1m04s   120k   $1.20+",
-        "  docs     queued             -      -        -",
-        "  flaky    delayed     3 10m40s    12M  $123.20",
+        *("12,165,123 tokens, $124.82 (and 100 tokens without a known price)", "the proxy is away"),
+        *("  running            try   time tokens     cost", "  test-api             2  1m04s   120k   $1.20+"),
+        *("  docs     queued             -      -        -", "  flaky    delayed     3 10m40s    12M  $123.20"),
         "  next: publish",
     ]
 
@@ -67,8 +64,7 @@ def test_closing() -> None:
         "task    state     try exit   time tokens     cost  why",
         "lint    done        1    0    12s    45k    $0.42",
         "migrate failed      2   -9 15m03s      -        -  killed by signal 9",
-        "deploy  blocked     -    -      -      -        -  migrate failed",
-        "",
+        *("deploy  blocked     -    -      -      -        -  migrate failed", ""),
         "nightly: 3 tasks, 1 done, 1 failed, 1 blocked; 4m12s, 45,123 tokens, $0.42",
         "failed: migrate (killed by signal 9), /state/batches/nightly/1/logs/migrate.log",
         "logs: /state/batches/nightly/1/logs/TASK.log",
@@ -110,10 +106,7 @@ def test_report() -> None:
     """The same for programs, with exact numbers."""
     found = as_json(standing())
     assert (found["batch"], found["complete"], found["tokens"], found["unpriced_tokens"]) == (
-        "nightly",
-        False,
-        12_165_123,
-        100,
+        *("nightly", False, 12_165_123, 100),
     )
     assert found["counts"] == {
         state: 1 for state in ("done", "running", "queued", "delayed", "failed", "blocked", "waiting")

@@ -113,10 +113,8 @@ async def test_a_crash(tmp_path: Path) -> None:
         (tmp_path / "mended").touch()
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
-        process = await Place(elsewhere, {**on.place.environ, "HIVEMIND_STATE_DIR": str(tmp_path / "state")}).start(
-            "hivemind", "resume", "alice"
-        )
-        ran = await ended(process)
+        there = Place(elsewhere, {**on.place.environ, "HIVEMIND_STATE_DIR": str(tmp_path / "state")})
+        ran = await there.called("resume", "alice")
         assert ran.code == 0, ran.err
         assert "alice: exit code 0 after" in ran.err
         assert "14 tokens" in ran.err
@@ -250,12 +248,11 @@ async def test_brought_along(tmp_path: Path) -> None:
 async def test_no_proxy_and_no_checkpoint(tmp_path: Path) -> None:
     """One line; exit code 2, and 1 where the proxy that was named can't be had."""
     async with at(tmp_path) as place:
-        ran = await ended(await place.start("hivemind", "resume", "alice", HIVEMIND_PORT=str(unused_port())))
+        place.environ["HIVEMIND_PORT"] = str(unused_port())
+        ran = await place.called("resume", "alice")
         says = "alice: no agent and no checkpoint has that name; there are no checkpoints"
         assert ran == Ran(2, "", f"hivemind: {says}\n")
-        away = await ended(
-            await place.start("hivemind", "resume", "--attach", f"http://127.0.0.1:{unused_port()}", "a")
-        )
+        away = await place.called("resume", "--attach", f"http://127.0.0.1:{unused_port()}", "a")
         assert (away.code, away.err.count("\n")) == (1, 1)
 
 

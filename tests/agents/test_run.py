@@ -189,8 +189,8 @@ async def test_brings_a_proxy_along(tmp_path: Path) -> None:
     (tmp_path / "asks.py").write_text(QUICK)
     port = unused_port()
     async with providing() as (mock, upstream), at(tmp_path, HIVEMIND_UPSTREAM=upstream) as place:
-        ran = await place.ran("--port", str(port), "--", "python", "-Wignore", "asks.py")
-        again = await place.ran("--port", str(port), "--", "true")
+        ran = await place.ran("--port", str(port), "--", "sh", "-c", "python -Wignore asks.py > used")
+        again = await place.called("run", "--port", str(port), "--", "true")
     assert ran.code == 0, ran.err
     assert re.fullmatch(r"hivemind: true-1: exit code 0 after .*\nhivemind: true-1: sent no request .*\n", again.err)
     first, last = ran.err.splitlines()
@@ -199,11 +199,12 @@ async def test_brings_a_proxy_along(tmp_path: Path) -> None:
         f"hivemind: no proxy ran, so one was started, and ends when it is idle: http://127.0.0.1:{port}"
         f" -> generic {upstream} (log: {log})"
     )
-    assert re.search(rf" {int(ran.out):,} tokens, \$0\.0\d*[1-9]\d*$", last)
+    assert re.search(rf" {int((tmp_path / 'used').read_text()):,} tokens, \$0\.0\d*[1-9]\d*$", last)
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert mock.stats.answered == 1
 
 
+@pytest.mark.e2e
 async def test_goes_by_the_path_when_nobody_said(tmp_path: Path) -> None:
     """With no upstream set, requests go to the provider whose API they are for, as in the control room."""
     async with at(tmp_path) as place:
@@ -219,7 +220,7 @@ async def test_the_port_is_somebody_elses(tmp_path: Path) -> None:
     """A port that something else has is told, and nothing runs."""
     async with providing() as (_, upstream), at(tmp_path, HIVEMIND_UPSTREAM=upstream) as place:
         port = upstream.rpartition(":")[2]
-        ran = await place.ran("--port", port, "--", "touch", "ran")
+        ran = await place.called("run", "--port", port, "--", "touch", "ran")
     assert ran.code == 1
     assert ran.err == (
         f"hivemind: port {port} on 127.0.0.1 is in use, and not by a proxy of yours; choose another with --port, or"
@@ -245,7 +246,7 @@ async def test_several_start_at_once(tmp_path: Path) -> None:
 async def test_settings_of_another(tmp_path: Path) -> None:
     """Settings on the command line that a running proxy doesn't take are told."""
     async with before(tmp_path) as (_, place):
-        ran = await place.ran("--max-agents", "3", "--quiet", "--", "true")
+        ran = await place.called("run", "--max-agents", "3", "--quiet", "--", "true")
     assert "keeps its own settings, so --max-agents isn't used" in ran.err
 
 
@@ -253,8 +254,9 @@ async def test_agents_token(tmp_path: Path) -> None:
     """A proxy that wants a token of its agents gets it from the command; without one it is asked for."""
     (tmp_path / "asks.py").write_text(QUICK)
     async with before(tmp_path, token="agents-own-token") as (_, place):
-        without = await place.ran("--", "python", "-Wignore", "asks.py")
-        ran = await place.ran("--", "python", "-Wignore", "asks.py", HIVEMIND_TOKEN="agents-own-token")
+        without = await place.called("run", "--", "python", "-Wignore", "asks.py")
+        place.environ["HIVEMIND_TOKEN"] = "agents-own-token"
+        ran = await place.called("run", "--", "python", "-Wignore", "asks.py")
     assert without.code == 2
     assert "wants a token of its agents: set HIVEMIND_TOKEN" in without.err
     assert ran.code == 0, ran.err
@@ -271,9 +273,10 @@ for name, shown in (("alice", token), ("ALICE", ""), ("alice", os.environ["EVERY
         {"content-type": "application/json", "x-hivemind-token": shown},
     )
     try:
-        print(urllib.request.urlopen(request).status, end=" ")
+        status = urllib.request.urlopen(request).status
     except urllib.error.HTTPError as error:
-        print(error.code, end=" ")
+        status = error.code
+    print(status, file=open("tried", "a"))
 """
 
 
@@ -283,10 +286,10 @@ async def test_a_name_is_bound_while_it_runs(tmp_path: Path, credentials: dict[s
     (tmp_path / "tries.py").write_text(TRIES)
     everybodys = "agents-own-token"
     async with before(tmp_path, token=everybodys, agents={"credentials": credentials}) as (running, place):
-        tokens = {"HIVEMIND_TOKEN": everybodys, "EVERYBODYS": everybodys}
-        ran = await place.ran("--name", "alice", "--", "python", "tries.py", **tokens)
+        place.environ |= {"HIVEMIND_TOKEN": everybodys, "EVERYBODYS": everybodys}
+        ran = await place.called("run", "--name", "alice", "--", "python", "tries.py")
         async with client() as web:
             headers = {"x-hivemind-token": everybodys}
             after = await web.post(f"{running.url}/agent/alice/v1/messages", json={"model": "m"}, headers=headers)
-    assert (ran.code, ran.out.split()) == (0, ["200", "401", "401", "400"]), ran.err
+    assert (ran.code, (tmp_path / "tried").read_text().split()) == (0, ["200", "401", "401", "400"]), ran.err
     assert after.status_code == (401 if credentials else 200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -29,19 +30,19 @@ WAITS = "touch up-$HIVEMIND_AGENT; while [ ! -e go ]; do sleep 0.02; done"
 
 async def test_queues(tmp_path: Path) -> None:
     """One more than may run waits for its turn, says so once, and runs when there is a place."""
-    async with before(tmp_path, max_agents=1) as (_, place):
-        first = await place.run("--name", "first", "--", "sh", "-c", WAITS)
-        await until((tmp_path / "up-first").exists)
-        second = await place.run("--name", "second", "--", "touch", "ran")
-        lines = await said(second, "queued")
-        third = await place.run("--name", "third", "--", "true")
-        lines_of_third = await said(third, "queued")
+    async with before(tmp_path, max_agents=1) as (running, place):
+        proxy, others = running.proxy, [PlaceRequest("first", runner="1"), PlaceRequest("second", runner="2")]
+        assert [proxy.place(each, "runner").granted for each in others] == [True, False]
+        queued = asyncio.create_task(place.called("run", "--name", "third", "--", "touch", "ran"))
+        await until(lambda: proxy.processes._places.find("third"))
         assert not (tmp_path / "ran").exists()
-        (tmp_path / "go").touch()
-        codes = [(await ended(each)).code for each in (first, second, third)]
-    assert lines == "hivemind: second: queued, and next\n"
-    assert lines_of_third == "hivemind: third: queued behind 1\n"
-    assert codes == [0, 0, 0]
+        proxy.processes.leave(PlaceRelease("second", None, "2"), "runner")
+        proxy.processes.leave(PlaceRelease("first", 0, "1"), "runner")
+        ran = await queued
+    first, second, third, *_ = ran.err.splitlines()
+    assert (first, second) == ("hivemind: third: queued behind 1", "hivemind: third: starts")
+    assert third.startswith("hivemind: third: exit code 0")
+    assert (tmp_path / "ran").exists()
 
 
 @pytest.mark.e2e
@@ -80,6 +81,7 @@ async def test_the_urgent_first(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "urgent\nlow\n"
 
 
+@pytest.mark.e2e
 async def test_nested(tmp_path: Path) -> None:
     """With one place in all, a run inside a run inside a run gets its turn, because those around it wait for it."""
     async with before(tmp_path, max_agents=1) as (running, place):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from agents.running import before
@@ -71,7 +73,9 @@ async def test_estimates_of_several_are_marked(tmp_path: Path) -> None:
     """Likewise of the agents of `--count`, each and together."""
     (tmp_path / "guessed.py").write_text(UNCOUNTED)
     async with before(tmp_path) as (_, place):
-        ran = await place.ran("--name", "w", "--count", "2", "--report", "r", "--", "python3", "guessed.py")
+        with mock.patch("signal.getsignal", return_value=signal.SIG_IGN):
+            flags = ("--name", "w", "--count", "2", "--report", "r")
+            ran = await place.called("run", *flags, "--", "python3", "guessed.py")
     report = json.loads((tmp_path / "r").read_text())
     assert ran.code == 0, ran.err
     assert all(each["estimated_tokens"] == each["tokens"] > 0 for each in report["agents"])

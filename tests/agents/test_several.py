@@ -166,15 +166,7 @@ async def test_nobody_reads_the_output(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("ends", "code"),
-    [
-        ([0, 0], 0),
-        ([0, 3], 3),
-        ([3, 3], 3),
-        ([3, 4], 1),
-        ([-15, 0], 143),
-        ([None, 0], 1),
-        ([None, 3], 1),
-    ],
+    [([0, 0], 0), ([0, 3], 3), ([3, 3], 3), ([3, 4], 1), ([-15, 0], 143), ([None, 0], 1), ([None, 3], 1)],
 )
 def test_one_exit_code_of_several(ends: list[int | None], code: int) -> None:
     assert exit_code(TaskRow("a", "a", "done" if end == 0 else "failed", exit_code=end) for end in ends) == code

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from agents.batches import bench
+from agents.batches import served
 from agents.repositories import ENVIRON, commit, git, repository
 from agents.running import before
 from program import Ended, called
@@ -326,17 +326,14 @@ async def test_run_in_a_worktree(tmp_path: Path) -> None:
 
 async def test_a_plan_with_worktrees(tmp_path: Path) -> None:
     """Each agent works in its own, a restart goes on there, what it left is said, and one without work is removed."""
-    here = bench(repository(tmp_path / "repo"))
     script = (
         "echo $HIVEMIND_AGENT >> who; [ $(wc -l < who) = 1 ] && [ $HIVEMIND_AGENT = work.a-2 ] && exit 1;"
         " git add who; git commit -qm done"
     )
-    tasks = {
-        "a": {"command": ["sh", "-c", script], "count": 2, "restarts": 1},
-        "b": {"command": "true", "after": "a"},
-    }
-    (here.folder / "work.yaml").write_text(json.dumps({"worktree": True, "tasks": tasks}))
-    ran = await here.run(**{key: value for key, value in ENVIRON.items() if key.startswith("GIT_")})
+    tasks = {"a": {"command": ["sh", "-c", script], "count": 2, "restarts": 1}, "b": {"command": "true", "after": "a"}}
+    async with served(repository(tmp_path / "repo"), log_level="error") as (_, here):
+        (here.folder / "work.yaml").write_text(json.dumps({"worktree": True, "tasks": tasks}))
+        ran = await here.run(**{key: value for key, value in ENVIRON.items() if key.startswith("GIT_")})
     assert ran.code == 0, ran.errors
     root = here.folder / ".hivemind/worktrees"
     assert {name: task["worktree"] for name, task in here.report.items()} == {

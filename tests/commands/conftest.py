@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from hivemind.cli.lab import tune
+from hivemind.cli.lab import tune, what_if
+from hivemind.journal.figures import Figures
+from hivemind.lab.foresight import draws
+from hivemind.lab.foresight.beside import Beside
+from hivemind.lab.foresight.draws import Job, one_by_one, remembering
+from hivemind.lab.foresight.foretell import foretell
+from hivemind.lab.foresight.heldout import HeldOut, held_out
+from hivemind.lab.foresight.prediction import Prediction
+from hivemind.lab.simulate import recording as recordings
+from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.tune.processes import Simulations
 from hivemind.scheduler.types import Price
@@ -31,3 +41,39 @@ def _simulated_here(recordings: Sequence[Recording], price: Price | None) -> Ite
 def in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulations run in the test's process, because a second process takes a second to import the simulator."""
     monkeypatch.setattr(tune, "simulations", _simulated_here)
+
+
+class _Foreseen:
+    """What is known of a recording: figures with its own settings, the check of its models, and answers by changes."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.checked: Beside[HeldOut] = Beside(partial(held_out, recording))
+        self.unchanged: dict[Job, Figures] = {}
+        self.answers: dict[tuple[Change, ...], Prediction] = {}
+
+
+_FORESEEN: dict[object, _Foreseen] = {}
+
+
+@pytest.fixture
+def foreseen_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same journal is read once and asked the same once for all tests of a worker, with as few draws as may be."""
+
+    def load(paths: Sequence[Path], price: Price | None = None) -> Recording:
+        key = tuple((path.name, path.read_bytes()) for path in paths)
+        if key not in _FORESEEN:
+            _FORESEEN[key] = _Foreseen(recordings.load(paths, price))
+        return _FORESEEN[key].recording
+
+    def answer(recording: Recording, changes: Sequence[Change], price: Price | None, **_: object) -> Prediction:
+        known = next(each for each in _FORESEEN.values() if each.recording is recording)
+        if tuple(changes) not in known.answers:
+            runs = remembering(one_by_one, known.unchanged)
+            found = foretell(recording, changes, price, runs=runs, checked=known.checked)
+            known.answers[tuple(changes)] = found
+        return known.answers[tuple(changes)]
+
+    monkeypatch.setattr(draws, "MOST_DRAWS", draws.LEAST_DRAWS)
+    monkeypatch.setattr(what_if, "load", load)
+    monkeypatch.setattr(what_if, "foretell", answer)

@@ -98,7 +98,7 @@ def controls(text: str) -> str:
     return "".join(letter for letter in text if letter != "\n" and not letter.isprintable())
 
 
-@pytest.mark.parametrize("status", [None, 401, 422, 500])
+@pytest.mark.parametrize("status", [None, 422, *(pytest.param(each, marks=pytest.mark.slow) for each in (401, 500))])
 async def test_nothing_a_terminal_obeys(
     tmp_path: Path, status: int | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,7 +117,7 @@ async def test_nothing_a_terminal_obeys(
         steer(FinishTask("bad", ok=False, note="why"), "test")
         async with serving(false(at.proxy.url, status)) as url:
             monkeypatch.setenv("HIVEMIND_URL", url)
-            for line in LINES:
+            for line in LINES if status is None else LOOKING:
                 for more in ([], ["--json"]):
                     code = await asyncio.to_thread(main, [*line.split(), *more])
                     out, err = capsys.readouterr()

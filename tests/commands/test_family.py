@@ -26,12 +26,7 @@ def test_the_lines_of_the_tree() -> None:
     """Children stand under who started them; one whose parent nobody knows stands by itself."""
     found = agents([("boss", None), ("x", "boss"), ("y", "boss"), ("x1", "x"), ("y1", "y"), ("alone", "gone")])
     assert [before + agent.name for agent, before in family(found)] == [
-        "boss",
-        "├ x",
-        "│ └ x1",
-        "└ y",
-        "  └ y1",
-        "alone",
+        *("boss", "├ x", "│ └ x1", "└ y", "  └ y1", "alone"),
     ]
 
 

@@ -19,7 +19,7 @@ from hivemind.lab.simulate.recording import load
 from hivemind_mock.agents.agent import AgentConfig
 from hivemind_mock.provider.config import LatencyConfig, LimitConfig, MockConfig
 
-pytestmark = pytest.mark.usefixtures("at_a_shell")
+pytestmark = pytest.mark.usefixtures("at_a_shell", "foreseen_once")
 
 
 @pytest.fixture(scope="module")

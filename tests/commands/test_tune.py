@@ -52,9 +52,7 @@ def searches() -> dict[object, tuple[TuningResult, list[Recording]]]:
 
 @pytest.fixture
 def searched_once(
-    in_one_process: None,
-    monkeypatch: pytest.MonkeyPatch,
-    searches: dict[object, tuple[TuningResult, list[Recording]]],
+    in_one_process: None, monkeypatch: pytest.MonkeyPatch, searches: dict[object, tuple[TuningResult, list[Recording]]]
 ) -> None:
     """The same search is carried out once for all tests of this module."""
     run = tune._Tuning.run
@@ -99,12 +97,12 @@ def test_json(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert 0 < first["gain"]["low"] <= first["gain"]["value"] <= first["gain"]["high"] < 1
 
 
-@pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.usefixtures("searched_once")
-def test_fits(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+def test_fits(badly: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """No line is wider than the terminal."""
-    monkeypatch.setenv("COLUMNS", str(columns))
-    assert max(map(len, does(capsys, "tune", str(badly), *_BRIEF).splitlines())) <= columns
+    for columns in (60, 80):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert max(map(len, does(capsys, "tune", str(badly), *_BRIEF).splitlines())) <= columns
 
 
 @pytest.mark.e2e
@@ -131,6 +129,7 @@ def test_written_down(badly: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("other.toml").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("in_one_process")
 def test_nothing_is_written_that_is_not_better(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Where nothing is certainly better the file stays as it is."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import re
 import sys
@@ -10,11 +9,10 @@ import tomllib
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
 from itertools import chain
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-OURS = {"hivemind", "hivemind_tui", "hivemind_mock", "hivemind_styles", "_typeshed"}
-PACKAGES = ("hivemind", "tui/hivemind_tui", "mock/hivemind_mock", "styles/hivemind_styles")
+import grimp
+from contracts.cycles import ROOTS as OURS
+from contracts.sources import ROOT
 
 
 def folded(name: str) -> str:
@@ -39,24 +37,15 @@ def installed() -> set[str]:
     return found
 
 
-def imported(path: Path) -> set[str]:
-    names = set()
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            names.add(node.module)
-    return {name.partition(".")[0] for name in names}
-
-
 def test_everything_that_is_imported_is_declared() -> None:
     """A fresh environment without the developers' group has it all, or what it belongs to."""
     known, found = installed(), packages_distributions()
+    graph = grimp.build_graph(*OURS, include_external_packages=True, cache_dir=None)
     missing = {
-        (str(path.relative_to(ROOT)), name)
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*.py")
-        for name in imported(path) - OURS - set(sys.stdlib_module_names) - {"compression"}
-        if known.isdisjoint(map(folded, found.get(name, ())))
+        (importer, name)
+        for name in graph.modules
+        if graph.is_module_squashed(name) and name not in sys.stdlib_module_names
+        if known.isdisjoint(map(folded, found.get(name.partition(".")[0], ())))
+        for importer in graph.find_modules_that_directly_import(name)
     }
-    assert not missing
+    assert {each for each in missing if each[1] not in ("_typeshed", "compression")} == set()

@@ -9,11 +9,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from contracts.sources import PACKAGES, ROOT
 
 import hivemind
-
-ROOT = Path(__file__).parents[2]
-PACKAGES = ("hivemind", "tui/hivemind_tui", "mock/hivemind_mock", "styles/hivemind_styles")
 
 
 def names(paths: list[Path]) -> list[str]:

@@ -23,10 +23,7 @@ from benchmarks.crash.serving import serving_in
 async def test_programs_that_serve(tmp_path: Path) -> None:
     """Killed at the moments that are hardest on their files, they keep every promise that isn't one of time."""
     async with serving_in(tmp_path / "served", random.Random(7)) as served:
-        kills = [
-            await served.kill("proxy", "settings are saved"),
-            await served.kill("room", "a journal's part begins"),
-        ]
+        kills = [await served.kill("proxy", "settings are saved"), await served.kill("room", "a journal's part begins")]
     assert broken(kills, math.inf) == []
 
 

@@ -172,15 +172,11 @@ async def _asked(proxy: Proxy, method: str, path: str, query: bytes, body: bytes
     "control_bodies",
     [
         *(b"POST /commands ", b'{"name":"SubmitTasks","who":"o","arguments":{"tasks":[', b'"SetBudget"', b'"Tune"'),
-        b"\n",
-        *(b"POST /places ", b"POST /places/leave ", b"POST /tasks/claim ", b"POST /settings/draft "),
-        b"GET /tasks?batch=",
-        *(b"GET /snapshot?after=", b"GET /requests?since=", b"GET /checkpoints/", b'"agent":"a"', b'"arguments":{'),
-        b"null",
-        *(b'{"id":"t","after":["u"]}', b"1e308", b"-1", b'"running":true', b'"command":["true"]'),
-        b"9223372036854775808",
-        *(b'"EndTask"', b'"StopAgent"', b'"PauseAdmissions"', b'"SetCircuit"', b'"ForgetBatch"', b'"RetryTask"'),
-        b'"task"',
+        *(b"\n", b"POST /places ", b"POST /places/leave ", b"POST /tasks/claim ", b"POST /settings/draft "),
+        *(b"GET /tasks?batch=", b"GET /snapshot?after=", b"GET /requests?since=", b"GET /checkpoints/"),
+        *(b'"agent":"a"', b'"arguments":{', b"null", b'{"id":"t","after":["u"]}', b"1e308", b"-1", b'"running":true'),
+        *(b'"command":["true"]', b"9223372036854775808", b'"EndTask"', b'"StopAgent"', b'"PauseAdmissions"'),
+        *(b'"SetCircuit"', b'"ForgetBatch"', b'"RetryTask"', b'"task"'),
     ],
     longest=2048,
 )
@@ -197,11 +193,7 @@ async def _control(data: bytes) -> None:
             path, _, body = rest.partition(b" ")
             path, _, query = path.partition(b"?")
             status, said = await _asked(
-                proxy,
-                "POST" if method == b"POST" else "GET",
-                "/_control" + path.decode("latin-1"),
-                query,
-                body,
+                proxy, "POST" if method == b"POST" else "GET", "/_control" + path.decode("latin-1"), query, body
             )
             require(status in (200, 400, 404, 405, 409, 413, 422), "not a status of the API's", status, said)
             answer = json.loads(said)

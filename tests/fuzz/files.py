@@ -87,13 +87,7 @@ def mitmproxy(data: bytes) -> None:
 @target(
     "checkpoint",
     [
-        b'"agent":',
-        b'"at":',
-        b'"format":1',
-        b"null",
-        b"1e400",
-        b',"conversation":\n',
-        b"\n}\n",
+        *(b'"agent":', b'"at":', b'"format":1', b"null", b"1e400", b',"conversation":\n', b"\n}\n"),
         b'"conversation_bytes":',
     ],
 )

@@ -122,29 +122,10 @@ def _waits(task: asyncio.Task[None]) -> bool:
     "request_heads",
     [
         *(b"GET / HTTP/1.1\r\n", b"POST /v1/messages HTTP/1.1\r\n", b"Host: a\r\n", b"\r\n\r\n", b"Content-Length: "),
-        *(b"Transfer-Encoding: chunked\r\n", b"0\r\n\r\n", b"Connection: close\r\n", b"Connection: upgrade\r\n", b"|"),
-        *(
-            b"Upgrade: h2c\r\n",
-            b"Expect: 100-continue\r\n",
-            b"HTTP/1.0",
-            b"http://a/",
-            b"*",
-            b"\x00",
-            b"\n",
-            b"\r",
-            b"\t",
-        ),
-        *(
-            b";a=b",
-            b"chunked, ",
-            b"identity",
-            b"+1",
-            b"0x",
-            b"Content_Length: 1",
-            b" :",
-            b"OPTIONS * HTTP/1.1\r\n",
-            b"#",
-        ),
+        *(b"Transfer-Encoding: chunked\r\n", b"0\r\n\r\n", b"Connection: close\r\n", b"Connection: upgrade\r\n"),
+        *(b"|", b"Upgrade: h2c\r\n", b"Expect: 100-continue\r\n", b"HTTP/1.0", b"http://a/", b"*", b"\x00", b"\n"),
+        *(b"\r", b"\t", b";a=b", b"chunked, ", b"identity", b"+1", b"0x", b"Content_Length: 1", b" :"),
+        *(b"OPTIONS * HTTP/1.1\r\n", b"#"),
     ],
 )
 def request_heads(data: bytes) -> None:
@@ -248,33 +229,11 @@ def _ending(response: NativeResponse) -> str:
 @target(
     "reply_heads",
     [
-        *(
-            b"HTTP/1.1 200 OK\r\n",
-            b"HTTP/1.1 100 Continue\r\n\r\n",
-            b"HTTP/1.0 200\r\n",
-            b"Content-Length: ",
-            b"\r\n\r\n",
-        ),
-        *(
-            b"Transfer-Encoding: chunked\r\n",
-            b"5\r\nhello\r\n",
-            b"0\r\n\r\n",
-            b"HTTP/1.1 204 x\r\n",
-            b"HTTP/1.1 304 x\r\n",
-        ),
-        *(b"Connection: close\r\n", b"Connection: keep-alive\r\n", b"Upgrade: h2c\r\n", b"HTTP/1.1 101 x\r\n", b"|"),
-        *(
-            b";a=b",
-            b"chunked, ",
-            b"gzip, chunked",
-            b"identity",
-            b"\x00",
-            b"\n ",
-            b"\r\n\t",
-            b"X: y\r\n",
-            b"a\r\n",
-            b"\x7f",
-        ),
+        *(b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.0 200\r\n", b"Content-Length: "),
+        *(b"\r\n\r\n", b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n", b"0\r\n\r\n", b"HTTP/1.1 204 x\r\n"),
+        *(b"HTTP/1.1 304 x\r\n", b"Connection: close\r\n", b"Connection: keep-alive\r\n", b"Upgrade: h2c\r\n"),
+        *(b"HTTP/1.1 101 x\r\n", b"|", b";a=b", b"chunked, ", b"gzip, chunked", b"identity", b"\x00", b"\n "),
+        *(b"\r\n\t", b"X: y\r\n", b"a\r\n", b"\x7f"),
     ],
 )
 def reply_heads(data: bytes) -> None:

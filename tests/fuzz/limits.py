@@ -22,18 +22,8 @@ _TOKENS = (
     *(b"anthropic-ratelimit-input-tokens-limit: ", b"anthropic-ratelimit-unified-5h-utilization: 0.5\n"),
     *(b"x-ratelimit-remaining-tokens: ", b"x-ratelimit-limit-requests: ", b"x-ratelimit-reset-tokens: "),
     *(b"retry-after-ms: ", b"date: ", b"Mon, 23 Nov 2026 10:00:00 GMT", b"2026-11-23T10:00:00Z", b"+14:00", b"6m0s"),
-    *(
-        b"1h2m",
-        b"20ms",
-        b"1e99",
-        b"-1",
-        b"nan",
-        b"1795428000000",
-        b"1795428000",
-        b"99999999999999999999",
-        b".5",
-        b"\xb2",
-    ),
+    *(b"1h2m", b"20ms", b"1e99", b"-1", b"nan", b"1795428000000", b"1795428000", b"99999999999999999999", b".5"),
+    b"\xb2",
 )
 _NOWS = (0.0, 1.8e9, 4e9, 1e12)
 

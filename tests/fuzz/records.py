@@ -140,9 +140,8 @@ _TABLES = {"agents": 4, "tasks": 3, "runs": 11, "state": 3}
     "database",
     [
         *(b"agents\t", b"tasks\t", b"runs\t", b"state\t", b"\t1.5\t", b'{"name":"a"', b'"parent":"a"', b'"tokens":'),
-        b"null",
-        *(b'"spec":{"id":"t"', b'"state":"running"', b'"after":["t"]', b'"budget":{', b"9223372036854775808", b"-1"),
-        b"\n",
+        *(b"null", b'"spec":{"id":"t"', b'"state":"running"', b'"after":["t"]', b'"budget":{'),
+        *(b"9223372036854775808", b"-1", b"\n"),
     ],
     longest=8192,
 )

@@ -56,35 +56,13 @@ _FORMS = (
 )
 _TOKENS = (
     *(b"event: content_block_delta\ndata: {", b"event: message_stop\n", b"event: error\n", b"data: [DONE]\n\n"),
-    *(
-        b'"usage":{',
-        b'"input_tokens":',
-        b'"output_tokens":',
-        b'"prompt_tokens":',
-        b'"completion_tokens":',
-        b'"error":{',
-    ),
-    *(b'"usageMetadata":{"promptTokenCount":', b'"candidatesTokenCount":', b'"finishReason":"STOP"', b'"done":true'),
-    *(
-        b'"prompt_eval_count":',
-        b'"eval_count":',
-        b'"choices":[{',
-        b'"delta":{',
-        b'"content":"',
-        b'"type":"',
-        b'"text":"',
-    ),
-    *(b"response.completed", b"message_start", b"message_delta", b'"finish_reason":"stop"', b'"iterations":[', b"null"),
-    *(b"999999999999", b"1e12", b"-5", b"0.5", b'"7"', b"\r\n", b"\n\n", b'"}}', b"\\u0075sage", b'"obfuscation":"'),
-    *(
-        b'"cached_tokens":',
-        b'"cache_read_input_tokens":',
-        b'"thoughtsTokenCount":',
-        b'"delta":"a"',
-        b"[{",
-        b"},{",
-        b"}]",
-    ),
+    *(b'"usage":{', b'"input_tokens":', b'"output_tokens":', b'"prompt_tokens":', b'"completion_tokens":'),
+    *(b'"error":{', b'"usageMetadata":{"promptTokenCount":', b'"candidatesTokenCount":', b'"finishReason":"STOP"'),
+    *(b'"done":true', b'"prompt_eval_count":', b'"eval_count":', b'"choices":[{', b'"delta":{', b'"content":"'),
+    *(b'"type":"', b'"text":"', b"response.completed", b"message_start", b"message_delta", b'"finish_reason":"stop"'),
+    *(b'"iterations":[', b"null", b"999999999999", b"1e12", b"-5", b"0.5", b'"7"', b"\r\n", b"\n\n", b'"}}'),
+    *(b"\\u0075sage", b'"obfuscation":"', b'"cached_tokens":', b'"cache_read_input_tokens":'),
+    *(b'"thoughtsTokenCount":', b'"delta":"a"', b"[{", b"},{", b"}]"),
 )
 _MOST_TOKENS = MOST * MOST_ITEMS * 4
 """Sums of several counts, each of which is below :data:`MOST`."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from proxy.kit import HANGS_S, Running, client, playing, settings_for
 from proxy.wire import (
@@ -29,7 +33,7 @@ from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.host import proxy as proxy_module
 from hivemind.host.proxy import Proxy
 from hivemind.host.summary import summary
-from hivemind.lab.simulate.recording import load
+from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
@@ -54,6 +58,41 @@ async def test_costs_are_known_once_the_prices_are(monkeypatch: pytest.MonkeyPat
             await proxy.aclose()
 
 
+@contextlib.asynccontextmanager
+async def priced(
+    answers: list[Any], prices: Prices, record_in: Path | None = None, **settings: Any
+) -> AsyncIterator[tuple[Proxy, str, httpx.AsyncClient]]:
+    """A proxy with these prices before an upstream that gives these answers, its URL, and whoever asks it."""
+    async with asyncio.timeout(HANGS_S), serving(playing(answers)) as upstream:
+        proxy = Proxy(settings_for(f"anthropic={upstream.url}", **settings), rng=random.Random(1), prices=prices)
+        proxy.record_in = record_in
+        await proxy.start()
+        try:
+            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
+                yield proxy, base, web
+        finally:
+            await proxy.aclose()
+
+
+async def costs_everywhere(tmp_path: Path, answers: list[Any], model: bytes, cost: float) -> tuple[Proxy, Recording]:
+    """A whole answer and a stream of a run cost so much in its usage and its budget, on the screen, and in the
+    journal's figures and a what-if of it."""
+    prices = Prices()
+    prices.load()
+    async with priced(answers, prices, tmp_path) as (proxy, base, web):
+        assert proxy.place(PlaceRequest("alice"), "you").granted
+        for body in (PLAIN_BODY, STREAM_BODY):
+            body = body.replace(b'"m"', model)
+            assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200
+        used = await proxy.leave(PlaceRelease("alice", 0), "you")  # waits for the prices
+        spent, shown = proxy.budgets("alice").agents[0].ever, proxy.snapshot().totals
+    recording = load(await asyncio.to_thread(lambda: sorted(tmp_path.iterdir())), prices.cost)
+    simulated = simulate(recording, price=prices.cost).dollars
+    assert [spent.dollars, used.dollars, shown.dollars] == [pytest.approx(cost)] * 3
+    assert [recording.figures.dollars, simulated] == [pytest.approx(cost)] * 2
+    return proxy, recording
+
+
 async def test_an_hour_in_a_cache_costs_more_everywhere(tmp_path: Path) -> None:
     """Of a stream and of a whole answer, in the run's usage and its budget, on the screen, and in the journal's figures
     and a what-if of it: 2 dollars a million for input, 2.50 for five minutes in a cache, 4 for an hour, 10 for
@@ -69,29 +108,9 @@ async def test_an_hour_in_a_cache_costs_more_everywhere(tmp_path: Path) -> None:
     last = event("message_delta", delta={}, usage={"cache_creation_input_tokens": 9_000, "output_tokens": 100})
     stream = chunked((first, BLOCK_START, HELLO, BLOCK_STOP, last, MESSAGE_STOP), SSE)
     cost = 2 * (1_000 * 2 + 1_000 * 2.5 + 8_000 * 4 + 100 * 10) / 1e6
-    prices = Prices()
-    prices.load()
-    async with serving(playing([http(200, {"id": "m", "type": "message", "usage": usage}), stream])) as upstream:
-        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=prices)
-        proxy.record_in = tmp_path
-        await proxy.start()
-        try:
-            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
-                assert proxy.place(PlaceRequest("alice"), "you").granted
-                for body in (PLAIN_BODY, STREAM_BODY):
-                    body = body.replace(b'"m"', b'"claude-sonnet-5"')
-                    assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200
-                used = await proxy.leave(PlaceRelease("alice", 0), "you")  # waits for the prices
-                spent = proxy.budgets("alice").agents[0].ever
-                shown = proxy.snapshot().totals
-        finally:
-            await proxy.aclose()
-    journals = await asyncio.to_thread(lambda: sorted(tmp_path.iterdir()))
-    recording = load(journals, prices.cost)
-    assert shown.usage == Usage(2_000, 0, 18_000, 200, 16_000)
-    simulated = simulate(recording, price=prices.cost).dollars
-    assert [spent.dollars, used.dollars, shown.dollars] == [pytest.approx(cost)] * 3
-    assert [recording.figures.dollars, simulated] == [pytest.approx(cost)] * 2
+    answers = [http(200, {"id": "m", "type": "message", "usage": usage}), stream]
+    proxy, _ = await costs_everywhere(tmp_path, answers, b'"claude-sonnet-5"', cost)
+    assert proxy.snapshot().totals.usage == Usage(2_000, 0, 18_000, 200, 16_000)
 
 
 async def test_another_tier_of_service_has_its_price_everywhere(tmp_path: Path) -> None:
@@ -102,37 +121,16 @@ async def test_another_tier_of_service_has_its_price_everywhere(tmp_path: Path) 
         (event("message_start", message={"id": "m", "usage": usage}), *MESSAGE[1:-2], _END, MESSAGE_STOP), SSE
     )
     cost = 2 * (1_000 * 8 + 100 * 40) / 1e6
-    prices = Prices()
-    prices.load()
-    async with serving(playing([http(200, {"id": "m", "type": "message", "usage": usage}), stream])) as upstream:
-        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=prices)
-        proxy.record_in = tmp_path
-        await proxy.start()
-        try:
-            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
-                assert proxy.place(PlaceRequest("alice"), "you").granted
-                for body in (PLAIN_BODY, STREAM_BODY):
-                    assert (await web.post(f"{base}/agent/alice/v1/messages", content=_fast(body))).status_code == 200
-                used = await proxy.leave(PlaceRelease("alice", 0), "you")
-                spent = proxy.budgets("alice").agents[0].ever
-                shown = proxy.snapshot().totals
-                views = proxy.requests(0).changed
-        finally:
-            await proxy.aclose()
-    journals = await asyncio.to_thread(lambda: sorted(tmp_path.iterdir()))
-    recording = load(journals, prices.cost)
-    simulated = simulate(recording, price=prices.cost).dollars
-    assert [view.usage and view.usage.tier for view in views] == ["fast", "fast"]
-    assert [spent.dollars, used.dollars, shown.dollars] == [pytest.approx(cost)] * 3
-    assert [recording.figures.dollars, simulated] == [pytest.approx(cost)] * 2
+    answers = [http(200, {"id": "m", "type": "message", "usage": usage}), stream]
+    proxy, recording = await costs_everywhere(tmp_path, answers, _FAST, cost)
+    assert [view.usage and view.usage.tier for view in proxy.requests(0).changed] == ["fast", "fast"]
     assert [request.arrived.tier for request in recording.trace.requests] == ["fast", "fast"]
 
 
 _END = event("message_delta", delta={}, usage={"output_tokens": 100})
 
 
-def _fast(body: bytes) -> bytes:
-    return body.replace(b'"m"', b'"claude-opus-5-5","speed":"fast"')
+_FAST = b'"claude-opus-5-5","speed":"fast"'
 
 
 @pytest.mark.parametrize("stated", [{"speed": "fast"}, {}])
@@ -142,16 +140,10 @@ async def test_a_budget_in_dollars_stops_in_time_in_fast_mode(stated: dict[str, 
     answer = http(200, {"id": "m", "type": "message", "usage": {"input_tokens": 2_000, "output_tokens": 200, **stated}})
     prices, codes = Prices(), list[int]()
     prices.load()
-    async with serving(playing([answer] * 6)) as upstream:
-        budget = {"dollars": 0.05, "per": "ever"}
-        proxy = Proxy(settings_for(f"anthropic={upstream.url}", budget=budget), rng=random.Random(1), prices=prices)
-        await proxy.start()
-        try:
-            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
-                for _ in range(6):
-                    codes.append((await web.post(f"{base}/agent/a/v1/messages", content=_fast(PLAIN_BODY))).status_code)
-        finally:
-            await proxy.aclose()
+    budget, body = {"dollars": 0.05, "per": "ever"}, PLAIN_BODY.replace(b'"m"', _FAST)
+    async with priced([answer] * 6, prices, budget=budget) as (_, base, web):
+        for _ in range(6):
+            codes.append((await web.post(f"{base}/agent/a/v1/messages", content=body)).status_code)
     assert codes == [200, 200, 200, 400, 400, 400]
 
 
@@ -165,17 +157,11 @@ async def test_a_proxy_may_end_before_its_prices_are_there() -> None:
 
 async def test_a_proxy_that_was_short_is_priced_when_it_ends() -> None:
     """Its summary has the cost, though the prices weren't there yet."""
-    async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
-        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=Prices())
-        await proxy.start()
-        try:
-            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
-                body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
-                assert (await web.post(f"{base}/v1/messages", content=body)).status_code == 200
-            await proxy.drain(HANGS_S)
-            assert (proxy.snapshot().totals.dollars > 0, proxy.snapshot().totals.unpriced) == (True, 0)
-        finally:
-            await proxy.aclose()
+    async with priced([ANSWER], Prices()) as (proxy, base, web):
+        body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
+        assert (await web.post(f"{base}/v1/messages", content=body)).status_code == 200
+        await proxy.drain(HANGS_S)
+        assert (proxy.snapshot().totals.dollars > 0, proxy.snapshot().totals.unpriced) == (True, 0)
 
 
 async def test_prices_that_take_too_long_are_said_to_be_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,35 +173,23 @@ async def test_prices_that_take_too_long_are_said_to_be_unknown(monkeypatch: pyt
         def load(self) -> None:
             loaded.wait(HANGS_S)
 
-    async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
-        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=Slow())
-        await proxy.start()
-        try:
-            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
-                assert (await web.post(f"{base}/v1/messages", content=PLAIN_BODY)).status_code == 200
-            await proxy.drain(HANGS_S)
-            text = "\n".join(summary(proxy.snapshot(), None, 200))
-        finally:
-            loaded.set()
-            await proxy.aclose()
+    async with priced([ANSWER], Slow()) as (proxy, base, web):
+        assert (await web.post(f"{base}/v1/messages", content=PLAIN_BODY)).status_code == 200
+        await proxy.drain(HANGS_S)
+        text = "\n".join(summary(proxy.snapshot(), None, 200))
+        loaded.set()
     assert "0 wasted; price unknown" in text
     assert "$0" not in text
 
 
 async def test_a_run_that_was_short_is_priced_when_it_ends() -> None:
     """Whoever is told what it cost waits for the prices."""
-    async with serving(playing([ANSWER])) as upstream, asyncio.timeout(HANGS_S):
-        proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=Prices())
-        await proxy.start()
-        try:
-            async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
-                assert proxy.place(PlaceRequest("alice"), "you").granted
-                body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
-                assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200
-                used = await proxy.leave(PlaceRelease("alice", 0), "you")
-                assert (used.tokens > 0, used.dollars > 0, used.unpriced) == (True, True, 0)
-        finally:
-            await proxy.aclose()
+    async with priced([ANSWER], Prices()) as (proxy, base, web):
+        assert proxy.place(PlaceRequest("alice"), "you").granted
+        body = PLAIN_BODY.replace(b'"m"', b'"claude-sonnet-5"')
+        assert (await web.post(f"{base}/agent/alice/v1/messages", content=body)).status_code == 200
+        used = await proxy.leave(PlaceRelease("alice", 0), "you")
+        assert (used.tokens > 0, used.dollars > 0, used.unpriced) == (True, True, 0)
 
 
 async def test_prices_that_cannot_be_had_stop_nothing(caplog: pytest.LogCaptureFixture) -> None:

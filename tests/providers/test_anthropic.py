@@ -171,8 +171,7 @@ def test_nameless_events_are_told_by_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"),
-    [("overloaded_error", FailureKind.OVERLOADED), ("rate_limit_error", FailureKind.RATE_LIMITED)],
+    ("kind", "expected"), [("overloaded_error", FailureKind.OVERLOADED), ("rate_limit_error", FailureKind.RATE_LIMITED)]
 )
 def test_error_events(kind: str, expected: FailureKind) -> None:
     """An error before any content leaves the stream unbegun, so that it can be tried again."""
@@ -218,17 +217,13 @@ def test_refusal() -> None:
         b"x-hivemind-refusal": b"circuit_open",
         b"retry-after": b"8",
     }
-    assert json.loads(body) == {
-        "type": "error",
-        "error": {"type": "api_error", "message": "upstream is failing"},
-    }
+    assert json.loads(body) == {"type": "error", "error": {"type": "api_error", "message": "upstream is failing"}}
     _, body = WIRE.refusal(418, "odd", "m", None)
     assert json.loads(body)["error"]["type"] == "invalid_request_error"
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"),
-    [(503, "api_error"), (429, "rate_limit_error"), (502, "api_error"), (404, "not_found_error")],
+    ("status", "kind"), [(503, "api_error"), (429, "rate_limit_error"), (502, "api_error"), (404, "not_found_error")]
 )
 def test_stream_error(status: int, kind: str) -> None:
     """What may pass is never told as an overload, at the third of which Claude Code ends, in streams as in heads."""

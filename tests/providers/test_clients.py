@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from examples import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hivemind.providers.clients import Client, client_of
 from hivemind.scheduler.types import Priority
@@ -188,13 +185,3 @@ def test_retry_count(value: str, count: int | None) -> None:
 def test_odd_ids_are_ignored(value: str) -> None:
     """An id is short printable ASCII, or none."""
     assert client_of([(b"x-session-id", value.encode())]).session == ""
-
-
-NAMES = [b"user-agent", b"x-stainless-timeout", b"x-stainless-retry-count", b"session-id", b"originator", b"\xff"]
-
-
-@settings(derandomize=True, deadline=None, max_examples=examples(60))
-@given(st.lists(st.tuples(st.sampled_from(NAMES), st.binary(max_size=20)), max_size=6))
-def test_never_raises(headers: list[tuple[bytes, bytes]]) -> None:
-    """Any headers make some client."""
-    client_of(headers)

@@ -24,12 +24,8 @@ FORMS = [
     ("ollama", StreamForm.NDJSON),
 ]
 LABELS = (
-    "application/json",
-    "application/json; charset=utf-8",
-    "text/event-stream",
-    "text/plain",
-    "application/x-ndjson",
-    "",
+    *("application/json", "application/json; charset=utf-8", "text/event-stream", "text/plain"),
+    *("application/x-ndjson", ""),
 )
 CHAT = {"choices": [{"message": {"content": "ok\n{]"}}], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
 DOCUMENTS: tuple[object, ...] = (CHAT, {"detail": [{"a": {}}]}, {}, [], [CHAT, {}], [1, [2]])
@@ -72,7 +68,7 @@ def test_a_document_is_whole(
 def test_its_size_and_encoding_do_not_matter(dialect: str, form: StreamForm, padding: int) -> None:
     """A long one is as whole as a short one."""
     for label in LABELS:
-        for indent in INDENTS:
+        for indent in INDENTS if padding == 0 else INDENTS[:1]:
             data = json.dumps({**CHAT, "padding": "x" * padding}, indent=indent).encode()
             assert tapped(dialect, form, label, data, [1000, 50_000]).complete, (label, indent)
             packed = gzip.compress(data)

@@ -6,9 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from examples import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hivemind.providers import json_fields
 from hivemind.providers.errors import ErrorInfo, carries_error, read_error
@@ -91,26 +88,6 @@ def test_carries_error() -> None:
     """Only a filled `error` field makes an error of a body."""
     assert carries_error(b'{"error": {"message": "x"}}')
     assert not carries_error(b'{"id": "resp_1", "error": null, "usage": {}}')
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["error", "type", "code", "message", "details", "violations", "retryDelay"]), inner
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@settings(derandomize=True, deadline=None, max_examples=examples(100))
-@given(JSON, st.binary(max_size=20))
-def test_never_raises(value: object, garbage: bytes) -> None:
-    """Any JSON and any bytes are read or passed over."""
-    read_error(json.dumps(value).encode())
-    read_error(garbage)
 
 
 HOSTILE = {

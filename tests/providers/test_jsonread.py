@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import Raw
 
 from hivemind.providers import json_fields
@@ -73,32 +70,3 @@ def test_filled_and_length(raw: bytes, filled: bool, length: int) -> None:
     """Absent, null and empty are the same; a string's length is without its quotes."""
     assert json_fields.filled({"a": Raw(raw)}, "a") is filled
     assert json_fields.length({"a": Raw(raw)}, "a") == length
-
-
-_ODD = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-5, 10**20),
-    st.floats(allow_nan=False),
-    st.text(max_size=4),
-    st.lists(st.integers(0, 3), max_size=2),
-    st.fixed_dictionaries(
-        {}, optional={"n": st.integers(-2, 10**13) | st.text(max_size=2) | st.none() | st.floats(0, 9)}
-    ),
-)
-_LOOSE = json_fields.Shape("t f n in")
-_USUAL = json_fields.Shape("t:text f:flag n:count", **{"in": json_fields.Shape("n:count")})
-_LOOSE_INNER = json_fields.Shape("n")
-
-
-@given(st.fixed_dictionaries({}, optional={"t": _ODD, "f": _ODD, "n": _ODD, "in": _ODD, "other": _ODD}))
-def test_usual_types_change_nothing(value: dict[str, object]) -> None:
-    """Whether an object keeps to the usual types or not, the same is read of it."""
-    data = msgspec.json.encode(value)
-    usual, loose = _USUAL.read(data), _LOOSE.read(data)
-    assert json_fields.text(usual, "t") == json_fields.text(loose, "t")
-    assert json_fields.flag(usual, "f") == json_fields.flag(loose, "f")
-    assert json_fields.count(usual, "n") == json_fields.count(loose, "n")
-    assert json_fields.total(usual, "n") == json_fields.total(loose, "n")
-    inner = _LOOSE_INNER.within(loose, "in")
-    assert json_fields.count(_USUAL.within(usual, "in"), "n") == json_fields.count(inner, "n")

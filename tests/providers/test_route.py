@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 
 from hivemind.providers.profiles import PROFILES
-from hivemind.providers.signs import (
-    NOT_SERVED,
-    PROVIDERS,
-    UNCLEAR,
-    choose,
-    provider_for_path,
-    provider_of,
-    told_by,
-)
+from hivemind.providers.signs import NOT_SERVED, PROVIDERS, UNCLEAR, choose, provider_for_path, provider_of, told_by
 
 Pairs = list[tuple[bytes, bytes]]
 MANUAL = Path(__file__).parents[2] / "docs/upstreams.md"

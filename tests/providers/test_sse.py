@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from examples import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hivemind.providers import sse
 from hivemind.providers.sse import ArraySplitter, LineSplitter, Splitter, SseSplitter, fields
@@ -100,17 +97,3 @@ def test_a_record_too_large_is_dropped(splitter: type[Splitter], monkeypatch: py
     huge = b'{"a": "' + b"x" * 350 + b'"}'
     records = cut(splitter(), separator.join([huge, b'{"b": 1}', b""]), 10)
     assert records == [b'{"b": 1}']
-
-
-@settings(derandomize=True, deadline=None, max_examples=examples(80))
-@given(
-    st.sampled_from([SseSplitter, LineSplitter, ArraySplitter]),
-    st.lists(
-        st.sampled_from([b"\n", b"\r", b"data: x", b"{", b"}", b'"', b"\\", b"\xef\xbb\xbf", b"\xff"]), max_size=14
-    ),
-    st.integers(1, 4),
-)
-def test_cuts_never_matter(splitter: type[Splitter], parts: list[bytes], step: int) -> None:
-    """Any bytes, cut anywhere, give the same records as in one piece, and never an exception."""
-    data = b"".join(parts)
-    assert cut(splitter(), data, step) == cut(splitter(), data, max(1, len(data)))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from hivemind.providers import taps as tapping
 from hivemind.providers.base import Facts, Headers, StreamForm, TapState
+from hivemind.providers.encoding import decoder_for
 from hivemind.providers.openai import ChatReader
 from hivemind.providers.paths import DIALECTS
 from hivemind.providers.sse import SseSplitter
@@ -152,27 +153,6 @@ def test_byte_by_byte(name: str) -> None:
     assert read(name, b"identity", list(range(5000))) == read(name, b"identity", [])
 
 
-WIRE = st.lists(
-    st.sampled_from(
-        [b"data: ", b"event: error\n", b"\n\n", b"{", b"}", b"[", b"]", b'"error":', b'"usage":{', b"1", b"\xff"]
-    )
-    | st.binary(max_size=8),
-    max_size=20,
-).map(b"".join)
-
-
-@settings(derandomize=True, deadline=None, max_examples=examples(150))
-@given(
-    st.sampled_from(sorted(DIALECTS)), st.sampled_from([*ENCODINGS, b"odd"]), st.sampled_from(list(StreamForm)), WIRE
-)
-def test_garbage_never_raises(dialect: str, encoding: bytes, form: StreamForm, data: bytes) -> None:
-    """Bytes that can't be read are ignored, and the reply still ends."""
-    tap = DIALECTS[dialect].tap([(b"content-encoding", encoding)], Facts(form=form))
-    feed_through(tap, data[:7])
-    feed_through(tap, data[7:])
-    end_through(tap)
-
-
 @pytest.mark.parametrize("dialect", [name for name in DIALECTS if name != "plain"])
 def test_nothing_is_held_for_ever(dialect: str) -> None:
     """A long stream in which no content is recognised counts as begun."""
@@ -237,7 +217,7 @@ def test_an_error_under_status_200() -> None:
     assert (state.error.kind, state.error.retryable) == (FailureKind.SERVER_ERROR, True)
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("encoding", [b"identity", b"gzip, zstd"])
 def test_a_long_whole_reply_isnt_kept(encoding: bytes) -> None:
     """Of megabytes that a picture takes nothing is kept, and its usage is read all the same."""
     picture = b'{"data":[{"b64_json":"' + b"QUJD" * 1_000_000 + b'"}],'
@@ -292,8 +272,15 @@ HOSTILE: dict[str, tuple[bytes, bytes, int]] = {
 }
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize(
+    ("name", "encoding"),
+    [
+        pytest.param(name, encoding, marks=() if encoding in quick else pytest.mark.slow)
+        for name in HOSTILE
+        for quick in [[b"identity", b"gzip, zstd"] if name in ("comments", "an event of lines") else [b"identity"]]
+        for encoding in ENCODINGS
+    ],
+)
 def test_no_step_is_long(name: str, encoding: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever an upstream sends, between two steps a bounded number of bytes is split and of records is read."""
     start, unit, size = HOSTILE[name]
@@ -346,16 +333,16 @@ def test_a_whole_reply_of_sound() -> None:
     assert tap.state == TapState(content_started=True, complete=True)
 
 
-def test_a_bomb_is_given_up() -> None:
+def test_a_bomb_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply that unpacks without end is looked at no further: it flows, ends as it ends, and says why."""
-    zeros = zlib.compressobj(wbits=31)
-    bomb = zeros.compress(b'{"a":"') + b"".join(zeros.compress(bytes(1 << 20)) for _ in range(80)) + zeros.flush()
+    monkeypatch.setattr(tapping, "decoder_for", lambda headers: decoder_for(headers, 3 << 20))
+    bomb = gzip.compress(b'{"a":"' + bytes(4 << 20))
     for form in (StreamForm.SSE, StreamForm.WHOLE):
         tap = DIALECTS["anthropic"].tap([(b"content-encoding", b"gzip")], Facts(form=form))
         feed_through(tap, bomb)
         feed_through(tap, b"more")
         end_through(tap)
-        assert (tap.state.gave_up, tap.state.complete) == ("the body unpacks to more than 64 MiB", True)
+        assert (tap.state.gave_up, tap.state.complete) == ("the body unpacks to more than 3 MiB", True)
         assert tap.state.content_started
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from examples import examples
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from hivemind.providers.times import LONGEST_S, clocks, parse_duration, parse_moment, parse_number, seconds_until
 
@@ -37,9 +34,7 @@ def test_durations(value: str, seconds: float | None) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        "2026-09-21T14:13:20Z",
-        "2026-09-21T16:13:20.000000000+02:00",
-        "2026-09-21T14:13:20",
+        *("2026-09-21T14:13:20Z", "2026-09-21T16:13:20.000000000+02:00", "2026-09-21T14:13:20"),
         "Mon, 21 Sep 2026 14:13:20 GMT",
     ],
 )
@@ -117,11 +112,3 @@ def test_a_moment_that_no_clock_makes_sense_of_stays_far_away() -> None:
     absurd = seconds_until("9999-12-31T23:59:59Z", clocks([(b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")], NOW))
     assert absurd is not None
     assert absurd > 1e11
-
-
-@settings(derandomize=True, deadline=None, max_examples=examples(80))
-@given(st.text(max_size=80))
-def test_never_raises(value: str) -> None:
-    """Any text is a time or None, and no time is negative."""
-    seconds = seconds_until(value, (NOW, 0.0))
-    assert seconds is None or 0 <= seconds <= LONGEST_S

@@ -47,15 +47,11 @@ def test_each_name(name: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "task-management-of-risk-assessment",
-        "the function may_hold_any_piece_of_text_at_all(x)",
-        "toolu_01A09q90qw90lq917835lq9",
-        "msg_013Zva2CMHLNnjNJJKqJ2EF claude-sonnet-4-5-20250929",
+        *("task-management-of-risk-assessment", "the function may_hold_any_piece_of_text_at_all(x)"),
+        *("toolu_01A09q90qw90lq917835lq9", "msg_013Zva2CMHLNnjNJJKqJ2EF claude-sonnet-4-5-20250929"),
         "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-        "https://api.example/v1/messages?beta=true#a@b",
-        "MAX_TOKENS=1024 PRIMARY_KEY = id",
-        "ASIAN KEYBOARD, fc-match, pa-ss, re_compile",
-        "-----BEGIN CERTIFICATE-----",
+        *("https://api.example/v1/messages?beta=true#a@b", "MAX_TOKENS=1024 PRIMARY_KEY = id"),
+        *("ASIAN KEYBOARD, fc-match, pa-ss, re_compile", "-----BEGIN CERTIFICATE-----"),
     ],
 )
 def test_what_is_no_key(text: str) -> None:

@@ -22,23 +22,12 @@ from hivemind.tools.access import RemoteAccess, Unavailable
 from hivemind_tui.sources.remote import attached
 
 KEY, AGENTS = "sk-ant-canary-of-the-dead-proxy", "agents-token-of-the-dead-proxy"
-LOOKING = ["status", "status --line", "status --json", "agents", "tasks", "budget", "set", "fleet"]
-STEERING = [
-    "pause",
-    "resume",
-    "resume ann",
-    "hold ann",
-    "release ann",
-    "stop ann",
-    "note text",
-    "ack",
-    "set rpm 5",
-    "budget ann 5k",
-    "circuit open",
-    "tasks done lint",
-    "tasks submit lint -- true",
-]
-RUNNING = ["run -- touch started", "run --count 2 -- touch started", "batch plan.yaml", "work", "up -d"]
+LOOKING = ("status", "status --line", "status --json", "agents", "tasks", "budget", "set", "fleet")
+STEERING = (
+    *("pause", "resume", "resume ann", "hold ann", "release ann", "stop ann", "note text", "ack", "set rpm 5"),
+    *("budget ann 5k", "circuit open", "tasks done lint", "tasks submit lint -- true"),
+)
+RUNNING = ("run -- touch started", "run --count 2 -- touch started", "batch plan.yaml", "work", "up -d")
 Reply = Callable[[str], tuple[str, str]]
 """Status and body that are answered to a path."""
 
@@ -102,7 +91,10 @@ async def killed(folder: Path) -> AsyncIterator[tuple[Place, int, str]]:
         yield place, port, read_note(folder / "state" / f"control-{port}.json").token
 
 
-@pytest.mark.parametrize(("reply", "said"), [(old, "which must be restarted"), (guessing, "doesn't know the token")])
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [pytest.param(old, "which must be restarted", marks=pytest.mark.e2e), (guessing, "doesn't know the token")],
+)
 async def test_no_command_sends_it_anything(tmp_path: Path, reply: Reply, said: str) -> None:
     """Each ends with one line that says what to do, and starts no agent."""
     listener = Listener(reply)

@@ -69,6 +69,10 @@ class Folder:
         """Run a program of the victim's there to its end."""
         return await ended(await self.place.start(*command))
 
+    async def hivemind(self, *words: str) -> Ran:
+        """Run a command in this process to its end."""
+        return await self.place.called(*words)
+
     async def ask(self, port: int | str) -> None:
         """Send a request through the proxy on that port."""
         agent = await self.place.start("python", "agent.py", ANTHROPIC_BASE_URL=f"http://127.0.0.1:{port}")
@@ -142,14 +146,12 @@ def files_with(folder: Path, *texts: str) -> list[str]:
 async def test_nothing_starts_without_another_upstream(tmp_path: Path, program: str) -> None:
     """A key that is meant for the folder's gateway goes to no provider either: exit code 2, and the command that would
     trust the file."""
-    commands = {
-        "run": ["hivemind", "run", "--", "python", "agent.py"],
-        "batch": ["hivemind", "batch", "plan.yaml"],
-        "up": ["hivemind", "up", "-d"],
-        "hivemind-tui": ["hivemind-tui"],
-    }
+    commands = {"run": ["run", "--", "python", "agent.py"], "batch": ["batch", "plan.yaml"], "up": ["up", "-d"]}
     async with hostile(tmp_path) as there:
-        done = await there.call(*commands.get(program, ["hivemind", program]))
+        if program == "hivemind-tui":
+            done = await there.call("hivemind-tui")
+        else:
+            done = await there.hivemind(*commands.get(program, [program]))
         assert (done.code, done.out) == (2, "")
         assert (
             "isn't trusted, and no upstream is given but in it; look at it, then to trust it: hivemind trust"
@@ -161,13 +163,13 @@ async def test_nothing_starts_without_another_upstream(tmp_path: Path, program: 
 async def test_a_broken_file_names_no_upstream_either(tmp_path: Path) -> None:
     """Where it can't be known whether the file names one, nothing starts either; with one given, it is left out."""
     async with hostile(tmp_path, 'upstream = "http://127.0.0.1:{port}"\nrpm = [') as there:
-        done = await there.call("hivemind", "run", "--", "true")
+        done = await there.hivemind("run", "--", "true")
         assert (done.code, "may name an upstream, but can't be read (hivemind.toml: not TOML: " in done.err) == (
             2,
             True,
         )
         there.place.environ["HIVEMIND_UPSTREAM"] = f"own={there.upstream.url}"
-        assert "so nothing in it counts" in await there.use("run")
+        assert "so nothing in it counts" in (await there.hivemind("run", "--", "python", "agent.py")).err
         assert len(there.upstream.requests) == 1
 
 

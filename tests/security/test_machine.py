@@ -28,13 +28,13 @@ def test_it_reaches_nothing_by_default() -> None:
             sock.close()
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "fd00::2", "example.org", "[::]", "0", "127.1.example"])
 @pytest.mark.parametrize("token", [None, "x", "a" * 40, "0123456789abcde"])
-def test_without_a_strong_token_nothing_is_opened(host: str, token: str | None) -> None:
+def test_without_a_strong_token_nothing_is_opened(token: str | None) -> None:
     """On an address that others reach the proxy doesn't start without a token, or with one that can be guessed."""
-    with pytest.raises(ValidationError) as caught:
-        Settings(upstream=("lab=http://127.0.0.1:9",), host=host, token=SecretStr(token) if token else None)
-    assert token is None or len(token) < 9 or token not in str(caught.value)
+    for host in ("0.0.0.0", "::", "192.0.2.7", "fd00::2", "example.org", "[::]", "0", "127.1.example"):
+        with pytest.raises(ValidationError) as caught:
+            Settings(upstream=("lab=http://127.0.0.1:9",), host=host, token=SecretStr(token) if token else None)
+        assert token is None or len(token) < 9 or token not in str(caught.value)
 
 
 async def test_only_a_token_opens_the_rest(tmp_path: Path) -> None:

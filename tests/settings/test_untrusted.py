@@ -99,8 +99,18 @@ def test_each_setting(option: Option, tmp_path: Path, capsys: pytest.CaptureFixt
         assert f"so {option.key} in it doesn't count; look at it, then to trust it: hivemind trust" in told
 
 
-@each_option
-@pytest.mark.parametrize("value", ["true", "-1", '"x y"', "[[1]]", "{ a = 1 }", "1979-05-27"])
+WRONG = ("true", "-1", '"x y"', "[[1]]", "{ a = 1 }", "1979-05-27")
+"""Each setting is tried with one of these in the quick run, each kind of setting with all."""
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        pytest.param(option, value, id=f"{option.key}-{value}", marks=() if n % 6 == m else pytest.mark.slow)
+        for n, option in enumerate(options())
+        for m, value in enumerate(WRONG)
+    ],
+)
 def test_wrong_values(option: Option, value: str, tmp_path: Path) -> None:
     """A wrong value of a setting that doesn't count means nothing; with one of a setting that does, nothing in the file
     counts. Neither keeps a proxy with an upstream from starting."""

@@ -18,9 +18,7 @@ from hivemind.settings import Parser, add_flags, from_flags, load, settings_file
 from hivemind.settings.write import draft, write
 
 FILES = (
-    "",
-    "# nothing set yet\n",
-    'upstream = "https://api.anthropic.com" # the only one\nport = 9000\nrpm = 50\n',
+    *("", "# nothing set yet\n", 'upstream = "https://api.anthropic.com" # the only one\nport = 9000\nrpm = 50\n'),
     "# top\n\nrpm = 1_000 # few\n\n# how fast\n[aimd]\nbeta = 0.5 # half\n\n# when to stop\n[circuit]\nwindow = 0x10\n",
     "[retry]\nbase_s = 1.5\nmax_s = 40\nmax_attempts = 3\n[aimd]\n[circuit]\n# window = 5\n",
     "aimd.beta = 0.5 # dotted\nport = 1\naimd.window = 7\nretry = {base_s = 0.5, deadline_s = 60} # inline\n",
@@ -90,8 +88,7 @@ def test_the_difference_shows_no_credential_of_an_agent(tmp_path: Path) -> None:
         '[agents.credentials]\nalice = "sekrit"\n"b b" = \'sekrit2\'\n# c = "sekrit"\n',
         '[ "agents" . credentials ]\nalice = "sekrit"\n',
         '[agents]\ncredentials.alice = "sekrit"\ncredentials."b b" = "sekrit2"\n',
-        '[agents]\ncredentials = { alice = "sekrit", bob = "sekrit2" }\n',
-        'agents.credentials.alice = "sekrit"\n',
+        *('[agents]\ncredentials = { alice = "sekrit", bob = "sekrit2" }\n', 'agents.credentials.alice = "sekrit"\n'),
         '# [agents.credentials]\n# alice = "sekrit"\n',
     ):
         path.write_text(f"{table}\n[circuit]\nwindow = 5\n")

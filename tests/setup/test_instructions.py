@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import itertools
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,15 +20,15 @@ TOKENS = "HIVEMIND_CONTROL_TOKEN"
 ODD = "../a b/é$x'\"%&?#"
 """A name that no URL and no shell takes as it is."""
 
-EVERY = [
-    pytest.param(client, url, agent, token, shell, id=f"{client.name}-{shell}-{url[:5]}-{token}-{agent[:5]}")
-    for client in CLIENTS.values()
-    for url, token in ((URL, False), (PUBLIC, True), ("http://[::1]:8765", False))
-    for agent in (client.agent, ODD)
-    for shell in SHELLS
-]
-every = pytest.mark.parametrize(("client", "url", "agent", "token", "shell"), EVERY)
+every = pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
 Golden = Callable[[str, str], None]
+
+
+def each_of(client: Client) -> Iterator[tuple[Instructions, str, str, bool]]:
+    """A client's instructions for each proxy, name and shell, with its URL, the name, and whether it wants a token."""
+    for url, token in ((URL, False), (PUBLIC, True), ("http://[::1]:8765", False)):
+        for agent, shell in itertools.product((client.agent, ODD), SHELLS):
+            yield instructions(client, url, agent, token, shell=shell), url, agent, token
 
 
 def snippets(found: Instructions, *languages: str) -> list[Snippet]:
@@ -73,16 +74,16 @@ def test_quick_lines_are_short() -> None:
 
 
 @every
-def test_layout(client: Client, url: str, agent: str, token: bool, shell: Shell) -> None:
+def test_layout(client: Client) -> None:
     """What is to be pasted is alone on its lines, as it is; prose has 80 columns, but for a page's address."""
-    found = instructions(client, url, agent, token, shell=shell)
-    blocks = as_text(found).split("\n\n")
-    snippets = (*found.steps.snippets, found.check, found.steps.undo)
-    pasted = "\n\n".join(snippet.text for snippet in snippets).split("\n\n")
-    assert [block for block in pasted if block and block not in blocks] == []
-    prose = [line for block in blocks if block not in pasted for line in block.splitlines()]
-    assert [line for line in prose if len(line) > 80 and "https://" not in line] == []
-    assert all(snippet.text for snippet in found.steps.snippets)
+    for found, *_ in each_of(client):
+        blocks = as_text(found).split("\n\n")
+        snippets = (*found.steps.snippets, found.check, found.steps.undo)
+        pasted = "\n\n".join(snippet.text for snippet in snippets).split("\n\n")
+        assert [block for block in pasted if block and block not in blocks] == []
+        prose = [line for block in blocks if block not in pasted for line in block.splitlines()]
+        assert [line for line in prose if len(line) > 80 and "https://" not in line] == []
+        assert all(snippet.text for snippet in found.steps.snippets)
 
 
 def urls_in(content: object) -> list[str]:
@@ -106,15 +107,18 @@ def contents(found: Instructions) -> list[Any]:
 
 
 @every
-def test_files(client: Client, url: str, agent: str, token: bool, shell: Shell) -> None:
-    """Every file parses, and the URLs in it bring the agent's name to the proxy, whatever is in that."""
-    found = instructions(client, url, agent, token, shell=shell)
-    for file_url in urls_in(contents(found)):
-        assert file_url.startswith(url)
-        reached = parse_path(file_url.removeprefix(url).encode())
-        assert reached.agent == agent
-        assert reached.path in ("/", "/v1", "/v1/messages")
-        assert reached.token in (None, TOKEN, "{env:HIVEMIND_TOKEN}")
+def test_files(client: Client) -> None:
+    """Every file parses and code compiles, and the URLs in files bring the agent's name to the proxy, whatever is in
+    that."""
+    for found, url, agent, _ in each_of(client):
+        for file_url in urls_in(contents(found)):
+            assert file_url.startswith(url)
+            reached = parse_path(file_url.removeprefix(url).encode())
+            assert reached.agent == agent
+            assert reached.path in ("/", "/v1", "/v1/messages")
+            assert reached.token in (None, TOKEN, "{env:HIVEMIND_TOKEN}")
+        for snippet in snippets(found, "python"):
+            compile(snippet.text, "snippet", "exec")
 
 
 def test_codex_configuration() -> None:
@@ -128,22 +132,15 @@ def test_codex_configuration() -> None:
 
 
 @every
-def test_python(client: Client, url: str, agent: str, token: bool, shell: Shell) -> None:
-    """Code compiles."""
-    for snippet in snippets(instructions(client, url, agent, token, shell=shell), "python"):
-        compile(snippet.text, "snippet", "exec")
-
-
-@every
-def test_nothing_is_left_to_guess(client: Client, url: str, agent: str, token: bool, shell: Shell) -> None:
+def test_nothing_is_left_to_guess(client: Client) -> None:
     """Where a token has a place or a variable, both are explained; where none is asked for, neither is there."""
-    found = instructions(client, url, agent, token, shell=shell)
-    facts = " ".join(text for label, text in found.facts if label == "Token")
-    pasted = " ".join(snippet.text for snippet in found.steps.snippets)
-    for word in (TOKEN, "HIVEMIND_TOKEN"):
-        assert (word in pasted) == (word in facts)
-        assert token or word not in pasted
-    assert any(label == "Needs" for label, _ in found.facts)
+    for found, _, _, token in each_of(client):
+        facts = " ".join(text for label, text in found.facts if label == "Token")
+        pasted = " ".join(snippet.text for snippet in found.steps.snippets)
+        for word in (TOKEN, "HIVEMIND_TOKEN"):
+            assert (word in pasted) == (word in facts)
+            assert token or word not in pasted
+        assert any(label == "Needs" for label, _ in found.facts)
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,7 @@ def test_shell_of_the_user(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     ],
 )
 def test_settings(
-    file: str,
-    environ: dict[str, str],
-    url: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    file: str, environ: dict[str, str], url: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the proxy is, and whether it asks for a token, is as its settings have it; the token isn't told."""
     trusted_settings(Path.cwd(), file)

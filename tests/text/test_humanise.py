@@ -82,11 +82,7 @@ def test_plural() -> None:
 def test_dollars() -> None:
     """Small sums aren't nothing; a plus says that some tokens have no price."""
     assert [dollars(0), dollars(0.0423), dollars(0.42), dollars(1234.5), dollars(1, 5)] == [
-        "$0.00",
-        "$0.0423",
-        "$0.42",
-        "$1,234.50",
-        "$1.00+",
+        *("$0.00", "$0.0423", "$0.42", "$1,234.50", "$1.00+"),
     ]
 
 
@@ -219,6 +215,6 @@ def test_short_span(seconds: float, text: str) -> None:
 def test_percent_and_level() -> None:
     """Little isn't nothing, and without a limit there is no number."""
     assert [percent(share) for share in (0, 0.0004, 0.004, 0.01, 0.234, 1, 12.5)] == [
-        *("0 %", "0 %", "0.4 %", "1 %", "23 %", "100 %", "1,250 %"),
+        *("0 %", "0 %", "0.4 %", "1 %", "23 %", "100 %", "1,250 %")
     ]
     assert (level(5.54), level(math.inf)) == ("5.5", "no limit")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 from hivemind.agents.session import Say, Session, open_session
+from hivemind.console import print_note
 from hivemind.settings import Settings, settings_file
 
 
@@ -27,3 +29,11 @@ def session_by_flags(
         settings_file=settings_file(namespace, environ=os.environ, cwd=Path.cwd()),
         to=given.get("to"),
     )
+
+
+def write_report(file: Path, values: Mapping[str, object]) -> None:
+    """Write the file of `--report`; where it can't be written, the command has run, and its exit code counts."""
+    try:
+        file.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
+    except OSError as error:
+        print_note(f"--report {file}: can't be written ({error.strerror})")

@@ -22,7 +22,6 @@ from hivemind.api_types import AgentBudget, BudgetsPart
 from hivemind.cli import changes, client
 from hivemind.cli.address import only_proxy
 from hivemind.cli.agents.checkpoint import (
-    NotKept,
     all_in,
     checkpoint_folder,
     conversation_of,
@@ -165,7 +164,8 @@ def _run(namespace: argparse.Namespace) -> int:
         raise CannotResume(f"{agent} is neither held nor stopped, and there is no checkpoint of it")
     if not kept.checkpoint.command:
         print_note(f"{agent} wasn't started by hivemind run, so here is its conversation")
-        return _hand_over(agent, kept)
+        write_out(conversation_of(kept))
+        return 0
     return _start_again(namespace, settings, kept)
 
 
@@ -219,13 +219,6 @@ def _print_result(agent: str, done: str, text: str, view: AgentView | None, kept
         said = conversation_of(kept)
     facts = {"agent": agent, "done": done, "text": text, "state": to_plain(view), "checkpoint": to_plain(checkpoint)}
     write_out(msgspec.json.encode(facts)[:-1] + b',"conversation":' + said + b"}")
-
-
-def _hand_over(agent: str, kept: Found | None) -> int:
-    if kept is None:
-        raise NotKept(printable(f"there is no checkpoint of {agent}"))
-    write_out(conversation_of(kept))
-    return 0
 
 
 def how_it_goes_on(checkpoint: Checkpoint, resumption: Resumption | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
@@ -15,7 +14,7 @@ from hivemind.agents.restarts import run_with_restarts
 from hivemind.agents.run import AgentCommand, Foreground, RunOutcome, check_command
 from hivemind.agents.session import Say, Session
 from hivemind.cli.address import checked_agent
-from hivemind.cli.agents.opening import session_by_flags
+from hivemind.cli.agents.opening import session_by_flags, write_report
 from hivemind.cli.plugin import Command
 from hivemind.console import print_note
 from hivemind.control.client import ControlError
@@ -148,7 +147,7 @@ def run_in_session(
                         (print_note if required else log)(silence)
                         code = code or (NO_TRAFFIC if required else 0)
                     if report is not None:
-                        await asyncio.to_thread(_write_report, report, outcome)
+                        await asyncio.to_thread(write_report, report, _as_json(outcome))
             except asyncio.CancelledError:
                 if not foreground.number:
                     raise
@@ -250,9 +249,9 @@ def silence_text(outcome: RunOutcome) -> str | None:
     return None if used is None or used.requests != 0 else f"{outcome.agent}: {silent(used.elsewhere)}"
 
 
-def _write_report(file: Path, outcome: RunOutcome) -> None:
+def _as_json(outcome: RunOutcome) -> dict[str, object]:
     used, tree = outcome.usage, outcome.worktree
-    values = {
+    return {
         "agent": outcome.agent,
         "exit_code": _shell_code(outcome.exit_code),
         "signal": -outcome.exit_code if outcome.exit_code < 0 else None,
@@ -267,11 +266,6 @@ def _write_report(file: Path, outcome: RunOutcome) -> None:
         "restarts": outcome.restarts,
         "worktree": None if tree is None else asdict(tree) | {"folder": str(tree.folder)},
     }
-    try:
-        file.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
-    except OSError as error:
-        # The command has run, and its exit code counts.
-        print_note(f"--report {file}: can't be written ({error.strerror})")
 
 
 command = Command(_configure, _run)

@@ -6,13 +6,12 @@ import argparse
 import asyncio
 import contextlib
 import itertools
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 from hivemind.agents import numbered
 from hivemind.agents.batch import BatchRunner, begin
@@ -23,7 +22,7 @@ from hivemind.agents.run import AgentCommand
 from hivemind.agents.session import Session
 from hivemind.api_types import TaskState
 from hivemind.cli.agents.batch import stopping_on_signals
-from hivemind.cli.agents.opening import session_by_flags
+from hivemind.cli.agents.opening import session_by_flags, write_report
 from hivemind.console import print_note
 from hivemind.control.client import ControlClient, ControlError
 from hivemind.errors import HiveMindError, UsageError
@@ -93,7 +92,7 @@ async def _served(
     for line in () if namespace.quiet else _summary(standing):
         print_note(line)
     if namespace.report is not None:
-        _write(namespace.report, numbered.as_json(standing.rows, code))
+        write_report(namespace.report, numbered.as_json(standing.rows, code))
     return code
 
 
@@ -186,11 +185,3 @@ def _summary(standing: BatchProgress) -> list[str]:
     again = next((command_line("hivemind resume", row.agent) for row in failed if row.checkpoint), "")
     lines += [f"{row.agent} failed ({row.note}), {row.log}" for row in failed[:_FAILED_SHOWN]]
     return [*lines, *([f"to let one go on: {again}"] if again else [])]
-
-
-def _write(file: Path, values: Mapping[str, object]) -> None:
-    try:
-        file.write_text(json.dumps(values, indent=2) + "\n", "utf-8")
-    except OSError as error:
-        # The commands have run, and their exit codes count.
-        print_note(f"--report {file}: can't be written ({error.strerror})")

@@ -71,10 +71,7 @@ async def _served(namespace: argparse.Namespace, settings: Settings) -> int:
         most = given or session.about.max_agents or AT_ONCE
         context = RunnerContext(session, folder, os.environ, say, time.time)
         clock = asyncio.get_running_loop().time
-        with (
-            folder.joined(runner, RunnerNote("", session.about.run)),
-            stopping_on_signals(context, screen) as received,
-        ):
+        with folder.joined(runner, RunnerNote("", session.about.run)), stopping_on_signals(context, screen) as received:
             say(f"works on tasks as they come: {plural(most, 'task')} at once, logs in {folder.logs}")
             await Worker(context, folder, runner, most, clock, namespace.idle_exit).run()
     return 128 + received[0] if received else 0

@@ -14,12 +14,7 @@ from hivemind.errors import UsageError
 from hivemind.text.humanise import did_you_mean
 from hivemind.text.table import Cell, Column, lines, show, width
 
-_COLUMNS = (
-    Column("AGENT", cut=True),
-    Column("STATE"),
-    Column("BRANCH", cut=True),
-    Column("FOLDER", spare=1),
-)
+_COLUMNS = (Column("AGENT", cut=True), Column("STATE"), Column("BRANCH", cut=True), Column("FOLDER", spare=1))
 _WORDS = ("list", "remove", "prune")
 
 

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from hivemind.cli.journals import CLEAR_LINE
 from hivemind.console import print_note
 from hivemind.text.table import width
 
+CLEAR_LINE = "\r\x1b[K"
+"""One of the sequences that :mod:`hivemind.console` lets through."""
 FIRST_S, EVERY_S = 5.0, 15.0
 """Without a terminal, nothing is said of what takes no longer than this; then a line is written this often."""
 

@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from hivemind.cli.address import FILE_HELP, add_folder_flags
-from hivemind.cli.journals import find_journals, prices_at, progress_line
+from hivemind.cli.journals import find_journals, prices_at
 from hivemind.cli.lab.comparison import amount_of
+from hivemind.cli.lab.progress import Progress
 from hivemind.cli.plugin import Command
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
@@ -56,10 +57,11 @@ def _run(namespace: argparse.Namespace) -> int:
     out = None if namespace.out is None else writable(Path(namespace.out).expanduser(), force=namespace.force)
     paths = tuple(find_journals(namespace, namespace.file))
     price = prices_at()
-    with progress_line("reading"):
+    with Progress() as progress:
+        progress.tell("reading...")
         recording = load(paths, price)
-    with progress_line("simulating") as told:
-        runs = partial(on_all_cores, done=lambda done, of: told(f"simulating, {done} of {of}"))
+        progress.tell("simulating...")
+        runs = partial(on_all_cores, done=lambda done, of: progress.tell(f"simulating, {done} of {of}..."))
         prediction = foretell(recording, changes, price, runs=runs)
     found = answer(recording, prediction)
     if out is not None:

@@ -57,7 +57,7 @@ def _pause(namespace: argparse.Namespace) -> int:
     done = f"{whose} wait; streams in flight go on" if paused else f"{whose} go on"
     if agent is None:
         return changes.send_command(namespace, done, "PauseAdmissions", paused=paused)
-    return changes.steer_agent(namespace, done, "PauseAgent", agent=agent, paused=paused)
+    return changes.send_command(namespace, done, "PauseAgent", agent=agent, paused=paused)
 
 
 def _configure_stop(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +69,7 @@ def _configure_stop(parser: argparse.ArgumentParser) -> None:
 def _stop(namespace: argparse.Namespace) -> int:
     agent, stopped = namespace.agent, not namespace.undo
     done = f"{agent} is stopped" if stopped else f"{agent} may ask again"
-    return changes.steer_agent(namespace, done, "StopAgent", agent=agent, stopped=stopped)
+    return changes.send_command(namespace, done, "StopAgent", agent=agent, stopped=stopped)
 
 
 def _configure_circuit(parser: argparse.ArgumentParser) -> None:
@@ -121,7 +121,7 @@ def _set_priority(namespace: argparse.Namespace) -> int:
     if name not in names:
         raise UsageError(f"priority {priority[:40]}: must be {', '.join(names[:-1])} or {names[-1]}")
     done = f"{agent} has priority {name}"
-    return changes.steer_agent(namespace, done, "SetPriority", agent=agent, priority=name)
+    return changes.send_command(namespace, done, "SetPriority", agent=agent, priority=name)
 
 
 def knob_named(name: str) -> Knob:

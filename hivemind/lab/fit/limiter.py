@@ -229,7 +229,7 @@ class Amounts(NamedTuple):
 
         `reserves`: the provider charges the longest possible answer; `cached`: and what is read from a cache.
         """
-        if kind is WindowKind.REQUESTS:
+        if kind.counts_requests:
             return 1.0
         if kind is WindowKind.OUTPUT:
             return 0.0

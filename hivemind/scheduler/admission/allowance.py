@@ -27,7 +27,7 @@ class Allowance:
                 self._open(kind, limit, binding=binding)
 
     def _open(self, kind: WindowKind, limit: float | None, *, binding: bool = False) -> Window:
-        credits = None if self._terms is None else Credits(self._terms)
+        credits = None if self._terms is None or kind.of_a_day else Credits(self._terms)
         window = self.windows[kind] = Window(kind, limit, binding=binding, credits=credits)
         return window
 
@@ -57,7 +57,7 @@ class Allowance:
 
     def amount(self, kind: WindowKind, ticket: Ticket) -> float:
         """Return what the ticket's request will likely take from a window of this kind."""
-        if kind is WindowKind.REQUESTS:
+        if kind.counts_requests:
             return 1.0
         if kind is WindowKind.INPUT:
             return float(ticket.estimated_input)
@@ -84,7 +84,7 @@ class Allowance:
             return "credits", None
         gates = {"requests": 0.0, "tokens": 0.0}
         for kind, window in self.windows.items():
-            gate = "requests" if kind is WindowKind.REQUESTS else "tokens"
+            gate = "requests" if kind.counts_requests else "tokens"
             gates[gate] = max(gates[gate], window.delay_s(now, self.amount(kind, ticket)))
         return next(((gate, delay) for gate, delay in gates.items() if delay > 0), None)
 
@@ -136,7 +136,7 @@ class Allowance:
             real = charge.amount
             if not sent or (usage is None and window.kind is WindowKind.OUTPUT):
                 real = 0.0
-            elif usage is not None and window.kind is not WindowKind.REQUESTS:
+            elif usage is not None and not window.kind.counts_requests:
                 real = self._used(window.kind, usage)
             window.settle(now, charge, real)
 

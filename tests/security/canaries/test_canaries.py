@@ -38,16 +38,8 @@ HANGS_S = 300
 _BIN = Path(sys.executable).parent
 _NO_LIMITS = (
     *("--features.backpressure", "false", "--features.rate-windows", "false", "--max-concurrency", "0"),
-    *(
-        "--retry.max-attempts",
-        "2",
-        "--retry.base-s",
-        "0.001",
-        "--retry.max-s",
-        "0.002",
-        "--retry.budget-ratio",
-        "100",
-    ),
+    *("--retry.max-attempts", "2", "--retry.base-s", "0.001", "--retry.max-s", "0.002"),
+    *("--retry.budget-ratio", "100"),
 )
 
 
@@ -104,20 +96,8 @@ async def staged(folder: Path, *flags: str) -> AsyncIterator[Stage]:
         (folder / "hivemind.toml").write_text(f'[agents.credentials]\nbob = "{bound}"\n')
         upstreams = [f"--upstream=a=http://127.0.0.1:{ports[0]}", f"--upstream=b=http://127.0.0.1:{ports[1]}"]
         stage.process = await asyncio.create_subprocess_exec(
-            *(
-                str(_BIN / "hivemind"),
-                "proxy",
-                "--config",
-                "hivemind.toml",
-                *upstreams,
-                "--port",
-                "0",
-                "--state-dir",
-                "state",
-                "--log-level",
-                "debug",
-            ),
-            *(*_NO_LIMITS, *flags),
+            *(str(_BIN / "hivemind"), "proxy", "--config", "hivemind.toml", *upstreams, "--port", "0"),
+            *("--state-dir", "state", "--log-level", "debug", *_NO_LIMITS, *flags),
             stdout=stack.enter_context((folder / "out.txt").open("wb")),
             stderr=stack.enter_context((folder / "err.txt").open("wb")),
             cwd=folder,
@@ -308,17 +288,8 @@ async def test_what_a_task_holds(tmp_path: Path) -> None:
             assert process.returncode == (3 if args[0] == "run" else 1), err
             stage.outputs[f"{name}, standard output"] = out
             stage.outputs[f"{name}, standard error"] = err
-        submit = (
-            "tasks",
-            "submit",
-            "later",
-            "--",
-            "sh",
-            "-c",
-            f"echo {known('task: argument')}",
-            unknown("task: argument"),
-        )
-        await stage.hivemind(*submit)
+        command = ("sh", "-c", f"echo {known('task: argument')}", unknown("task: argument"))
+        await stage.hivemind("tasks", "submit", "later", "--", *command)
         await stage.hivemind("tasks", "submit", "hand")
         await stage.hivemind("tasks", "fail", "hand", "--note", f"it was {known('task: note')}")
         await stage.hivemind("tasks", "cancel", known("task: name"), code=2)
@@ -395,15 +366,7 @@ WRONG_FILES = (
 def test_what_wrong_files_hold(tmp_path: Path) -> None:
     """Settings that don't exist, and files that aren't TOML, with and without trust in them."""
     keys = Keys()
-    for text in (
-        "{0} = 1",
-        "[{0}]\na = 1",
-        "a.{0} = 1",
-        "token = {0}",
-        "= {0}",
-        "[agents.credentials]\n'{0}' = 5",
-        "[{0}",
-    ):
+    for text in WRONG_FILES:
         text = text.format(keys.known("settings: wrong file"))
         (tmp_path / "hivemind.toml").write_text(text)
         untrusted = called(tmp_path, ("proxy",), PLAIN)
