@@ -10,7 +10,7 @@ import pytest
 
 from hivemind.cli.lab import tune
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.tune.processes import Simulations
+from hivemind.lab.tune.simulations import Simulations
 from hivemind.scheduler.types import Price
 
 

@@ -10,10 +10,9 @@ import pytest
 from benchmarks.worlds.world import run, world
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.lab.foresight import draws
-from hivemind.lab.foresight.draws import Job, carry_out, one_by_one, part_of, parts_drawn_from
+from hivemind.lab.foresight.draws import Job, carry_out, on_all_cores, one_by_one, part_of
 from hivemind.lab.foresight.heldout import MODEL_ERROR, UNCHECKED, HeldOut, Part, held_out
 from hivemind.lab.foresight.prediction import predict
-from hivemind.lab.foresight.processes import on_all_cores
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
@@ -80,7 +79,8 @@ def test_parts_of_a_long_recording_are_drawn_from(recording: Recording, monkeypa
     monkeypatch.setattr(draws, "WHOLE", 60)
     monkeypatch.setattr(draws, "PART", 30)
     jobs = [Job(()), *(Job((), draw) for draw in range(4))]
-    parts = parts_drawn_from(recording, jobs)
+    parts: dict[int, Recording] = {}
+    draws.add_parts(parts, recording, jobs)
     assert sorted(parts) == sorted({part_of(recording, draw) for draw in range(4)})
     assert len(parts) == 2
     alone = [carry_out(recording, job) for job in jobs]

@@ -17,8 +17,8 @@ from hivemind.lab.foresight.draws import Job
 from hivemind.lab.foresight.heldout import UNCHECKED, HeldOut, Part
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.tune.processes import Located, Simulations
 from hivemind.lab.tune.promise import Goal, harm, promised
+from hivemind.lab.tune.simulations import Located, Simulations
 from hivemind.lab.tune.space import RecordedSettings
 from hivemind.lab.tune.tuning import TimeIsUp, Tuner, TuningPlan, TuningProgress, TuningResult
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
