@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -34,7 +33,7 @@ from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import Trace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import AimdConfig, SchedulerConfig
-from hivemind.scheduler.types import Priority, WindowKind, WindowReading
+from hivemind.scheduler.types import Priority, WindowKind
 from hivemind.world.state import Carried
 from hivemind.world.world import World
 
@@ -428,42 +427,6 @@ def test_another_time_is_told(tmp_path: Path) -> None:
         "a.jsonl",
         "b.jsonl",
     ]
-
-
-@pytest.mark.parametrize(("ahead_s", "fast"), [(0.0, ""), (1.0, ""), (9.0, "b.jsonl"), (-9.0, "a.jsonl")])
-def test_clocks_that_disagree_are_told(tmp_path: Path, ahead_s: float, fast: str) -> None:
-    """The same window of a minute ends for both at the same time, so that the difference is that of the clocks."""
-
-    def readings(seed: int) -> list[ev.Event]:
-        rng = random.Random(seed)
-        found: list[ev.Event] = [*served(0.0, 1, f"agent-{seed}")]
-        for number in range(20):
-            at = 15.0 * number + rng.uniform(0, 9)
-            left = 60.0 - at % 60.0
-            found.append(ev.LimitsRead(at, LANE, "m", (WindowReading(WindowKind.REQUESTS, 60, 50 - number, left),)))
-        return found
-
-    one = written(tmp_path, first("a"), readings(1))
-    other = written(tmp_path, first("b", wall=1000.0 + ahead_s), readings(2))
-    told = notes(one, other)
-    if not fast:
-        assert told == []
-    else:
-        assert len(told) == 1
-        assert told[0].startswith(f"the clock of {fast} is evidently about 9 s ahead of that of ")
-
-
-def test_buckets_say_nothing_of_clocks(tmp_path: Path) -> None:
-    """When a bucket will be full moves with each request, so it isn't compared."""
-
-    def readings(seed: int) -> list[ev.Event]:
-        rng = random.Random(seed)
-        return [*served(0.0, 1, f"agent-{seed}")] + [
-            ev.LimitsRead(8.0 * n, LANE, "m", (WindowReading(WindowKind.REQUESTS, 60, 40, rng.uniform(1, 60)),))
-            for n in range(30)
-        ]
-
-    assert notes(written(tmp_path, first("a"), readings(1)), written(tmp_path, first("b"), readings(2))) == []
 
 
 def test_settings_that_differ_are_told(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_understood(text: str, change: Change) -> None:
             "port=3",
             "port: makes no difference to a simulation; what does is max_concurrency, max_concurrency_per_upstream,"
             " rpm, tpm, max_agents, agent_idle_s, aimd.*, budget.*, circuit.*, features.*, queue.*,"
-            " retry.*, agents, fallback, provider.*",
+            " retry.*, agents, provider.*",
         ),
         ("circuit.threshold=2", "circuit.threshold 2: must be a number above 0 and at most 1"),
         ("queue.max_depth=1.5", "queue.max_depth 1.5: must be a whole number from 1 to 1,000,000"),

@@ -226,24 +226,6 @@ def test_why_requests_waited() -> None:
     }
 
 
-def test_waiting_requests_over_time_add_up_to_the_waits_by_cause() -> None:
-    """The areas of the plot are the seconds of the table."""
-    run = run_of(a_night())
-    areas: dict[str, float] = {}
-    for cause, points in run.fold.waiting.points(run.fold.ended_at):
-        width_s = points[1][0] - points[0][0]
-        areas[cause] = sum(mean for _, mean, _ in points) * width_s
-    assert {cause: area for cause, area in areas.items() if area} == pytest.approx(run.figures.causes.seconds)
-
-
-def test_no_request_waits_while_events_are_missing() -> None:
-    """The number isn't known until the journal says it again."""
-    events = [opened(), arrived(0, 1, "ann"), Gap(START + 20, START + 10, 5, "slow"), arrived(30, 2, "ann")]
-    ((_, points),) = run_of([*events, JournalEnded(START + 40)]).fold.waiting.points(40)
-    assert {mean for at, mean, _ in points if at < 9.5} == {1.0}
-    assert not [at for at, _, _ in points if 10.5 < at < 29.5]
-
-
 def test_a_pause_ends_with_the_run() -> None:
     """A pause and an open circuit that nothing ends are told up to the last event."""
     events = [ev.CircuitChanged(START + 1, LANE, "open", "x"), ev.LaneParked(START + 2, LANE, 60.0, "429"), sampled(5)]

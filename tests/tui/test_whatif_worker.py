@@ -257,9 +257,9 @@ async def test_whoever_gives_up_ends_the_child(tmp_path: Path) -> None:
 async def test_what_a_cancelled_simulation_started_ends_with_it(tmp_path: Path) -> None:
     """The processes that it forked aren't its parent's to end."""
     script = (
-        "import os, sys, time; from hivemind_tui.loop.child import pack; from hivemind.lab.foresight import beside;"
-        " from hivemind_tui.whatif.protocol import Progress; beside.can_fork = lambda: True;"
-        " other = beside.Beside(lambda: time.sleep(600)); pid = str(other._process.pid);"
+        "import os, sys, time; from hivemind_tui.loop.child import pack; from hivemind.lab import processes;"
+        " from hivemind_tui.whatif.protocol import Progress; processes.can_fork = lambda: True;"
+        " other = processes.Beside(lambda: time.sleep(600)); pid = str(other._forked.process.pid);"
         " sys.stdout.buffer.write(pack(Progress(pid))); sys.stdout.flush(); time.sleep(600)"
     )
     simulation, forked = SimulationProcess((sys.executable, "-c", script)), asyncio.Queue[Message]()

@@ -39,7 +39,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("file", metavar="FILE", nargs="+", help=f"{FILE_HELP}; of several proxies: as if they had shared their keys")
     setting = (
         "a setting of `hivemind proxy --help`, agent.NAME.priority, agent.NAME.budget, provider.limits=x2 and the like,"
-        " agents=x2 or fallback=copy; may be repeated"
+        " or agents=x2; may be repeated"
     )
     add("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
     add("--scenario", metavar="FILE", help="take changes from a TOML file; those of --set come on top")

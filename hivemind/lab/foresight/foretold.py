@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.comparison import Measure, Unit, Verdict, is_noise, run_measures
+from hivemind.lab.comparison import Measure, Unit, Verdict, judged, run_measures
 from hivemind.lab.foresight.prediction import Prediction, loses
 from hivemind.lab.foresight.ranges import Range
 
@@ -131,9 +131,4 @@ def _verdict(measure: Measure[Figures], difference: Range | None, base: float, m
         return ""
     if max(-difference.low, difference.high) <= _ROUNDING * base:
         return "same"
-    if difference.low <= 0 <= difference.high or is_noise(difference.value, base):
-        return "unclear"
-    good = (difference.value < 0) == (measure.better == "less")
-    if not measure.counts_endings and (more_work < 0 if good else more_work > 0):
-        return "other work"
-    return "better" if good else "worse"
+    return judged(measure, difference.value, difference.low, difference.high, base, more_work=more_work)

@@ -147,7 +147,7 @@ def predict(
     """
     made = tuple(changes)
     count = draws or draws_of(recording)
-    simulated = recording.began.foreign or recording.apart or bool(recording.asked)
+    simulated = recording.began.foreign or recording.apart
     jobs = [Job(made), Job(()), *(Job(each, draw) for draw in range(count) for each in ((), made))]
     own, replayed, *rest = runs(recording, jobs, price)
     recorded = replayed if simulated else recording.figures

@@ -85,7 +85,7 @@ def _sections(run: RecordedRun) -> Iterator[PageSection]:
         yield PageSection("agents", "What each agent did", text, plots.gantt(run, agents))
         if figures.causes.seconds:
             text = headline.causes_message(run)
-            yield PageSection("causes", "Why requests waited", text, plots.causes(run), tables.causes(run))
+            yield PageSection("causes", "Why requests waited", text, None, tables.causes(run))
         if any(run.waits.values()):
             yield PageSection("waits", "Waits", headline.waits_message(run), plots.waits(run), tables.waits(run))
         plot = plots.faults(run) if fold.faults.count else None

@@ -8,13 +8,11 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from hivemind.journal.wait_causes import CAUSES
 from hivemind.lab.report.agents import STATES as ROW_STATES
 from hivemind.lab.report.agents import AgentRow, AgentStats
 from hivemind.lab.report.lanes import LaneReport, Series
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import (
-    CAUSE_ROLES,
     OUTCOMES,
     SERIES,
     STATES,
@@ -245,26 +243,6 @@ def _add_marks(
         hovertemplate=hover("%{customdata}"),
         name=name,
     )
-
-
-def causes(run: RecordedRun) -> go.Figure:
-    """Plot how many requests waited over time, stacked by what kept them; what kept most is at the bottom."""
-    yaxis = axis(rangemode="tozero", nticks=6, title="waiting")
-    figure = go.Figure(layout=layout(300, times(run), yaxis, hovermode="x unified", showlegend=True))
-    took = run.figures.causes.seconds
-    for cause, points in sorted(run.fold.waiting.points(run.fold.ended_at), key=lambda each: -took.get(each[0], 0.0)):
-        colour = ink(CAUSE_ROLES[cause])
-        figure.add_scatter(
-            x=[run.stamp_ms(at) for at, _, _ in points],
-            y=[round(mean, 2) for _, mean, _ in points],
-            mode="lines",
-            line={"color": colour, "width": 0, "shape": "hv"},
-            fillcolor=colour,
-            stackgroup="causes",
-            hovertemplate=hover("%{y:.1f}", CAUSES[cause]),
-            name=CAUSES[cause],
-        )
-    return figure
 
 
 def waits(run: RecordedRun) -> go.Figure:

@@ -160,7 +160,7 @@ def read(paths: Path | Sequence[Path], price: Price | None = None, tz: tzinfo = 
     """
     journals = open_journals(paths)
     fold = RunFold(journals.began, price)
-    tally = FiguresFold(price, fold.count_waiting)
+    tally = FiguresFold(price)
     take, count = fold.apply, tally.apply
     for _, event in journals.events():
         take(event)

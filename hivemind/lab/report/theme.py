@@ -101,21 +101,6 @@ OUTCOMES: Mapping[str, tuple[str, str, str]] = {
     "open": ("not known", "not known how it ended", "other"),
 }
 """Ends of requests with a failed attempt: names, short for tables and long for plots, and the role of the colour."""
-CAUSE_ROLES: Mapping[str, str] = {
-    "slots": "flight",
-    "level": "level",
-    "windows": "queued",
-    "retry": "retry",
-    "circuit": "bad",
-    "rate_limited": "paused",
-    "paused": "left",
-    "fleet": "streaming",
-    "held": "f",
-    "budget": "e",
-    "task": "first",
-    "other": "other",
-}
-"""The role of the colour of each of :data:`~hivemind.journal.wait_causes.CAUSES`."""
 STATES: Mapping[str, tuple[str, str]] = {
     "queued": ("queued", "queued"),
     "retry": ("pause before a retry", "retry"),
