@@ -1,24 +1,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 import resource
 import sys
 import zlib
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from benchmarks.paths import environment
-from benchmarks.soak.client import Agents, Pace
-from benchmarks.soak.crowd import Crowd, broken, possible, waiting
+from benchmarks.soak.crowd import broken, possible, waiting
 from benchmarks.soak.messages import FORMS, Message, Outcome, Reply, judged, message, number_of
-from benchmarks.soak.report import lines, page
 from benchmarks.soak.result import Result, settle
 from benchmarks.soak.run import Plan, soak
 from benchmarks.soak.watching import WINDOWS, Sample, grown, windows
@@ -152,52 +149,6 @@ def test_growth() -> None:
     assert len(grown(leaking)) == 1
 
 
-async def test_pace() -> None:
-    """Requests are issued until there were enough, or it is stopped."""
-    pace = Pace(requests=2, rate=1000.0)
-    assert [await pace.next() for _ in range(3)] == [0, 1, None]
-    endless = Pace()
-    assert await endless.next() == 0
-    endless.stop()
-    assert await endless.next() is None
-
-
-@contextlib.asynccontextmanager
-async def server(*answers: bytes) -> AsyncIterator[tuple[str, int]]:
-    """Answers with these in turn, whatever was asked; nothing closes the connection."""
-    left = list(answers)
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(1 << 16):
-            if data.startswith(b"POST"):
-                answer = left.pop(0)
-                writer.write(answer)
-                if not answer:
-                    break
-        writer.close()
-
-    serving = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with serving:
-        yield serving.sockets[0].getsockname()
-
-
-async def test_agents_notice() -> None:
-    """A second answer, an answer to another's request, and none at all are broken promises; a proper error isn't."""
-    refusal = b'HTTP/1.1 503 x\r\ncontent-length: 28\r\n\r\n{"error":{"message":"no!!"}}'
-    foreign = b"HTTP/1.1 200 x\r\ncontent-length: 12\r\n\r\n{soak99.0 x}"
-    for answers, outcomes in (
-        ([refusal, refusal], [Outcome.REFUSED] * 2),
-        ([refusal, foreign], [Outcome.REFUSED, Outcome.BROKEN]),
-        ([refusal, b""], [Outcome.REFUSED, Outcome.BROKEN]),
-        ([refusal + refusal, refusal], [Outcome.BROKEN, Outcome.REFUSED]),
-    ):
-        async with server(*answers) as address:
-            agents = Agents(address, Pace(requests=2), seed=3, agents=1, visitors=1)
-            await agents.work()
-            assert list(agents.outcomes[:2]) == outcomes
-            assert agents.broken_count == outcomes.count(Outcome.BROKEN)
-
-
 @pytest.fixture
 def _limit() -> Iterator[None]:
     """The limit of open files of this process is afterwards what it was."""
@@ -214,24 +165,3 @@ async def test_twenty_thousand_wait(tmp_path: Path) -> None:
     crowds = await waiting(possible(20_000), tmp_path / "proxy", turns=1)
     assert broken(crowds) == []
     assert crowds[0].held == crowds[0].asked > 1000
-
-
-def test_crowds_in_the_page() -> None:
-    """Their table has marks of its own."""
-    crowd = Crowd("idle connections", 300, "256 / 256", held=190, outcomes={"closed": 110})
-    after = page("<!-- crowds: begin -->\n\n<!-- crowds: end -->", {"version": "0.9", "crowds": [asdict(crowd)]})
-    assert "| idle connections | 256 / 256 | 300 | 190 | 110 closed |" in after
-
-
-def test_report() -> None:
-    """The table stands between the page's marks, and again where it stood before."""
-    result = Result(1, "0.9", load_s=60.0, requests=3, outcomes={"answered": 3}, samples=samples([80.0] * 30))
-    result.upstream = {"faults": {"reset": 2}, "over_capacity": 1}
-    found = msgspec.to_builtins(result)
-    before = "a\n<!-- soak: begin -->\nold\n<!-- soak: end -->\nb"
-    after = page(before, found)
-    assert page(after, found) == after
-    assert after.startswith("a\n<!-- soak: begin -->\nHiveMind 0.9, seed 1:")
-    assert page(before.replace("soak:", "crowds:"), found) == before.replace("soak:", "crowds:")
-    assert "| faults of the upstream | 3 |" in after
-    assert any(line.endswith(" 80, 80, 80, 80, 80, 80, 80, 80") for line in lines(found))

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.worlds.kinds import KINDS, kinds_of
 from benchmarks.worlds.server import Server, Speed
-from benchmarks.worlds.world import run, with_changes, world
+from benchmarks.worlds.world import run, world
 from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.clock import run_virtual
 from hivemind.lab.simulate.recording import load
@@ -41,17 +41,6 @@ def test_speed_is_shared_over_the_whole_life() -> None:
 
     assert served(shared, (0.0, 2.0), (1.0, 1.0)) == pytest.approx([3.0, 3.0])
     assert served(shared, (0.0, 1.0), (5.0, 1.0)) == pytest.approx([1.0, 6.0])
-
-
-def test_places_are_given_in_order() -> None:
-    """A third request waits for the first of two places."""
-    found = served(lambda at, active: 1.0, (0.0, 3.0), (0.0, 2.0), (0.5, 1.0), places=2)
-    assert found == pytest.approx([3.0, 2.0, 3.0])
-
-
-def test_the_speed_may_change_with_time() -> None:
-    """From the second second on everything is half as fast."""
-    assert served(lambda at, active: 1.0 if at < 2 else 0.5, (0.0, 3.0)) == pytest.approx([4.0])
 
 
 def test_a_client_that_leaves_gives_its_place_back() -> None:
@@ -107,11 +96,3 @@ def test_a_seed_is_a_world(tmp_path: Path) -> None:
     assert walls[0] == walls[1] != walls[2]
     assert {kind for seed in range(len(KINDS)) for kind in kinds_of(seed)} == set(KINDS)
     assert len(world(3).changes) == 3
-
-
-def test_changes_are_settings() -> None:
-    """Sections are made where they aren't there, and the world's own settings stay as they are."""
-    settings = world(3).settings
-    changed = with_changes(settings, ["max_concurrency=3", "retry.base_s=2"])
-    assert (changed["max_concurrency"], changed["retry"]) == ("3", {"base_s": "2"})
-    assert "retry" not in settings

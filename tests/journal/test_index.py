@@ -103,7 +103,15 @@ def write_on_elsewhere(path: Path) -> None:
     path.write_bytes(text[:-400] + line_of(ev.LaneReleased(some()[-1].at, "up/1")) * 40)
 
 
-@pytest.mark.parametrize("change", [edit, cut, write_another, write_on_elsewhere])
+@pytest.mark.parametrize(
+    "change",
+    [
+        edit,
+        pytest.param(cut, marks=pytest.mark.slow),
+        pytest.param(write_another, marks=pytest.mark.slow),
+        pytest.param(write_on_elsewhere, marks=pytest.mark.slow),
+    ],
+)
 def test_one_that_does_not_fit_is_not_believed(tmp_path: Path, change: Callable[[Path], None]) -> None:
     """And made anew as soon as somebody may."""
     path = indexed(journal(tmp_path, some()))

@@ -234,6 +234,7 @@ def limited(folder: Path, lane: LaneConfig = LANE_LIMITED) -> Recording:
     return recorded(folder, events, [ev.LimitsRead(1.5, LANE, "m", reading)], lane=lane)
 
 
+@pytest.mark.slow
 def test_the_providers_own_limit_stays(tmp_path: Path) -> None:
     """A higher tier isn't a higher rpm; the question that asks about it is named, and asked it isn't."""
     recording = limited(tmp_path)
@@ -293,6 +294,7 @@ def test_what_to_try() -> None:
     assert commands(parse_changes(["agents=x2", "provider.limits=x2", "tpm=unset"])) == ""
 
 
+@pytest.mark.slow
 def test_beyond_what_was_recorded(tmp_path: Path) -> None:
     """The interval is wider, and the command that would narrow it is told."""
     slow = LaneConfig("mock", "generic", max_concurrency=1, rpm=0, tpm=0)

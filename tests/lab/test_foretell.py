@@ -35,6 +35,7 @@ def recording(tmp_path: Path) -> Recording:
     return recorded(tmp_path, (event for n in range(100) for event in served(1.0 + n, n + 1, f"agent-{n % 4}")))
 
 
+@pytest.mark.slow
 def test_the_same_as_in_one_process(recording: Recording) -> None:
     """With the check of the models."""
     changes = parse_changes(["max_concurrency=1"])

@@ -19,6 +19,7 @@ from hivemind.lab.simulate.simulation import simulate
 _BEGAN = datetime(2026, 11, 21, 18, tzinfo=UTC)
 
 
+@pytest.mark.slow
 def test_what_holds_an_imported_run_back_is_told(tmp_path: Path) -> None:
     """Eight agents sent 160 requests in 40 s; with HiveMind, what it assumes makes minutes of it unless set to none."""
     entries = []

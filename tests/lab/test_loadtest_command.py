@@ -214,6 +214,7 @@ async def test_it_goes_the_way_that_the_settings_tell(tmp_path: Path) -> None:
         assert facts["now"]["answered"] == 4
 
 
+@pytest.mark.slow
 async def test_hundreds_in_flight_at_once(tmp_path: Path) -> None:
     """Nobody is answered before all three hundred are there."""
     listening = Listening(together=300)
@@ -319,6 +320,7 @@ async def test_what_may_cost_money_is_agreed_to_first(tmp_path: Path) -> None:
     assert f"would go to {proxy.url}, which sends them to https://api.anthropic.com; that may cost" in ended.err
 
 
+@pytest.mark.slow
 async def test_an_interrupt_ends_it_with_what_there_is(tmp_path: Path) -> None:
     """The first one stops it, and the table has what was over by then."""
     file = journal(tmp_path / "run.jsonl", *asked(2), arrived(3, 600.0), finished(3, 601.0))
@@ -340,6 +342,7 @@ async def test_an_interrupt_ends_it_with_what_there_is(tmp_path: Path) -> None:
     assert (facts["interrupted"], facts["requests"], facts["over"] <= 2) == (True, 3, True)
 
 
+@pytest.mark.slow
 async def test_a_damaged_journal_is_sent_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     """What is wrong with it is told."""
     file = journal(tmp_path / "run.jsonl", *asked())

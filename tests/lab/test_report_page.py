@@ -240,6 +240,7 @@ def test_times_that_no_calendar_has() -> None:
     assert "Infinity" not in json.dumps(found.figures)
 
 
+@pytest.mark.slow
 def test_many_of_all() -> None:
     """However large a run is, its page is bounded, and says what it leaves out."""
     events: list[ev.Event] = [opened()]
