@@ -101,17 +101,16 @@ def test_a_path_that_was_not_recorded_is_the_providers(changes: dict[str, Any], 
 
 
 @pytest.mark.parametrize(
-    ("recorded", "allowed", "produced"),
+    ("recorded", "longest"),
     [
-        (RequestResult(200, "", 0.1, 1.0, Usage(10, 0, 0, 40)), 1000, 40),
-        (RequestResult(200, "", 0.1, 1.0, None), 1000, 1000),
-        (RequestResult(200, "truncated", 0.1, 1.0, Usage(10, 0, 0, 7)), 1000, 1000),
+        (RequestResult(200, "", 0.1, 1.0, Usage(10, 0, 0, 40)), 40),
+        (RequestResult(200, "", 0.1, 1.0, None), 1000),
+        (RequestResult(200, "truncated", 0.1, 1.0, Usage(10, 0, 0, 7)), 1000),
     ],
 )
-def test_answers_are_as_long_as_they_were(recorded: RequestResult, allowed: int, produced: int) -> None:
-    """Or as the request allowed, where that is wanted or nothing else is known; a cut one tells nothing."""
-    assert max_answer_tokens(request(recorded=recorded), as_allowed=False) == produced
-    assert max_answer_tokens(request(recorded=recorded), as_allowed=True) == allowed
+def test_answers_are_as_long_as_they_were(recorded: RequestResult, longest: int) -> None:
+    """Or as the request allowed, where nothing else is known; a cut one tells nothing."""
+    assert max_answer_tokens(request(recorded=recorded)) == longest
 
 
 def test_what_only_one_api_wants() -> None:

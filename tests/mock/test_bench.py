@@ -12,7 +12,7 @@ from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import open_journal
 from hivemind_mock.bench.main import tables
 from hivemind_mock.bench.runs import ABLATIONS, Run, RunResult, execute_run
-from hivemind_mock.provider.config import SCENARIOS, Scenario
+from hivemind_mock.provider.config import SCENARIOS
 
 
 def result_of(run: Run, *, dead: int = 0, wall_s: float = 66.0, charged: int = 100) -> RunResult:
@@ -135,15 +135,3 @@ def test_the_command_leaves_journals(tmp_path: Path) -> None:
     assert (figures.agents, figures.finished, figures.answered, figures.attempts) == (11, 11, 88, plain.attempts)
     assert figures.wall_s == pytest.approx(plain.wall_s)
     assert recorded(tmp_path / "kept" / "replay-11-no-retry-1.jsonl").finished < 11
-
-
-@pytest.mark.slow
-def test_over_sockets_is_the_same_story(tmp_path: Path) -> None:
-    """A small scenario in real time, direct and through the proxy on sockets: nobody dies, and it is recorded too."""
-    small = Scenario("small", agents=3, turns=2, rpm=60, tpm=100_000, base_s=0.005, jitter_s=0.0)
-    result = execute_run(Run(small, "hivemind", 1, journals=tmp_path), real_time=True)
-    figures = recorded(tmp_path / "small-1.jsonl")
-    assert (figures.agents, figures.answered, figures.attempts) == (3, 6, result.attempts)
-    for mode in ("direct", "hivemind"):
-        result = execute_run(Run(small, mode, 1), real_time=True)
-        assert (result.alive, result.attempts) == (3, 6)

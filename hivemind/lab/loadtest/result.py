@@ -52,8 +52,6 @@ class LoadTestOptions:
     """0: no limit."""
     synthetic: bool = False
     """Recorded bodies aren't sent."""
-    as_allowed: bool = False
-    """Synthetic requests allow answers as long as the recorded requests did, rather than as long as they were."""
     agent_header: str | None = None
     key_variable: str | None = None
     token_variable: str | None = None

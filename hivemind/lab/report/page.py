@@ -88,9 +88,8 @@ def _sections(run: RecordedRun) -> Iterator[PageSection]:
             yield PageSection("causes", "Why requests waited", text, None, tables.causes(run))
         if any(run.waits.values()):
             yield PageSection("waits", "Waits", headline.waits_message(run), plots.waits(run), tables.waits(run))
-        plot = plots.faults(run) if fold.faults.count else None
         text, table = headline.faults_message(run), tables.faults(run)
-        yield PageSection("faults", "Failed attempts and their outcome", text, plot, table)
+        yield PageSection("faults", "Failed attempts and their outcome", text, None, table)
         if any(window.fullest for _, window in run.windows()):
             text = headline.windows_message(run)
             yield PageSection("windows", "Rate windows", text, plots.windows(run), tables.windows(run))

@@ -13,7 +13,6 @@ from hivemind.lab.report.agents import AgentRow, AgentStats
 from hivemind.lab.report.lanes import LaneReport, Series
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import (
-    OUTCOMES,
     SERIES,
     STATES,
     axis,
@@ -276,18 +275,6 @@ def _shares(values: Sequence[float]) -> list[tuple[float, float]]:
     count = len(values)
     places = range(count) if count <= POINTS else [round(n * (count - 1) / (POINTS - 1)) for n in range(POINTS)]
     return [(0.0, 0.0), *((values[place], (place + 1) / count) for place in places)]
-
-
-def faults(run: RecordedRun) -> go.Figure:
-    """Plot the failed attempts by kind and by the end of their request."""
-    kinds = run.fold.faults.most_frequent()[::-1]
-    figure = _stacked_bars(34 * max(2, len(kinds)), axis(rangemode="tozero", tickformat=",d", nticks=6))
-    figure.update_yaxes(type="category")
-    for outcome, (_, name, role) in OUTCOMES.items():
-        values = [kind.outcomes[outcome] for _, kind in kinds]
-        if any(values):
-            _add_bars(figure, [words(each) for each, _ in kinds], values, role, name, "%{x}")
-    return figure
 
 
 def windows(run: RecordedRun) -> go.Figure:

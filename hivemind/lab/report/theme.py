@@ -93,14 +93,14 @@ def hover(text: str, name: str = "") -> str:
     return f"{text}<extra>{name}</extra>"
 
 
-OUTCOMES: Mapping[str, tuple[str, str, str]] = {
-    "answered": ("answered in the end", "answered in the end", "good"),
-    "failed": ("passed on", "an error was passed on to the agent", "bad"),
-    "refused": ("refused", "HiveMind refused the request", "retry"),
-    "left": ("client left", "the client left", "left"),
-    "open": ("not known", "not known how it ended", "other"),
+OUTCOMES: Mapping[str, str] = {
+    "answered": "answered in the end",
+    "failed": "passed on",
+    "refused": "refused",
+    "left": "client left",
+    "open": "not known",
 }
-"""Ends of requests with a failed attempt: names, short for tables and long for plots, and the role of the colour."""
+"""Ends of requests with a failed attempt."""
 STATES: Mapping[str, tuple[str, str]] = {
     "queued": ("queued", "queued"),
     "retry": ("pause before a retry", "retry"),
