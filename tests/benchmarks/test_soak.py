@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import resource
 import sys
 import zlib
@@ -15,7 +14,7 @@ import pytest
 
 from benchmarks.paths import environment
 from benchmarks.soak.crowd import broken, possible, waiting
-from benchmarks.soak.messages import FORMS, Message, Outcome, Reply, judged, message, number_of
+from benchmarks.soak.messages import Message, Outcome, Reply, judged
 from benchmarks.soak.result import Result, settle
 from benchmarks.soak.run import Plan, soak
 from benchmarks.soak.watching import WINDOWS, Sample, grown, windows
@@ -91,15 +90,6 @@ def test_what_a_client_got(sent: Message, got: Reply, outcome: Outcome) -> None:
     assert (found, bool(wrong)) == (outcome, outcome is Outcome.BROKEN)
 
 
-def test_messages() -> None:
-    """Each carries its number and names the agent; all formats come, streamed and not."""
-    rng = random.Random(1)
-    sent = [message(number, "ann", rng, "host") for number in range(200)]
-    assert {(each.form, each.stream) for each in sent} == {(form, stream) for form in FORMS for stream in (True, False)}
-    assert all(b"[echo soak%d]" % each.number in each.data and b"/agent/ann/to/" in each.data for each in sent)
-    assert number_of("soak17") == 17
-
-
 @pytest.mark.parametrize(
     ("outcome", "attempts", "answers", "wrong"),
     [
@@ -122,14 +112,6 @@ def test_both_sides(outcome: Outcome, attempts: int, answers: int, wrong: str) -
     assert len(result.broken) == bool(wrong)
     assert wrong in "".join(result.broken)
     assert result.outcomes == {outcome.name.lower(): 1}
-
-
-def test_an_operator_may_end_a_request() -> None:
-    """Whose agent was stopped may have been answered upstream; what its client never finished must not be sent."""
-    result = Result(1, "x", requests=2)
-    settle(result, bytes([Outcome.CUT, Outcome.LEFT]), b"\1\1", b"\1\0", torn=[1], excused={0})
-    assert len(result.broken) == 1
-    assert "never finished it: 1" in result.broken[0]
 
 
 def samples(rss: Sequence[float], files: int = 20) -> list[Sample]:

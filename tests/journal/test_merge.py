@@ -233,13 +233,6 @@ def test_a_server_on_the_machine_itself_is_another_on_another_machine() -> None:
     assert found.keys() == {"mock", "mock@2"}
 
 
-def test_two_names_of_one_upstream_stay_two() -> None:
-    """A proxy may have an upstream twice, with other settings; each has lanes of its own."""
-    start = structs.replace(first("b"), upstreams=(("one", URL), ("two", URL)))
-    names = dict(Merge([first("a"), start]).began.upstreams)
-    assert len(names) == 2
-
-
 def test_the_smallest_limit_holds() -> None:
     """Of a lane that proxies share: as for the members of a fleet."""
     one = replace(FREE, max_concurrency=8, rpm=60, tpm=1000, tpm_binding=True, aimd=AimdConfig(beta=0.7))
@@ -455,11 +448,6 @@ def test_one_journal_is_read_as_it_is(tmp_path: Path) -> None:
     journals: Journals = open_journals(path)
     assert [event for _, event in journals.events()] == [journals.began, *served(3.0, 5, "x"), JournalEnded(9.0)]
     assert (journals.apart, journals.notes()) == (False, [])
-
-
-def test_many_journals_are_named_shortly() -> None:
-    """The whole is called by the first few."""
-    assert Merge([first(name) for name in "abcde"]).began.journal == "a + b + c + 2 more"
 
 
 def test_report(tmp_path: Path) -> None:

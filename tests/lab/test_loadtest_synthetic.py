@@ -72,16 +72,6 @@ def test_no_two_are_alike() -> None:
     assert first[:300] == second[:300] != other[:300]
 
 
-@pytest.mark.parametrize("size", [0, 1, 90, 130, 150])
-def test_a_very_small_one_still_asks_something(size: int) -> None:
-    """Where the form itself takes more than there was, the prompt is a few characters."""
-    made = synthetic_request(request(17, size_chars=size), 40)
-    assert made is not None
-    prompt = msgspec.json.decode(made.body)["messages"][0]["content"]
-    assert prompt.endswith("17.")
-    assert len(made.body) == max(size, len(made.body) - len(prompt) + 3)
-
-
 @pytest.mark.parametrize(
     ("changes", "path"),
     [

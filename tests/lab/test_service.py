@@ -13,7 +13,7 @@ from lab.service_kit import run
 from hivemind.errors import UsageError
 from hivemind.lab.fit.drift import Drift
 from hivemind.lab.fit.service import Service
-from hivemind.lab.fit.speed import ALONE, Speed
+from hivemind.lab.fit.speed import ALONE
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
@@ -173,10 +173,3 @@ def test_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hivemind.lab.fit.answers", None)
     with pytest.raises(UsageError, match=r"simulating needs numpy .*: pip install 'hivemind-tui\[lab\]'"):
         recorded(tmp_path, served(0.0, 1, "a"))
-
-
-def test_the_amount_of_every_law_slows_down() -> None:
-    """More requests never make each of them faster."""
-    for law in ("power", "shared", "late", "knee"):
-        speeds = [Speed(law, 3.0 if law in ("late", "knee") else 0.4).of(n) for n in range(1, 20)]
-        assert speeds == sorted(speeds, reverse=True)

@@ -129,13 +129,6 @@ def test_an_operator_s_order_keeps_its_moment(tmp_path: Path) -> None:
     assert [(offset_s, label(step)) for offset_s, step in trace.start] == [(0.0, "a"), (4.0, "PauseAdmissions")]
 
 
-def test_how_many_were_in_flight_is_noted(tmp_path: Path) -> None:
-    """With each attempt, itself included."""
-    trace = recorded(tmp_path, served(0.0, 1, "a", takes_s=5.0), served(1.0, 2, "b"), served(3.0, 3, "c")).trace
-    assert [each.attempts[0].in_flight for each in trace.requests] == [1, 2, 2]
-    assert [each.attempts[0].duration_s for each in trace.requests] == [5.0, 1.0, pytest.approx(1.0)]
-
-
 def test_a_part_alone_begins_as_things_stood(tmp_path: Path) -> None:
     """A journal of which only a later part is left: knobs that were turned before hold, and who waited comes again."""
     path = tmp_path / "whole.jsonl"
