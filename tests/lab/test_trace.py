@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lab.kit import LANE, failed, recorded, request, served
@@ -16,7 +14,7 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
-from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep
+from hivemind.lab.trace.steps import CommandStep, RequestStep, TraceStep
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority
 from hivemind.world.state import Carried
@@ -149,10 +147,3 @@ def test_a_part_alone_begins_as_things_stood(tmp_path: Path) -> None:
     (lane,) = recording.lanes.values()
     assert (lane.max_concurrency, lane.aimd.beta, recording.began.config.retry.max_attempts) == (3, 0.9, 4)
     assert simulate(recording).wall_s == pytest.approx(recording.figures.wall_s, rel=0.05)
-
-
-def test_copies_of_attempts_are_whole() -> None:
-    """A copy has every field of the attempt."""
-    values: dict[str, Any] = {each.name: object() for each in fields(TracedAttempt)}
-    copied = TracedAttempt(**values).copied()
-    assert {name: getattr(copied, name) for name in values} == values

@@ -260,7 +260,7 @@ class ProviderModel:
 
 def _result_of(one: TracedAttempt, *, own: bool) -> TracedAttempt:
     """Return a recorded attempt as one to simulate. `own`: it is the request's own."""
-    result = one.copied()
+    result = replace(one)
     result.charged = not one.uncharged
     if not own:
         result.first_number = result.end_number = None
