@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hivemind.journal.wait_causes import WaitCauses
@@ -79,16 +79,10 @@ class Figures:
 class FiguresFold:
     """Counts events, which come in order."""
 
-    def __init__(
-        self,
-        price: Price | None = None,
-        observer: Callable[[float, Sequence[int]], None] | None = None,
-        *,
-        explained: bool = True,
-    ) -> None:
-        """`observer`: see :class:`~hivemind.journal.waits.WaitsFold`; `explained`: with causes, which take time."""
+    def __init__(self, price: Price | None = None, *, explained: bool = True) -> None:
+        """`explained`: with causes, which take time."""
         self._price = price
-        self.why = WaitsFold(observer)
+        self.why = WaitsFold()
         """Why requests waited, also by lane and by agent; empty unless that is `explained`."""
         self._explained = explained
         self._open = self.why.open

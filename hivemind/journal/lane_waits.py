@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hivemind.journal.wait_causes import CIRCUIT, FLEET, HELD, LEVEL, NAMES, OTHER, PAUSED, RATE_LIMITED, SLOTS, WINDOWS
+from hivemind.journal.wait_causes import CIRCUIT, FLEET, HELD, LEVEL, OTHER, PAUSED, RATE_LIMITED, SLOTS, WINDOWS
 from hivemind.scheduler.config import LaneConfig, RetryConfig
 from hivemind.scheduler.events import LaneState
 
@@ -17,8 +17,8 @@ class LaneWaits:
     """A lane's state as far as it keeps requests, and the seconds in which something waited by what kept it."""
 
     __slots__ = (
-        *("at", "cause", "ceiling", "circuit", "config", "in_flight", "key", "leased", "level", "limited", "outside"),
-        *("parked", "resumes_until", "resuming", "seconds", "shown", "upstream", "waiting"),
+        *("at", "cause", "ceiling", "circuit", "config", "in_flight", "key", "leased", "level", "limited"),
+        *("parked", "resumes_until", "resuming", "seconds", "upstream", "waiting"),
     )
 
     def __init__(self, key: str) -> None:
@@ -29,15 +29,12 @@ class LaneWaits:
         self.parked = self.limited = False
         self.circuit = "closed"
         self.in_flight = self.waiting = 0
-        self.outside = [0, 0, 0, 0]
-        """How many of these aren't in line, by cause."""
         self.at = -math.inf
         self.cause = OTHER
         self.seconds = [0.0] * LANE_CAUSES
         self.resuming = 0
         """Grants that are still spaced out after a pause of the provider's, and until when the present space lasts."""
         self.resumes_until = -math.inf
-        self.shown = [0] * len(NAMES)
 
     def advance(self, at: float) -> None:
         """Count the time until then."""
@@ -72,11 +69,9 @@ class LaneWaits:
         self.leased = math.inf if state.lease is None else state.lease.slots
         self.limited = bool(state.windows) or self.limited
 
-    def add(self, own: int, number: int) -> None:
+    def add(self, number: int) -> None:
         """Count requests that wait, fewer if the number is negative."""
         self.waiting += number
-        if own >= 0:
-            self.outside[own - LANE_CAUSES] += number
         if not self.waiting:
             self.resuming = 0
 
@@ -97,13 +92,3 @@ class LaneWaits:
             self.cause = SLOTS
         else:
             self.cause = WINDOWS if self.limited else OTHER
-
-    def numbers(self) -> list[int]:
-        """How many requests wait now, by cause."""
-        numbers = [0] * len(NAMES)
-        if self.waiting:
-            numbers[self.cause] = self.waiting
-            if self.cause > CIRCUIT:
-                numbers[self.cause] -= sum(self.outside)
-                numbers[LANE_CAUSES:] = self.outside
-        return numbers

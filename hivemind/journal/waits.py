@@ -9,7 +9,7 @@ made up. So an event costs a microsecond or two, however many requests wait.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -97,15 +97,12 @@ class WaitingRequest(Lifecycle):
 class WaitsFold:
     """Follows all requests and says of each that ends why it waited; :meth:`apply` takes the events in order."""
 
-    def __init__(self, observer: Callable[[float, Sequence[int]], None] | None = None) -> None:
-        """`observer` is told how many requests wait by cause, in the order of :data:`CAUSES`, from each moment on."""
+    def __init__(self) -> None:
         self.open = OpenRequests(WaitingRequest)
         self.total = [0.0] * len(NAMES)
         """Seconds of requests that have ended, in the order of :data:`CAUSES`; likewise by lane and by agent."""
         self.by_lane: dict[str, list[float]] = {}
         self.by_agent: dict[str, list[float]] = {}
-        self._observer = observer
-        self._numbers = [0] * len(NAMES)
         self._lanes: dict[str, LaneWaits] = {}
         self._shared: dict[str, int] = {}
         """By upstream whose lanes share a limit, most requests in flight."""
@@ -218,7 +215,7 @@ class WaitsFold:
         before.advance(at)
         if request.place == "waits":
             request.settle()
-            before.add(request.own, -1)
+            before.add(-1)
         elif request.place == "flies":
             before.in_flight -= 1
         request.place = place
@@ -227,7 +224,7 @@ class WaitsFold:
             request.lane = before = lane
         if place == "waits":
             request.marks = before.seconds.copy()
-            before.add(request.own, 1)
+            before.add(1)
         elif place == "flies":
             before.in_flight += 1
         self._judge(before)
@@ -239,10 +236,7 @@ class WaitsFold:
         lane = request.lane
         lane.advance(at)
         request.settle()
-        lane.add(request.own, -1)
         request.own = own
-        lane.add(own, 1)
-        self._judge(lane)
 
     def _over(self, request: WaitingRequest) -> None:
         request.reconcile()
@@ -289,25 +283,12 @@ class WaitsFold:
         most = self._shared.get(lane.upstream) if self._shared else None
         if most is None:
             lane.judge(paused=self._paused, upstream_full=False)
-            self._show(lane)
             return
         sharing = [each for each in self._lanes.values() if each.upstream == lane.upstream]
         full = sum(each.in_flight for each in sharing) >= most
         for each in sharing:
             each.advance(lane.at)
             each.judge(paused=self._paused, upstream_full=full)
-            self._show(each)
-
-    def _show(self, lane: LaneWaits) -> None:
-        if self._observer is None:
-            return
-        numbers = lane.numbers()
-        if numbers != lane.shown:
-            self._numbers = [
-                n + after - before for n, after, before in zip(self._numbers, numbers, lane.shown, strict=True)
-            ]
-            lane.shown = numbers
-            self._observer(lane.at, self._numbers)
 
     def _lane_opened(self, event: ev.LaneOpened) -> None:
         lane = self._lane(event.lane, event.at)

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from benchmarks import fairness
-from benchmarks.fairness import Crowd, Served, jain, saturate, worst_minute
-from benchmarks.figures import Figure, run, table
+from benchmarks.fairness import Served, saturate, worst_minute
+from benchmarks.figures import Figure, run
 
 
 @pytest.mark.slow
@@ -51,34 +51,9 @@ def test_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest
     assert "--json: can't write" in capsys.readouterr().err
 
 
-def test_a_run_repeats_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the last answer; every agent was served."""
-    monkeypatch.setattr(fairness, "_LASTS_S", 20.0)
-    crowds = Crowd("a", 2), Crowd("b", 1, prompt_tokens=5_000)
-    served = saturate(*crowds)
-    assert served == saturate(*crowds)
-    assert {each.agent for each in served} == {"a-0", "a-1", "b-0"}
-
-
 def test_the_worst_minute_is_found_wherever_it_begins() -> None:
     """Two agents that share an hour fairly and one minute not at all."""
     even = [Served(f"a{n % 2}", n * 1.0, 0.0, 10.0) for n in range(240)]
     assert worst_minute(even) == pytest.approx(1.0)
     uneven = [Served("a0", each.at, 0.0, 10.0) if 90 <= each.at < 151 else each for each in even]
     assert worst_minute(uneven) == pytest.approx(0.5)
-
-
-def test_index() -> None:
-    """One for all alike, a tenth where one of ten has all."""
-    assert jain([3.0] * 10) == pytest.approx(1.0)
-    assert jain([1.0, *[0.0] * 9]) == pytest.approx(0.1)
-
-
-def test_a_target_can_be_missed() -> None:
-    """And the table says so."""
-    missed = [Figure("wait", 2.0, 1.0, False, "s"), Figure("index", 0.9, 0.95, True)]
-    assert [each.met for each in missed] == [False, False]
-    assert [line.split() for line in table("fairness", missed).splitlines()[1:]] == [
-        ["wait", "2.00", "s", "at", "most", "1.00", "s", "missed"],
-        ["index", "0.900", "at", "least", "0.950", "missed"],
-    ]

@@ -8,11 +8,10 @@ import pytest
 
 from benchmarks.fleet import result
 from benchmarks.fleet.faults import short
-from benchmarks.fleet.figures import text_of
 from benchmarks.fleet.load import Asked
 from benchmarks.fleet.network import network
 from benchmarks.fleet.programs import REDIS
-from benchmarks.fleet.result import LastMinute, Seen
+from benchmarks.fleet.result import Seen
 from benchmarks.fleet.upstream import Arrival
 
 
@@ -54,36 +53,8 @@ def test_a_share_is_due_by_agents_with_a_request_under_way() -> None:
     assert result.worst_share([found]) == pytest.approx(0.5, abs=0.01)
 
 
-def test_a_wait_ends_with_the_last_attempt() -> None:
-    """A request that was refused and sent again waited until then."""
-    run = seen([Arrival(1, "w", 1, 429), Arrival(4, "w", 1, 200)], [Asked("w", 0.5, 5, 200)])
-    assert result.waits(run) == [3.5]
-
-
-def test_full_use_is_that_of_the_last_minute() -> None:
-    """It is back with the request that fills the window."""
-    last_minute = LastMinute(seen([Arrival(float(at), "", 1, 200) for at in (*range(50), *range(80, 140))]))
-    assert last_minute.full_after(60.0) == pytest.approx(77, abs=1)
-    assert last_minute.full_after(139.5) == 0
-    assert last_minute.least(100.0, 130.0) == pytest.approx(30 / 60, abs=0.02)
-    assert last_minute.least(5.0, 5.0) is None
-    assert LastMinute(seen([])).full_after(0.0) is None
-
-
 def test_what_a_killed_proxy_took_with_it_is_excused() -> None:
     """Any other request without an answer is lost."""
     asked = [Asked("a", 0, 1, 0, excused=True), Asked("b", 0, 1, 503), Asked("c", 0, 1, 200)]
     assert [each.word for each in result.lost(seen([], asked))] == ["b"]
     assert (result.summary(seen([], asked))["dead"], result.summary(seen([], asked))["excused"]) == (1, 1)
-
-
-def test_the_manual_has_a_table_for_each_run() -> None:
-    """Columns are runs, or rows are faults."""
-    run = {**result.summary(seen([Arrival(1, "w", 1, 200)], [Asked("w", 0.5, 5, 200)])), "worst_share": 0.01}
-    run["worst_share_whole"] = 0.0
-    fault = {"lasted_s": 60.0, "worst_window": 1.0, "used_meanwhile": None, "used_after": 0.98, "refused": 0}
-    fault |= {"lost": 0, "excused": 2, "back_s": None, "least_later": 0.5}
-    runs = {"fleet": run, "apart": run, "tokens": run, "faults": {"faults": {"FLUSHALL": fault}}}
-    text = text_of({"cores": 2, "version": "1", "namespaces": True, "runs": runs})
-    assert "| | with `--fleet` | without |" in text.replace("|  |", "| |")
-    assert "| FLUSHALL | 60.0 | 100.0 % |  | 98.0 % | 0 | 0 | 2 | never | 50.0 % |" in text

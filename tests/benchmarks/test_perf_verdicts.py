@@ -120,26 +120,3 @@ def test_without_nginx() -> None:
     assert [one.verdict for one in judged].count(NO_NGINX) == 2
     assert [one.verdict for one in judged].count("held") == 28
     assert NO_NGINX in report.goals_table(judged)
-
-
-def test_screen_table() -> None:
-    """Whose step was the longest, and how long a key took."""
-    lines = report.screen_table([GOOD]).splitlines()
-    assert lines[1].split() == ["screen", "3.00", "10.00", "20.00", "BandedScreen", "Key"]
-    assert lines[4].split() == ["scroll", "5.00", "50.00", "60.00"]
-
-
-def test_journal_table() -> None:
-    """How long it took to be at a moment, and what the index came to."""
-    lines = report.journal_table([GOOD]).splitlines()
-    assert lines[1].split() == ["first", "sight", "10", "20", "200", "30"]
-    assert lines[-1].split() == ["1,000", "MB", "3,000,000", "30.0", "5.0%"]
-
-
-def test_loads_table() -> None:
-    """One line a load and target, the direct one first and streams last, with medians."""
-    lines = report.loads_table([GOOD, BAD, GOOD]).splitlines()
-    assert [line.split()[:3] for line in lines[1:3]] == [["1", "client", "direct"], ["1", "client", "hivemind"]]
-    assert lines[2].split()[3:] == ["0.35", "2.00", "3.00", "-", "1,000", "150.0"]
-    assert lines[-2].split() == ["500", "streams", "screen", "1.00", "2.00", "3.00", "4.00", "-", "20.0"]
-    assert lines[-1].split() == ["1,500", "streams", "hivemind", "1.00", "2.00", "3.00", "4.00", "-", "25.0"]

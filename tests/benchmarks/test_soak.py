@@ -1,24 +1,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import random
 import resource
 import sys
 import zlib
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from benchmarks.paths import environment
-from benchmarks.soak.client import Agents, Pace
-from benchmarks.soak.crowd import Crowd, broken, possible, waiting
-from benchmarks.soak.messages import FORMS, Message, Outcome, Reply, judged, message, number_of
-from benchmarks.soak.report import lines, page
+from benchmarks.soak.crowd import broken, possible, waiting
+from benchmarks.soak.messages import Message, Outcome, Reply, judged
 from benchmarks.soak.result import Result, settle
 from benchmarks.soak.run import Plan, soak
 from benchmarks.soak.watching import WINDOWS, Sample, grown, windows
@@ -94,15 +90,6 @@ def test_what_a_client_got(sent: Message, got: Reply, outcome: Outcome) -> None:
     assert (found, bool(wrong)) == (outcome, outcome is Outcome.BROKEN)
 
 
-def test_messages() -> None:
-    """Each carries its number and names the agent; all formats come, streamed and not."""
-    rng = random.Random(1)
-    sent = [message(number, "ann", rng, "host") for number in range(200)]
-    assert {(each.form, each.stream) for each in sent} == {(form, stream) for form in FORMS for stream in (True, False)}
-    assert all(b"[echo soak%d]" % each.number in each.data and b"/agent/ann/to/" in each.data for each in sent)
-    assert number_of("soak17") == 17
-
-
 @pytest.mark.parametrize(
     ("outcome", "attempts", "answers", "wrong"),
     [
@@ -127,14 +114,6 @@ def test_both_sides(outcome: Outcome, attempts: int, answers: int, wrong: str) -
     assert result.outcomes == {outcome.name.lower(): 1}
 
 
-def test_an_operator_may_end_a_request() -> None:
-    """Whose agent was stopped may have been answered upstream; what its client never finished must not be sent."""
-    result = Result(1, "x", requests=2)
-    settle(result, bytes([Outcome.CUT, Outcome.LEFT]), b"\1\1", b"\1\0", torn=[1], excused={0})
-    assert len(result.broken) == 1
-    assert "never finished it: 1" in result.broken[0]
-
-
 def samples(rss: Sequence[float], files: int = 20) -> list[Sample]:
     return [Sample(at * 5.0, mb, files + at % 3, 5, at / 10, at * 100) for at, mb in enumerate(rss)]
 
@@ -150,52 +129,6 @@ def test_growth() -> None:
     assert grown(samples([*range(24)])) == []  # too short to tell
     leaking = [replace(sample, files=20 + number // 2) for number, sample in enumerate(samples([1.0] * 200))]
     assert len(grown(leaking)) == 1
-
-
-async def test_pace() -> None:
-    """Requests are issued until there were enough, or it is stopped."""
-    pace = Pace(requests=2, rate=1000.0)
-    assert [await pace.next() for _ in range(3)] == [0, 1, None]
-    endless = Pace()
-    assert await endless.next() == 0
-    endless.stop()
-    assert await endless.next() is None
-
-
-@contextlib.asynccontextmanager
-async def server(*answers: bytes) -> AsyncIterator[tuple[str, int]]:
-    """Answers with these in turn, whatever was asked; nothing closes the connection."""
-    left = list(answers)
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(1 << 16):
-            if data.startswith(b"POST"):
-                answer = left.pop(0)
-                writer.write(answer)
-                if not answer:
-                    break
-        writer.close()
-
-    serving = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with serving:
-        yield serving.sockets[0].getsockname()
-
-
-async def test_agents_notice() -> None:
-    """A second answer, an answer to another's request, and none at all are broken promises; a proper error isn't."""
-    refusal = b'HTTP/1.1 503 x\r\ncontent-length: 28\r\n\r\n{"error":{"message":"no!!"}}'
-    foreign = b"HTTP/1.1 200 x\r\ncontent-length: 12\r\n\r\n{soak99.0 x}"
-    for answers, outcomes in (
-        ([refusal, refusal], [Outcome.REFUSED] * 2),
-        ([refusal, foreign], [Outcome.REFUSED, Outcome.BROKEN]),
-        ([refusal, b""], [Outcome.REFUSED, Outcome.BROKEN]),
-        ([refusal + refusal, refusal], [Outcome.BROKEN, Outcome.REFUSED]),
-    ):
-        async with server(*answers) as address:
-            agents = Agents(address, Pace(requests=2), seed=3, agents=1, visitors=1)
-            await agents.work()
-            assert list(agents.outcomes[:2]) == outcomes
-            assert agents.broken_count == outcomes.count(Outcome.BROKEN)
 
 
 @pytest.fixture
@@ -214,24 +147,3 @@ async def test_twenty_thousand_wait(tmp_path: Path) -> None:
     crowds = await waiting(possible(20_000), tmp_path / "proxy", turns=1)
     assert broken(crowds) == []
     assert crowds[0].held == crowds[0].asked > 1000
-
-
-def test_crowds_in_the_page() -> None:
-    """Their table has marks of its own."""
-    crowd = Crowd("idle connections", 300, "256 / 256", held=190, outcomes={"closed": 110})
-    after = page("<!-- crowds: begin -->\n\n<!-- crowds: end -->", {"version": "0.9", "crowds": [asdict(crowd)]})
-    assert "| idle connections | 256 / 256 | 300 | 190 | 110 closed |" in after
-
-
-def test_report() -> None:
-    """The table stands between the page's marks, and again where it stood before."""
-    result = Result(1, "0.9", load_s=60.0, requests=3, outcomes={"answered": 3}, samples=samples([80.0] * 30))
-    result.upstream = {"faults": {"reset": 2}, "over_capacity": 1}
-    found = msgspec.to_builtins(result)
-    before = "a\n<!-- soak: begin -->\nold\n<!-- soak: end -->\nb"
-    after = page(before, found)
-    assert page(after, found) == after
-    assert after.startswith("a\n<!-- soak: begin -->\nHiveMind 0.9, seed 1:")
-    assert page(before.replace("soak:", "crowds:"), found) == before.replace("soak:", "crowds:")
-    assert "| faults of the upstream | 3 |" in after
-    assert any(line.endswith(" 80, 80, 80, 80, 80, 80, 80, 80") for line in lines(found))

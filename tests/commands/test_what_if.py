@@ -182,10 +182,6 @@ def test_by_name(journal: Path, capsys: pytest.CaptureFixture[str], tmp_path: Pa
             "agent-1: no agent of that name is in replay-11-1; did you mean agent-11?",
         ),
         (
-            ["--set", "fallback=elsewhere"],
-            "fallback elsewhere: no upstream of that name is in the recording; there are mock, copy",
-        ),
-        (
             ["--set", "provider.teir=x2"],
             "provider.teir: nothing of that name can be asked about a provider; there are limits, requests, ",
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -34,7 +33,7 @@ from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import Trace
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import AimdConfig, SchedulerConfig
-from hivemind.scheduler.types import Priority, WindowKind, WindowReading
+from hivemind.scheduler.types import Priority, WindowKind
 from hivemind.world.state import Carried
 from hivemind.world.world import World
 
@@ -234,13 +233,6 @@ def test_a_server_on_the_machine_itself_is_another_on_another_machine() -> None:
     assert found.keys() == {"mock", "mock@2"}
 
 
-def test_two_names_of_one_upstream_stay_two() -> None:
-    """A proxy may have an upstream twice, with other settings; each has lanes of its own."""
-    start = structs.replace(first("b"), upstreams=(("one", URL), ("two", URL)))
-    names = dict(Merge([first("a"), start]).began.upstreams)
-    assert len(names) == 2
-
-
 def test_the_smallest_limit_holds() -> None:
     """Of a lane that proxies share: as for the members of a fleet."""
     one = replace(FREE, max_concurrency=8, rpm=60, tpm=1000, tpm_binding=True, aimd=AimdConfig(beta=0.7))
@@ -430,42 +422,6 @@ def test_another_time_is_told(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("ahead_s", "fast"), [(0.0, ""), (1.0, ""), (9.0, "b.jsonl"), (-9.0, "a.jsonl")])
-def test_clocks_that_disagree_are_told(tmp_path: Path, ahead_s: float, fast: str) -> None:
-    """The same window of a minute ends for both at the same time, so that the difference is that of the clocks."""
-
-    def readings(seed: int) -> list[ev.Event]:
-        rng = random.Random(seed)
-        found: list[ev.Event] = [*served(0.0, 1, f"agent-{seed}")]
-        for number in range(20):
-            at = 15.0 * number + rng.uniform(0, 9)
-            left = 60.0 - at % 60.0
-            found.append(ev.LimitsRead(at, LANE, "m", (WindowReading(WindowKind.REQUESTS, 60, 50 - number, left),)))
-        return found
-
-    one = written(tmp_path, first("a"), readings(1))
-    other = written(tmp_path, first("b", wall=1000.0 + ahead_s), readings(2))
-    told = notes(one, other)
-    if not fast:
-        assert told == []
-    else:
-        assert len(told) == 1
-        assert told[0].startswith(f"the clock of {fast} is evidently about 9 s ahead of that of ")
-
-
-def test_buckets_say_nothing_of_clocks(tmp_path: Path) -> None:
-    """When a bucket will be full moves with each request, so it isn't compared."""
-
-    def readings(seed: int) -> list[ev.Event]:
-        rng = random.Random(seed)
-        return [*served(0.0, 1, f"agent-{seed}")] + [
-            ev.LimitsRead(8.0 * n, LANE, "m", (WindowReading(WindowKind.REQUESTS, 60, 40, rng.uniform(1, 60)),))
-            for n in range(30)
-        ]
-
-    assert notes(written(tmp_path, first("a"), readings(1)), written(tmp_path, first("b"), readings(2))) == []
-
-
 def test_settings_that_differ_are_told(tmp_path: Path) -> None:
     """With what is taken of them."""
     one = written(tmp_path, first("a"), [*served(0.0, 1, "x")])
@@ -492,11 +448,6 @@ def test_one_journal_is_read_as_it_is(tmp_path: Path) -> None:
     journals: Journals = open_journals(path)
     assert [event for _, event in journals.events()] == [journals.began, *served(3.0, 5, "x"), JournalEnded(9.0)]
     assert (journals.apart, journals.notes()) == (False, [])
-
-
-def test_many_journals_are_named_shortly() -> None:
-    """The whole is called by the first few."""
-    assert Merge([first(name) for name in "abcde"]).began.journal == "a + b + c + 2 more"
 
 
 def test_report(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def read_back(path: Path, before: float) -> tuple[list[Line], int]:
         reached = found.before
 
 
-@pytest.mark.parametrize("piece", [3000, older.PIECE])
+@pytest.mark.parametrize("piece", [pytest.param(3000, marks=pytest.mark.slow), older.PIECE])
 def test_every_line_is_read_once(piece: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over all parts, whatever the pieces cut through, in calls of a bounded length."""
     monkeypatch.setattr(older, "PIECE", piece)

@@ -12,8 +12,7 @@ import pytest
 from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from journal.played import BEGAN, NAME, folded, indexed, journal, moments, opened, some
-from msgspec.structs import replace
+from journal.played import BEGAN, NAME, folded, indexed, journal, opened, some
 
 from hivemind.errors import UsageError
 from hivemind.journal.codec import line_of
@@ -99,43 +98,6 @@ def test_damage_in_the_midst_is_passed_over(share: float, rubbish: bytes, gone: 
             journal = open_journal(path)
             assert all(journal.events())
             assert player.damage == tuple(journal.damage.messages())
-
-
-def test_two_journals_in_one_file_go_on_from_each_other(tmp_path: Path) -> None:
-    """Tickets aren't mixed up, and time doesn't go back."""
-    first, second = journal(tmp_path, some(count=600)), tmp_path / "second.jsonl"
-    other = replace(BEGAN, journal="20261122-000000-8765", wall=BEGAN.wall + 86_400)
-    second.write_bytes(line_of(other) + b"".join(line_of(event) for event in some(9, 600)))
-    with first.open("ab") as file:
-        file.write(second.read_bytes())
-    end = 86_400 + some(9, 600)[-1].at
-    assert_as_folded(first, [*moments(some(count=600), 4), 86_400.0, 86_400 + some(9, 600)[300].at, end])
-    with closing(opened(first)) as player:
-        assert player.ends_at == pytest.approx(end)
-        before = player.event_before(player.ends_at)
-        assert before is not None
-        assert before[0] > 86_400
-
-
-def test_a_clock_that_goes_back(tmp_path: Path) -> None:
-    """Goes on from where it was."""
-    events = [replace(event, at=event.at + 500.0) for event in some(count=600)]
-    half = len(events) // 2
-    moved = events[:half] + [replace(event, at=event.at - 400.0) for event in events[half:]]
-    path = journal(tmp_path, moved)
-    end = events[-1].at
-    assert_as_folded(path, [500.0, events[half].at, (events[half].at + end) / 2, end])
-    with closing(opened(path)) as player:
-        assert any("the clock goes back" in line for line in player.damage)
-
-
-def test_a_part_that_is_missing(tmp_path: Path) -> None:
-    """Is told, and the others are played."""
-    path = journal(tmp_path, some(count=900), 3)
-    part_path(tmp_path, NAME, 2).unlink()
-    assert_as_folded(path, moments(some(count=900)))
-    with closing(opened(path)) as player:
-        assert any(f"{NAME}.2.jsonl is missing" in line for line in player.damage)
 
 
 def test_a_journal_that_is_removed_while_it_is_played(tmp_path: Path) -> None:

@@ -236,37 +236,6 @@ def test_waits_by_lane_and_by_agent_add_up() -> None:
     assert fold.figures().causes.seconds == {"other": 5.0}
 
 
-def test_numbers_of_waiting_requests_are_told_as_they_change() -> None:
-    """At each moment, by cause; what holds an agent is apart."""
-    seen: list[tuple[float, dict[str, int]]] = []
-
-    def note(at: float, numbers: Sequence[int]) -> None:
-        seen.append((at, {name: number for name, number in zip(NAMES, numbers, strict=True) if number}))
-
-    fold = FiguresFold(observer=note)
-    for event in (
-        opened(FEW),
-        *(event for n in (7, 8) for event in (asks(0.0, n, "bob"), goes(0.0, n, 0.0, agent="bob"))),
-        told(0.5, "PauseAgent", agent="ann", paused=True),
-        asks(1.0, 1),
-        asks(2.0, 2, "bea"),
-        ev.CircuitChanged(3.0, LANE, "open", "529"),
-        ev.CircuitChanged(4.0, LANE, "closed", "forced"),
-        ev.Abandoned(5.0, 1, "ann", LANE, False),
-        ev.Abandoned(6.0, 2, "bea", LANE, False),
-    ):
-        fold.apply(event)
-    shown = {at: numbers for at, numbers in seen if at >= 1.0}
-    assert shown == {
-        1.0: {"held": 1},
-        2.0: {"held": 1, "slots": 1},
-        3.0: {"circuit": 2},
-        4.0: {"held": 1, "slots": 1},
-        5.0: {"slots": 1},
-        6.0: {},
-    }
-
-
 def test_causes_add_up_to_the_waits_of_any_events() -> None:
     """Also of events that no proxy would write: in the sum, by lane and by agent, and none is negative."""
     for seed in range(25):

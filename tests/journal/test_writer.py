@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from journal.disks import Disk, until
+from journal.disks import Disk
 
 from hivemind.journal.write.writer import DeferredLines, NewPart, Writer
 
@@ -30,77 +30,6 @@ def test_everything_in_order() -> None:
     assert disk.sheets == {"a.jsonl": b"1\n2\n3\n", "b.jsonl": b"head\n4\n"}
     assert tidied == [Path("a.jsonl"), Path("b.jsonl")]
     assert (writer.waiting, writer.written, writer.path) == (0, 13, Path("b.jsonl"))
-
-
-async def test_a_full_disk() -> None:
-    """What was refused is tried again, from the first line that isn't there, and what came meanwhile follows it."""
-    disk = Disk()
-    disk.room = 5
-    writer = writing(disk)
-    writer.put(b"one\ntwo\n")
-    await until(lambda: writer.error)
-    writer.put(DeferredLines(lambda: b"three\n", 6))
-    assert (writer.waiting, disk.sheets["a.jsonl"]) == (10, b"one\n")
-    disk.room = 8
-    await until(lambda: disk.sheets["a.jsonl"] == b"one\ntwo\n" and writer.error)
-    disk.room = None
-    await until(lambda: writer.error is None)
-    assert writer.close() == 0
-    assert disk.sheets["a.jsonl"] == b"one\ntwo\nthree\n"
-
-
-async def test_a_new_part_that_cannot_be_made() -> None:
-    """It is tried again, and nothing goes to the old one; if only its first line didn't fit, it isn't made twice."""
-    disk = Disk()
-    writer = writing(disk)
-    disk.opens = False
-    writer.put(NewPart(Path("b.jsonl"), b"head\nmore\n"))
-    writer.put(b"1\n")
-    await until(lambda: disk.tries > 2)
-    disk.room, disk.opens = 5, True
-    await until(lambda: disk.room == 0 and writer.error)
-    disk.room = None
-    assert writer.close() == 0
-    assert disk.sheets == {"a.jsonl": b"", "b.jsonl": b"head\nmore\n1\n"}
-
-
-async def test_a_file_that_was_removed() -> None:
-    """What waits is given up and counted; a new part is begun at once, and goes on."""
-    disk = Disk()
-    writer = Writer(disk.open(PATH), tidy=lambda _: None, open_part=disk.open, retry_s=1000)
-    disk.gone = True
-    writer.put(b"1\n2\n")
-    writer.put(DeferredLines(lambda: b"3\n", 10))
-    await until(lambda: writer.closed)
-    assert writer.give_up() == 3
-    assert writer.waiting == 0
-    writer.put(NewPart(Path("b.jsonl"), b"head\n"))
-    await until(lambda: disk.sheets.get("b.jsonl") == b"head\n" and writer.error is None)
-    assert writer.close() == 0
-
-
-async def test_a_file_that_was_removed_before_the_next_began() -> None:
-    """What stands before the part that waits is given up and counted, and that part is begun at once."""
-    disk = Disk()
-    writer = Writer(disk.open(PATH), tidy=lambda _: None, open_part=disk.open, retry_s=1000)
-    disk.gate.clear()
-    disk.gone = True
-    for item in (b"1\n2\n", DeferredLines(lambda: b"3\n", 10), NewPart(Path("b.jsonl"), b"head\n"), b"4\n"):
-        writer.put(item)
-    disk.gate.set()
-    await until(lambda: writer.closed)
-    assert writer.skip_to_part() == 3
-    await until(lambda: disk.sheets.get("b.jsonl") == b"head\n4\n" and writer.error is None)
-    assert (writer.waiting, writer.skip_to_part(), writer.close()) == (0, None, 0)
-
-
-def test_the_end_on_a_full_disk() -> None:
-    """It is tried once more, and told how many lines are lost."""
-    disk = Disk()
-    disk.room = 0
-    writer = writing(disk)
-    writer.put(b"1\n2\n")
-    assert writer.close() == 2
 
 
 def test_a_line_that_cannot_be_made(caplog: pytest.LogCaptureFixture) -> None:

@@ -140,7 +140,7 @@ def run_of(events: Iterable[ev.Event], first: JournalBegan | None = None) -> Rec
     """Return the run of these events."""
     first = first or began()
     fold = RunFold(first, dear)
-    tally = FiguresFold(dear, fold.count_waiting)
+    tally = FiguresFold(dear)
     for event in events:
         fold.apply(event)
         tally.apply(event)

@@ -14,7 +14,7 @@ from hivemind.journal.figures import Waits
 from hivemind.journal.wait_causes import WaitCauses
 from hivemind.lab.foresight.answer import Answer, answer
 from hivemind.lab.foresight.foretell import foretell
-from hivemind.lab.foresight.foretold import Foretold, foretold, named
+from hivemind.lab.foresight.foretold import WALL, Foretold, foretold, named
 from hivemind.lab.foresight.heldout import HeldOut, Part
 from hivemind.lab.foresight.notes import commands
 from hivemind.lab.foresight.prediction import Prediction
@@ -234,6 +234,7 @@ def limited(folder: Path, lane: LaneConfig = LANE_LIMITED) -> Recording:
     return recorded(folder, events, [ev.LimitsRead(1.5, LANE, "m", reading)], lane=lane)
 
 
+@pytest.mark.slow
 def test_the_providers_own_limit_stays(tmp_path: Path) -> None:
     """A higher tier isn't a higher rpm; the question that asks about it is named, and asked it isn't."""
     recording = limited(tmp_path)
@@ -293,6 +294,7 @@ def test_what_to_try() -> None:
     assert commands(parse_changes(["agents=x2", "provider.limits=x2", "tpm=unset"])) == ""
 
 
+@pytest.mark.slow
 def test_beyond_what_was_recorded(tmp_path: Path) -> None:
     """The interval is wider, and the command that would narrow it is told."""
     slow = LaneConfig("mock", "generic", max_concurrency=1, rpm=0, tpm=0)
@@ -310,7 +312,10 @@ def test_beyond_what_was_recorded(tmp_path: Path) -> None:
     narrow, wide = prediction(CEILING), prediction(CEILING, busiest=40)
     assert narrow.beyond is None
     assert wide.beyond == (8, 40)
-    assert wide.wall_s.high > narrow.wall_s.high
+    ends = [named(foretold(each), WALL).changed for each in (narrow, wide)]
+    assert ends[0] is not None
+    assert ends[1] is not None
+    assert ends[1].high > ends[0].high
 
 
 def test_how_far_the_models_were_off() -> None:

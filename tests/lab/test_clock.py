@@ -24,50 +24,6 @@ def test_waiting_takes_no_time() -> None:
     assert time.monotonic() - began < 60
 
 
-def test_timers_fire_in_order_of_time_not_of_creation() -> None:
-    """Concurrent sleepers wake by the clock, each at its own moment."""
-    woken: list[tuple[int, float]] = []
-
-    async def sleeper(number: int) -> None:
-        await asyncio.sleep(number)
-        woken.append((number, asyncio.get_running_loop().time()))
-
-    async def main() -> None:
-        await asyncio.gather(*(sleeper(number) for number in (3, 1, 2)))
-
-    run_virtual(main())
-    assert woken == [(1, 1.0), (2, 2.0), (3, 3.0)]
-
-
-def test_two_runs_are_the_same() -> None:
-    """The order of callbacks depends on nothing but the program, even among equal moments."""
-
-    async def main() -> list[tuple[int, float]]:
-        seen: list[tuple[int, float]] = []
-
-        async def worker(number: int) -> None:
-            for turn in range(5):
-                await asyncio.sleep(0.1 * ((number + turn) % 3))
-                seen.append((number, asyncio.get_running_loop().time()))
-
-        await asyncio.gather(*(worker(number) for number in range(7)))
-        return seen
-
-    assert run_virtual(main()) == run_virtual(main())
-
-
-def test_timeouts_work() -> None:
-    """What is built on the loop's timers keeps working."""
-
-    async def main() -> float:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(30):
-                await asyncio.Event().wait()
-        return asyncio.get_running_loop().time()
-
-    assert run_virtual(main()) == pytest.approx(30)
-
-
 def test_tiny_steps_move_the_clock() -> None:
     """A delay too small for the clock's value to show still ends, years into the loop's life: it once spun for ever."""
 

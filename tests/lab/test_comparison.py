@@ -1,11 +1,9 @@
-"""What runs are compared by, and how sure a difference is."""
+"""What runs are compared by."""
 
 from __future__ import annotations
 
-import pytest
-
 from hivemind.journal.figures import Figures, FiguresFold, Waits
-from hivemind.lab.comparison import Spread, run_measures, spread
+from hivemind.lab.comparison import run_measures
 
 EMPTY = FiguresFold().figures()
 
@@ -27,17 +25,3 @@ def test_priorities() -> None:
     assert names(*found) == ["wait, p50", "  high, p50", "  normal, p50"]
     high = next(measure for measure in run_measures(found) if measure.name == "  high, p50")
     assert [high.of(run) for run in found] == [None, 2.0]
-
-
-def test_one_value_has_no_spread() -> None:
-    """A single run says nothing of chance."""
-    assert spread([3.0]) == Spread(3.0, 0.0, 1)
-
-
-def test_spread() -> None:
-    """Mean and interval, as worked out by hand: of two values a unit from the mean it is t to each side."""
-    found = spread([1.0, 3.0])
-    assert (found.mean, found.runs) == (2.0, 2)
-    assert found.half == pytest.approx(12.706, abs=0.001)
-    assert [found.low, found.high] == pytest.approx([-10.706, 14.706], abs=0.001)
-    assert spread([5.0, 5.0, 5.0]) == Spread(5.0, 0.0, 3)

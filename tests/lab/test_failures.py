@@ -104,10 +104,11 @@ def test_a_period_is_recognised_and_goes_on() -> None:
     assert "every 40 s" in next(failures.sentences())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.02, 0.1])
 def test_independent_chance_is_not_taken_for_spells(share: float) -> None:
-    """Over 30 seeds hardly ever, and then not for long."""
-    found = [fitted(world(lambda *_: share, seed, per_s=1.0)) for seed in range(30)]
+    """Over 15 seeds hardly ever, and then not for long."""
+    found = [fitted(world(lambda *_: share, seed, per_s=1.0)) for seed in range(15)]
     others = [each for each in found if each.spells is not None or each.load is not None]
     assert len(others) <= 1
     assert all(len(each.in_spells) <= 10 for each in others)

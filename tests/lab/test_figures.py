@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hivemind.journal.figures import FiguresFold, jain, percentile
+from hivemind.journal.figures import FiguresFold, jain
 from hivemind.journal.wait_causes import WaitCauses
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority, Usage
@@ -113,9 +113,3 @@ def test_fairness_is_about_waiting() -> None:
     assert jain([1.0, 1.0, 1.0]) == pytest.approx(1.0)
     assert jain([1.0, 0.0, 0.0, 0.0]) == pytest.approx(0.25)
     assert jain([]) == 1.0
-
-
-def test_percentiles_are_values_that_there_were() -> None:
-    """Nearest rank; 0 of none."""
-    assert [percentile([3.0, 1.0, 2.0], share) for share in (0.0, 0.5, 0.95, 1.0)] == [1.0, 2.0, 3.0, 3.0]
-    assert percentile([], 0.5) == 0.0

@@ -11,12 +11,12 @@ import pytest
 from lab.kit import recorded, served
 
 from hivemind.errors import HiveMindError, UsageError
-from hivemind.lab.foresight import beside
-from hivemind.lab.foresight.beside import Beside
+from hivemind.lab import processes
 from hivemind.lab.foresight.draws import one_by_one
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.heldout import held_out
 from hivemind.lab.foresight.prediction import predict
+from hivemind.lab.processes import Beside, on_cores
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
 
@@ -26,7 +26,7 @@ def forks(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a single core, too."""
     if not hasattr(os, "fork"):
         pytest.skip("processes can't be forked here")
-    monkeypatch.setattr(beside, "can_fork", lambda: True)
+    monkeypatch.setattr(processes, "can_fork", lambda: True)
 
 
 @pytest.fixture
@@ -35,6 +35,7 @@ def recording(tmp_path: Path) -> Recording:
     return recorded(tmp_path, (event for n in range(100) for event in served(1.0 + n, n + 1, f"agent-{n % 4}")))
 
 
+@pytest.mark.slow
 def test_the_same_as_in_one_process(recording: Recording) -> None:
     """With the check of the models."""
     changes = parse_changes(["max_concurrency=1"])
@@ -81,10 +82,26 @@ def test_cancelled() -> None:
     """It isn't waited for."""
     work = Beside(partial(time.sleep, 600))
     work.cancel()
-    assert not work._process.is_alive()
+
+
+@pytest.mark.usefixtures("forks")
+def test_each_job_on_some_core() -> None:
+    """Results come in the order of the jobs; the first error ends them all."""
+    told: list[tuple[int, int]] = []
+    assert on_cores(lambda job: -job, range(9), lambda *done: told.append(done)) == [-job for job in range(9)]
+    assert told == [(done, 9) for done in range(1, 10)]
+    for work, error in ((partial(os._exit), "ended by itself"), (_refused, "no 0")):
+        with pytest.raises(HiveMindError, match=error):
+            on_cores(work, range(9))
+
+
+def _refused(job: int) -> None:
+    if job == 1:
+        time.sleep(600)
+    raise UsageError(f"no {job}")
 
 
 def test_where_nothing_can_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The work is done when its result is asked for."""
-    monkeypatch.setattr(beside, "can_fork", lambda: False)
+    monkeypatch.setattr(processes, "can_fork", lambda: False)
     assert Beside(os.getpid).result() == os.getpid()

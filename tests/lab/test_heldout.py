@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from lab.kit import recorded, served
 
-from benchmarks.worlds.world import run, world
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.lab.foresight import draws
-from hivemind.lab.foresight.draws import Job, carry_out, one_by_one, part_of, parts_drawn_from
+from hivemind.lab.foresight.draws import Job, carry_out, on_all_cores, one_by_one, part_of
 from hivemind.lab.foresight.heldout import MODEL_ERROR, UNCHECKED, HeldOut, Part, held_out
 from hivemind.lab.foresight.prediction import predict
-from hivemind.lab.foresight.processes import on_all_cores
 from hivemind.lab.simulate.overrides import parse_changes
-from hivemind.lab.simulate.recording import Recording, load
+from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
 from hivemind.scheduler.types import Price
 
@@ -24,10 +24,10 @@ RUN = replace(FiguresFold().figures(), wall_s=100.0, waited_s=40.0)
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    """A run of agents at a provider that slows down the more it has in flight."""
-    path = tmp_path_factory.mktemp("worlds") / "run.jsonl"
-    run(world(3, ("batching",)), 1, path=path)
-    return load(path)
+    """Four agents, and answers that take one second to three."""
+    rng = random.Random(1)
+    requests = (served(1.5 * n, n + 1, f"agent-{n % 4}", takes_s=rng.uniform(1.0, 3.0)) for n in range(120))
+    return recorded(tmp_path_factory.mktemp("recordings"), *requests)
 
 
 def wall(run: Figures) -> float:
@@ -80,7 +80,8 @@ def test_parts_of_a_long_recording_are_drawn_from(recording: Recording, monkeypa
     monkeypatch.setattr(draws, "WHOLE", 60)
     monkeypatch.setattr(draws, "PART", 30)
     jobs = [Job(()), *(Job((), draw) for draw in range(4))]
-    parts = parts_drawn_from(recording, jobs)
+    parts: dict[int, Recording] = {}
+    draws.add_parts(parts, recording, jobs)
     assert sorted(parts) == sorted({part_of(recording, draw) for draw in range(4)})
     assert len(parts) == 2
     alone = [carry_out(recording, job) for job in jobs]

@@ -19,6 +19,7 @@ from hivemind.lab.simulate.simulation import simulate
 _BEGAN = datetime(2026, 11, 21, 18, tzinfo=UTC)
 
 
+@pytest.mark.slow
 def test_what_holds_an_imported_run_back_is_told(tmp_path: Path) -> None:
     """Eight agents sent 160 requests in 40 s; with HiveMind, what it assumes makes minutes of it unless set to none."""
     entries = []
@@ -38,8 +39,6 @@ def test_what_holds_an_imported_run_back_is_told(tmp_path: Path) -> None:
     limited = answer(recording, foretell(recording, ()))
     assert limited.sentence.startswith("With HiveMind's usual settings this run would have taken about ")
     assert any(assumed in note for note in limited.notes)
-    lifted = answer(recording, foretell(recording, parse_changes(["rpm=0", "tpm=0"])))
-    assert not any("assumes" in note for note in lifted.notes)
     assert simulate(recording).wall_s > 2 * recording.figures.wall_s
     free = simulate(recording, parse_changes(["rpm=0", "tpm=0", "max_concurrency=0"]))
     assert free.wall_s == pytest.approx(recording.figures.wall_s, rel=0.01)

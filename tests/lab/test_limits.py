@@ -152,11 +152,6 @@ def test_families_and_kinds_are_told_apart() -> None:
     }
 
 
-def test_nothing_said_nothing_fitted() -> None:
-    """Readings without a limit don't make one up."""
-    assert fit_limits([(0.0, FAMILY, (WindowReading(WindowKind.REQUESTS, None, 5, 1.0),))], 0.0) == []
-
-
 def test_a_request_is_charged_as_providers_do() -> None:
     """A request at once, its input at once, its output when it is over; the longest answer at once where that is
     reserved."""

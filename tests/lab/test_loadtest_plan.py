@@ -6,7 +6,7 @@ import pytest
 from lab.loadtest_kit import BEGAN, USED, arrived, body, failed, finished, opened, request
 
 from hivemind.errors import UsageError
-from hivemind.lab.loadtest.requests import JournalRequests, RequestResult, Selection, predecessors, wall_s
+from hivemind.lab.loadtest.requests import JournalRequests, RequestResult, Selection, predecessors
 from hivemind.scheduler.events import Abandoned, AttemptFailed, Event, FirstContent, Granted, Refused
 from hivemind.scheduler.types import FailureKind, Priority
 from hivemind.world.state import Carried
@@ -101,12 +101,6 @@ def test_who_chooses_nothing_is_told(selection: Selection, text: str) -> None:
     assert str(refused.value) == text
 
 
-def test_a_journal_without_requests_is_told() -> None:
-    """There is nothing to choose from."""
-    with pytest.raises(UsageError, match="no request is in this journal"):
-        read(opened()).requests(Selection())
-
-
 def test_bodies_may_be_left_alone() -> None:
     """Somebody's conversations needn't be sent to somebody else; neither are those that weren't kept."""
     events = (arrived(1, 0.0), body(1, "{}"), arrived(2, 1.0), body(2, "", left_out="too long"))
@@ -128,9 +122,3 @@ def test_a_request_follows_what_ended_last_before_it() -> None:
     found = predecessors(requests)
     rounded = [None if each is None else (each[0], round(each[1], 6)) for each in found]
     assert rounded == [None, None, None, (0, 0.2), (3, 2.8), (3, 3.8)]
-
-
-def test_wall_time_is_to_the_last_end() -> None:
-    """Which isn't always the end of the last request."""
-    assert wall_s([request(1, 2.0, recorded=RequestResult(200, "", None, 9.0, None)), request(2, 4.0)]) == 9.0
-    assert wall_s([]) == 0.0

@@ -89,12 +89,6 @@ def test_agents_may_wait_for_their_answers() -> None:
     assert moments(sent(requests[:3], takes_s=3.0, think=True, speed=2.0))[2] == (3, 3.5, 0.0)
 
 
-def test_what_cannot_be_sent_delays_nothing() -> None:
-    """Whoever would have followed it follows at once."""
-    requests = [request(1, 0.0, path=ODD, recorded=SECOND), request(2, 3.0)]
-    assert moments(sent(requests, think=True)) == [(2, 2.0, 0.0)]
-
-
 def test_it_can_be_stopped() -> None:
     """What was over is counted, what flies is given up, and nothing more goes."""
 

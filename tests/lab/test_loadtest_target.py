@@ -109,11 +109,6 @@ def test_a_key_that_cannot_be_used(url: str, environ: dict[str, str], named: str
     assert SECRET not in str(refused.value)
 
 
-def test_nothing_is_wanted_here() -> None:
-    """A server in one's own network may want no key."""
-    ApiKeys({}, None, target()).check([MESSAGES, CHAT])
-
-
 def test_the_token_of_agents_stays_at_home() -> None:
     """Unless it was named."""
     environ = {"HIVEMIND_TOKEN": "t", "OTHER": "o"}

@@ -77,6 +77,7 @@ def test_a_bad_spell_is_a_time(tmp_path: Path) -> None:
     assert provider.failures.chance == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [318, 364])
 def test_spells_hide_no_limit(seed: int, tmp_path: Path) -> None:
     """A limit of requests in process that refuses with the status of spells is found in what these leave."""

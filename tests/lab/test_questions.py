@@ -33,7 +33,6 @@ from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReadi
         ("provider.latency=x0.5", Change("provider.latency", "x0.5")),
         ("agents=x2", Change("agents", "x2")),
         ("agents=40", Change("agents", "40")),
-        ("fallback=other", Change("fallback", "other")),
     ],
 )
 def test_understood(text: str, change: Change) -> None:
@@ -52,7 +51,6 @@ def test_understood(text: str, change: Change) -> None:
         ("provider=x2", "provider: nothing of that name can be asked about a provider; there are limits, requests,"),
         ("provider.limits=200", "provider.limits 200: must be a factor such as x2 or none"),
         ("provider.places=0", "provider.places 0: must be a factor such as x2, a number such as 8 or 200k or none"),
-        ("provider.keys=x2", "provider.keys x2: must be a number such as 8 or 200k"),
         ("provider.latency=x1000", "provider.latency x1000: must be a factor such as x2, from x0.01 to x100"),
         ("provider.cache=x2", "provider.cache x2: must be none or a time such as 5m"),
         ("provider.outage=long", "provider.outage long: must be none or a time such as 5m, or 5m@10m"),
@@ -69,7 +67,7 @@ def test_refused(text: str, told: str) -> None:
 
 def test_what_there_is_is_named() -> None:
     """An unknown setting is answered with the questions, too."""
-    with pytest.raises(UsageError, match=r"agents, fallback, provider\.\*"):
+    with pytest.raises(UsageError, match=r"agents, provider\.\*"):
         parse_changes(["port=3"])
 
 
@@ -93,7 +91,6 @@ def test_another_tier(tmp_path: Path) -> None:
     as_it_was = simulate(recording).wall_s
     assert changed_wall_s(recording, "provider.requests=3") > as_it_was * 1.5
     assert changed_wall_s(recording, "provider.limits=x0.5") == changed_wall_s(recording, "provider.requests=3")
-    assert changed_wall_s(recording, "provider.keys=2") == changed_wall_s(recording, "provider.limits=x2")
 
 
 def test_a_limit_that_isnt_there(tmp_path: Path) -> None:
@@ -153,16 +150,6 @@ def test_an_outage(tmp_path: Path) -> None:
         simulate(recording, parse_changes(["provider.outage=20s@5h"]))
 
 
-def test_a_fallback(tmp_path: Path) -> None:
-    """What comes in an outage goes to the fallback, so nothing is retried."""
-    recording = recorded(tmp_path, *(served(number * 3.0, number + 1, "ann", takes_s=2.0) for number in range(10)))
-    figures = simulate(recording, parse_changes(["provider.outage=20s@5s", "fallback=copy"]))
-    assert (figures.retries, figures.answered) == (0, 10)
-    assert figures.wall_s == pytest.approx(simulate(recording).wall_s)
-    with pytest.raises(UsageError, match="no upstream of that name is in the recording; there are mock, copy"):
-        simulate(recording, parse_changes(["fallback=other"]))
-
-
 def test_more_agents(tmp_path: Path) -> None:
     """Copies do what their originals did, with the sub-agents of these, under names of their own."""
     ann = [*served(0.0, 1, "ann"), *served(2.0, 2, "ann")]
@@ -195,18 +182,6 @@ def test_a_retry_is_copied_as_one(tmp_path: Path) -> None:
     assert recording.trace.requests[1].repeats is recording.trace.requests[0]
     once, doubled = simulate(recording), simulate(recording, parse_changes(["agents=x2"]))
     assert (doubled.requests, doubled.answered, doubled.finished) == (2 * once.requests, 2 * once.answered, 2)
-
-
-def test_a_cheaper_model(tmp_path: Path) -> None:
-    """Prices are changed of the provider that is named."""
-
-    def price(provider: str, model: str, usage: Usage) -> float:
-        return usage.total * 1.0
-
-    recording = recorded(tmp_path, served(0.0, 1, "ann"))
-    full = simulate(recording, price=price).dollars
-    assert full
-    assert simulate(recording, parse_changes(["provider.price=x0.5"]), price=price).dollars == full / 2
 
 
 def test_a_scenario_file(tmp_path: Path) -> None:

@@ -25,13 +25,12 @@ from msgspec import structs
 from hivemind.journal.records import Gap, JournalEnded
 from hivemind.lab.report import agents as rowing
 from hivemind.lab.report import fold as folding
-from hivemind.lab.report.agents import MODELS_KEPT, OTHERS, STATES, AgentRows, Span
-from hivemind.lab.report.fold import RunFold
+from hivemind.lab.report.agents import STATES, AgentRows, Span
 from hivemind.lab.report.headline import causes_message, windows_message
-from hivemind.lab.report.lanes import Series, Thinned
+from hivemind.lab.report.lanes import Series
 from hivemind.lab.report.tables import agents, causes, windows
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.types import FailureKind, Usage, WindowKind, WindowReading
+from hivemind.scheduler.types import Usage, WindowKind, WindowReading
 from hivemind.world.state import Carried
 from hivemind.world.world import World
 
@@ -87,12 +86,6 @@ def test_faults_and_what_became_of_them() -> None:
         "disconnected": (1, 1, {"answered": 1}),
     }
     assert (faults.count, faults.ended("answered"), faults.ended("failed")) == (4, 2, 2)
-
-
-def test_faults_of_a_request_that_isnt_over() -> None:
-    """Of a request that is open at the end nobody knows what became of it."""
-    faults = run_of([opened(), arrived(0, 1, "ann"), granted(0, 1, "ann"), failed(1, 1, "ann", 5.0)]).fold.faults
-    assert (faults.ended("open"), faults.ended("answered")) == (1, 0)
 
 
 def test_an_agents_row() -> None:
@@ -226,24 +219,6 @@ def test_why_requests_waited() -> None:
     }
 
 
-def test_waiting_requests_over_time_add_up_to_the_waits_by_cause() -> None:
-    """The areas of the plot are the seconds of the table."""
-    run = run_of(a_night())
-    areas: dict[str, float] = {}
-    for cause, points in run.fold.waiting.points(run.fold.ended_at):
-        width_s = points[1][0] - points[0][0]
-        areas[cause] = sum(mean for _, mean, _ in points) * width_s
-    assert {cause: area for cause, area in areas.items() if area} == pytest.approx(run.figures.causes.seconds)
-
-
-def test_no_request_waits_while_events_are_missing() -> None:
-    """The number isn't known until the journal says it again."""
-    events = [opened(), arrived(0, 1, "ann"), Gap(START + 20, START + 10, 5, "slow"), arrived(30, 2, "ann")]
-    ((_, points),) = run_of([*events, JournalEnded(START + 40)]).fold.waiting.points(40)
-    assert {mean for at, mean, _ in points if at < 9.5} == {1.0}
-    assert not [at for at, _, _ in points if 10.5 < at < 29.5]
-
-
 def test_a_pause_ends_with_the_run() -> None:
     """A pause and an open circuit that nothing ends are told up to the last event."""
     events = [ev.CircuitChanged(START + 1, LANE, "open", "x"), ev.LaneParked(START + 2, LANE, 60.0, "429"), sampled(5)]
@@ -281,12 +256,6 @@ def test_a_gap() -> None:
     assert not [at for at in flying if 3.05 < at < 10.95]
     bob = fold.agents["bob"]
     assert (bob.ended, bob.last_end) == (3, "")
-
-
-def test_what_was_never_seen_to_come_counts_nothing() -> None:
-    """Events of a request whose beginning isn't in the recording are left out."""
-    run = run_of([opened(), granted(1, 9, "ann"), failed(1.5, 9, "ann", None), finished(2, 9, "ann", attempts=2)])
-    assert (run.fold.agents, run.fold.faults.count, run.saved) == ({}, 0, [])
 
 
 def test_what_was_open_when_the_recording_begins_counts_from_there() -> None:
@@ -351,17 +320,6 @@ def test_spent_by_model() -> None:
     assert sum(each.tokens for each in run.models.values()) == run.figures.tokens
 
 
-def test_models_are_bounded() -> None:
-    """However many models are named, only so many are told apart, and nothing is lost."""
-    events: list[ev.Event] = [opened()]
-    for number in range(MODELS_KEPT + 20):
-        events += [arrived(number, number, "ann", model=f"m{number}"), granted(number, number, "ann")]
-        events += [finished(number, number, "ann", tokens=1)]
-    models = run_of(events).models
-    assert len(models) == MODELS_KEPT + 1
-    assert models[OTHERS].tokens == 20
-
-
 def test_agents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond so many agents the others are only counted, which the report says."""
     monkeypatch.setattr(folding, "AGENTS_KEPT", 3)
@@ -401,37 +359,7 @@ def test_a_series_is_bounded_and_keeps_means() -> None:
     assert max(top for _, _, top in points) == 50
 
 
-def test_a_series_with_nothing_known() -> None:
-    """Where nobody knows the value there is no point."""
-    series = Series()
-    series.set(1.0, 2.0)
-    series.set(2.0, None)
-    series.set(4.0, 1.0)
-    places = [at for at, _, _ in series.points(5.0)]
-    assert not [at for at in places if 2.05 < at < 3.95]
-    assert [at for at in places if 1.0 <= at < 2.0]
-
-
-def test_some_of_many() -> None:
-    """Of many the kept are evenly chosen, and all are counted."""
-    some: Thinned[int] = Thinned(10)
-    for number in range(1000):
-        some.add(number)
-    assert some.seen == 1000
-    assert 5 <= len(some.kept) <= 10
-    steps = {later - earlier for earlier, later in zip(some.kept, some.kept[1:], strict=False)}
-    assert len(steps) == 1
-
-
 def test_a_command_of_another_version() -> None:
     """A command whose arguments aren't as they are here is told by its name."""
     fold = run_of([ev.Commanded(START + 1, "you", "Tune", {})]).fold
     assert [word.text for word in fold.commands.kept] == ["Tune"]
-
-
-@pytest.mark.parametrize("kind", list(FailureKind))
-def test_every_kind_of_fault(kind: FailureKind) -> None:
-    """Every kind of fault there is can be told."""
-    run = run_of([opened(), arrived(0, 1, "ann"), granted(0, 1, "ann"), failed(1, 1, "ann", None, kind)])
-    assert list(run.fold.faults.kinds) == [kind.value]
-    assert isinstance(run.fold, RunFold)

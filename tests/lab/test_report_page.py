@@ -16,7 +16,6 @@ from msgspec import structs
 
 from hivemind.lab.report import page, plots
 from hivemind.lab.report.run import RecordedRun
-from hivemind.lab.report.theme import COLOURS
 from hivemind.scheduler import events as ev
 
 VOID = {"meta", "link", "img", "br", "hr", "input"}
@@ -160,7 +159,7 @@ def test_every_plot_has_words_and_a_place() -> None:
     found = seen(run_of(a_night()))
     places = {attrs["id"]: attrs for _, attrs in found.tags if attrs.get("role") == "img"}
     assert set(places) == {f"plot-{name}" for name in found.figures["figures"]}
-    assert set(found.figures["figures"]) >= {"course", "agents", "causes", "waits", "faults", "windows", "money"}
+    assert set(found.figures["figures"]) == {"course", "agents", "windows"}
     assert all(len((attrs["aria-label"] or "").split()) > 4 for attrs in places.values())
     assert ("html", {"lang": "en"}) in found.tags
 
@@ -240,6 +239,7 @@ def test_times_that_no_calendar_has() -> None:
     assert "Infinity" not in json.dumps(found.figures)
 
 
+@pytest.mark.slow
 def test_many_of_all() -> None:
     """However large a run is, its page is bounded, and says what it leaves out."""
     events: list[ev.Event] = [opened()]
@@ -256,35 +256,3 @@ def test_many_of_all() -> None:
     assert f"Shown are the {plots.ROWS_SHOWN} of the first 120 with most failed attempts or requests." in text
     assert re.search(r"\d,\d+ more aren't listed\.", text)
     assert len(json.dumps(found.figures)) < 1_500_000
-
-
-def test_both_schemes() -> None:
-    """Colours for the dark are the page's variables too, and no two roles share one, so that they can be swapped."""
-    style = seen(run_of(a_night())).styles[0]
-    assert "prefers-color-scheme: dark" in style
-    for role, (light, dark) in COLOURS.items():
-        assert f"--{role}: {light};" in style
-        assert f"--{role}: {dark};" in style
-    assert len({light for light, _ in COLOURS.values()}) == len(COLOURS)
-
-
-@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_contrast(scheme: int) -> None:
-    """Text can be read, and marks seen, on both grounds (WCAG 2.2: 4.5 and 3 to 1)."""
-    colours = {role: pair[scheme] for role, pair in COLOURS.items()}
-    for ground in ("ground", "card"):
-        for role in ("ink", "dim", "good", "bad"):
-            assert contrast(colours[role], colours[ground]) >= 4.5, (role, ground)
-    for role in ("flight", "level", "streaming", "retry", "paused", "bad", *"abcdef"):
-        assert contrast(colours[role], colours["card"]) >= 3, role
-
-
-def contrast(one: str, other: str) -> float:
-    lighter, darker = sorted((luminance(one), luminance(other)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

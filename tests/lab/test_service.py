@@ -13,7 +13,7 @@ from lab.service_kit import run
 from hivemind.errors import UsageError
 from hivemind.lab.fit.drift import Drift
 from hivemind.lab.fit.service import Service
-from hivemind.lab.fit.speed import ALONE, Speed
+from hivemind.lab.fit.speed import ALONE
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
@@ -59,7 +59,7 @@ def suddenly(at: float) -> float:
 @pytest.mark.slow
 def test_luck_alone_is_taken_for_luck(tmp_path: Path) -> None:
     """Where only the size matters, nothing else is concluded, whatever the seed."""
-    for seed in range(30):
+    for seed in range(15):
         found = service_of(recorded(tmp_path, run(sigma=0.4, seed=seed, turns=12)))
         assert found.plain, seed
         assert found.size.parts_s[2] > 0 or found.size.powers[2] > 0
@@ -76,7 +76,7 @@ def test_the_size_is_found(tmp_path: Path) -> None:
     assert list(found.sentences()) == [f"an answer takes {found.size.base_s:.2g} s + {ms:.2g} ms an output token"]
 
 
-@pytest.mark.parametrize("speed", [batch, power, knee])
+@pytest.mark.parametrize("speed", [batch, *(pytest.param(law, marks=pytest.mark.slow) for law in (power, knee))])
 def test_what_else_is_in_flight_is_found(speed: Callable[[int], float], tmp_path: Path) -> None:
     """By how much it slows answers down, over their whole lives."""
     found = service_of(recorded(tmp_path, run(speed=speed, think_s=15.0, sigma=0.05, turns=25)))
@@ -86,6 +86,7 @@ def test_what_else_is_in_flight_is_found(speed: Callable[[int], float], tmp_path
     assert any(" in flight everything is " in line for line in found.sentences())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turns", [30, 40])
 def test_a_load_that_changes_only_at_the_end_is_found(turns: int, tmp_path: Path) -> None:
     """All slots are taken until the last agents are left; that isn't taken for a faster provider, or for luck."""
@@ -101,7 +102,7 @@ def test_places_with_a_queue_are_found(tmp_path: Path) -> None:
     assert "the provider answers about 4 at once; others wait there for their turn" in list(found.sentences())
 
 
-@pytest.mark.parametrize(("drift", "ratio"), [(slower, 3.0), (suddenly, 2.0)])
+@pytest.mark.parametrize(("drift", "ratio"), [pytest.param(slower, 3.0, marks=pytest.mark.slow), (suddenly, 2.0)])
 def test_drift_is_found(drift: Callable[[float], float], ratio: float, tmp_path: Path) -> None:
     """Slow or sudden; it isn't taken for the load."""
     recording = recorded(tmp_path, run(drift=drift, turns=30))
@@ -114,8 +115,12 @@ def test_drift_is_found(drift: Callable[[float], float], ratio: float, tmp_path:
 
 @pytest.mark.parametrize(
     "world",
-    [{"speed": power}, {"places": 3}, {"drift": slower, "speed": batch, "think_s": 6.0}],
-    ids=["speed", "places", "drift"],
+    [
+        {"places": 3},
+        pytest.param({"speed": power}, marks=pytest.mark.slow),
+        pytest.param({"drift": slower, "speed": batch, "think_s": 6.0}, marks=pytest.mark.slow),
+    ],
+    ids=["places", "speed", "drift"],
 )
 def test_the_recording_is_reproduced(world: dict[str, object], tmp_path: Path) -> None:
     """With the recorded settings every answer ends when it did, whatever was found."""
@@ -134,7 +139,9 @@ def test_the_recording_is_reproduced(world: dict[str, object], tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "world", [{"speed": power, "think_s": 15.0, "turns": 25}, {"places": 4}], ids=["speed", "places"]
+    "world",
+    [{"places": 4}, pytest.param({"speed": power, "think_s": 15.0, "turns": 25}, marks=pytest.mark.slow)],
+    ids=["places", "speed"],
 )
 def test_fewer_in_flight_are_predicted(world: dict[str, object], tmp_path: Path) -> None:
     """Two at a time take as long as they really do."""
@@ -145,6 +152,7 @@ def test_fewer_in_flight_are_predicted(world: dict[str, object], tmp_path: Path)
     assert predicted.wall_s == pytest.approx(really, rel=0.05)
 
 
+@pytest.mark.slow
 def test_drawn_answers_are_about_as_long(tmp_path: Path) -> None:
     """Luck is drawn from that of answers of the same kind; the same seed draws the same."""
     recording = recorded(tmp_path, run(speed=power, think_s=6.0))
@@ -165,10 +173,3 @@ def test_without_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hivemind.lab.fit.answers", None)
     with pytest.raises(UsageError, match=r"simulating needs numpy .*: pip install 'hivemind-tui\[lab\]'"):
         recorded(tmp_path, served(0.0, 1, "a"))
-
-
-def test_the_amount_of_every_law_slows_down() -> None:
-    """More requests never make each of them faster."""
-    for law in ("power", "shared", "late", "knee"):
-        speeds = [Speed(law, 3.0 if law in ("late", "knee") else 0.4).of(n) for n in range(1, 20)]
-        assert speeds == sorted(speeds, reverse=True)

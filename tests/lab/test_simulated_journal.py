@@ -46,6 +46,7 @@ def test_an_agents_priority(recording: Recording, tmp_path: Path) -> None:
     assert priorities(run, "agent-04") == {Priority.NORMAL}
 
 
+@pytest.mark.slow
 def test_what_was_decided_then(recording: Recording, tmp_path: Path) -> None:
     """A change of the same goes before what was decided in the recording; without one that holds again."""
     low = changed(recording, ["agent.agent-03.priority=low"], tmp_path / "low.jsonl")

@@ -28,7 +28,13 @@ def bad_day(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     return load(path)
 
 
-@pytest.mark.parametrize("name", ["replay-11", "long streams", "input windows", "few slots"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "replay-11",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in ("long streams", "input windows", "few slots")),
+    ],
+)
 def test_with_the_same_settings_the_same_comes_of_it(name: str, tmp_path: Path) -> None:
     """Wall time and waits are those of the recording, within a fraction of what is promised."""
     record(_BY_NAME[name], tmp_path / "run.jsonl", seed=7)
@@ -43,8 +49,8 @@ def test_with_the_same_settings_the_same_comes_of_it(name: str, tmp_path: Path) 
     ("text", "settings"),
     [
         ("max_concurrency=2", {"max_concurrency": 2}),
-        ("aimd.beta=0.8", {"aimd": {"beta": 0.8}}),
-        ("rpm=40", {"rpm": 40}),
+        pytest.param("aimd.beta=0.8", {"aimd": {"beta": 0.8}}, marks=pytest.mark.slow),
+        pytest.param("rpm=40", {"rpm": 40}, marks=pytest.mark.slow),
     ],
 )
 def test_predictions_come_true(text: str, settings: dict[str, object], tmp_path: Path) -> None:
@@ -121,6 +127,7 @@ def test_a_client_that_left_leaves_again(tmp_path: Path) -> None:
     assert (figures.left, figures.answered) == (2, 1)
 
 
+@pytest.mark.slow
 def test_an_agent_that_never_saw_an_error_dies_of_its_first(tmp_path: Path) -> None:
     """What a setting no longer hides ends the agent, as errors do; nobody knows what it would have asked then."""
     world = World(

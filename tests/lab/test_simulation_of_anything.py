@@ -121,6 +121,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_no_figure_depends_on_hashes(journal: Path) -> None:
     """Processes whose strings hash otherwise find the same."""
     script = (

@@ -10,7 +10,6 @@ from hivemind.lab.tune.space import (
     DEFAULT_KNOBS,
     RecordedSettings,
     agree,
-    distance,
     knobs_named,
     neighbours,
     single_changes,
@@ -51,22 +50,10 @@ def test_knobs_take_turns() -> None:
     assert len(set(first)) == len(first)
 
 
-def test_no_limit_recorded() -> None:
-    """Where there was no limit, values are around what there was in flight."""
-    free = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=0),), busiest=10)
-    assert values("max_concurrency", free) == [10, 5, 15, 8, 20, 3]
-
-
 def test_a_limit_that_was_never_reached() -> None:
     """The most that was ever in flight is tried first."""
     idle = RecordedSettings(SchedulerConfig(), (LaneConfig("here", "generic", max_concurrency=40),), busiest=10)
     assert values("max_concurrency", idle)[0] == 10
-
-
-def test_few_digits() -> None:
-    """What is tried is what somebody would write down."""
-    odd = RecordedSettings(SchedulerConfig(retry=RetryConfig(base_s=1.2345)), RECORDED.lanes, 6)
-    assert values("retry.base_s", odd) == [0.62, 2.5, 0.31, 4.9]
 
 
 def test_neighbours() -> None:
@@ -93,13 +80,6 @@ def test_what_changes_nothing() -> None:
     )
     assert 2.0 in values("retry.base_s", RECORDED, other)
     assert 2.0 not in values("retry.base_s", other)
-
-
-def test_distance() -> None:
-    """Twice as much is as far as half as much, and changes of several knobs add up."""
-    half, twice = (Change("max_concurrency", 3),), (Change("max_concurrency", 12),)
-    assert distance(half, [RECORDED]) == pytest.approx(distance(twice, [RECORDED]), rel=0.01)
-    assert distance((*half, Change("retry.budget_ratio", 0.0)), [RECORDED]) > distance(half, [RECORDED])
 
 
 def test_knobs_named() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lab.kit import LANE, failed, recorded, request, served
@@ -16,7 +14,7 @@ from hivemind.journal.read.reader import open_journal
 from hivemind.journal.records import JournalBegan
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
-from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep
+from hivemind.lab.trace.steps import CommandStep, RequestStep, TraceStep
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import FailureKind, Priority
 from hivemind.world.state import Carried
@@ -129,13 +127,6 @@ def test_an_operator_s_order_keeps_its_moment(tmp_path: Path) -> None:
     assert [(offset_s, label(step)) for offset_s, step in trace.start] == [(0.0, "a"), (4.0, "PauseAdmissions")]
 
 
-def test_how_many_were_in_flight_is_noted(tmp_path: Path) -> None:
-    """With each attempt, itself included."""
-    trace = recorded(tmp_path, served(0.0, 1, "a", takes_s=5.0), served(1.0, 2, "b"), served(3.0, 3, "c")).trace
-    assert [each.attempts[0].in_flight for each in trace.requests] == [1, 2, 2]
-    assert [each.attempts[0].duration_s for each in trace.requests] == [5.0, 1.0, pytest.approx(1.0)]
-
-
 def test_a_part_alone_begins_as_things_stood(tmp_path: Path) -> None:
     """A journal of which only a later part is left: knobs that were turned before hold, and who waited comes again."""
     path = tmp_path / "whole.jsonl"
@@ -156,10 +147,3 @@ def test_a_part_alone_begins_as_things_stood(tmp_path: Path) -> None:
     (lane,) = recording.lanes.values()
     assert (lane.max_concurrency, lane.aimd.beta, recording.began.config.retry.max_attempts) == (3, 0.9, 4)
     assert simulate(recording).wall_s == pytest.approx(recording.figures.wall_s, rel=0.05)
-
-
-def test_copies_of_attempts_are_whole() -> None:
-    """A copy has every field of the attempt."""
-    values: dict[str, Any] = {each.name: object() for each in fields(TracedAttempt)}
-    copied = TracedAttempt(**values).copied()
-    assert {name: getattr(copied, name) for name in values} == values

@@ -17,8 +17,8 @@ from hivemind.lab.foresight.draws import Job
 from hivemind.lab.foresight.heldout import UNCHECKED, HeldOut, Part
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.tune.processes import Located, Simulations
-from hivemind.lab.tune.promise import Goal, harm, promised
+from hivemind.lab.tune.promise import Goal, promised
+from hivemind.lab.tune.simulations import Located, Simulations
 from hivemind.lab.tune.space import RecordedSettings
 from hivemind.lab.tune.tuning import TimeIsUp, Tuner, TuningPlan, TuningProgress, TuningResult
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
@@ -146,12 +146,6 @@ def test_a_gain_of_next_to_nothing_is_none(recording: Recording) -> None:
     found = tuned(World(recording, lambda values, _: replace(RUN, wall_s=1000 + values["max_concurrency"] / 3)))
     assert found.promise is None or found.promise.why_not == "little"
     assert not found.recommended
-
-
-def test_nothing_better_there(recording: Recording) -> None:
-    """Where the recorded settings are the best there are, nothing is kept, and there is nothing to try."""
-    found = tuned(World(recording, lambda values, _: replace(RUN, wall_s=100 + abs(values["max_concurrency"] - 16))))
-    assert (found.kept, found.promise, found.experiment) == ((), None, None)
 
 
 @pytest.mark.parametrize(
@@ -297,12 +291,6 @@ def test_broken_off(recording: Recording, ends: BaseException, stopped: str) -> 
     assert found.searched > 0.1
 
 
-def test_broken_off_at_once(recording: Recording) -> None:
-    """Before anything was tried there is nothing to give."""
-    found = tuned(World(recording, slow_unless_narrow, ends=KeyboardInterrupt()))
-    assert (found.stopped, found.kept, found.trials) == ("interrupted", (), 0)
-
-
 def test_time_for_the_search_is_up(recording: Recording) -> None:
     """The search ends early, so that what it found is validated in time."""
     spent = iter([0.1, 0.1, 0.7])
@@ -339,12 +327,3 @@ def test_progress(recording: Recording) -> None:
     assert list(dict.fromkeys(each.stage for each in told)) == ["search", "choose", "check"]
     done = [each.done for each in told if each.stage == "search"]
     assert done == sorted(done)
-
-
-def test_harm_is_no_luck() -> None:
-    """One draw in ten in which an agent fewer finishes is luck, two are harm; more in others make up for it."""
-    before = [RUN] * 10
-    lost = replace(RUN, finished=9)
-    assert harm(before, [lost, *before[1:]]) == ""
-    assert harm(before, [lost, lost, *before[2:]]) == "agents"
-    assert harm([lost, lost, *before[2:]], [*before[:8], lost, lost]) == ""

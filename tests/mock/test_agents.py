@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import httpx
 import pytest
 
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind_mock.agents.agent import Agent, AgentConfig, AgentDied, AgentResult
+from hivemind_mock.agents.agent import Agent, AgentConfig, AgentResult
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, LimitConfig, MockConfig, ReplyConfig
 from hivemind_mock.provider.inprocess import InProcessTransport
@@ -60,21 +59,3 @@ def test_the_dead_leave_their_tokens_behind() -> None:
     limits = LimitConfig(rpm=3)
     result, _, _ = live(AgentConfig("cy", turns=8), MockConfig(limits=limits, reply=ReplyConfig(150, 0)))
     assert result == AgentResult("cy", False, 3, 3 * 210, "status 429")
-
-
-async def test_no_connection_is_a_death() -> None:
-    """A transport error is an error like any other."""
-
-    def refuse(request: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("refused", request=request)
-
-    agent = Agent(AgentConfig("dee", turns=1), httpx.MockTransport(refuse), "http://mock")
-    with pytest.raises(AgentDied, match="ConnectError: refused"):
-        await agent.turn()
-
-
-@pytest.mark.parametrize("tokens", [20, 60, 900])
-def test_prompts_are_as_long_as_asked(tokens: int) -> None:
-    """The provider counts what the agent meant to ask."""
-    _, mock, _ = live(AgentConfig("eve", turns=1, prompt_tokens=tokens), CALM)
-    assert mock.stats.input_tokens == tokens

@@ -10,9 +10,9 @@ import pytest
 from hivemind.cli import main as cli
 from hivemind.journal.figures import Figures, FiguresFold
 from hivemind.journal.read.reader import open_journal
-from hivemind_mock.bench.main import records, tables
+from hivemind_mock.bench.main import tables
 from hivemind_mock.bench.runs import ABLATIONS, Run, RunResult, execute_run
-from hivemind_mock.provider.config import SCENARIOS, Scenario
+from hivemind_mock.provider.config import SCENARIOS
 
 
 def result_of(run: Run, *, dead: int = 0, wall_s: float = 66.0, charged: int = 100) -> RunResult:
@@ -33,6 +33,7 @@ def test_the_scenarios_are_the_papers() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_direct_agents_die_as_in_the_paper() -> None:
     """Without a scheduler, agents die beyond five at a time, and their tokens are wasted."""
     assert execute_run(Run(SCENARIOS["micro-5"], "direct", 1)).dead == 0
@@ -56,6 +57,7 @@ def test_nobody_dies_through_hivemind() -> None:
     assert result.charged > SCENARIOS["replay-11"].agents * SCENARIOS["replay-11"].turns
 
 
+@pytest.mark.slow
 def test_without_retry_agents_die() -> None:
     """The ablation turns off what it says."""
     assert execute_run(Run(SCENARIOS["replay-11"], "hivemind", 1, "No retry")).dead > 3
@@ -75,24 +77,6 @@ def test_the_table_shows_means_over_the_seeds() -> None:
     assert len(table.splitlines()) == 2
     row = table.splitlines()[1].split()
     assert row == ["replay-11", "hivemind", "11", "10.0", "1.0", "9.1%", "210", "63.0", "9.5", "1.050", "1.100"]
-
-
-def test_the_ablation_table_names_what_is_off() -> None:
-    """One row a configuration."""
-    rows = [result_of(Run(SCENARIOS["replay-11"], "hivemind", 1, name)) for name in ABLATIONS]
-    assert [line.split("  ")[0] for line in tables(rows)[0].splitlines()[2:]] == list(ABLATIONS)
-
-
-def test_a_record_has_every_figure() -> None:
-    """The JSON of a run, with the ablation named only where there is one."""
-    plain, ablated = records(
-        [result_of(Run(SCENARIOS["stress"], "direct", 3, row), dead=5, charged=41) for row in (None, "No retry")]
-    )
-    assert plain == {
-        "scenario": "stress", "mode": "direct", "seed": 3, "agents": 20, "alive": 15, "dead": 5, "failure_rate": 0.25,
-        "wasted_tokens": 1050, "wall_s": 66.0, "lower_bound_s": 120.0, "attempts": 120, "charged": 41,
-    }  # fmt: skip
-    assert ablated == {**plain, "ablation": "No retry"}
 
 
 def test_the_command_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,6 +117,7 @@ def recorded(path: Path) -> Figures:
     return tally.figures()
 
 
+@pytest.mark.slow
 def test_the_command_leaves_journals(tmp_path: Path) -> None:
     """One of every run through HiveMind, named by what it was; its figures are the run's."""
     assert cli.main(["bench", "replay-11", "--seeds", "1", "--ablation", "--journal", str(tmp_path / "kept")]) == 0
@@ -150,21 +135,3 @@ def test_the_command_leaves_journals(tmp_path: Path) -> None:
     assert (figures.agents, figures.finished, figures.answered, figures.attempts) == (11, 11, 88, plain.attempts)
     assert figures.wall_s == pytest.approx(plain.wall_s)
     assert recorded(tmp_path / "kept" / "replay-11-no-retry-1.jsonl").finished < 11
-
-
-def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The folder can't be made: exit code 2, before anything runs."""
-    (tmp_path / "file").touch()
-    assert cli.main(["bench", "micro-5", "--seeds", "1", "--journal", str(tmp_path / "file")]) == 2
-    assert capsys.readouterr().err.endswith(f"--journal: can't write to {tmp_path / 'file'}: it isn't a folder\n")
-
-
-def test_over_sockets_is_the_same_story(tmp_path: Path) -> None:
-    """A small scenario in real time, direct and through the proxy on sockets: nobody dies, and it is recorded too."""
-    small = Scenario("small", agents=3, turns=2, rpm=60, tpm=100_000, base_s=0.005, jitter_s=0.0)
-    result = execute_run(Run(small, "hivemind", 1, journals=tmp_path), real_time=True)
-    figures = recorded(tmp_path / "small-1.jsonl")
-    assert (figures.agents, figures.answered, figures.attempts) == (3, 6, result.attempts)
-    for mode in ("direct", "hivemind"):
-        result = execute_run(Run(small, mode, 1), real_time=True)
-        assert (result.alive, result.attempts) == (3, 6)

@@ -29,11 +29,6 @@ def test_the_cast_is_varied_and_repeatable() -> None:
     assert len({agent.model for agent in agents}) == 3
 
 
-def test_a_larger_cast_has_no_two_of_a_name() -> None:
-    """Names get numbers before they repeat."""
-    assert len({agent.name for agent in demo_agents(30)}) == 30
-
-
 @dataclass
 class Tally:
     """What the agents saw."""
@@ -84,6 +79,7 @@ def spend(seconds: float, faults: FaultConfig | None = None) -> MockProvider:
     return run_virtual(main())
 
 
+@pytest.mark.slow
 def test_a_bad_day_is_worth_watching(tally: Tally) -> None:
     """In two minutes without a proxy there is steady work, deaths of several kinds, and most of the work is lost."""
     mock = spend(120)
@@ -92,14 +88,6 @@ def test_a_bad_day_is_worth_watching(tally: Tally) -> None:
     assert tally.wasted_tokens > tally.tokens / 2
     assert mock.stats.over_capacity
     assert {"status 529", "status 502", "ReadError: connection reset by peer"} <= tally.causes.keys()
-
-
-def test_the_dead_are_born_again(tally: Tally) -> None:
-    """Agents that always die come back after a pause, each time counted, and ask again."""
-    mock = spend(60, FaultConfig(bad_gateway=1.0))
-    assert tally.turns == 0
-    assert 11 * 5 < tally.dead_agents <= mock.stats.arrived
-    assert tally.causes.total() == tally.dead_agents
 
 
 def spend_through_hivemind(seconds: float, seed: int = SEED) -> tuple[MockProvider, dict[str, Any]]:
@@ -132,6 +120,7 @@ def test_the_first_seconds_show_what_it_is_for(tally: Tally) -> None:
     assert tally.dead_agents == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [SEED, 2])
 def test_nobody_dies_through_hivemind(seed: int, tally: Tally) -> None:
     """Resets and error events before the first content, spells of overload, slow answers: no agent ever knows."""

@@ -123,52 +123,6 @@ async def test_closing_early_ends_the_application() -> None:
         await ended.wait()
 
 
-async def test_cancelling_a_request_ends_the_application() -> None:
-    """The same before the head has come."""
-    began, ended = asyncio.Event(), asyncio.Event()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        began.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
-
-    task = asyncio.ensure_future(open_response(app))
-    async with asyncio.timeout(5):
-        await began.wait()
-        task.cancel()
-        await ended.wait()
-    assert task.cancelled() or await asyncio.wait([task])
-
-
-async def test_an_application_may_finish_after_its_last_byte() -> None:
-    """A reader who has everything doesn't cut short what the application still has to do."""
-    tidied = asyncio.Event()
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await send(START)
-        await send(body(b"all", False))
-        await asyncio.sleep(0)
-        tidied.set()
-
-    response = await open_response(app)
-    await response.aread()
-    await response.aclose()
-    async with asyncio.timeout(5):
-        await tidied.wait()
-
-
-async def test_a_crash_before_the_head_is_not_hidden() -> None:
-    """A bug of the application shows as itself."""
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        await open_response(app)
-
-
 async def test_a_crash_after_the_head_closes_the_connection() -> None:
     """As under a real server; the reason stays attached."""
 

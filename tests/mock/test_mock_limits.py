@@ -34,13 +34,6 @@ def test_settling_does_not_start_a_window() -> None:
     assert window.reading(61) == (100, 0.0)
 
 
-def test_a_window_reads_what_remains() -> None:
-    """Remaining and reset are those of the running window."""
-    window = FixedWindow(limit=5, span_s=60)
-    window.take(10, 2)
-    assert window.reading(30) == (3, 40)
-
-
 def test_a_bucket_refills_steadily() -> None:
     """One request comes back every second at sixty a minute."""
     bucket = TokenBucket(limit=60, span_s=60)
@@ -111,10 +104,3 @@ def test_max_tokens_can_be_reserved_for_good() -> None:
     limiter.charge(0, input_tokens=60, max_tokens=400)
     limiter.settle(1, output_tokens=10)
     assert limiter.readings(1) == [Reading("tokens", 1_000, 600, 59)]
-
-
-def test_no_limit_never_refuses() -> None:
-    """A limit of 0 is none, and shows no reading."""
-    limiter = RateLimiter(LimitConfig())
-    assert limiter.check(0, 10**9, 10**9) is None
-    assert limiter.readings(0) == []

@@ -88,6 +88,7 @@ def test_bad_input_is_one_clear_line(argv: list[str], line: str, capsys: pytest.
     assert shown.count("\n") == 1
 
 
+@pytest.mark.slow
 async def test_the_program_serves_and_stops() -> None:
     """One ready line with the address, answers there, and exit code 0 on SIGTERM."""
     program = "import sys; from hivemind_mock.provider.main import main; sys.exit(main())"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hivemind.errors import UsageError
-from hivemind_mock.bench.main import JsonOutput, show_progress
+from hivemind_mock.bench.main import JsonOutput
 
 
 def test_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -27,19 +27,7 @@ def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "{}"
 
 
-def test_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without the flag nothing is written."""
-    JsonOutput(None).write(b"{}")
-    assert capsys.readouterr().out == ""
-
-
 def test_a_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
     """Before minutes of work, not after."""
     with pytest.raises(UsageError, match="--json: can't write"):
         JsonOutput(str(tmp_path / "nowhere" / "found.json"))
-
-
-def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
-    """A log file gets none of it."""
-    show_progress("half-way")
-    assert capsys.readouterr().err == ""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import cast
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,7 +12,7 @@ import uvloop
 
 from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import FaultConfig, LatencyConfig, MockConfig
-from hivemind_mock.provider.serve import DroppingProtocol, serving
+from hivemind_mock.provider.serve import serving
 
 LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
 
@@ -114,9 +112,3 @@ async def test_leaving_ends_open_requests() -> None:
             writer = await ask_and_wait(url, patience)
         assert mock.stats.active == 0
     writer.close()
-
-
-def test_a_client_that_was_faster() -> None:
-    """A connection that its client has just reset isn't reset again: it has no socket any more."""
-    gone = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True))
-    DroppingProtocol.drop(cast(DroppingProtocol, gone), reset=True)

@@ -59,7 +59,6 @@ def test_changes_stand_in_the_order_of_the_page() -> None:
         ("tpm=400k", None),
         ("tpm=500k", Change("tpm", 500_000.0)),
         ("rpm=none", Change("rpm", 0.0)),
-        ("admission.max_concurrency=8", CEILING),
         ("queue.max_wait_s=60", PATIENCE),
         ("features.admission=off", Change("features.admission", False)),
         ("agent.alice.priority=high", Change("agent.alice.priority", "high")),

@@ -1,4 +1,4 @@
-"""Figures of runs as text."""
+"""Figures as text."""
 
 from __future__ import annotations
 

@@ -37,8 +37,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("--limit", metavar="N", help="most requests to send")
     add("--concurrency", metavar="N", default="0", help="most in flight at once [0: no limit]")
     add("--synthetic", action="store_true", help="make up all requests, even if the journal has their bodies")
-    limit = "answer limit of made-up requests: as produced or as recorded [produced]"
-    add("--max-tokens", choices=("produced", "recorded"), metavar="HOW", default="produced", help=limit)
     add("--agent-header", metavar="NAME", help="header with the agent's name [x-hivemind-agent, for a HiveMind]")
     add("--api-key-env", metavar="NAME", help="variable that holds the key [ANTHROPIC_API_KEY and the like]")
     add("--token-env", metavar="NAME", help="variable that holds a HiveMind's agent token [HIVEMIND_TOKEN]")
@@ -66,7 +64,6 @@ def _run(namespace: argparse.Namespace) -> int:
         think=namespace.think,
         max_in_flight=_whole(namespace.concurrency, "--concurrency", 0, _MOST_AT_ONCE),
         synthetic=namespace.synthetic,
-        as_allowed=namespace.max_tokens == "recorded",
         agent_header=header,
         key_variable=namespace.api_key_env,
         token_variable=namespace.token_env,

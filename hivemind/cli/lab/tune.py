@@ -24,7 +24,7 @@ from hivemind.cli.plugin import Command
 from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.lab.simulate.recording import Recording, load
-from hivemind.lab.tune.processes import simulations
+from hivemind.lab.tune.simulations import simulations
 from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings, knobs_named
 from hivemind.lab.tune.tuning import TimeIsUp, Tuner, TuningPlan, TuningResult
 from hivemind.scheduler.commands import Rejected

@@ -16,10 +16,10 @@ from hivemind.console import print_json, printable
 from hivemind.errors import UsageError
 from hivemind.lab.comparison import Verdict
 from hivemind.lab.foresight.answer import Answer, answer
+from hivemind.lab.foresight.draws import on_all_cores
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.foretold import Foretold
 from hivemind.lab.foresight.prediction import Prediction
-from hivemind.lab.foresight.processes import on_all_cores
 from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.simulate.journal import writable, write_journal
 from hivemind.lab.simulate.overrides import parse_changes
@@ -40,7 +40,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add("file", metavar="FILE", nargs="+", help=f"{FILE_HELP}; of several proxies: as if they had shared their keys")
     setting = (
         "a setting of `hivemind proxy --help`, agent.NAME.priority, agent.NAME.budget, provider.limits=x2 and the like,"
-        " agents=x2 or fallback=copy; may be repeated"
+        " or agents=x2; may be repeated"
     )
     add("--set", metavar="NAME=VALUE", action="append", default=[], help=setting)
     add("--scenario", metavar="FILE", help="take changes from a TOML file; those of --set come on top")

@@ -14,7 +14,6 @@ from typing import Any
 
 from msgspec import structs
 
-from hivemind.journal.read.clocks import WindowEnds
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.config import LaneConfig, SchedulerConfig
@@ -66,7 +65,6 @@ class Merge:
         """Settings in which the proxies differed."""
         for each in began:
             self.differing.update(dict.fromkeys(_differing(began[first].config, each.config)))
-        self.window_ends = WindowEnds()
         self._configs: dict[str, LaneConfig] = {}
         self._gauges: dict[str, dict[int, ev.LaneState]] = {}
         """By lane, how it stands at each proxy."""
@@ -100,8 +98,6 @@ class Merge:
             track.apply(event)
             if type(event) is ev.Arrived:
                 self.lanes[index][event.lane] = None
-            elif type(event) is ev.LimitsRead:
-                self.window_ends.read(index, event)
             yield index, event
 
     def unshared(self) -> list[int]:

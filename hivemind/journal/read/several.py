@@ -14,7 +14,6 @@ from hivemind.journal.read.merge import Merge, Numbered
 from hivemind.journal.read.reader import Journal, open_journal, requests_in
 from hivemind.journal.records import JournalBegan
 from hivemind.scheduler.events import Event
-from hivemind.text.humanise import duration
 
 _SAME_S = 1.0
 """Parts of one journal agree that well on how its clock relates to the time of day."""
@@ -100,12 +99,6 @@ class Journals:
                     f"{self._names[index]} is from another time than the others, by its clock:"
                     " nothing in it happened while they ran"
                 )
-        for one, other, ahead_s in merge.window_ends.disagreements():
-            fast, slow = (other, one) if ahead_s > 0 else (one, other)
-            yield (
-                f"the clock of {self._names[fast]} is evidently about {duration(round(abs(ahead_s)))} ahead of that of"
-                f" {self._names[slow]}, by when their rate windows ended; what came first isn't sure"
-            )
 
     def _settings(self, merge: Merge) -> Iterator[str]:
         if merge.differing:

@@ -35,6 +35,7 @@ from hivemind.scheduler.types import Failure, FailureKind, Usage
 
 _QUICK_S = 0.02
 """The time of a refusal, if none was recorded."""
+_OUT = Failure(FailureKind.SERVER_ERROR, True, 503, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,10 @@ class FittedProvider:
     cache: Cache | None = None
     untold: Untold = NOTHING_UNTOLD
     """Where places and unreported limits come from, with what else they may be."""
+    latency: float = 1.0
+    """Asked is what would be if answers took so many times as long."""
+    outage: tuple[float, float] | None = None
+    """Asked is what would be if every attempt between these times failed."""
 
     def drawn(self, rng: random.Random) -> FittedProvider:
         """Return another provider that the recording allows as well, which answers as fast."""
@@ -193,6 +198,8 @@ class ProviderModel:
         `inherent` is the recorded attempt to repeat, if any.
         """
         provider = self.provider
+        if provider.outage is not None and provider.outage[0] <= now < provider.outage[1]:
+            return self._refusal(_OUT)
         failed = self.failures.in_spell(now, request)
         if failed is not None and failed.uncharged:
             self.failures.tried(request)
@@ -219,11 +226,9 @@ class ProviderModel:
         self.service.begin(answer, chosen)
         if used is not chosen.usage:
             self.service.resize(request, answer, used)
+        if provider.latency != 1.0 and answer.charged:
+            answer.slow_down(provider.latency)
         return answer
-
-    def clock_of(self, _: TracedAttempt) -> ServiceClock | None:
-        """Return the clock by which an answer ends."""
-        return self.clock
 
     def over(self, now: float, request: RequestStep, answer: TracedAttempt) -> None:
         """End an attempt."""
@@ -255,7 +260,7 @@ class ProviderModel:
 
 def _result_of(one: TracedAttempt, *, own: bool) -> TracedAttempt:
     """Return a recorded attempt as one to simulate. `own`: it is the request's own."""
-    result = one.copied()
+    result = replace(one)
     result.charged = not one.uncharged
     if not own:
         result.first_number = result.end_number = None

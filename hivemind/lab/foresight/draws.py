@@ -9,10 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from hivemind.journal.figures import Figures
 from hivemind.lab.fit.provider import draw_providers
+from hivemind.lab.processes import on_cores
 from hivemind.lab.simulate.overrides import Change
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.simulate.simulation import simulate
@@ -83,8 +85,22 @@ def carry_out(
 
 def one_by_one(recording: Recording, jobs: Sequence[Job], price: Price | None) -> list[Figures]:
     """Simulate jobs in this process."""
-    parts = parts_drawn_from(recording, jobs)
+    parts: dict[int, Recording] = {}
     return [carry_out(recording, job, price, parts) for job in jobs]
+
+
+def on_all_cores(
+    recording: Recording, jobs: Sequence[Job], price: Price | None, done: Callable[[int, int], object] = lambda *_: None
+) -> list[Figures]:
+    """Simulate jobs in a process for each core.
+
+    `done` is told after each how many are done, of how many.
+
+    Raises: UsageError: the changes of a job don't go together. HiveMindError: a process ended by itself.
+    """
+    parts: dict[int, Recording] = {}
+    add_parts(parts, recording, jobs)
+    return on_cores(partial(carry_out, recording, price=price, parts=parts), jobs, done)
 
 
 def remembering(runs: Runs, unchanged: dict[Job, Figures]) -> Runs:
@@ -102,10 +118,15 @@ def remembering(runs: Runs, unchanged: dict[Job, Figures]) -> Runs:
     return simulated
 
 
-def parts_drawn_from(recording: Recording, jobs: Iterable[Job]) -> dict[int, Recording]:
-    """Return the parts of a recording that the draws among jobs simulate, by their numbers."""
-    draws = {part_of(recording, job.draw): job.draw for job in jobs if job.draw is not None}
-    return {part: part_drawn_from(recording, draw) for part, draw in draws.items()}
+def add_parts(parts: dict[int, Recording], recording: Recording, jobs: Iterable[Job]) -> None:
+    """Cut the parts of a recording that the draws among jobs simulate, by their numbers, but for those that are there.
+
+    Done before processes are forked, so that each needn't cut its own.
+    """
+    for draw in (job.draw for job in jobs if job.draw is not None):
+        number = part_of(recording, draw)
+        if number not in parts:
+            parts[number] = part_drawn_from(recording, draw)
 
 
 def part_of(recording: Recording, draw: int) -> int:

@@ -8,11 +8,10 @@ from functools import partial
 
 from hivemind.console import printable
 from hivemind.errors import UsageError
-from hivemind.lab.foresight.beside import Beside
-from hivemind.lab.foresight.draws import Runs
+from hivemind.lab.foresight.draws import Runs, on_all_cores
 from hivemind.lab.foresight.heldout import HeldOut, held_out
 from hivemind.lab.foresight.prediction import Prediction, predict
-from hivemind.lab.foresight.processes import on_all_cores
+from hivemind.lab.processes import Beside
 from hivemind.lab.simulate.overrides import Change, agent_commands
 from hivemind.lab.simulate.recording import Recording
 from hivemind.scheduler.types import Price

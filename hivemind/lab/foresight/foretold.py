@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hivemind.journal.figures import Figures
-from hivemind.lab.comparison import Measure, Unit, Verdict, is_noise, run_measures
+from hivemind.lab.comparison import Measure, Unit, Verdict, judged, run_measures
+from hivemind.lab.foresight import ranges
 from hivemind.lab.foresight.prediction import Prediction, loses
 from hivemind.lab.foresight.ranges import Range
 
@@ -66,9 +67,10 @@ def _foretold(prediction: Prediction, measure: Measure[Figures]) -> Foretold:
     recorded, own = measure.of(base), measure.of(prediction.own)
     adds_up = measure.name in _ADDS_UP
     least = prediction.least_wait_s if measure.name == WAITED else _LEAST[measure.unit]
-    changed = prediction.changed(measure.of, adds_up=adds_up, least=least)
-    if changed is None and own is not None:
-        changed = Range(own, own, own)
+    evidence = prediction.evidence(measure.of, adds_up=adds_up, least=least)
+    changed = None if own is None else Range(own, own, own)
+    if evidence is not None:
+        changed = ranges.changed(evidence)
     low, high = _bounds(measure, prediction)
     changed = None if changed is None else _within(changed, low, high)
     difference, by_share = None, False
@@ -76,12 +78,10 @@ def _foretold(prediction: Prediction, measure: Measure[Figures]) -> Foretold:
         if prediction.changes and recorded is not None and changed is not None:
             difference = Range(*(each - recorded for each in (changed.value, changed.low, changed.high)))
     elif prediction.changes:
-        difference = prediction.difference(measure.of, adds_up=adds_up, least=least)
+        difference = None if evidence is None else ranges.difference(evidence)
         by_share = difference is not None
-        if difference is None:
-            difference = prediction.shift(measure.of, adds_up=adds_up, least=least)
-            if difference is not None and recorded is not None:
-                difference = _within(difference, low - recorded, high - recorded)
+        if difference is None and evidence is not None and recorded is not None:
+            difference = _within(ranges.shift(evidence), low - recorded, high - recorded)
     elif prediction.simulated and recorded is not None and changed is not None:
         by_share = recorded >= least
         by = recorded if by_share else 1.0
@@ -131,9 +131,4 @@ def _verdict(measure: Measure[Figures], difference: Range | None, base: float, m
         return ""
     if max(-difference.low, difference.high) <= _ROUNDING * base:
         return "same"
-    if difference.low <= 0 <= difference.high or is_noise(difference.value, base):
-        return "unclear"
-    good = (difference.value < 0) == (measure.better == "less")
-    if not measure.counts_endings and (more_work < 0 if good else more_work > 0):
-        return "other work"
-    return "better" if good else "worse"
+    return judged(measure, difference.value, difference.low, difference.high, base, more_work=more_work)

@@ -130,7 +130,7 @@ def _limits_that_stay(
             own = f"{name} {count(getattr(after, name))}"
             yield f"{provider.lane.upstream}: HiveMind's own limit, {own}, stays; {name}=none lifts it"
     places = provider.places
-    if places is not None and "max_concurrency" in changed and not asked & {"places", "keys"}:
+    if places is not None and "max_concurrency" in changed and "places" not in asked:
         most = after.max_concurrency
         if not most or most > places.most:
             yield (
@@ -143,7 +143,7 @@ def _provider_keeps(provider: FittedProvider, name: str, own: int, asked: set[st
     for kind in _KINDS[name]:
         question, what = _NAMES[kind]
         limits = [each for each in provider.limits if each.kind == kind]
-        if not limits or asked & {question, "limits", "keys"}:
+        if not limits or asked & {question, "limits"}:
             continue
         least = min(limits, key=_a_minute)
         if not own or own > _a_minute(least):
@@ -160,7 +160,7 @@ def _holds(provider: FittedProvider, name: str, lane: LaneConfig) -> bool:
 
 
 def _asks_for_more(name: str, asked: set[str]) -> bool:
-    return bool(asked & {"limits", "keys", *(_NAMES[kind][0] for kind in _KINDS[name])})
+    return bool(asked & {"limits", *(_NAMES[kind][0] for kind in _KINDS[name])})
 
 
 def _raised(before: int, after: int) -> bool:

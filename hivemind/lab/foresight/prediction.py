@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.draws import Drawn, Job, Runs, draws_of, one_by_one, part_drawn_from, part_of
 from hivemind.lab.foresight.heldout import UNCHECKED, Figure, HeldOut
-from hivemind.lab.foresight.ranges import Evidence, Range, changed, difference, shift
+from hivemind.lab.foresight.ranges import Evidence
 from hivemind.lab.simulate.overrides import Change, questions
 from hivemind.lab.simulate.recording import Recording
 from hivemind.scheduler.types import Price
@@ -68,35 +68,6 @@ class Prediction:
         seen, most = max(1, self.real.busiest), self.own.busiest
         return (seen, most) if most > seen else None
 
-    def changed(self, of: Figure, *, adds_up: bool = True, least: float = 5.0) -> Range | None:
-        """Return a figure of the run with the changes; None: a run doesn't have it."""
-        found = self.evidence(of, adds_up=adds_up, least=least)
-        return None if found is None else changed(found)
-
-    def difference(self, of: Figure, *, adds_up: bool = True, least: float = 5.0) -> Range | None:
-        """Return by what share the changes alter a figure; None: a run doesn't have it, or it is too small."""
-        found = self.evidence(of, adds_up=adds_up, least=least)
-        return None if found is None else difference(found)
-
-    def shift(self, of: Figure, *, adds_up: bool = True, least: float = 5.0) -> Range | None:
-        """Return by how much the changes alter a figure, in its unit; None: a run doesn't have it."""
-        found = self.evidence(of, adds_up=adds_up, least=least)
-        return None if found is None else shift(found)
-
-    @property
-    def wall_s(self) -> Range:
-        """The time until the last agent is done."""
-        found = self.changed(lambda run: run.wall_s, least=0.1)
-        assert found is not None
-        return found
-
-    @property
-    def waited_s(self) -> Range:
-        """How long requests wait, all together."""
-        found = self.changed(lambda run: run.waited_s, least=self.least_wait_s)
-        assert found is not None
-        return found
-
     @property
     def least_wait_s(self) -> float:
         """A total wait below this is too little for shares."""
@@ -147,7 +118,7 @@ def predict(
     """
     made = tuple(changes)
     count = draws or draws_of(recording)
-    simulated = recording.began.foreign or recording.apart or bool(recording.asked)
+    simulated = recording.began.foreign or recording.apart
     jobs = [Job(made), Job(()), *(Job(each, draw) for draw in range(count) for each in ((), made))]
     own, replayed, *rest = runs(recording, jobs, price)
     recorded = replayed if simulated else recording.figures

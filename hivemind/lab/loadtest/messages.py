@@ -108,8 +108,6 @@ class MessageBuilder:
     token: str | None = None
     hivemind: bool = False
     """The target is one, so it gets priorities too."""
-    as_allowed: bool = False
-    """Synthetic requests allow answers as long as the recorded requests did, rather than as long as they were."""
 
     def build(self, request: RecordedRequest) -> OutgoingRequest | None:
         """Return the HTTP request; None: it can't be synthesized."""
@@ -124,7 +122,7 @@ class MessageBuilder:
         if self.target.provider != "generic":
             # The target's API decides the path and the fields.
             request = replace(request, provider=self.target.provider, path=path_of(request))
-        made = synthetic_request(request, max_answer_tokens(request, as_allowed=self.as_allowed))
+        made = synthetic_request(request, max_answer_tokens(request))
         if made is None:
             return None
         headers = [*made.headers, (b"accept-encoding", b"identity"), (b"user-agent", _USER_AGENT)]
@@ -217,12 +215,11 @@ def synthetic_request(request: RecordedRequest, most: int | None) -> SyntheticRe
     return SyntheticRequest(path, query, tuple(headers), msgspec.json.encode(_fields(api, request, prompt, most)))
 
 
-def max_answer_tokens(request: RecordedRequest, *, as_allowed: bool) -> int | None:
-    """Return the most tokens of the answer: as many as it had, or (`as_allowed`) as the request allowed."""
+def max_answer_tokens(request: RecordedRequest) -> int | None:
+    """Return the most tokens of the answer: as many as it had, else as the request allowed."""
     produced = request.recorded.usage.output_tokens if request.recorded.usage is not None else 0
     real = produced if not request.recorded.error else 0
-    allowed = max(0, request.max_output_tokens or 0)
-    return (allowed or real or None) if as_allowed else (real or allowed or None)
+    return real or max(0, request.max_output_tokens or 0) or None
 
 
 def _prompt(request: RecordedRequest, size: int) -> str:

@@ -17,7 +17,7 @@ from hivemind.console import json_text, printable
 from hivemind.errors import UsageError
 from hivemind.journal.figures import percentile
 from hivemind.journal.read.reader import Journal
-from hivemind.lab.comparison import Measure, Row, Verdict, compare
+from hivemind.lab.comparison import Measure, Unit, Verdict, judged
 from hivemind.lab.loadtest.messages import can_be_sent
 from hivemind.lab.loadtest.requests import JournalRequests, RecordedRequest, RequestResult, Selection, Sent, wall_s
 from hivemind.lab.loadtest.target import LoadTarget
@@ -52,8 +52,6 @@ class LoadTestOptions:
     """0: no limit."""
     synthetic: bool = False
     """Recorded bodies aren't sent."""
-    as_allowed: bool = False
-    """Synthetic requests allow answers as long as the recorded requests did, rather than as long as they were."""
     agent_header: str | None = None
     key_variable: str | None = None
     token_variable: str | None = None
@@ -292,16 +290,16 @@ def table(recorded: LoadTotals, now: LoadTotals, speed: float, room: int | None)
     """Return the lines of the table. Differences that are more than noise are coloured."""
     recorded = replace(recorded, sending_s=recorded.sending_s / speed)
     sending = "sent within" if speed == 1 else f"sent within, at {speed:g}x"
-    measures = tuple(_measures(recorded, now, sending))
-    rows: list[list[Cell | str]] = [
-        [
-            row.measure.name,
-            _amount(row.measure, recorded),
-            _amount(row.measure, now),
-            Cell(_difference(row), _STYLES.get(row.verdict, "")),
-        ]
-        for row in compare(measures, [recorded], [now], more_work=now.answered - recorded.answered)
-    ]
+    rows: list[list[Cell | str]] = []
+    for measure in _measures(recorded, now, sending):
+        before, after = measure.of(recorded), measure.of(now)
+        text, style = "", ""
+        if before is not None and after is not None:
+            moved = after - before
+            text = _difference(measure.unit, moved, before)
+            verdict = judged(measure, moved, moved, moved, before, more_work=now.answered - recorded.answered)
+            style = _STYLES.get(verdict, "")
+        rows.append([measure.name, _amount(measure.unit, before), _amount(measure.unit, after), Cell(text, style)])
     return lines(_COLUMNS, rows, room)
 
 
@@ -313,21 +311,18 @@ def late_line(late: Lateness) -> str:
     return f"sent late: {figures}; this machine didn't keep up, or --concurrency held it back, so the load was less"
 
 
-def _amount(measure: Measure[LoadTotals], totals: LoadTotals) -> str:
-    value = measure.of(totals)
+def _amount(unit: Unit, value: float | None) -> str:
     if value is None:
         return "-"
-    if measure.unit == "seconds":
+    if unit == "seconds":
         return duration(value)
-    return count(value) if measure.unit == "tokens" else f"{value:,.0f}"
+    return count(value) if unit == "tokens" else f"{value:,.0f}"
 
 
-def _difference(row: Row[LoadTotals]) -> str:
-    if row.difference is None:
-        return ""
-    if row.measure.unit == "count":
-        return f"{row.difference.mean:+,.0f}" if row.difference.mean else ""
-    return f"{row.difference.mean / row.base * 100:+.0f} %" if row.base else ""
+def _difference(unit: Unit, moved: float, base: float) -> str:
+    if unit == "count":
+        return f"{moved:+,.0f}" if moved else ""
+    return f"{moved / base * 100:+.0f} %" if base else ""
 
 
 def _unsupported(plan: LoadTestPlan) -> list[str]:

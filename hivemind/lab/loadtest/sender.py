@@ -239,7 +239,6 @@ async def run_load_test(
             agent_header=options.agent_header or (_AGENT_HEADER if info.hivemind else ""),
             token=token if info.hivemind else None,
             hivemind=info.hivemind,
-            as_allowed=options.as_allowed,
         )
         exchange = LoadExchange(upstream, asyncio.get_running_loop().time, time.time)
         sender = Sender(exchange, builder.build, speed=options.speed, max_in_flight=options.max_in_flight)

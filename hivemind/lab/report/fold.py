@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hivemind.journal.records import Gap, JournalBegan
 from hivemind.lab.report.agents import STATES, AgentRows, AgentStats, Faults
 from hivemind.lab.report.lanes import LaneReport, Thinned
-from hivemind.lab.report.waiting import WaitingByCause
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.types import Price, Usage
 from hivemind.world.lifecycle import Lifecycle, OpenRequests
@@ -63,7 +61,6 @@ class RunFold:
         """Begin, end, and how many events are missing."""
         self.turned_away: Counter[str] = Counter()
         """Requests refused before they had a ticket, by reason."""
-        self.waiting = WaitingByCause()
         self.ended_at = 0.0
         """The time of the last event, in seconds since the run began."""
         self._offset = began.at
@@ -113,11 +110,6 @@ class RunFold:
                 self._agent(event.agent).exit_code = event.exit_code
             case Carried():
                 self._carried(event, at)
-
-    def count_waiting(self, at: float, numbers: Sequence[int]) -> None:
-        """Note how many requests wait by cause from an event on, as :class:`~hivemind.journal.waits.WaitsFold` tells
-        it."""
-        self.waiting.set(at - self._offset, numbers)
 
     def end(self) -> None:
         """Complete the fold after the last event."""
@@ -275,5 +267,4 @@ class RunFold:
         self._hide_all(since)
         for lane in self.lanes.values():
             lane.lose_count(since)
-        self.waiting.lose(since)
         self._unknown = True

@@ -85,18 +85,17 @@ def _sections(run: RecordedRun) -> Iterator[PageSection]:
         yield PageSection("agents", "What each agent did", text, plots.gantt(run, agents))
         if figures.causes.seconds:
             text = headline.causes_message(run)
-            yield PageSection("causes", "Why requests waited", text, plots.causes(run), tables.causes(run))
-        if any(run.waits.values()):
-            yield PageSection("waits", "Waits", headline.waits_message(run), plots.waits(run), tables.waits(run))
-        plot = plots.faults(run) if fold.faults.count else None
+            yield PageSection("causes", "Why requests waited", text, None, tables.causes(run))
+        if figures.together.requests:
+            yield PageSection("waits", "Waits", headline.waits_message(run), None, tables.waits(run))
         text, table = headline.faults_message(run), tables.faults(run)
-        yield PageSection("faults", "Failed attempts and their outcome", text, plot, table)
+        yield PageSection("faults", "Failed attempts and their outcome", text, None, table)
         if any(window.fullest for _, window in run.windows()):
             text = headline.windows_message(run)
             yield PageSection("windows", "Rate windows", text, plots.windows(run), tables.windows(run))
         if figures.tokens:
             text, table, title = headline.money_message(run), tables.models(run), "Money" if run.priced else "Tokens"
-            yield PageSection("money", title, text, plots.money(run), table, "By model, as a table")
+            yield PageSection("money", title, text, None, table)
         yield PageSection("list", "Agents", "", None, tables.agents(run))
     if fold.commands.kept:
         yield PageSection("commands", "Commands of operators", "", None, tables.commands(run))

@@ -1,21 +1,18 @@
-"""The plots of a report: the run over time, each agent, waits, failed attempts, rate windows and money."""
+"""The plots of a report: the run over time, each agent, and rate windows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from hivemind.journal.wait_causes import CAUSES
 from hivemind.lab.report.agents import STATES as ROW_STATES
 from hivemind.lab.report.agents import AgentRow, AgentStats
 from hivemind.lab.report.lanes import LaneReport, Series
 from hivemind.lab.report.run import RecordedRun
 from hivemind.lab.report.theme import (
-    CAUSE_ROLES,
-    OUTCOMES,
     SERIES,
     STATES,
     axis,
@@ -38,13 +35,7 @@ _THICKNESS = 0.66
 """The height of an agent's bar; the next row is 1 away."""
 _MANY_CUTS = 60
 _LANE_ROLES = {"open": "bad", "half_open": "retry", "paused": "paused"}
-POINTS = 400
 WINDOWS_SHOWN = 8
-SPENDERS_SHOWN = 20
-MODELS_SHOWN = 5
-_TICKS = {0.01: "none", 0.1: "0.1 s", 1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h"}
-"""Ticks of the axis of waits, which begins with the first one."""
-_PRIORITIES = {"critical": "f", "high": "d", "normal": "a", "low": "e"}
 
 
 def course(run: RecordedRun) -> go.Figure:
@@ -247,71 +238,6 @@ def _add_marks(
     )
 
 
-def causes(run: RecordedRun) -> go.Figure:
-    """Plot how many requests waited over time, stacked by what kept them; what kept most is at the bottom."""
-    yaxis = axis(rangemode="tozero", nticks=6, title="waiting")
-    figure = go.Figure(layout=layout(300, times(run), yaxis, hovermode="x unified", showlegend=True))
-    took = run.figures.causes.seconds
-    for cause, points in sorted(run.fold.waiting.points(run.fold.ended_at), key=lambda each: -took.get(each[0], 0.0)):
-        colour = ink(CAUSE_ROLES[cause])
-        figure.add_scatter(
-            x=[run.stamp_ms(at) for at, _, _ in points],
-            y=[round(mean, 2) for _, mean, _ in points],
-            mode="lines",
-            line={"color": colour, "width": 0, "shape": "hv"},
-            fillcolor=colour,
-            stackgroup="causes",
-            hovertemplate=hover("%{y:.1f}", CAUSES[cause]),
-            name=CAUSES[cause],
-        )
-    return figure
-
-
-def waits(run: RecordedRun) -> go.Figure:
-    """Plot the distribution of the waits by priority."""
-    longest = max((values[-1] for values in run.waits.values() if values), default=1.0)
-    ticks = [tick for tick in _TICKS if tick <= max(1.0, longest * 1.3)]
-    xaxis = axis(type="log", tickvals=ticks, ticktext=[_TICKS[tick] for tick in ticks])
-    figure = go.Figure(layout=layout(320, xaxis, axis(range=[0, 1.04], tickformat=".0%"), showlegend=True))
-    for name, values in run.waits.items():
-        points = _shares(values)
-        figure.add_scatter(
-            x=[max(ticks[0], round(value, 4)) for value, _ in points],
-            y=[round(share, 4) for _, share in points],
-            mode="lines",
-            line={"color": ink(_PRIORITIES[name]), "width": 2.2, "shape": "hv"},
-            hovertemplate=hover("%{y:.1%} waited at most %{x:.2~f} s", name),
-            name=name,
-        )
-    for share, text in ((0.5, "p50"), (0.95, "p95")):
-        figure.add_hline(
-            y=share,
-            line={"color": ink("dim"), "width": 1, "dash": "dot"},
-            annotation={"text": text, "font": {"color": ink("dim"), "size": 11}},
-            annotation_position="top left",
-        )
-    return figure
-
-
-def _shares(values: Sequence[float]) -> list[tuple[float, float]]:
-    """Return the cumulative distribution of sorted values, in at most so many points."""
-    count = len(values)
-    places = range(count) if count <= POINTS else [round(n * (count - 1) / (POINTS - 1)) for n in range(POINTS)]
-    return [(0.0, 0.0), *((values[place], (place + 1) / count) for place in places)]
-
-
-def faults(run: RecordedRun) -> go.Figure:
-    """Plot the failed attempts by kind and by the end of their request."""
-    kinds = run.fold.faults.most_frequent()[::-1]
-    figure = _stacked_bars(34 * max(2, len(kinds)), axis(rangemode="tozero", tickformat=",d", nticks=6))
-    figure.update_yaxes(type="category")
-    for outcome, (_, name, role) in OUTCOMES.items():
-        values = [kind.outcomes[outcome] for _, kind in kinds]
-        if any(values):
-            _add_bars(figure, [words(each) for each, _ in kinds], values, role, name, "%{x}")
-    return figure
-
-
 def windows(run: RecordedRun) -> go.Figure:
     """Plot the used share of each rate window over time, dotted where it is our own sum."""
     found = [(lane, window) for lane, window in run.windows() if window.fullest > 0]
@@ -335,43 +261,3 @@ def windows(run: RecordedRun) -> go.Figure:
         )
     figure.add_hline(y=1, line={"color": ink("bad"), "width": 1, "dash": "dot"})
     return figure
-
-
-def money(run: RecordedRun) -> go.Figure:
-    """Plot the spending by agent and model, in dollars, or in tokens where no price is known."""
-    agents = spenders(run)[::-1]
-    places = list(range(len(agents)))
-    xaxis = axis(rangemode="tozero", tickprefix="$" if run.priced else "", nticks=6)
-    figure = _stacked_bars(20 * max(3, len(agents)), xaxis)
-    figure.update_yaxes(tickvals=places, ticktext=[label(agent.name) for agent in agents])
-    text = "$%{x:,.4f}" if run.priced else "%{x:,} tokens"
-    shown = list(run.models)[:MODELS_SHOWN]
-    for model, role in zip(shown, SERIES, strict=False):
-        _add_bars(figure, places, [_spent(run, agent, {model}) for agent in agents], role, label(model, 32), text)
-    if len(run.models) > len(shown):
-        others = [_spent(run, agent, agent.models.keys() - shown) for agent in agents]
-        _add_bars(figure, places, others, "other", "other models", text)
-    return figure
-
-
-def spenders(run: RecordedRun) -> list[AgentStats]:
-    """Return the agents that spent most."""
-    agents = [agent for agent in run.fold.agents.values() if agent.spent.tokens]
-    return sorted(agents, key=lambda each: (-each.spent.dollars, -each.spent.tokens))[:SPENDERS_SHOWN]
-
-
-def _spent(run: RecordedRun, agent: AgentStats, models: Set[str]) -> float:
-    spent = [each for model, each in agent.models.items() if model in models]
-    return sum(round(each.dollars, 6) if run.priced else each.tokens for each in spent)
-
-
-def _stacked_bars(height: int, xaxis: dict[str, object]) -> go.Figure:
-    """Return a figure for horizontal bars, `height` pixels high without legend and axis."""
-    return go.Figure(layout=layout(120 + height, xaxis, axis(showgrid=False), barmode="stack", showlegend=True))
-
-
-def _add_bars(
-    figure: go.Figure, rows: Sequence[object], values: Sequence[float], role: str, name: str, text: str
-) -> None:
-    marker = {"color": ink(role), "line": {"width": 0}}
-    figure.add_bar(orientation="h", y=rows, x=values, marker=marker, hovertemplate=hover(text, name), name=name)

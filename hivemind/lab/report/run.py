@@ -20,7 +20,7 @@ from hivemind.lab.report.lanes import LaneReport, WindowReport
 from hivemind.lab.simulate.overrides import value_text
 from hivemind.providers.profiles import GENERIC, PROFILES, assumed_lane
 from hivemind.scheduler.config import SchedulerConfig
-from hivemind.scheduler.types import Price, Priority
+from hivemind.scheduler.types import Price
 
 _SOURCES = {
     "har": "made from a HAR file, which shows waits and retries only in part",
@@ -61,8 +61,6 @@ class RecordedRun:
         self.began = began
         self.fold = fold
         self.figures: Figures = tally.figures()
-        self.waits = {each.name.lower(): sorted(tally.waits[each]) for each in Priority if each in tally.waits}
-        """The sorted waits of all requests by priority, `critical` first."""
         self.times = tally.times
         self.waits_by_lane = {lane: causes_of(sums) for lane, sums in tally.why.by_lane.items()}
         """Why requests waited; likewise by agent."""
@@ -160,7 +158,7 @@ def read(paths: Path | Sequence[Path], price: Price | None = None, tz: tzinfo = 
     """
     journals = open_journals(paths)
     fold = RunFold(journals.began, price)
-    tally = FiguresFold(price, fold.count_waiting)
+    tally = FiguresFold(price)
     take, count = fold.apply, tally.apply
     for _, event in journals.events():
         take(event)

@@ -72,7 +72,7 @@ def faults(run: RecordedRun) -> Table:
     """Return the failed attempts by kind."""
     kinds = run.fold.faults.most_frequent()
     outcomes = [each for each in OUTCOMES if any(kind.outcomes[each] for _, kind in kinds)]
-    columns = ("fault", "status", ">attempts", ">retried", *(f">{OUTCOMES[each][0]}" for each in outcomes))
+    columns = ("fault", "status", ">attempts", ">retried", *(f">{OUTCOMES[each]}" for each in outcomes))
     rows = []
     for name, kind in kinds:
         statuses = ", ".join(str(status) for status, _ in kind.statuses.most_common(4) if status is not None)

@@ -93,29 +93,14 @@ def hover(text: str, name: str = "") -> str:
     return f"{text}<extra>{name}</extra>"
 
 
-OUTCOMES: Mapping[str, tuple[str, str, str]] = {
-    "answered": ("answered in the end", "answered in the end", "good"),
-    "failed": ("passed on", "an error was passed on to the agent", "bad"),
-    "refused": ("refused", "HiveMind refused the request", "retry"),
-    "left": ("client left", "the client left", "left"),
-    "open": ("not known", "not known how it ended", "other"),
+OUTCOMES: Mapping[str, str] = {
+    "answered": "answered in the end",
+    "failed": "passed on",
+    "refused": "refused",
+    "left": "client left",
+    "open": "not known",
 }
-"""Ends of requests with a failed attempt: names, short for tables and long for plots, and the role of the colour."""
-CAUSE_ROLES: Mapping[str, str] = {
-    "slots": "flight",
-    "level": "level",
-    "windows": "queued",
-    "retry": "retry",
-    "circuit": "bad",
-    "rate_limited": "paused",
-    "paused": "left",
-    "fleet": "streaming",
-    "held": "f",
-    "budget": "e",
-    "task": "first",
-    "other": "other",
-}
-"""The role of the colour of each of :data:`~hivemind.journal.wait_causes.CAUSES`."""
+"""Ends of requests with a failed attempt."""
 STATES: Mapping[str, tuple[str, str]] = {
     "queued": ("queued", "queued"),
     "retry": ("pause before a retry", "retry"),

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hivemind.errors import UsageError
 from hivemind.lab.fit.cache import NO_CACHE
 from hivemind.lab.fit.limiter import FittedLimit
 from hivemind.lab.fit.provider import FittedProvider
-from hivemind.lab.simulate.asked import Asked
 from hivemind.lab.simulate.crowd import crowd, runs
-from hivemind.lab.simulate.questions import COPY, Factor, Kept, Outage, Question, Value
+from hivemind.lab.simulate.questions import Factor, Kept, Outage, Question, Value
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.trace import Trace
-from hivemind.scheduler.types import Price, Usage, WindowKind
+from hivemind.scheduler.types import WindowKind
 from hivemind.text.humanise import did_you_mean
 
 _KINDS = {
@@ -23,7 +22,6 @@ _KINDS = {
     "input": WindowKind.INPUT,
     "output": WindowKind.OUTPUT,
 }
-_DIFFERS = frozenset({"latency", "outage", "fallback"})
 _OUTAGE_BEGINS = 1 / 3
 """Where an outage begins that isn't said to begin at a time: this share of the recording is before it."""
 
@@ -35,20 +33,14 @@ def altered(recording: Recording, asked: Sequence[Question]) -> Recording:
     """
     if not asked:
         return recording
-    providers, differing = dict(recording.providers), dict(recording.asked)
-    trace, clients = recording.trace, recording.clients
+    providers, trace, clients = dict(recording.providers), recording.trace, recording.clients
     for each in asked:
         if each.what == "agents":
             trace, clients = crowd(trace, clients, _wanted(trace, each.value))
             continue
         for key in _lanes(recording, each):
-            if each.what in _DIFFERS:
-                differing[key] = _differing(differing.get(key, Asked()), each, recording, key)
-            elif each.what == "cache":
-                providers[key] = _with_cache(providers[key], each, _reads_cache(trace, key))
-            else:
-                providers[key] = _provider(providers[key], each)
-    return replace(recording, trace=trace, clients=clients, providers=providers, asked=differing)
+            providers[key] = _provider(providers[key], each, recording)
+    return replace(recording, trace=trace, clients=clients, providers=providers)
 
 
 def _wanted(trace: Trace, value: Value) -> int:
@@ -58,23 +50,6 @@ def _wanted(trace: Trace, value: Value) -> int:
     if wanted < 1:
         raise UsageError(f"agents={value}: of {there} agents none would be left")
     return wanted
-
-
-def priced(price: Price | None, asked: Iterable[Question], recording: Recording) -> Price | None:
-    """Return the prices with what is asked about them."""
-    for each in asked:
-        if each.what == "price" and price is not None and isinstance(each.value, Factor):
-            names = {recording.providers[key].lane.provider for key in _lanes(recording, each)}
-            price = _times(price, each.value.by, names)
-    return price
-
-
-def _times(price: Price, by: float, names: set[str]) -> Price:
-    def changed(provider: str, model: str, usage: Usage) -> float | None:
-        found = price(provider, model, usage)
-        return found * by if found is not None and provider in names else found
-
-    return changed
 
 
 def _lanes(recording: Recording, each: Question) -> list[str]:
@@ -91,26 +66,16 @@ def _lanes(recording: Recording, each: Question) -> list[str]:
 # --- The provider -----------------------------------------------------------------------------------------------------
 
 
-def _provider(provider: FittedProvider, each: Question) -> FittedProvider:
-    value = each.value
+def _provider(provider: FittedProvider, each: Question, recording: Recording) -> FittedProvider:
     if each.what in _KINDS or each.what == "limits":
         return _limited(provider, each)
-    if each.what == "keys":
-        assert isinstance(value, float)
-        if provider.limits:
-            provider = _limited(provider, Question("limits", Factor(value)))
-        return provider if provider.places is None else replace(provider, places=provider.places.times(value))
-    if each.what == "places":
-        return _with_places(provider, each)
-    return provider
-
-
-def _differing(asked: Asked, each: Question, recording: Recording, key: str) -> Asked:
+    if each.what == "cache":
+        return _with_cache(provider, each, _reads_cache(recording.trace, provider.lane.key))
     if each.what == "outage":
-        return replace(asked, outage=_outage(each.value, recording))
-    if each.what == "fallback":
-        return replace(asked, fallback=_fallback(str(each.value), recording, key))
-    return replace(asked, latency=each.value.by if isinstance(each.value, Factor) else 1.0)
+        return replace(provider, outage=_outage(each.value, recording))
+    if each.what == "latency":
+        return replace(provider, latency=each.value.by if isinstance(each.value, Factor) else 1.0)
+    return _with_places(provider, each)
 
 
 def _limited(provider: FittedProvider, each: Question) -> FittedProvider:
@@ -174,7 +139,7 @@ def _changeable(provider: FittedProvider) -> str:
     kinds = {limit.kind for limit in provider.limits}
     names = [name for name, kind in _KINDS.items() if kind in kinds]
     names += ["places"] if provider.places is not None else []
-    return f"there are {', '.join([*names, 'latency', 'price', 'outage'])}"
+    return f"there are {', '.join([*names, 'latency', 'outage'])}"
 
 
 def _outage(value: object, recording: Recording) -> tuple[float, float] | None:
@@ -185,15 +150,3 @@ def _outage(value: object, recording: Recording) -> tuple[float, float] | None:
     if began + begins_s >= ends:
         raise UsageError(f"provider.outage {value}: the recording is over by then")
     return began + begins_s, began + begins_s + value.lasts_s
-
-
-def _fallback(name: str, recording: Recording, key: str) -> str:
-    """Return the lane of the fallback; empty: it is this very upstream. Raises: UsageError: there is none."""
-    if name.lower() == COPY:
-        return key
-    upstreams = {lane: one.lane.upstream for lane, one in recording.providers.items()}
-    found = next((lane for lane, upstream in upstreams.items() if upstream == name), None)
-    if found is None:
-        there = ", ".join([*sorted(set(upstreams.values())), COPY])
-        raise UsageError(f"fallback {name[:40]}: no upstream of that name is in the recording; there are {there}")
-    return "" if upstreams[found] == upstreams[key] else found

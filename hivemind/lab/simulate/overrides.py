@@ -27,18 +27,6 @@ Config = TypeVar("Config", SchedulerConfig, LaneConfig)
 _LANE = frozenset({"aimd", "circuit", "max_concurrency", "max_concurrency_per_upstream", "rpm", "tpm"})
 """Settings and sections of lanes; the others are the scheduler's."""
 _SCHEDULER = frozenset({"retry", "queue", "budget", "features", "max_agents", "agent_idle_s"})
-_PARTS: Mapping[str, tuple[str, ...]] = {
-    "admission": ("", "features", "queue"),
-    "rate": ("", "features"),
-    "rate_limits": ("",),
-    "rate_windows": ("",),
-    "limits": ("",),
-    "backpressure": ("aimd", "circuit"),
-    "concurrency": ("", "aimd"),
-    "priority": ("queue",),
-    "scheduler": ("",),
-}
-"""Components as the paper names them, and the sections of their settings."""
 _SYMBOLS: Mapping[str, str] = {
     "c_max": "max_concurrency",
     "c_min": "aimd.floor",
@@ -192,11 +180,10 @@ def _meant(plain: str) -> list[str]:
     if plain in _SYMBOLS:
         return [_SYMBOLS[plain]]
     section, _, key = plain.rpartition(".")
-    places = [section, *_PARTS.get(section, ())]
     if plain in names():
         return [plain]
     for ending in ("", "_s"):
-        wanted = [f"{place}.{key}{ending}".lstrip(".") for place in places]
+        wanted = [f"{section}.{key}{ending}".lstrip(".")]
         if not section:
             wanted += [each for each in names() if each.rpartition(".")[2] == key + ending]
         if found := sorted(set(wanted).intersection(names())):

@@ -1,4 +1,4 @@
-"""Questions about more than settings: another provider, more agents, a fallback. Parsed from text."""
+"""Questions about more than settings: another provider, more agents. Parsed from text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ _NONE = frozenset({"none", "off", "no"})
 _NAME = re.compile(r"provider(?:\.(?P<upstream>.+))?\.(?P<what>\w+)", re.IGNORECASE)
 LEAST_FACTOR, MOST_FACTOR = 0.01, 100.0
 MOST_AGENTS = 10_000
-COPY = "copy"
-"""The fallback that is a second provider like the first, with limits of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +49,7 @@ PROVIDER: Mapping[str, Allowed] = {
     "input": Allowed("input tokens a window", factor=True, amount=True, none=True),
     "output": Allowed("output tokens a window", factor=True, amount=True, none=True),
     "places": Allowed("requests it takes at once", factor=True, amount=True, none=True),
-    "keys": Allowed("keys with limits of their own, between which requests are shared out", amount=True),
     "latency": Allowed("the time of its answers: a slower or faster model", factor=True),
-    "price": Allowed("its prices: a cheaper or dearer model", factor=True),
     "cache": Allowed("how long its cache keeps a prompt", none=True, other="a time such as 5m"),
     "outage": Allowed(
         "every attempt fails for so long", none=True, other="a time such as 5m, or 5m@10m: 10 minutes in"
@@ -61,7 +57,6 @@ PROVIDER: Mapping[str, Allowed] = {
 }
 """What can be asked about a provider: `provider.WHAT`, or `provider.UPSTREAM.WHAT` of one of several."""
 AGENTS = Allowed("how many agents there are", factor=True, amount=True)
-FALLBACK = Allowed("where attempts go that the upstream refuses", other=f"another upstream of the recording, or {COPY}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +92,7 @@ class Kept:
         return _plain(self.for_s)
 
 
-Value = Factor | Outage | Kept | float | str | None
+Value = Factor | Outage | Kept | float | None
 """None: none, off."""
 
 
@@ -106,7 +101,7 @@ class Question:
     """One question, by what it asks about."""
 
     what: str
-    """One of :data:`PROVIDER`, or `agents` or `fallback`."""
+    """One of :data:`PROVIDER`, or `agents`."""
     value: Value
     upstream: str = ""
     """Of several; empty: all of them."""
@@ -115,7 +110,7 @@ class Question:
 def is_question(name: str) -> bool:
     """Return whether a name is that of a question rather than of a setting."""
     plain = name.strip().lower().lstrip("-")
-    return plain in ("agents", "fallback") or plain == "provider" or plain.startswith("provider.")
+    return plain in ("agents", "provider") or plain.startswith("provider.")
 
 
 def question(name: str, text: str) -> Question:
@@ -123,8 +118,6 @@ def question(name: str, text: str) -> Question:
     plain = name.strip().lstrip("-")
     if plain.lower() == "agents":
         return Question("agents", _agents(text))
-    if plain.lower() == "fallback":
-        return Question("fallback", text.strip())
     found = _NAME.fullmatch(plain)
     what = "" if found is None else found["what"].lower()
     if found is None or what not in PROVIDER:
@@ -136,7 +129,7 @@ def question(name: str, text: str) -> Question:
 def canonical(asked: Question) -> tuple[str, str]:
     """Return name and value as they are shown, and parsed again."""
     place = f"provider.{asked.upstream}." if asked.upstream else "provider."
-    name = asked.what if asked.what in ("agents", "fallback") else place + asked.what
+    name = asked.what if asked.what == "agents" else place + asked.what
     value = asked.value
     if value is None:
         return name, "none"
@@ -145,12 +138,12 @@ def canonical(asked: Question) -> tuple[str, str]:
 
 def all_names() -> list[str]:
     """Return what can be asked, for messages."""
-    return ["agents", "fallback", *(f"provider.{what}" for what in PROVIDER)]
+    return ["agents", *(f"provider.{what}" for what in PROVIDER)]
 
 
 def meaning_of(name: str) -> Allowed:
     """Return what a question, one of :func:`all_names`, asks and may be answered with."""
-    return {"agents": AGENTS, "fallback": FALLBACK}.get(name) or PROVIDER[name.rpartition(".")[2]]
+    return AGENTS if name == "agents" else PROVIDER[name.rpartition(".")[2]]
 
 
 def _agents(text: str) -> Value:
@@ -175,7 +168,7 @@ def _value(name: str, what: str, text: str) -> Value:
     if allowed.factor and (factor := _factor(plain, name, allowed)) is not None:
         return factor
     number = _amount(plain) if allowed.amount else None
-    if number is None or number < 1 or (what in ("places", "keys") and number != int(number)):
+    if number is None or number < 1 or (what == "places" and number != int(number)):
         raise refused
     return number
 

@@ -17,7 +17,6 @@ from hivemind.journal.read.several import Journals, open_journals
 from hivemind.journal.records import JournalBegan, RequestBody, ResponseBody
 from hivemind.lab.fit.clients import Clients, fit_clients
 from hivemind.lab.fit.provider import FittedProvider, fit_providers
-from hivemind.lab.simulate.asked import Asked
 from hivemind.lab.trace.part import MOST_REQUESTS, last_part
 from hivemind.lab.trace.steps import RequestStep
 from hivemind.lab.trace.trace import LaneTrace, Trace
@@ -50,8 +49,6 @@ class Recording:
     lanes: Mapping[str, LaneConfig] = field(repr=False)
     """The configuration that each lane began with."""
     clients: Clients
-    asked: Mapping[str, Asked] = field(default_factory=dict)
-    """By lane, how its provider is to differ from the recorded one."""
     apart: bool = False
     """Several proxies recorded it, each of which scheduled for itself; simulated they are one."""
 

@@ -23,8 +23,7 @@ from hivemind.lab.fit.limits import limiters
 from hivemind.lab.fit.provider import ProviderModel
 from hivemind.lab.fit.service_clock import Job, Milestone, ServiceClock
 from hivemind.lab.fit.size import loads
-from hivemind.lab.simulate.altered import altered, priced
-from hivemind.lab.simulate.asked import AskedModel
+from hivemind.lab.simulate.altered import altered
 from hivemind.lab.simulate.overrides import Change, agent_commands, apply_changes, questions
 from hivemind.lab.simulate.recording import Recording
 from hivemind.lab.trace.steps import CommandStep, RequestStep, TracedAttempt, TraceStep, Work, usage_at_start
@@ -102,16 +101,8 @@ class Simulation:
         lanes = {key: each.lane for key, each in providers.items()}
         in_use = limiters(trace, lanes, {key: each.limits for key, each in providers.items()})
         models = {key: ProviderModel(each, in_use[key], trace.began.at, rng, draws) for key, each in providers.items()}
-        self._clocks: list[ServiceClock] = []
-        self._set_clocks(models.values())
-        self._upstreams: dict[str, ProviderModel | AskedModel] = {**models}
-        for key, asked in recording.asked.items():
-            fallback = models.get(asked.fallback)
-            if asked.fallback == key:
-                limiter = limiters(trace, lanes, {key: providers[key].limits})[key]
-                fallback = ProviderModel(providers[key], limiter, trace.began.at, rng, draws)
-                self._set_clocks([fallback])
-            self._upstreams[key] = AskedModel(models[key], asked, fallback)
+        self._upstreams = models
+        self._clocks = _clocks_of(models.values())
         self._sampled = sampled
         self._heap: list[tuple[float, int, float, int, Callable[[float], None]]] = []
         self._numbers = count(-(10**15))
@@ -133,15 +124,6 @@ class Simulation:
         request waits unsent (inf: it was sent)."""
         self._pending_commands: dict[str, list[Command]] = {}
         """Commands about agents that haven't come yet."""
-
-    def _set_clocks(self, models: Iterable[ProviderModel]) -> None:
-        """Give providers clocks, where the time of answers depends on what else they do; lanes of one share it."""
-        clocks: dict[int, ServiceClock] = {}
-        for model in models:
-            service = model.provider.service
-            if not service.plain:
-                model.clock = clocks.setdefault(id(service), ServiceClock(service))
-        self._clocks += clocks.values()
 
     def run(self) -> None:
         """Simulate until every request is over that was over in the recording."""
@@ -254,7 +236,7 @@ class Simulation:
             upstream.service.outlast(result, unfinished, leaves_s)
         if leaves_s is not None and self._clients.timeout_s(request.arrived.agent) is None:
             self._push(now + leaves_s, partial(self._leave, run, attempt))
-        clock = run.clock = upstream.clock_of(result)
+        clock = run.clock = upstream.clock
         run.job = None
         if clock is None or not loads(result):
             self._time(now, run, attempt)
@@ -352,7 +334,7 @@ class Simulation:
         ticket, result = run.ticket, run.result
         ending = ending or (result.failure is not None and result.first_s is None)
         readings = self._upstreams[ticket.request.lane].limiter.readings(now, ticket.request.family)
-        if readings and not result.elsewhere:
+        if readings:
             self._scheduler.headers(now, ticket, readings, ending=ending)
 
     def _recorded_draw(self, request: RequestStep, attempt: int) -> float | None:
@@ -493,6 +475,16 @@ class Simulation:
             scheduler.events.clear()
 
 
+def _clocks_of(models: Iterable[ProviderModel]) -> list[ServiceClock]:
+    """Give providers clocks, where the time of answers depends on what else they do; lanes of one share it."""
+    clocks: dict[int, ServiceClock] = {}
+    for model in models:
+        service = model.provider.service
+        if not service.plain:
+            model.clock = clocks.setdefault(id(service), ServiceClock(service))
+    return list(clocks.values())
+
+
 # --- Simulated runs -----------------------------------------------------------------------------------------------
 
 
@@ -514,7 +506,6 @@ def simulate(
 
     Raises: UsageError: the changes don't go together.
     """
-    price = priced(price, questions(changes), recording)
     tally = FiguresFold(price, explained=explained)
 
     def on_each(event: Event) -> None:

@@ -34,10 +34,6 @@ class Work(NamedTuple):
     head: float
     """Until its head; below 0 if that came before the provider began with the answer."""
 
-    def times(self, by: float) -> Work:
-        """Return so many times as much."""
-        return Work(self.whole * by, self.first * by, self.head * by)
-
 
 @dataclass(slots=True, eq=False)
 class TracedAttempt:
@@ -64,8 +60,6 @@ class TracedAttempt:
     """The :attr:`TraceStep.number` of its end; None if the attempt isn't the request's own."""
     charged: bool = True
     """Simulated limits count it."""
-    elsewhere: bool = False
-    """A fallback of the simulation answered it."""
     unused_s: float = math.inf
     """For how long its conversation hadn't been used when it began; infinity: it was the first."""
     row: int = -1
@@ -82,27 +76,13 @@ class TracedAttempt:
         """It failed before any work, so that limits don't count it."""
         return self.failure is not None and self.failure.kind in _UNCHARGED
 
-    def copied(self) -> TracedAttempt:
-        """Return a copy, in a fifth of the time that `dataclasses.replace` takes."""
-        return TracedAttempt(
-            granted_at=self.granted_at,
-            in_flight=self.in_flight,
-            first_s=self.first_s,
-            headed_s=self.headed_s,
-            duration_s=self.duration_s,
-            usage=self.usage,
-            failure=self.failure,
-            retry_in_s=self.retry_in_s,
-            status=self.status,
-            complete=self.complete,
-            first_number=self.first_number,
-            end_number=self.end_number,
-            charged=self.charged,
-            elsewhere=self.elsewhere,
-            row=self.row,
-            unused_s=self.unused_s,
-            work=self.work,
-        )
+    def slow_down(self, by: float) -> None:
+        """Let it take so many times as long."""
+        self.duration_s *= by
+        self.first_s = None if self.first_s is None else self.first_s * by
+        self.headed_s = None if self.headed_s is None else self.headed_s * by
+        if self.work is not None:
+            self.work = Work(*(each * by for each in self.work))
 
     @property
     def parts_s(self) -> tuple[float, float]:

@@ -17,8 +17,8 @@ from hivemind.lab.foresight.heldout import UNCHECKED, Figure, HeldOut
 from hivemind.lab.foresight.prediction import Prediction, predict
 from hivemind.lab.foresight.ranges import Evidence, Range
 from hivemind.lab.simulate.recording import Recording
-from hivemind.lab.tune.processes import Runs, runs_of
 from hivemind.lab.tune.refusals import unexplained
+from hivemind.lab.tune.simulations import Runs, runs_of
 from hivemind.lab.tune.space import Changes
 from hivemind.scheduler.types import Price
 

@@ -18,8 +18,8 @@ from typing import Literal
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight.draws import Job
 from hivemind.lab.simulate.overrides import Change
-from hivemind.lab.tune.processes import Simulations
 from hivemind.lab.tune.promise import LEAST_GAIN, REDUCED, Goal, Promise, goes_beyond, harm, promised
+from hivemind.lab.tune.simulations import Simulations
 from hivemind.lab.tune.space import Changes, RecordedSettings, agree, distance, neighbours, single_changes
 
 SCREENED, SEARCHED, CHOSEN = 2, 6, 12

@@ -12,10 +12,9 @@ from typing import TypeVar
 
 import msgspec
 
-from hivemind.lab.foresight.draws import remembering
+from hivemind.lab.foresight.draws import on_all_cores, remembering
 from hivemind.lab.foresight.heldout import held_out
 from hivemind.lab.foresight.prediction import predict
-from hivemind.lab.foresight.processes import on_all_cores
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import load
 

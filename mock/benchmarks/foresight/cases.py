@@ -15,8 +15,9 @@ from benchmarks.worlds.world import World, run
 from benchmarks.worlds.world import run_on_sockets as world_on_sockets
 from hivemind.journal.figures import Figures
 from hivemind.lab.foresight import prediction
+from hivemind.lab.foresight.foretold import WAITED, WALL, foretold, named
+from hivemind.lab.foresight.foretold import Foretold as Figure
 from hivemind.lab.foresight.heldout import HeldOut, held_out
-from hivemind.lab.foresight.ranges import Range
 from hivemind.lab.simulate.overrides import parse_changes
 from hivemind.lab.simulate.recording import Recording, load
 
@@ -50,11 +51,13 @@ class Case:
 def predict(recording: Recording, change: str, checked: HeldOut) -> tuple[Foretold, Foretold]:
     """Return wall time and total wait as foretold."""
     found = prediction.predict(recording, parse_changes([change]), checked=checked)
-    return _foretold(found.wall_s), _foretold(found.waited_s)
+    figures = foretold(found)
+    return _foretold(named(figures, WALL)), _foretold(named(figures, WAITED))
 
 
-def _foretold(each: Range) -> Foretold:
-    return Foretold(each.value, each.low, each.high)
+def _foretold(each: Figure) -> Foretold:
+    assert each.changed is not None
+    return Foretold(each.changed.value, each.changed.low, each.changed.high)
 
 
 def cases(world: World, folder: Path) -> list[Case]:

@@ -25,8 +25,8 @@ from hivemind import __version__
 from hivemind.errors import HiveMindError, UsageError
 from hivemind.journal.figures import Figures
 from hivemind.lab.simulate.recording import load
-from hivemind.lab.tune.processes import Simulations
 from hivemind.lab.tune.promise import REDUCED, Goal
+from hivemind.lab.tune.simulations import Simulations
 from hivemind.lab.tune.space import DEFAULT_KNOBS, RecordedSettings
 from hivemind.lab.tune.tuning import Tuner, TuningPlan
 from hivemind_mock.bench.main import JsonOutput, format_table, show_progress

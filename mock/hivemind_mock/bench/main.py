@@ -14,7 +14,7 @@ from hivemind.errors import UsageError
 from hivemind_mock.bench.runs import ABLATION, ABLATIONS, Run, RunResult, execute_run
 from hivemind_mock.provider.config import SCENARIOS
 
-_SEEDS, _SEEDS_REAL_TIME = 20, 1
+_SEEDS = 20
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "scenarios", nargs="*", metavar="SCENARIO", help=f"which to run, all by default: {', '.join(SCENARIOS)}"
     )
     parser.add_argument("--ablation", action="store_true", help=f"also run {ABLATION} with each primitive turned off")
-    parser.add_argument("--seeds", metavar="N", help=f"runs of each [{_SEEDS}, or {_SEEDS_REAL_TIME} with --real-time]")
-    parser.add_argument("--real-time", action="store_true", help="over sockets, in real time")
+    parser.add_argument("--seeds", metavar="N", help=f"runs of each [{_SEEDS}]")
     parser.add_argument("--json", metavar="FILE", help="write every run to a file; - for standard output")
     parser.add_argument("--journal", metavar="FOLDER", help="write a journal of every run through HiveMind there")
 
@@ -32,12 +31,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(namespace: argparse.Namespace) -> int:
     """Run the scenarios and print the tables. Raises: UsageError: an argument can't be used."""
     names = _chosen(namespace.scenarios)
-    runs = _runs(names, _seeds(namespace.seeds, namespace.real_time), namespace.ablation, _folder(namespace.journal))
+    runs = _runs(names, _seeds(namespace.seeds), namespace.ablation, _folder(namespace.journal))
     output = JsonOutput(namespace.json)
     results = []
     for number, run in enumerate(runs, 1):
         show_progress(f"{number}/{len(runs)} {run.scenario.name} {run.ablation or run.mode} seed {run.seed}")
-        results.append(execute_run(run, real_time=namespace.real_time))
+        results.append(execute_run(run))
     show_progress("")
     output.write(msgspec.json.format(msgspec.json.encode(records(results)), indent=2) + b"\n")
     if not output.replaces_tables:
@@ -45,9 +44,9 @@ def execute(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _seeds(text: str | None, real_time: bool) -> range:
+def _seeds(text: str | None) -> range:
     if text is None:
-        return range(1, (_SEEDS_REAL_TIME if real_time else _SEEDS) + 1)
+        return range(1, _SEEDS + 1)
     if not text.isdecimal() or not 1 <= int(text) <= 10_000:
         raise UsageError(f"--seeds: must be a whole number from 1 to 10000, not {text!r}")
     return range(1, int(text) + 1)

@@ -1,11 +1,11 @@
-"""One run of one scenario: direct or through HiveMind, in virtual time or over sockets."""
+"""One run of one scenario: direct or through HiveMind, in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 import re
-from contextlib import AsyncExitStack, aclosing
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,6 @@ from hivemind_mock.provider.app import MockProvider
 from hivemind_mock.provider.config import Scenario
 from hivemind_mock.provider.faults import Fault
 from hivemind_mock.provider.inprocess import InProcessTransport, provider_in_loop_time
-from hivemind_mock.provider.serve import serving
 
 ABLATION = "replay-11"
 """The scenario of the ablation study."""
@@ -33,8 +32,6 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "Adm. only": {"features": {"rate_windows": False, "backpressure": False}, "retry": {"max_attempts": 1}},
 }
 """The rows of the ablation study (paper, Table of the ablation), and the settings that make each."""
-
-_NO_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +89,12 @@ class RunResult:
         return 60.0 * max(0, math.ceil(self.charged / self.run.scenario.rpm) - 1)
 
 
-def execute_run(run: Run, *, real_time: bool = False) -> RunResult:
+def execute_run(run: Run) -> RunResult:
     """Execute one run; blocks until it is done. Must not be called from a running event loop.
 
     Raises: UsageError: its journal can't be written.
     """
-    return asyncio.run(_over_sockets(run)) if real_time else run_virtual(_in_process(run))
+    return run_virtual(_in_process(run))
 
 
 async def _in_process(run: Run) -> RunResult:
@@ -109,18 +106,6 @@ async def _in_process(run: Run) -> RunResult:
 
     async with in_process(mock, run.seed, run.changes, run.journal) as transport:
         return await _measure(run, mock, transport, "http://hivemind.localhost")
-
-
-async def _over_sockets(run: Run) -> RunResult:
-    mock = MockProvider(run.scenario.provider(run.seed))
-    async with AsyncExitStack() as stack:
-        url = await stack.enter_async_context(serving(mock))
-        if run.mode == "hivemind":
-            from hivemind_mock.bench.proxied import on_sockets
-
-            url = await stack.enter_async_context(on_sockets(url, run.seed, run.changes, run.journal))
-        transport = await stack.enter_async_context(httpx.AsyncHTTPTransport(limits=_NO_LIMITS))
-        return await _measure(run, mock, transport, url)
 
 
 async def _measure(run: Run, mock: MockProvider, transport: httpx.AsyncBaseTransport, base_url: str) -> RunResult:

@@ -19,11 +19,10 @@ from hivemind.errors import HiveMindError
 from hivemind.journal.figures import Figures
 from hivemind.journal.read.reader import open_journal
 from hivemind.lab.foresight.answer import answer
-from hivemind.lab.foresight.beside import Beside
-from hivemind.lab.foresight.draws import Job, remembering
+from hivemind.lab.foresight.draws import Job, on_all_cores, remembering
 from hivemind.lab.foresight.foretell import foretell
 from hivemind.lab.foresight.heldout import HeldOut, held_out
-from hivemind.lab.foresight.processes import on_all_cores
+from hivemind.lab.processes import Beside
 from hivemind.lab.simulate.overrides import Change, value_in
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
