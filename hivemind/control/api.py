@@ -168,10 +168,10 @@ class Control:
         return api.CheckpointDetail(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
 
     async def _kept(self) -> tuple[list[checkpoint_store.Found], list[str]]:
-        if self._proxy.keep_in is None:
+        if self._proxy.checkpoints is None:
             return [], []
         try:
-            return await asyncio.to_thread(checkpoint_store.listed, self._proxy.keep_in)
+            return await asyncio.to_thread(checkpoint_store.listed, self._proxy.checkpoints)
         except OSError as error:
             raise Conflict(f"{error.filename}: can't be read ({error.strerror})") from None
 

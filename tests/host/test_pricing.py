@@ -27,7 +27,7 @@ from upstream.scripted import serving
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.host import proxy as proxy_module
-from hivemind.host.proxy import Proxy
+from hivemind.host.proxy import Kept, Proxy
 from hivemind.host.summary import summary
 from hivemind.lab.simulate.recording import load
 from hivemind.lab.simulate.simulation import simulate
@@ -73,8 +73,7 @@ async def test_an_hour_in_a_cache_costs_more_everywhere(tmp_path: Path) -> None:
     prices.load()
     async with serving(playing([http(200, {"id": "m", "type": "message", "usage": usage}), stream])) as upstream:
         proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=prices)
-        proxy.record_in = tmp_path
-        await proxy.start()
+        await proxy.start(Kept(journals=tmp_path))
         try:
             async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
                 assert proxy.place(PlaceRequest("alice"), "you").granted
@@ -106,8 +105,7 @@ async def test_another_tier_of_service_has_its_price_everywhere(tmp_path: Path) 
     prices.load()
     async with serving(playing([http(200, {"id": "m", "type": "message", "usage": usage}), stream])) as upstream:
         proxy = Proxy(settings_for(f"anthropic={upstream.url}"), rng=random.Random(1), prices=prices)
-        proxy.record_in = tmp_path
-        await proxy.start()
+        await proxy.start(Kept(journals=tmp_path))
         try:
             async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
                 assert proxy.place(PlaceRequest("alice"), "you").granted

@@ -17,7 +17,7 @@ from scheduler.driving import LANE, lane_config, request
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.cli.operator.budget import shown
-from hivemind.host.proxy import Proxy
+from hivemind.host.proxy import Kept, Proxy
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.places import LEASE_S
@@ -54,8 +54,8 @@ class Crash(Exception):
 async def living(folder: Path, clock: Clock, *, crash: bool = False) -> AsyncIterator[Proxy]:
     """A proxy that goes on from what is in the folder, and ends in good order or not."""
     proxy = Proxy(settings_for("lab=http://127.0.0.1:9"), wall=clock)
-    with contextlib.suppress(Crash), opened(folder, 1, clock.wall) as proxy.store:
-        await proxy.start()
+    with contextlib.suppress(Crash), opened(folder, 1, clock.wall) as store:
+        await proxy.start(Kept(store))
         proxy.engine.open_lane(LANE, lane_config(slots=50))
         try:
             yield proxy
@@ -215,11 +215,11 @@ async def test_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         stream = proxy.engine.arrive(request("a"))
         proxy.engine.first_content(stream, Usage(3, 0, 0, 0))
         proxy.engine.progress([(stream, 1, Usage(3, 0, 0, 1))])
-        assert proxy.store is not None
+        assert proxy.kept.store is not None
         found: dict[str, tuple[int, int]] = {}
         while found.get("a", (0, 0)) != (10, 4):
             await asyncio.sleep(0.001)
-            agents = _read(proxy.store.path)
+            agents = _read(proxy.kept.store.path)
             found = {name: (own["ever"]["tokens"], own["flying"]["tokens"]) for name, own in agents.items()}
         assert found[""] == (10, 4)
 
@@ -296,9 +296,9 @@ async def test_runs_of_processes(tmp_path: Path) -> None:
         clock.wall = 2500.0
         assert proxy.place(PlaceRequest("b", command=("sh",)), "r").granted
         await proxy.settled()
-        assert proxy.store is not None
-        assert runs_in(proxy.store.path)[1:] == [Run(1, "a", ("claude", "-p"), "/tmp", "t", 1000.0, 2000.0, -9, 7)]
-        assert [(each.id, each.agent, each.ended_at) for each in runs_in(proxy.store.path)] == [
+        assert proxy.kept.store is not None
+        assert runs_in(proxy.kept.store.path)[1:] == [Run(1, "a", ("claude", "-p"), "/tmp", "t", 1000.0, 2000.0, -9, 7)]
+        assert [(each.id, each.agent, each.ended_at) for each in runs_in(proxy.kept.store.path)] == [
             (2, "b", None),
             (1, "a", 2000.0),
         ]
@@ -312,8 +312,8 @@ async def test_a_runner_that_falls_silent(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(proxy.engine, "now", lambda: later)
         proxy.processes.lapse()
         await proxy.settled()
-        assert proxy.store is not None
-        assert runs_in(proxy.store.path) == [Run(1, "a", ("sh",), "", None, 5.0, 5.0, None)]
+        assert proxy.kept.store is not None
+        assert runs_in(proxy.kept.store.path) == [Run(1, "a", ("sh",), "", None, 5.0, 5.0, None)]
 
 
 async def test_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
