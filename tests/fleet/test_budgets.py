@@ -1,30 +1,21 @@
-"""Budgets over several schedulers in virtual time, with the function that the store runs, lost messages and kills."""
+"""Budgets over several schedulers in virtual time, with the script that the store runs, lost messages and kills."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TypeVar
 
-import msgspec
 import pytest
-from fleet.model.budgets import FRESH_S, State, sync
+from fleet.lua import FRESH_S, State, sync_budgets
 from scheduler.driving import LANE, Hands, lane_config
 
 from hivemind.fleet.budget_member import BudgetMember
-from hivemind.fleet.budgets import CHUNK_S, Reply, Report
+from hivemind.fleet.budgets import CHUNK_S, Reply
 from hivemind.scheduler.accounts import Account
 from hivemind.scheduler.commands import BeginAgent, EndAgent, SetBudget
 from hivemind.scheduler.config import BudgetConfig, SchedulerConfig
 from hivemind.scheduler.ticket import Ticket, TicketState
 from hivemind.scheduler.types import Request, Usage
-
-T = TypeVar("T")
-
-
-def copied(message: T, kind: type[T]) -> T:
-    """As it comes over the wire."""
-    return msgspec.json.decode(msgspec.json.encode(message), type=kind)
 
 
 class Proxy:
@@ -59,10 +50,10 @@ class Proxy:
         self.hands.gather()
         if not arrives:
             return None
-        reply = sync(fleet.state, copied(report, Report), now, f"seed{now}")
+        reply = sync_budgets(fleet.state, report, now, f"seed{now}")
         if not answered:
             return None
-        lease = self.member.take(copied(reply, Reply), now)
+        lease = self.member.take(reply, now)
         lease.lost = self.member.lost
         self.sharing.take(now, lease)
         self.hands.gather()

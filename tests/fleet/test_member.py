@@ -5,11 +5,9 @@ import random
 from collections import deque
 from dataclasses import dataclass, field
 
-import msgspec
 import pytest
 from examples import examples
-from fleet.model import allocator
-from fleet.model.allocation.state import State
+from fleet.lua import State, sync
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -260,16 +258,13 @@ class Fleet:
 
     def __init__(self, members: int) -> None:
         self.lanes = [Lane(Membership(f"m{number}")) for number in range(members)]
-        self.state: bytes | None = None
+        self.state: State | None = None
         self.now = 1000.0
         self.answers: list[tuple[Lane, int, Reply]] = []
         self.most = 0.0
 
     def ask(self, report: Report) -> Reply:
-        state = None if self.state is None else msgspec.json.decode(self.state, type=State)
-        report = msgspec.json.decode(msgspec.json.encode(report), type=Report)
-        state, answer = allocator.sync(state, report, self.now, f"{random.Random(self.now).random():.10f}")
-        self.state = msgspec.json.encode(state)
+        self.state, answer = sync(self.state, report, self.now, f"{random.Random(self.now).random():.10f}")
         return answer
 
     def sync(self, lane: Lane, fate: str) -> None:

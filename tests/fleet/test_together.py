@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from fleet.model.allocation.state import State
-from fleet.model.allocator import sync
+from fleet.lua import State, sync
 
 from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import IDLE_SYNC_S, KICK_APART_S, SYNC_S
