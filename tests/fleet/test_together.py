@@ -162,6 +162,7 @@ def limited(*, rpm: int = 0, slots: int = 0) -> LaneConfig:
     return LaneConfig("up", "generic", max_concurrency=slots, rpm=rpm, tpm=0, rpm_binding=bool(rpm))
 
 
+@pytest.mark.slow
 def test_a_rate_limit_is_used_up_and_shared_by_agents() -> None:
     """All of it, never more in any minute, and by the number of agents that want it."""
     world = World(limited(rpm=300), [30, 15, 5])

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _SCRIPT = """
 import asyncio, sys
 import httpx
@@ -40,6 +42,7 @@ def test_nobody_waits_for_the_sdk(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("401 []\n200 True\n", "")
 
 
+@pytest.mark.slow
 def test_the_command_line_does_not_load_it() -> None:
     """Nor does a command that isn't the server, not even to list what there is."""
     script = (
