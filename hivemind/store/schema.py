@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import msgspec
 
-from hivemind.scheduler.agents import PAST_KEPT
 from hivemind.scheduler.persistence import SavedAgent, Unsaved
 from hivemind.scheduler.tasks import OPEN, SavedTask
 from hivemind.scheduler.types import record
@@ -226,29 +225,8 @@ def runs(connection: sqlite3.Connection) -> Iterator[Run]:
 def _prune(connection: sqlite3.Connection, wall: float) -> None:
     gone = _ended_long_ago(_tasks(connection), wall - TASK_KEPT_S)
     connection.execute("DELETE FROM agents WHERE seen < ? AND NOT decided", (wall - AGENT_KEPT_S,))
-    _forget_least(connection)
     connection.execute("DELETE FROM runs WHERE coalesce(ended_at, started_at) < ?", (wall - AGENT_KEPT_S,))
     connection.executemany("DELETE FROM tasks WHERE id = ?", ((name,) for name in gone))
-
-
-def _forget_least(connection: sqlite3.Connection) -> None:
-    """Forget agents as a proxy does (:data:`~hivemind.scheduler.agents.PAST_KEPT`): earlier versions kept all of
-    them."""
-    (many,) = connection.execute("SELECT count(*) FROM agents WHERE NOT decided").fetchone()
-    if many <= PAST_KEPT:
-        return
-    rows = connection.execute("SELECT * FROM agents ORDER BY seen").fetchall()
-    used = "SELECT name FROM agents WHERE NOT decided ORDER BY json_extract(record, '$.tree.ever.tokens'), seen"
-    gone = {name for (name,) in connection.execute(f"{used} LIMIT {many - PAST_KEPT}")}
-    parents = dict(connection.execute("SELECT name, json_extract(record, '$.parent') FROM agents").fetchall())
-    for name in parents.keys() - gone:
-        parent = parents[name]
-        while parent in gone:  # what its child uses counts to its ancestors by it
-            gone.remove(parent)
-            parent = parents[parent]
-    # Few are kept of many: to write those anew is a hundred times as fast as to delete the others one by one.
-    connection.execute("DELETE FROM agents")
-    connection.executemany("INSERT INTO agents VALUES (?, ?, ?, ?)", (row for row in rows if row[0] not in gone))
 
 
 def _ended_long_ago(tasks: Iterable[tuple[SavedTask, float]], horizon: float) -> list[str]:

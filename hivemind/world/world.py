@@ -134,13 +134,8 @@ class World:
 
     def apply(self, event: ev.Event) -> None:
         """Apply the next event."""
-        if self._pending:
-            self._apply_pending()
-        change = self._quiet.get(type(event))
-        if change is None:
-            self._apply_logged(event)
-        else:
-            change(event)
+        self._pending.append(event)
+        self._apply_pending()
 
     def follow(self, events: Sequence[ev.Event]) -> None:
         """Apply the next events, but not before a view is asked for, an event of the log comes, or many have gathered:
@@ -320,15 +315,10 @@ class World:
                 counts.recovered_tokens += tokens - agent.saved_tokens
                 agent.saved_tokens = tokens
             counts.rescued += 1
-        vitals = self._vitals
-        if usage is None:
-            vitals.finished(event.at, 0)
-        else:  # as `_used` does, without its calls, as this is the frequent case
-            tokens = usage.total
-            vitals.finished(event.at, tokens)
+        self._vitals.finished(event.at)
+        if usage is not None:
             counts.usage += usage
-            agent.used(usage, tokens, vitals.number)
-            self._costs.note(event.at, agent, self._open.providers.get(event.lane, ""), event.model, usage)
+            self._used(event, agent, event.model, usage)
         self._over(self._open.ended(event))
         if event.attempts > 1:
             self._log_line(event)
