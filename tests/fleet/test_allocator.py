@@ -167,7 +167,7 @@ def test_other_clients_of_the_key_are_seen_in_headers() -> None:
     assert lane.wants("b", 60, demand={"left": 10.0}) == 40
 
 
-@pytest.mark.parametrize("large", [30.0, 54.0, 100.0])
+@pytest.mark.parametrize("large", [54.0, *(pytest.param(each, marks=pytest.mark.slow) for each in (30.0, 100.0))])
 def test_a_large_request_gets_through(large: float) -> None:
     """Room gathers for a request that is nearly as large as the window, beside others that take every crumb."""
     lane = Lane()

@@ -36,6 +36,7 @@ def test_the_whole_limit_is_used_by_weight_and_never_more(seed: int) -> None:
     assert shares(run, 60.0) == pytest.approx([0.6, 0.3, 0.1], abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_small_limit_is_used_up_and_shared_by_weight() -> None:
     """Twenty requests a minute, which the class waits for so long that it ages."""
     run = Simulation(Case("small", THREE, rpm=20, lasts_s=190.0)).run()
@@ -94,3 +95,20 @@ def test_more_proxies_than_requests_a_minute_take_turns() -> None:
     run = Simulation(Case("forty", tuple(Crowd(proxy, 1) for proxy in range(40)), rpm=20, lasts_s=64.0)).run()
     assert worst_minute(run.sent) == 20
     assert len(run.sent) == len({sent.proxy for sent in run.sent}) == 40
+
+
+def test_demand_that_moves_finds_what_others_kept() -> None:
+    """Credits and slots go to who wants them within a sync or two."""
+    crowds = (Crowd(0, 12), Crowd(1, 12, begins_s=20.0))
+    run = Simulation(Case("moves", crowds, rpm=6000, slots=12, lasts_s=45.0, latency_s=1.0)).run()
+    assert sum(sent.at < 20 for sent in run.sent) / 20 > 7
+    assert shares(run, 23.0) == pytest.approx([0.5, 0.5], abs=0.08)
+
+
+def test_nothing_waits_while_there_is_enough() -> None:
+    """Once each knows what requests take, spare credits are there before they come."""
+    crowds = tuple(Crowd(proxy, 5, thinks_s=5.0) for proxy in range(3))
+    run = Simulation(Case("enough", crowds, rpm=600, slots=50, lasts_s=80.0)).run()
+    late = [sent for sent in run.sent if sent.at > 20]
+    assert len(late) > 90
+    assert not any(sent.waited_s for sent in late)

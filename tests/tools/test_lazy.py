@@ -34,6 +34,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_the_sdk(tmp_path: Path) -> None:
     """A proxy starts, serves and turns strangers away without the SDK, which is loaded for the first who may call."""
     done = subprocess.run(
@@ -42,7 +43,6 @@ def test_nobody_waits_for_the_sdk(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("401 []\n200 True\n", "")
 
 
-@pytest.mark.slow
 def test_the_command_line_does_not_load_it() -> None:
     """Nor does a command that isn't the server, not even to list what there is."""
     script = (
