@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, TypeVar
 
 import msgspec
-from lupa import luajit21 as lua
+from lupa import luajit21 as lua  # type: ignore[import-untyped]
 
 from hivemind.fleet import budgets
 from hivemind.fleet.messages import Reply, Report

@@ -97,11 +97,11 @@ def test_an_old_state_is_known_by_its_version_and_its_epoch() -> None:
     """After a failover to a replica that was behind, and back to a store that was away, a new epoch begins."""
     lane = Lane()
     lane.wants("a", 5)
+    assert lane.state is not None
     old = lane.state.copied()
     lane.wants("a", 5)
     lane.state = old.copied()
     assert lane.wants("a", 5) == 0
-    assert lane.state is not None
     assert lane.state["epoch"] > old["epoch"]
     lane.state = old
     epoch = lane.known["a"].epoch
