@@ -104,33 +104,33 @@ class World:
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._pending: list[ev.Event] = []
         """Events that are still to be applied."""
-        self._quiet: dict[type[ev.Event], Callable[[Any], None]] = {
+        self._changes: dict[type[ev.Event], Callable[[Any], str | bool | None]] = {
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
             ev.FirstContent: self._first_content,
             ev.Progress: self._progress,
             ev.Finished: self._finished,
-            ev.LimitsRead: _noop,
-            ev.AgentRecalled: self._agent_changed,
-            ev.TaskAdded: self._tasks.added,
-            ev.TaskForgotten: self._task_forgotten,
-            ev.Sampled: self._sampled,
-            Carried: lambda event: self.restore(event.state),
-        }
-        """Changes by kinds of events that never have a line in the log, or seldom; most of them frequent."""
-        self._logged: dict[type[ev.Event], Callable[[Any], None]] = {
             ev.AttemptFailed: self._attempt_failed,
             ev.Abandoned: self._abandoned,
             ev.Refused: self._refused,
-            ev.LevelChanged: self._curves.level_changed,
-            ev.BoostEnded: self._agent_changed,
-            ev.LaneOpened: self._open.lane_opened,
+            ev.Commanded: self._commanded,
+            ev.AgentRecalled: self._agent_changed,
             ev.AgentBegan: self._agent_changed,
             ev.AgentEnded: self._agent_changed,
+            ev.BoostEnded: self._agent_changed,
+            ev.TaskAdded: self._tasks.added,
+            ev.TaskChanged: self._task_changed,
+            ev.TaskForgotten: self._task_forgotten,
+            ev.Sampled: self._sampled,
+            ev.LevelChanged: self._curves.level_changed,
+            ev.LaneOpened: self._open.lane_opened,
             ev.InvariantBroken: self._alarm,
             ev.AlertRaised: lambda event: self._alerts.raised(event),
             ev.AlertOver: lambda event: self._alerts.over(event),
+            Carried: lambda event: self.restore(event.state),
         }
+        """What an event changes, by its kind. A change may return the value before it, for the line in the log; False:
+        it has no line."""
 
     def apply(self, event: ev.Event) -> None:
         """Apply the next event."""
@@ -154,33 +154,16 @@ class World:
         if not pending:
             return
         self._pending = []
-        quiet = self._quiet
+        changes = self._changes
         for event in pending:
-            change = quiet.get(type(event))
-            if change is None:
-                self._apply_logged(event)
-            else:
-                change(event)
+            kind = type(event)
+            change = changes.get(kind)
+            before = None if change is None else change(event)
+            if kind not in _UNTOLD and before is not False:
+                self._log_line(event, before or "")
 
-    def _apply_logged(self, event: ev.Event) -> None:
-        before = ""
-        if type(event) is ev.Commanded:
-            before = self._commanded(event)
-        elif type(event) is ev.TaskChanged:
-            changed = self._tasks.changed(event)
-            self._vitals.tasks(event.at, self._tasks.done)
-            if not changed:
-                return
-        else:
-            change = self._logged.get(type(event))
-            if change is not None:
-                change(event)
-        if type(event) is ev.Abandoned and event.agent in self._agents and self._agents[event.agent].stopped:
-            return  # a stop cut this connection, which the command's line says
-        self._log_line(event, before)
-
-    def _log_line(self, event: ev.Event, before: str = "") -> None:
-        line = line_of(event, event.at + self._wall_offset, before)
+    def _log_line(self, event: ev.Event, before: str | bool) -> None:
+        line = line_of(event, event.at + self._wall_offset, before if isinstance(before, str) else "")
         if line is None:
             return
         self._lines.append(line)
@@ -320,10 +303,9 @@ class World:
             counts.usage += usage
             self._used(event, agent, event.model, usage)
         self._over(self._open.ended(event))
-        if event.attempts > 1:
-            self._log_line(event)
 
-    def _abandoned(self, event: ev.Abandoned) -> None:
+    def _abandoned(self, event: ev.Abandoned) -> bool:
+        """Return whether it is worth a line: that of a command says how many connections a stop cut."""
         self._counts.left += 1
         self._vitals.ended(event.at, failed=False)
         ticket = self._open.ended(event)
@@ -335,6 +317,7 @@ class World:
             if self._agents[ticket.arrived.agent].stopped:
                 ticket.state = "stopped"
             self._over(ticket)
+        return event.agent not in self._agents or not self._agents[event.agent].stopped
 
     def _refused(self, event: ev.Refused) -> None:
         self._counts.refused += 1
@@ -375,6 +358,11 @@ class World:
         self._catch_up(event.at)
         self._queue.sampled(event.at, event.lanes, self._tickets)
         self._costs.settle(self._price)
+
+    def _task_changed(self, event: ev.TaskChanged) -> bool:
+        changed = self._tasks.changed(event)
+        self._vitals.tasks(event.at, self._tasks.done)
+        return changed
 
     def _task_forgotten(self, event: ev.TaskForgotten) -> None:
         self._tasks.forgotten(event)
