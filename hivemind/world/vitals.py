@@ -119,22 +119,32 @@ class VitalsFold(VitalsState):
         """Count a wait for an attempt, the pause before a retry included."""
         if at >= self._until:
             self._advance(at)
-        self._step.waits_range_s = _counted(self._step.waits, self._step.waits_range_s, waited_s)
+        step = self._step
+        waits, number, range_s = step.waits, bisect_left(FINE_BOUNDS_S, waited_s), step.waits_range_s
+        if range_s is None or not range_s[0] <= waited_s <= range_s[1]:
+            step.waits_range_s = _wider(range_s, waited_s, waits)
+        waits[number] = waits.get(number, 0) + 1
         self.waits.sum_s += waited_s
 
     def first_content(self, at: float, ttft_s: float) -> None:
         """Count a time to first token."""
         if at >= self._until:
             self._advance(at)
-        self._step.ttfts_range_s = _counted(self._step.ttfts, self._step.ttfts_range_s, ttft_s)
+        step = self._step
+        ttfts, number, range_s = step.ttfts, bisect_left(FINE_BOUNDS_S, ttft_s), step.ttfts_range_s
+        if range_s is None or not range_s[0] <= ttft_s <= range_s[1]:
+            step.ttfts_range_s = _wider(range_s, ttft_s, ttfts)
+        ttfts[number] = ttfts.get(number, 0) + 1
         self.ttfts.sum_s += ttft_s
 
-    def finished(self, at: float) -> None:
-        """Count a request that was answered, and its attempt."""
+    def finished(self, at: float, tokens: int) -> None:
+        """Count a request that was answered, its attempt, and its tokens."""
         if at >= self._until:
             self._advance(at)
-        self._step.requests += 1
-        self._step.attempts += 1
+        step = self._step
+        step.requests += 1
+        step.attempts += 1
+        step.tokens += tokens
 
     def attempt_failed(self, at: float, *, retried: bool) -> None:
         """Count an attempt that failed, and its request unless that is retried."""
@@ -312,7 +322,9 @@ def _with_longer(waits: Histogram, waiting_s: Iterable[float]) -> Histogram:
     range_s = None
     for each in waiting_s:
         if each > least_s:
-            range_s = _counted(longer, range_s, each)
+            number = bisect_left(FINE_BOUNDS_S, each)
+            range_s = _wider(range_s, each, longer)
+            longer[number] = longer.get(number, 0) + 1
     return _summed([(dict(enumerate(waits.bins)) if any(waits.bins) else {}, waits.range_s), (longer, range_s)])
 
 
@@ -335,15 +347,11 @@ def _joined(ranges: Sequence[_Range | None]) -> _Range | None:
     return min(low for low, _ in known), max(high for _, high in known)
 
 
-def _counted(bins: dict[int, int], range_s: _Range | None, time_s: float) -> _Range | None:
-    """Count a time in the fine bins, and return the range with it."""
+def _wider(range_s: _Range | None, time_s: float, others: Mapping[int, int]) -> _Range | None:
+    """Return the range with one more time; `others` are the bins of those before."""
     if range_s is None:
-        range_s = None if bins else (time_s, time_s)
-    elif not range_s[0] <= time_s <= range_s[1]:
-        range_s = min(range_s[0], time_s), max(range_s[1], time_s)
-    number = bisect_left(FINE_BOUNDS_S, time_s)
-    bins[number] = bins.get(number, 0) + 1
-    return range_s
+        return None if others else (time_s, time_s)
+    return min(range_s[0], time_s), max(range_s[1], time_s)
 
 
 # --- Of several proxies -----------------------------------------------------------------------------------------------

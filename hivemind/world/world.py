@@ -279,7 +279,8 @@ class World:
         if ticket is not None:
             self._changed[event.ticket] = ticket
 
-    def _finished(self, event: ev.Finished) -> None:
+    def _finished(self, event: ev.Finished) -> bool:
+        """Return whether it is worth a line, as few are."""
         counts, usage = self._counts, event.usage
         agent = self._agents.get(event.agent)
         if agent is None:
@@ -298,11 +299,17 @@ class World:
                 counts.recovered_tokens += tokens - agent.saved_tokens
                 agent.saved_tokens = tokens
             counts.rescued += 1
-        self._vitals.finished(event.at)
-        if usage is not None:
+        vitals = self._vitals
+        if usage is None:
+            vitals.finished(event.at, 0)
+        else:  # as `_used` does, without its calls, as this is the frequent case
+            tokens = usage.total
+            vitals.finished(event.at, tokens)
             counts.usage += usage
-            self._used(event, agent, event.model, usage)
+            agent.used(usage, tokens, vitals.number)
+            self._costs.note(event.at, agent, self._open.providers.get(event.lane, ""), event.model, usage)
         self._over(self._open.ended(event))
+        return event.attempts > 1
 
     def _abandoned(self, event: ev.Abandoned) -> bool:
         """Return whether it is worth a line: that of a command says how many connections a stop cut."""

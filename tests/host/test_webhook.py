@@ -148,7 +148,7 @@ async def test_a_receiver_that_dribbles_silences_no_other_alert(
             if (told["number"], told["event"]) == (1, "alert.raised"):
                 writer.write(part)
                 while True:
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0.001)
                     writer.write(b"x-c: d\r\n" if b"200" in part else part)
                     await writer.drain()
             else:
