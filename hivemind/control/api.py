@@ -24,7 +24,7 @@ from hivemind.control.guard import NO_PAGE, PRINCIPAL, failure, reply
 from hivemind.control.parsing import checked_who, command_from, parse_as, shown
 from hivemind.control.rights import OPERATOR, Denied, Principal
 from hivemind.control.run_access import RunAccess
-from hivemind.scheduler.commands import Conflict, Rejected
+from hivemind.scheduler.commands import Command, Conflict, Rejected
 from hivemind.settings import write as settings_write
 from hivemind.store import checkpoints as checkpoint_store
 from hivemind.world.fleet import Fleet
@@ -107,8 +107,11 @@ class Control:
     async def command(self, order: api.CommandRequest) -> api.CommandResult:
         command, who = command_from(order.name, order.arguments), checked_who(order.who)
         self._proxy.apply(command, who)
+        return await self._result(order.name, command, who)
+
+    async def _result(self, name: str, command: Command, who: str) -> api.CommandResult:
         await self._proxy.settled()  # what the response reports must survive a crash
-        return api.CommandResult(order.name, to_plain(command), who)
+        return api.CommandResult(name, to_plain(command), who)
 
     async def fleet(self, _: api.NoInput) -> Fleet:
         return await self._proxy.fleet()
@@ -119,8 +122,7 @@ class Control:
     async def fleet_command(self, order: api.CommandRequest) -> api.CommandResult:
         command, who = command_from(order.name, order.arguments), checked_who(order.who)
         await self._proxy.apply_anywhere(command, who)
-        await self._proxy.settled()
-        return api.CommandResult(order.name, to_plain(command), who)
+        return await self._result(order.name, command, who)
 
     async def about(self, _: api.NoInput) -> api.About:
         return self._proxy.about()
@@ -168,10 +170,10 @@ class Control:
         return api.CheckpointDetail(kept.checkpoint, None if conversation is None else msgspec.Raw(conversation))
 
     async def _kept(self) -> tuple[list[checkpoint_store.Found], list[str]]:
-        if self._proxy.keep_in is None:
+        if self._proxy.checkpoints is None:
             return [], []
         try:
-            return await asyncio.to_thread(checkpoint_store.listed, self._proxy.keep_in)
+            return await asyncio.to_thread(checkpoint_store.listed, self._proxy.checkpoints)
         except OSError as error:
             raise Conflict(f"{error.filename}: can't be read ({error.strerror})") from None
 

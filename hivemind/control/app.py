@@ -61,7 +61,7 @@ def control_app(proxy: ControlledProxy) -> Starlette:
         try:
             if not proof.NONCE.fullmatch(nonce) or len(public) > proof.LONGEST_RUN:
                 raise ValueError
-            token = proxy.run_token(public) if public else key.token
+            token = proxy.runs.token_of(public) if public else key.token
         except ValueError:
             return failure(422, _NO_NONCE, bad_input=True)
         return JSONResponse(

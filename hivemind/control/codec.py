@@ -136,12 +136,7 @@ def decode_snapshot(data: bytes) -> SnapshotPart:
     """Decode a snapshot. Raises: UNREADABLE: it isn't one, or one of another version."""
     values = msgspec.json.decode(data)
     _in_world().fill(values)
-    part = msgspec.convert(values, SnapshotPart)
-    if "verdict" in values["snapshot"]:
-        return part
-    from hivemind.world.verdict import judged  # on demand: only a proxy of an earlier version gives none
-
-    return replace(part, snapshot=judged(part.snapshot))
+    return msgspec.convert(values, SnapshotPart)
 
 
 @cache

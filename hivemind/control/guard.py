@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import sys
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from starlette.datastructures import Headers
@@ -59,14 +59,26 @@ def may_scrape(path: str, authorization: bytes, agents_token: bytes, key: Contro
     return scheme.lower() == b"bearer" and any(hmac.compare_digest(shown.strip(), token) for token in tokens)
 
 
+class Runs(Protocol):
+    """The runs that are live."""
+
+    async def principal(self, shown: str, control_token: str, scope: Mapping[str, Any]) -> Principal | None:
+        """Return whose a request is that shows this token; None: the token isn't valid. Raises: Denied."""
+
+    def token_of(self, public: str) -> str:
+        """Return the run's token that begins with `NAME.TAG`. Raises: ValueError: none does."""
+
+    def within(self, run: str, process: str) -> bool:
+        """Return whether a process, as of :attr:`.PlaceRequest.process`, belongs to a run or to one that it started."""
+
+
 class Guarded(Protocol):
     """What a guard asks of the proxy."""
 
     @property
     def control_key(self) -> ControlKey | None: ...
-    async def principal(self, shown: str, scope: Scope) -> Principal | None:
-        """Return whose a request is that shows this token; None: the token isn't valid. Raises: Denied."""
-
+    @property
+    def runs(self) -> Runs: ...
     def denied(self, run: str, asked: str, why: str) -> None:
         """Report that a run asked for what it may not do; an empty name: it isn't clear which."""
 
@@ -80,14 +92,14 @@ class ControlGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scheme, _, shown = Headers(scope=scope).get("authorization", "").partition(" ")
-        app = self._app
-        if self._proxy.control_key is None:
+        app, key = self._app, self._proxy.control_key
+        if key is None:
             app = failure(403, OFF)
         elif scheme.lower() != "bearer" or not shown.strip():
             app = failure(401, _MISSING, {"www-authenticate": "Bearer"})
         else:
             try:
-                principal = await self._proxy.principal(shown.strip(), scope)
+                principal = await self._proxy.runs.principal(shown.strip(), key.token, scope)
             except Denied as error:
                 self._proxy.denied("", f"a request to {scope['path']}", str(error))
                 app = failure(403, str(error))

@@ -106,7 +106,7 @@ class RunAccess:
         """Return whether the process of an agent that it starts may run now. Raises: Rejected."""
         with self.reported(f"start {wanted.agent}"):
             wanted = self._rights.place(self.run, wanted)
-        if wanted.process and not self._proxy.holds_process(self.run, wanted.process):
+        if wanted.process and not self._proxy.runs.within(self.run, wanted.process):
             wanted = replace(wanted, process="")
         return self._proxy.place(wanted, self.who)
 

@@ -1,13 +1,65 @@
--- What each member of a fleet may use of one lane: tests/fleet/model/allocator.py, as the store runs it. The functions have
--- the same names and order there, where they are explained; tests hold one against the other.
+-- What each member of a fleet may use of one lane, as the store decides it at every sync. Tests run this script without a
+-- store (tests/fleet/lua.py), and in one.
+--
+-- Times are seconds of the store's clock, lists by class have the priority classes first and the spare last. Rate windows
+-- are leased as credits, because a rate that moves between members is spent twice inside one minute. Whoever holds credits
+-- uses them up or gives them back; until then they count as used.
 --
 -- KEYS[1]  the lane's state, hm:lane:{LANE}
 -- ARGV[1]  the report, as JSON
 -- ARGV[2]  random digits, which become part of an epoch's name if one begins
--- ARGV[3]  only in tests: the time in seconds. They run years of a lane's life in seconds, and compare each answer with
---          that of allocator.py, which is only possible if both are told the same time. Otherwise the store's clock
+-- ARGV[3]  only in tests: the time in seconds. They run years of a lane's life in seconds. Otherwise the store's clock
 --          counts, which is one for all members.
 -- Returns the answer as JSON, or an error: HMPROTOCOL (a state of another version), HMSTATE (the key holds no state).
+--
+-- FRESH_S: How long the state of an empty key gives nothing if it is told by a proxy that has just started. The fleet
+--   may be as new, or the key was lost and others haven't synced yet, which takes an idle one a second.
+-- AGEING_S: A class that waits without being given anything counts one higher for each of these, as in the local
+--   queue.
+-- BACKWARDS_S: A clock that goes back further than this begins a new epoch; until then the latest time counts.
+-- EPS: Amounts below this are rounding.
+-- SLOT_MOVES_S: Slot-seconds by which a member without a slot must be behind one that has it to get it instead.
+-- MOST_OWED_S: Slot-seconds that a member can be behind or ahead at most.
+-- OVERDUE_S: A member that waits for so long without being given anything is next in its class, as an agent in the
+--   local queue; room for a large request gathers only so.
+-- MAX_SHARE: A request larger than this share of a limit needs only so much, as locally, or it would never be sent.
+-- RESERVE: Share of a limit that only CRITICAL is given, as long as there are such requests: a full window frees
+--   little in any one second.
+-- RESERVED_FOR_S: After the last CRITICAL request.
+--
+-- What is kept:
+-- MemberWindow: What a member last told of one window, and what it is due.
+--   limit: as told, if not from headers
+--   due: Its account: its part of what has become free since its class doesn't fit as a whole; below 0 after a turn.
+--   gave: in the last answer
+--   unmet_since: Since when it wants something and was given nothing.
+--   mine: used in this minute of the clock
+--   mine_before: and in the one before
+--   lapsed: credits that counted as spent when it fell silent
+--   lapsed_at: the second of the ring in which they did
+-- Member: One member of the fleet.
+--   slots: as last answered
+--   slots_before: as answered before that: in force until the next report shows that the answer has come
+--   owed: slot-seconds by which it is behind its share
+--   kicked: since its last report
+-- Window: One window of the lane.
+--   ring: What was used, by second modulo the length.
+--   second: the newest of the ring
+--   limit: as stated by headers
+--   foreign: used by other clients of the key, as of the newest statement
+--   marginal: class that doesn't fit as a whole; -1: all fits
+--   served_at: By class: when it was last given something, or wanted nothing.
+-- Circuit: The circuit of the lane.
+--   prober: the member that sends the probe
+-- State: All that is known of one lane.
+--   epoch: Milliseconds of its beginning in 13 digits, and random ones: of two states the later one is known.
+--   now: of the last sync
+--   resumed_in: version in which an operator ended a pause
+--   level: None: at the ceiling
+--   changed_at: the level
+--   critical_at: when there last were CRITICAL requests
+--   served_at: By class: when it last had a request in flight, or none waited.
+--   owed_at: as of when slot-seconds are counted
 
 local PROTOCOL, CREDITS_TTL_S, SLOTS_TTL_S, RING_S, SYNC_S, KICK_APART_S = 1, 3, 10, 61, 0.25, 0.05
 local KEPT_MS = 3600000
@@ -54,6 +106,9 @@ end
 local in_order -- names of the members, sorted; sums come out the same everywhere
 local window_in, weight_in -- by member, its part of the window that is shared, and its weight: looked up often
 
+-- Take in a report at `now`, and answer it. The state passed in is used up: the one returned replaces it.
+-- `seed` is random and goes into the name of an epoch, should one begin.
+-- Raises: OtherProtocol: The report, or a state in use, is of another protocol.
 local function sync(state, report, now, seed)
   if report.protocol ~= PROTOCOL then
     return nil, 'HMPROTOCOL the report is of protocol ' .. tostring(report.protocol) .. ', this is ' .. PROTOCOL
@@ -103,6 +158,7 @@ end
 
 -- --- what has been
 
+-- Whether the state has lost writes (a failover to a replica that was behind, a clock set back).
 function is_stale(state, report, now)
   if state.now - now > BACKWARDS_S or begun_ms(report.epoch) > begun_ms(state.epoch) then
     return true
@@ -110,10 +166,12 @@ function is_stale(state, report, now)
   return report.epoch == state.epoch and report.version > state.version
 end
 
+-- Return when an epoch began; 0: none.
 function begun_ms(epoch)
   return tonumber(string.match(string.sub(epoch, 1, 13), '^%d+$') or 0)
 end
 
+-- Return a state that knows nothing, and gives nothing until those who do have told it.
 function begin_epoch(state, report, now, seed)
   local earlier = max(begun_ms(report.epoch), state and begun_ms(state.epoch) or 0)
   local begun = max(floor(now * 1000), earlier + 1)
@@ -126,6 +184,7 @@ function begin_epoch(state, report, now, seed)
   }
 end
 
+-- After the store was away for all, give nothing until the others have told what they used meanwhile.
 function relearn(state, report, now)
   local others, heard_at = false, -INF
   for name, each in pairs(state.members) do
@@ -137,6 +196,7 @@ function relearn(state, report, now)
   end
 end
 
+-- Count the credits of silent members as spent, and forget those that were silent for longer.
 function expire(state, now)
   for _, name in ipairs(in_order) do
     local member = state.members[name]
@@ -153,6 +213,7 @@ function expire(state, now)
   end
 end
 
+-- Count what a member holds as spent at the last moment at which it could spend it, and its wishes as gone.
 function lapse(state, member, now)
   local second = floor(member.heard_at + CREDITS_TTL_S)
   member.waiting = zeros(CLASSES)
@@ -166,6 +227,7 @@ function lapse(state, member, now)
   end
 end
 
+-- Add to what was used in a second; those that have left the ring are of no interest.
 function add_use(window, second, amount, now)
   local newest, ring = floor(now), window.ring
   if newest > window.second then
@@ -182,6 +244,7 @@ end
 
 -- --- what a member tells
 
+-- Note what a member holds and wants.
 function take_report(state, report, now)
   local member = state.members[report.member]
   if not member then
@@ -215,6 +278,7 @@ function take_report(state, report, now)
   return member
 end
 
+-- Begin another minute of what the member used, if the clock has.
 function turn_minute(member, now)
   local minutes = floor(now / PERIOD_S) - floor(member.heard_at / PERIOD_S)
   if minutes ~= 0 then
@@ -225,6 +289,7 @@ function turn_minute(member, now)
   end
 end
 
+-- Return a window of the lane, made if it is new.
 function window_of(state, name, now)
   if not state.windows[name] then
     state.windows[name] = {
@@ -245,6 +310,7 @@ function member_window(member, name, now)
   return member.windows[name]
 end
 
+-- Note what a member holds and wants of a window.
 function take_demand(window, mine, demand, now)
   if mine.lapsed > 0 then
     add_use(window, mine.lapsed_at, -mine.lapsed, now)
@@ -262,6 +328,9 @@ function take_demand(window, mine, demand, now)
   end
 end
 
+-- Add what a member used to the ring, and hear what the headers state.
+-- A member that learns of a new epoch tells its last minute once, from which a lost state rebuilds itself; what it
+-- used since the report before is part of that.
 function take_use(state, member, report, now)
   if report.epoch == state.epoch then
     local minute = report.minute and next(report.minute) and report.minute
@@ -281,6 +350,9 @@ function take_use(state, member, report, now)
   end
 end
 
+-- Let the provider's own count correct ours: what it counts beyond all that members used or hold, others used.
+-- What they hold is taken off, because they may have used it without having said so yet. A state that is learning
+-- doesn't know enough to compare.
 function take_statement(state, name, demand, now)
   local stated, window = demand.stated, state.windows[name]
   if not stated or stated.limit <= 0 or now - (stated.age_s or 0) < window.stated_at then
@@ -295,6 +367,8 @@ function take_statement(state, name, demand, now)
   window.foreign = max(0, stated.limit - max(stated.remaining, 0) - ours)
 end
 
+-- Move the concurrency level as hivemind.scheduler.admission.aimd.Aimd does for one proxy.
+-- A cut belongs to a number of cuts, so that one congestion that several members meet cuts once.
 function take_level(state, report, now)
   local top = ceiling(state)
   local lowest = report.floor or 1
@@ -327,6 +401,7 @@ function take_level(state, report, now)
   end
 end
 
+-- Return the smallest of the members' ceilings; inf: none has one.
 function ceiling(state)
   local lowest = INF
   for _, member in pairs(state.members) do
@@ -335,6 +410,7 @@ function ceiling(state)
   return lowest
 end
 
+-- Return the level in force; None: no limit.
 function level_of(state)
   if state.pinned then
     return state.pinned
@@ -343,6 +419,8 @@ function level_of(state)
   return level < INF and level or nil
 end
 
+-- Pause for all what the provider asked one for. A member that doesn't know yet that an operator ended the pause still
+-- tells of it, which doesn't count.
 function take_pause(state, report, now)
   if report.resumed then
     state.pause_until = now
@@ -353,6 +431,7 @@ function take_pause(state, report, now)
   end
 end
 
+-- Open and close the circuit for all, and let one member send the probe.
 function take_circuit(state, report, now)
   local circuit = state.circuit
   local idle = sum(report.waiting or {}) == 0
@@ -384,6 +463,7 @@ function take_circuit(state, report, now)
   end
 end
 
+-- Open the circuit for so long.
 function trip(circuit, open_for_s, now)
   circuit.open, circuit.open_for_s, circuit.reopens_at, circuit.prober = true, open_for_s, now + open_for_s, nil
   circuit.trips = circuit.trips + 1
@@ -391,6 +471,9 @@ end
 
 -- --- sharing a rate window
 
+-- Return the credits that a member gets of a window.
+-- Class by class: one whose unmet demand fits is met whole, whoever of it syncs. The first that doesn't (the marginal
+-- one) is shared through accounts (share_margin), and nothing is left for those below.
 function share_window(state, name, me, now, kick)
   local window, mine = state.windows[name], state.members[me].windows[name]
   local limit = limit_of(state, name)
@@ -446,6 +529,8 @@ function share_window(state, name, me, now, kick)
   return give
 end
 
+-- Return the limit in force: the smallest that settings name, but not above the headers'; else the headers'; else the
+-- smallest that a profile assumes. None: there is none.
 function limit_of(state, name)
   local profile, settings
   local headers = state.windows[name].limit
@@ -465,11 +550,13 @@ function limit_of(state, name)
   return headers or profile
 end
 
+-- Return what all used in the seconds that the ring holds.
 function used_in_minute(window, now)
   add_use(window, floor(now), 0, now)
   return max(0, sum(window.ring))
 end
 
+-- Return the credits that all members hold.
 function held(state, name)
   local total = 0
   for _, each in ipairs(in_order) do
@@ -479,6 +566,7 @@ function held(state, name)
   return total
 end
 
+-- Return what may still be given of a window.
 function room_of(state, name, limit, now)
   local window, free = state.windows[name], limit
   if window.limit and now - window.stated_at < PERIOD_S then
@@ -487,6 +575,7 @@ function room_of(state, name, limit, now)
   return max(0, free - used_in_minute(window, now) - held(state, name))
 end
 
+-- Return the class that each class counts as; the spare doesn't age.
 function ages(served_at, now)
   local shift = {}
   for cls = 1, CLASSES do
@@ -496,6 +585,8 @@ function ages(served_at, now)
   return shift
 end
 
+-- Return what a member wants beyond what it holds, by the class that it counts as; higher classes use up first what it
+-- holds, and a debt is paid first.
 function needs_of(mine, shift)
   local need = zeros(SPARE)
   if not mine then
@@ -512,10 +603,16 @@ function needs_of(mine, shift)
   return need
 end
 
+-- Return what a member that holds `base` lacks for its next request; at most 0: nothing, or none waits.
 function lack_of(mine, base, limit)
   return mine.first > 0 and min(mine.first, MAX_SHARE * limit) - base or 0
 end
 
+-- Return a member's part of the room that is left for the class that doesn't fit.
+-- Dividing what is there at each sync favours whoever syncs first. So what becomes free is divided at once between the
+-- accounts of all who want some, and each gets its account at its own sync. A part of a request doesn't help, so that
+-- with small limits or large requests one member at a time gets what the others' accounts hold, and its own goes below
+-- 0 (deficit round robin, Shreedhar and Varghese 1995).
 function share_margin(state, name, needs, cls, room, given, limit, shift, me, now, kick)
   local unmet = contenders(state, name, needs, cls, room, limit, shift, now)
   local mine_among = settle_accounts(state, name, needs, cls, room, unmet, shift)[me]
@@ -548,6 +645,8 @@ function share_margin(state, name, needs, cls, room, given, limit, shift, me, no
   return part
 end
 
+-- Return who shares the marginal class: all who want some; or the one whose turn it is, if it waits for too long and
+-- the room isn't enough for it: then room gathers.
 function contenders(state, name, needs, cls, room, limit, shift, now)
   local unmet, first, most, since = {}, '', -INF, INF
   for _, each in ipairs(in_order) do
@@ -569,6 +668,8 @@ function contenders(state, name, needs, cls, room, limit, shift, now)
   return lack_of(theirs, theirs.left + sum(needs[first], cls - 1), limit) > room + EPS and {first} or unmet
 end
 
+-- Make the accounts add up to the room: divide what was added to it by weight, but to none more than it wants; or take
+-- off in proportion what was lost.
 function settle_accounts(state, name, needs, cls, room, unmet, shift)
   local taking_part = {}
   for _, each in ipairs(unmet) do taking_part[each] = true end
@@ -605,6 +706,7 @@ function settle_accounts(state, name, needs, cls, room, unmet, shift)
   return taking_part
 end
 
+-- Divide an amount by weight, nobody getting more than its cap (weighted water-filling).
 function fill(amount, weights, caps)
   local names, ratios, shares, total = {}, {}, {}, 0
   for _, each in ipairs(in_order) do
@@ -627,6 +729,7 @@ function fill(amount, weights, caps)
   return shares
 end
 
+-- Return the agents of a member whose class counts as this one; of all classes for the spare.
 function weight(state, name, cls, shift)
   if not weight_in[name] then -- for one class at a time
     local agents, count = state.members[name].agents, 0
@@ -638,6 +741,8 @@ function weight(state, name, cls, shift)
   return weight_in[name]
 end
 
+-- Return what is in the accounts that suffice for their members' next request (but `me`'s), and whose turn it is of
+-- the others: who has most in relation to its weight. One that syncs late is passed over.
 function turns(state, name, needs, cls, unmet, limit, shift, me, now)
   local covered, next_one, most = 0, '', -INF
   for _, each in ipairs(unmet) do
@@ -657,6 +762,7 @@ function turns(state, name, needs, cls, unmet, limit, shift, me, now)
   return covered, next_one
 end
 
+-- Return so much of an account as makes up whole requests; parts held by many would use up a small limit.
 function whole_requests(mine, name, base, account, need, limit)
   if account >= need - EPS then
     return account
@@ -671,6 +777,7 @@ function whole_requests(mine, name, base, account, need, limit)
   return max(0, unit * floor((base + account) / unit + EPS) - base)
 end
 
+-- Kick a member whose waiting requests fit whole, or that keeps spare credits while there isn't enough.
 function ask_back_or_offer(theirs, name, need, whole_until, limit, kick)
   if not theirs then
     return
@@ -684,6 +791,7 @@ function ask_back_or_offer(theirs, name, need, whole_until, limit, kick)
   end
 end
 
+-- Begin the ageing anew of the classes of which the member got something, and of those that nobody wants.
 function note_served(state, name, me, shift, below, now)
   local window, mine = state.windows[name], window_in[me]
   local totals = zeros(CLASSES)
@@ -700,6 +808,10 @@ end
 
 -- --- sharing slots
 
+-- Set the slots of a member: its part of the level, as far as the others have left it room.
+-- The part may be below what is in flight. What is in flight counts as held, and so does what was leased before, until
+-- the member's next report shows that it knows better. While a higher class waits for a slot, nobody may fill one
+-- again that becomes free in a lower class, wherever that is; otherwise the higher class would wait for one member's.
 function share_slots(state, me, now, kick)
   local level = level_of(state)
   local member = state.members[me]
@@ -751,10 +863,14 @@ function share_slots(state, me, now, kick)
   end
 end
 
+-- Return the slots that a member may be using.
 function held_slots(member)
   return max(sum(member.flying), member.slots, member.slots_before)
 end
 
+-- Divide the level into whole slots: class by class; by weight in the one that doesn't fit; the rest evenly. Return
+-- the members' parts, and for whom requests of a higher class wait than the one that doesn't fit; these get slots
+-- beside all that is in flight there.
 function slot_targets(state, level, now)
   local shift = slot_ages(state, now)
   local part, rest, torn, above = {}, level, nil, {}
@@ -803,6 +919,7 @@ function slot_targets(state, level, now)
   return targets, urgent
 end
 
+-- Return the class that each class counts as.
 function slot_ages(state, now)
   for cls = 1, CLASSES do
     local waiting, flying = 0, 0
@@ -817,6 +934,7 @@ function slot_ages(state, now)
   return ages(state.served_at, now)
 end
 
+-- Return the requests of a member that count as of a class.
 function slots_wanted(member, cls, shift)
   local total = 0
   for each = 1, CLASSES do
@@ -825,6 +943,7 @@ function slots_wanted(member, cls, shift)
   return total
 end
 
+-- Add up by how many slot-seconds each member that shares the marginal class is behind its part.
 function count_owed(state, part, torn, now)
   local passed_s = now - state.owed_at
   state.owed_at = now
@@ -839,6 +958,8 @@ function count_owed(state, part, torn, now)
   end
 end
 
+-- Return whole slots that add up to the level: what is left of a rounding down goes to those most behind, and moves
+-- only if it is worth it.
 function rounded(state, part, level, torn)
   local targets, rest, behind = {}, level, {}
   for _, name in ipairs(in_order) do
@@ -865,6 +986,7 @@ end
 
 -- --- the answer
 
+-- Return whom to kick: nobody twice before it has synced, or just after that.
 function kicked(state, me, now, kick)
   local names = {}
   for _, name in ipairs(sorted(kick)) do
@@ -877,6 +999,8 @@ function kicked(state, me, now, kick)
   return names
 end
 
+-- Return what a member may use. It follows from the state alone, so that a repeated report is answered as it was the
+-- first time, if nothing has changed since; what was given then is part of the state.
 function answer(state, me, now, kick)
   local member, level, circuit = state.members[me], level_of(state), state.circuit
   local windows, flying, waiting = {}, 0, 0
@@ -900,6 +1024,7 @@ function answer(state, me, now, kick)
   }
 end
 
+-- Return what a member is told of a window.
 function window_lease(state, name, mine, now)
   local window = state.windows[name]
   local fresh = 1 - now % PERIOD_S / PERIOD_S
@@ -911,6 +1036,7 @@ function window_lease(state, name, mine, now)
   }
 end
 
+-- Return the values by class, those that weren't told as 0, none below.
 function padded(values, length)
   local list = zeros(length)
   for index = 1, min(length, #(values or {})) do

@@ -1,6 +1,40 @@
--- The budgets of a fleet: what tests/fleet/model/budgets.py does, under the same names, inside the store.
+-- The budgets of a fleet: what all members together have used of each, and how much each may still use.
+--
+-- Figures are kept by ledger rather than by process, so that a proxy that is started again on its own state goes on where
+-- it was. A chunk is a part of what is left, which gets smaller with it, and at least as large as the next request. It is
+-- kept for a member that falls silent until CHUNK_S; some time before, the member ceases to use it. So nothing is guessed
+-- while the store is away: what could be used then was set aside before. A request larger than all that is left is let
+-- through at one member, when nothing else is in flight under the budget.
+--
 -- KEYS[1]: the hash. ARGV: the report as JSON, a random seed, the channel, and (tests only) the time in seconds.
 -- Absent fields have their default: 0, false, empty. Answers with JSON; with "protocol" where the state is another's.
+--
+-- LIVE_S: A member that was silent for so long isn't waited for.
+-- LEARN_S: How long a state that was lost gives nothing: all members sync meanwhile.
+-- FRESH_S: Likewise where a proxy that has just started finds no state: the fleet may be as new, but others may be
+--   idle.
+-- GONE_S: A run of a proxy that was silent for so long has ended.
+-- KEPT_S: How long a day's or a run's account is kept that no member reports.
+-- EVER_KEPT_S: And one that counts for ever: as long as a proxy remembers an agent that isn't seen.
+-- PRUNE_EVERY_S: What isn't kept is as if it weren't there; it is removed little by little: this often a few fields
+--   are looked at.
+-- MOST_CHANGES: Revisions that are looked through for one answer.
+--
+-- What is kept:
+-- Member: What is known of one ledger's proxy.
+-- Entry: One ledger's part of an account.
+--   raw: Used, as reported.
+--   base: By how much it was more before: a kill loses the last moment's use.
+--   chunk: Set aside for it.
+--   short: It waits for more than it was given.
+--   until: The chunk is kept so long.
+--   member: The process that reported it. Another one of the ledger has no chunk; what it doesn't report doesn't go
+--     on.
+-- Account: One budget and period.
+--   lost: Used by ledgers that a lost state had known and that haven't been back since.
+--   known: While the state learns: the highest sum that a member remembers.
+-- State: All of it.
+--   order: Names by the revision of their decision.
 
 local PROTOCOL, LIVE_S, LEARN_S, FRESH_S, CHUNK_S, GONE_S = 1, 3, 3, 1.25, 120, 86400
 local KEPT_S, EVER_KEPT_S, PRUNE_EVERY_S, MOST_CHANGES, EPS = 8 * 86400, 90 * 86400, 1, 500, 1e-9
@@ -69,6 +103,7 @@ local function take_defaults(before)
   end
 end
 
+-- Take what was decided. Return whether something was.
 local function take_decisions()
   local taken, names = false, {}
   for name in pairs(report.decided or {}) do names[#names + 1] = name end
@@ -154,6 +189,7 @@ local function limits_of(entries)
   return found
 end
 
+-- Whether all members know of the budget: one that doesn't may not have told yet what it used.
 local function in_force(demand)
   local rev = demand.default and state.defaults_rev or 0
   local name = demand.account:match('^[^|]*|[^|]*|(.*)$')
@@ -194,6 +230,7 @@ local function entry_of(demand, account, learning)
   return entry
 end
 
+-- Remember use that only a lost state knew of.
 local function learn(account, demand, learning)
   if learning then
     local known = plus(demand.used, demand.elsewhere)
@@ -207,6 +244,7 @@ local function learn(account, demand, learning)
   end
 end
 
+-- Decide the member's chunk, of both kinds.
 local function give(demand, entry, others, limits, used, tight, part)
   local fits, larger, open, idle = true, false, true, demand.flying == 0
   for _, kind in ipairs(KINDS) do

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -202,7 +202,11 @@ def destinations(command: Command, members: Sequence[Member], near: str = "") ->
         raise Conflict("no proxy of the fleet runs; nothing was changed")
     if not isinstance(command, _OF_LANES) or command.lane is None:
         if isinstance(command, _OF_TASKS):
-            return [(member, _own_task(command, member)) for member in members if _may_have(command.task, member)]
+            return [
+                (member, replace(command, task=command.task.removesuffix(f"@{member.label}")))
+                for member in members
+                if _may_have(command.task, member)
+            ]
         return [(member, command) for member in members]
     keys = {lane.lane for member in members for lane in member.lanes if lane.shown == command.lane}
     found = [(member, lane) for member in members for lane in member.lanes if lane.lane in keys]
@@ -211,32 +215,13 @@ def destinations(command: Command, members: Sequence[Member], near: str = "") ->
         lanes = sorted({lane.shown for member in members for lane in member.lanes})
         raise NotKnown(f"no proxy of the fleet shares the lane {command.lane!r}; nothing was changed", lanes)
     member, lane = found[0]
-    return [(member, _of_lane(command, lane.shown))]
-
-
-def _of_lane(command: PinLevel | SetCircuit | ReleaseLane, lane: str) -> Command:
-    match command:
-        case PinLevel():
-            return PinLevel(command.level, lane)
-        case SetCircuit():
-            return SetCircuit(command.mode, lane)
-    return ReleaseLane(lane)
+    return [(member, replace(command, lane=lane.shown))]
 
 
 def _may_have(task: str, member: Member) -> bool:
     """Return whether a task as merged views name it may be the proxy's: `id`, or `id@label` of a certain one."""
     _, at, label = task.rpartition("@")
     return not at or label == member.label
-
-
-def _own_task(command: CancelTask | RetryTask | SetTaskPriority, member: Member) -> Command:
-    task = command.task.removesuffix(f"@{member.label}")
-    match command:
-        case CancelTask():
-            return CancelTask(task)
-        case RetryTask():
-            return RetryTask(task)
-    return SetTaskPriority(task, command.priority)
 
 
 async def send(store: Store, orders: Iterable[tuple[Member, Command]], who: str, needed: Collection[str] = ()) -> Sent:

@@ -25,7 +25,6 @@ from hivemind.proxy.engine import Engine
 from hivemind.scheduler.commands import Command, Conflict, some
 from hivemind.scheduler.config import LaneConfig
 from hivemind.settings.model import Settings
-from hivemind.store import store as state
 from hivemind.wire.fleet_lanes import FleetLanes
 from hivemind.world.fleet import Member
 from hivemind.world.snapshot import AgentView, FleetView, Snapshot
@@ -40,7 +39,6 @@ class _Proxy(Protocol):
     address: str
     engine: Engine
     settings: Settings
-    store: state.Store | None
 
     def snapshot(self) -> Snapshot: ...
     def fleet_agents(self) -> tuple[AgentView, ...]: ...
@@ -80,8 +78,9 @@ class FleetPart:
                 await self.store.aclose()
                 raise UsageError(str(error)) from None
 
-    async def start(self, proxy: _Proxy) -> None:
-        """Have the lanes leased and the budgets shared from now on; before there are any lanes."""
+    async def start(self, proxy: _Proxy, ledger: str | None) -> None:
+        """Have the lanes leased and the budgets shared from now on; before there are any lanes. `ledger` tells the
+        proxy's from others; None: nothing is kept."""
         engine = proxy.engine
         self.link = link = Link(self.store, engine, ALLOCATOR, self.lanes.name)
         engine.leasing = True
@@ -95,8 +94,9 @@ class FleetPart:
         self._beacon = Beacon(self.shown, describe, proxy.snapshot, link.member, inbox.look)
         self.shown.subscribe(inbox_key(link.member), lambda message: self._beacon.call())
         self.watcher = Watcher(self.shown, describe, wall=self._wall)
-        ledger = link.member if proxy.store is None else proxy.store.ledger
-        member = BudgetMember(ledger, link.member, platform.node(), proxy.settings.scheduler_config().budget)
+        member = BudgetMember(
+            ledger or link.member, link.member, platform.node(), proxy.settings.scheduler_config().budget
+        )
         self.budgets = BudgetLink(self.store, engine, member)
         engine.share_budgets(self.budgets.hurry)
         await self.budgets.start()

@@ -9,7 +9,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Container, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import nsmallest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,11 +19,12 @@ from hivemind import __version__
 from hivemind import api_types as api
 from hivemind.control.app import control_app
 from hivemind.control.guard import failure, guards_itself, is_own, may_scrape
-from hivemind.control.rights import Principal, Rights
+from hivemind.control.rights import Rights
 from hivemind.errors import UsageError
 from hivemind.host.checkpointing import Checkpointer
 from hivemind.host.memory import return_memory
 from hivemind.host.processes import Processes
+from hivemind.host.runs import Runs
 from hivemind.host.watch import Watch
 from hivemind.journal.records import JournalBegan
 from hivemind.journal.write.bodies import Bodies
@@ -76,6 +77,21 @@ _WAITING_WITH_BODIES = 64 << 20
 """Bytes that may wait for the disk if bodies are recorded."""
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Where a proxy keeps what outlives it; by default nowhere."""
+
+    store: Store | None = None
+    """Of usage, decisions and tasks."""
+    journals: Path | None = None
+    """Folder of the journals; None: nothing is recorded."""
+    checkpoints: Path | None = None
+    """Folder of the checkpoints; None: beside the store."""
+
+
+_NOTHING = Kept()
+
+
 class Proxy:
     """One proxy on one event loop: `start`, serve :attr:`app`, `drain`, `aclose`. Also what the control API, the tools
     and the control room operate.
@@ -104,22 +120,18 @@ class Proxy:
         rng: random.Random | None = None,
         wall: Callable[[], float] = time.time,
         prices: Prices | None = None,
+        settings_file: Path | None = None,
+        tell: Callable[[Line], object] | None = None,
     ) -> None:
+        """`settings_file` is the one for saved settings; `tell` is called with each line of the event log."""
         self.settings = settings
+        self.settings_file = settings_file
         self.address = ""
         """Base URL for agents; set by the server."""
-        self.tell: Callable[[Line], object] | None = None
-        """Called with each line of the event log; set before :meth:`start`."""
         self.control_key: ControlKey | None = None
         """Key of the control API; set by the server."""
-        self.settings_file: Path | None = None
-        """File for saved settings, where there is one."""
-        self.store: Store | None = None
-        """Store of usage, decisions and tasks; set before :meth:`start`. None: nothing outlives the proxy."""
-        self.keep_in: Path | None = None
-        """Folder of the checkpoints; beside the store, unless set before :meth:`start`."""
-        self.record_in: Path | None = None
-        """Folder of the journals; set before :meth:`start`. None: nothing is recorded."""
+        self.kept = _NOTHING
+        """As of :meth:`start`."""
         self.journal: Recorder | None = None
         self.watcher: Watcher | None = None
         self._recent_verdict = Recent(self.snapshot, time.monotonic)
@@ -138,6 +150,7 @@ class Proxy:
         self._wall = wall
         self._secrets = settings.own_credentials()
         self._prices = prices
+        self._tell = tell
         self._pricing: asyncio.Task[None] | None = None
         self._prices_needed = asyncio.Event()
         self._checkpointer: Checkpointer | None = None
@@ -151,30 +164,32 @@ class Proxy:
 
     # --- Lifecycle ------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
+    async def start(self, kept: Kept = _NOTHING) -> None:
         """Begin to schedule, on the running loop."""
+        store = kept.store
+        if kept.checkpoints is None and store is not None:
+            kept = replace(kept, checkpoints=folder_in(store.path.parent))
+        self.kept = kept
         text_finder()  # compiled now, because that takes longer than a request may be held up
         fleet = self.fleet_part
         if fleet is not None:
             await fleet.check()
         settings = self.settings
-        self.engine = engine = Engine(settings.scheduler_config(), self._rng, self._world, self._wall, self.store)
+        self.engine = engine = Engine(settings.scheduler_config(), self._rng, self._world, self._wall, store)
         bodies = None
-        if self.record_in is not None:
-            self.journal = self._begin_recording(self.record_in)
+        if kept.journals is not None:
+            self.journal = self._begin_recording(kept.journals)
             if self.journal is not None and settings.journal.bodies:
                 bodies = Bodies(self.journal, engine.now, self._secrets)
         self.claims = claims = Claims(engine.names, settings.agents, self._token)
         known = _Known(engine, claims)
         self.rights = Rights(known)
         engine.on_decision = self.rights.note
-        key_file = None if self.store is None else self.store.path.with_suffix(".key")
+        key_file = None if store is None else store.path.with_suffix(".key")
         limits = PlaceLimits(settings.max_agents, settings.agents.max_depth, settings.agents.max_tree)
         self.processes = known.processes = Processes(engine, limits, claims, key_file, self.rights)
-        if self.keep_in is None and self.store is not None:
-            self.keep_in = folder_in(self.store.path.parent)
-        if self.keep_in is not None and settings.checkpoint.enabled:
-            self._checkpointer = Checkpointer(self.keep_in, settings, engine, self.processes, self._wall)
+        if kept.checkpoints is not None and settings.checkpoint.enabled:
+            self._checkpointer = Checkpointer(kept.checkpoints, settings, engine, self.processes, self._wall)
         self.app = DataPlane(
             settings,
             engine,
@@ -187,7 +202,7 @@ class Proxy:
             fleet_lanes=None if fleet is None else fleet.lanes,
         )
         if fleet is not None:
-            await fleet.start(self)
+            await fleet.start(self, None if store is None else store.ledger)
             self.watcher = fleet.watcher
         self._memory = asyncio.create_task(return_memory(self.app.body_budget), name="return free memory")
         self.watch = Watch(engine, lambda: self.app.direct, settings.alerts.limits())
@@ -252,7 +267,7 @@ class Proxy:
             upstreams=self._routes.names,
             alert_limits=self.settings.alerts.limits(),
         )
-        world.on_line = self.tell or world.on_line
+        world.on_line = self._tell or world.on_line
         return world
 
     def load_prices(self) -> None:
@@ -345,21 +360,10 @@ class Proxy:
 
     # --- Runs -----------------------------------------------------------------------------------------------------
 
-    async def principal(self, shown: str, scope: Scope) -> Principal | None:
-        """Return whose a request to the control API is that shows this token; None: the token isn't valid.
-
-        Raises: Denied.
-        """
-        key = self.control_key
-        return None if key is None else await self.processes.runs.principal(shown, key.token, scope)
-
-    def run_token(self, public: str) -> str:
-        """Return the run's token that begins with `NAME.TAG`. Raises: ValueError: none does."""
-        return self.processes.runs.token_of(public)
-
-    def holds_process(self, run: str, process: str) -> bool:
-        """Return whether a process, as of :attr:`.PlaceRequest.process`, belongs to a run or to one that it started."""
-        return self.processes.runs.within(run, process)
+    @property
+    def runs(self) -> Runs:
+        """The live runs."""
+        return self.processes.runs
 
     def has_place_below(self, run: str, agent: str) -> bool:
         """Return whether an agent has a place, or queues for one, as one that a run started. It isn't known before it
@@ -370,14 +374,19 @@ class Proxy:
         """Report that a run asked for what it may not do."""
         self.engine.publish(RunDenied(self.engine.now(), run, asked, why))
 
+    @property
+    def checkpoints(self) -> Path | None:
+        """Folder of the checkpoints; None: they aren't kept."""
+        return self.kept.checkpoints
+
     # --- Operation ------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """Return the state of the proxy at this moment."""
         self.engine.world.address = self.address
         recording = None if self.journal is None else self.journal.view()
-        if self.journal is None and self.record_in is not None:
-            recording = RecordingView(str(self.record_in), 0, 0, "its file couldn't be made")
+        if self.journal is None and self.kept.journals is not None:
+            recording = RecordingView(str(self.kept.journals), 0, 0, "its file couldn't be made")
         fleet = None if self.fleet_part is None else self.fleet_part.view()
         return completed(self.engine.snapshot(), fleet, recording)
 
@@ -447,7 +456,7 @@ class Proxy:
             self._token is not None,
             settings.max_agents,
             settings.mcp.read_only,
-            None if self.store is None else str(self.store.path.parent),
+            None if self.kept.store is None else str(self.kept.store.path.parent),
             settings.idle_exit_s or 0.0,
         )
 

@@ -78,15 +78,17 @@ async def serve(
     settings: Settings,
     *,
     durable: bool = True,
+    journals: Path | None = None,
 ) -> AsyncIterator[None]:
     """Start the proxy and serve it at its `address` in the running loop; leaving the context stops both.
 
     While it is served, its control token is in a file. `durable` keeps usage, decisions and tasks in the same folder,
-    for the next proxy too, and writes a journal. Streams still in flight at the end are cut, so call
-    :meth:`Proxy.drain` first to let them finish.
+    for the next proxy too, and writes a journal; else one is written in the folder `journals`, if given. Streams still
+    in flight at the end are cut, so call :meth:`Proxy.drain` first to let them finish.
 
     Raises: BindError; UsageError: the kept state can't be used.
     """
+    from hivemind.host.proxy import Kept
     from hivemind.journal.files import folder_in  # imported late, so that a wrong setting is reported sooner
     from hivemind.store.store import opened
 
@@ -99,11 +101,11 @@ async def serve(
         proxy.address = url_of(settings.host, port)
         chosen = settings.control_token.get_secret_value() if settings.control_token else None
         kept = opened(settings.state_dir, settings.port, time.time()) if durable else contextlib.nullcontext()
-        with kept as proxy.store:
+        with kept as store:
             if durable and settings.journal.enabled:
                 with contextlib.suppress(OSError):  # logged for the store already
-                    proxy.record_in = folder_in(state_dir(settings.state_dir))
-            await proxy.start()
+                    journals = folder_in(state_dir(settings.state_dir))
+            await proxy.start(Kept(store, journals))
             proxy.watch.watch_loop()
             try:
                 with announced(chosen, settings.state_dir, proxy.address, port) as proxy.control_key:
@@ -168,10 +170,8 @@ async def run(
     from hivemind.prices import Prices
 
     settings.origins()
-    proxy = Proxy(settings, prices=Prices())
+    proxy = Proxy(settings, prices=Prices(), settings_file=settings_file, tell=logs.log_line)
     stop = _stop_signal()
-    proxy.tell = logs.log_line
-    proxy.settings_file = settings_file
     with contextlib.ExitStack() as idle:  # left last, so that no starter finds a proxy that ends
         async with _log_thread(settings) as console:
             async with serve(proxy, settings):

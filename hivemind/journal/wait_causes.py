@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hivemind.text.humanise import share
+from hivemind.world.gates import GATES
 
 CAUSES: Mapping[str, str] = {
     "paused": "paused by the operator",
@@ -39,23 +40,7 @@ WAITED_FOR: Mapping[str, str] = {
     "retry": "between attempts",
 }
 """Of each cause, the end of a sentence that begins "requests waited"."""
-GATE_CAUSES: Mapping[str, str] = {
-    "paused": "paused",
-    "parked": "rate_limited",
-    "circuit": "circuit",
-    "slot": "slots",
-    "upstream": "slots",
-    "requests": "windows",
-    "tokens": "windows",
-    "fleet": "fleet",
-    "fleet_slots": "fleet",
-    "credits": "windows",
-    "budget": "budget",
-    "held": "held",
-    "dependency": "task",
-    "backoff": "retry",
-    "next": "other",
-}
+GATE_CAUSES: Mapping[str, str] = {name: gate.cause for name, gate in GATES.items()}
 """The cause that each of the scheduler's :data:`~hivemind.scheduler.events.GATES` is, and `next`; for a slot that a cut
 of the level took away it is `level` instead."""
 NAMES = tuple(CAUSES)

@@ -5,17 +5,13 @@ from __future__ import annotations
 import logging
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import reduce
 from typing import TypeVar
 
 import msgspec
 
-from hivemind.agent_names import fold, tidied
-from hivemind.scheduler.accounts import POOL, Budget, Spent
-from hivemind.scheduler.agents import PAST_KEPT
-from hivemind.scheduler.persistence import AccountCounts, SavedAgent, Unsaved
+from hivemind.scheduler.persistence import SavedAgent, Unsaved
 from hivemind.scheduler.tasks import OPEN, SavedTask
 from hivemind.scheduler.types import record
 
@@ -190,7 +186,6 @@ def load(connection: sqlite3.Connection, wall: float) -> SavedState:
     with connection:  # what can't be read as a whole stays as it was
         connection.execute("BEGIN IMMEDIATE")
         _prune(connection, wall)
-        _join_spellings(connection)
         day, clean = connection.execute("SELECT day, clean FROM state").fetchone()
         agents = connection.execute("SELECT name, record FROM agents ORDER BY seen")
         (last,) = connection.execute("SELECT max(id) FROM runs").fetchone()
@@ -230,29 +225,8 @@ def runs(connection: sqlite3.Connection) -> Iterator[Run]:
 def _prune(connection: sqlite3.Connection, wall: float) -> None:
     gone = _ended_long_ago(_tasks(connection), wall - TASK_KEPT_S)
     connection.execute("DELETE FROM agents WHERE seen < ? AND NOT decided", (wall - AGENT_KEPT_S,))
-    _forget_least(connection)
     connection.execute("DELETE FROM runs WHERE coalesce(ended_at, started_at) < ?", (wall - AGENT_KEPT_S,))
     connection.executemany("DELETE FROM tasks WHERE id = ?", ((name,) for name in gone))
-
-
-def _forget_least(connection: sqlite3.Connection) -> None:
-    """Forget agents as a proxy does (:data:`~hivemind.scheduler.agents.PAST_KEPT`): earlier versions kept all of
-    them."""
-    (many,) = connection.execute("SELECT count(*) FROM agents WHERE NOT decided").fetchone()
-    if many <= PAST_KEPT:
-        return
-    rows = connection.execute("SELECT * FROM agents ORDER BY seen").fetchall()
-    used = "SELECT name FROM agents WHERE NOT decided ORDER BY json_extract(record, '$.tree.ever.tokens'), seen"
-    gone = {name for (name,) in connection.execute(f"{used} LIMIT {many - PAST_KEPT}")}
-    parents = dict(connection.execute("SELECT name, json_extract(record, '$.parent') FROM agents").fetchall())
-    for name in parents.keys() - gone:
-        parent = parents[name]
-        while parent in gone:  # what its child uses counts to its ancestors by it
-            gone.remove(parent)
-            parent = parents[parent]
-    # Few are kept of many: to write those anew is a hundred times as fast as to delete the others one by one.
-    connection.execute("DELETE FROM agents")
-    connection.executemany("INSERT INTO agents VALUES (?, ?, ?, ?)", (row for row in rows if row[0] not in gone))
 
 
 def _ended_long_ago(tasks: Iterable[tuple[SavedTask, float]], horizon: float) -> list[str]:
@@ -300,96 +274,3 @@ def _text(record: object) -> str:
 def _row(run: Run) -> tuple[object, ...]:
     values = {field.name: getattr(run, field.name) for field in fields(Run)}
     return tuple((values | {"command": _text(run.command)}).values())
-
-
-# --- Several spellings of one agent's name, from when `Alice` and `alice` were two agents -----------------------------
-
-
-def _join_spellings(connection: sqlite3.Connection) -> None:
-    """Make one record of those that earlier versions stored of one agent under several spellings of its name.
-
-    A spelling about which something was decided goes before others, then the one that was seen last. Raises: NotOurs: a
-    record can't be read; sqlite3.Error.
-    """
-    rows = connection.execute("SELECT name, seen, record FROM agents WHERE name != ? ORDER BY decided, seen", (POOL,))
-    agents = {name: (seen, record) for name, seen, record in rows}
-    tasks = [(task, task.spec.agent or task.spec.id) for task, _ in _tasks(connection)]
-    ran = [name for (name,) in connection.execute("SELECT DISTINCT agent FROM runs")]
-    spelled = _Spellings([*ran, *(agent for _, agent in tasks), *agents])
-    if any(spelled[name] != name for name in agents):
-        groups: dict[str, list[SavedAgent]] = {}
-        for each in _records("agent", SavedAgent, ((name, agents[name][1]) for name in reversed(agents))):
-            groups.setdefault(spelled[each.name], []).append(each)
-        for name, records in groups.items():
-            whole = _joined(name, records, spelled)
-            if records == [whole]:
-                continue
-            names = [record.name for record in records]
-            if len(names) > 1:
-                _log.warning("%s are one agent, stored as %s from now on", " and ".join(names), name)
-            connection.executemany("DELETE FROM agents WHERE name = ?", ((each,) for each in names))
-            seen = max(agents[each][0] for each in names)
-            connection.execute("INSERT INTO agents VALUES (?, ?, ?, ?)", (name, seen, whole.decided, _text(whole)))
-    renamed = ((spelled[name], name) for name in ran if spelled[name] != name)
-    connection.executemany("UPDATE runs SET agent = ? WHERE agent = ?", renamed)
-    moved = (
-        replace(task, spec=replace(task.spec, agent=spelled[name])) for task, name in tasks if spelled[name] != name
-    )
-    connection.executemany("UPDATE tasks SET record = ? WHERE id = ?", ((_text(task), task.spec.id) for task in moved))
-
-
-class _Spellings(dict[str, str]):
-    """The spelling of each agent, by whatever name earlier versions may have used for it: of its names the last.
-
-    What is a part of another agent (`alice/sub`) is spelled as that one.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        for name in sorted(names, key=lambda name: name.count("/")):
-            whole, slash, part = (tidied(name) or name).rpartition("/")
-            self[name] = f"{self[whole]}/{part}" if slash else part
-
-    def __setitem__(self, name: str, spelling: str) -> None:
-        super().__setitem__(fold(tidied(name)), spelling)
-
-    def __getitem__(self, name: str) -> str:
-        return self.get(fold(tidied(name)), name)
-
-
-def _joined(name: str, records: Sequence[SavedAgent], spelled: _Spellings) -> SavedAgent:
-    """Return the one record of an agent, of those that were stored of it.
-
-    What was used is added up. It is paused or stopped if it was under any name, and of each kind of ceiling the lowest
-    holds; where budgets can't be compared, because they count other periods or other agents, the first one's does.
-    """
-    names = {record.name for record in records}
-    apart = [record for record in records if record.parent not in names]  # else its parent's count includes its own
-    parents = (spelled[record.parent] for record in records if record.parent is not None)
-    return replace(
-        records[0],
-        name=name,
-        parent=next((parent for parent in parents if parent != name), None),
-        priority=next((record.priority for record in records if record.priority is not None), None),
-        paused=any(record.paused for record in records),
-        stopped=any(record.stopped for record in records),
-        budget=_lowest([record.budget for record in records if record.budget is not None]),
-        own=_sum(record.own for record in records),
-        tree=_sum(record.tree for record in apart or records),
-        unpriced=tuple(each for record in records for each in record.unpriced),
-    )
-
-
-def _lowest(budgets: Sequence[Budget]) -> Budget | None:
-    limiting = [budget for budget in budgets if budget] or budgets
-    if not limiting:
-        return None
-    first = limiting[0]
-    alike = [budget for budget in limiting if (budget.per, budget.covers) == (first.per, first.covers)]
-    tokens = [budget.tokens for budget in alike if budget.tokens is not None]
-    dollars = [budget.dollars for budget in alike if budget.dollars is not None]
-    return replace(first, tokens=min(tokens, default=None), dollars=min(dollars, default=None))
-
-
-def _sum(counts: Iterable[AccountCounts]) -> AccountCounts:
-    parts = zip(*((each.ever, each.at_day, each.at_run, each.flying) for each in counts), strict=True)
-    return AccountCounts(*(reduce(Spent.plus, part) for part in parts))

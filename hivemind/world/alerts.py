@@ -16,6 +16,7 @@ from hivemind.scheduler.events import AlertOver, AlertRaised, BudgetState
 from hivemind.scheduler.types import record
 from hivemind.text.amounts import how_used, owner
 from hivemind.text.humanise import dollars, duration, exit_text, plural
+from hivemind.world.gates import OPERATORS
 from hivemind.world.health import Alert, AlertLimits
 from hivemind.world.snapshot import AgentView, Snapshot
 
@@ -30,8 +31,6 @@ _LOWER = 0.8
 """An alert goes on until its figure is below this share of its mark."""
 _ONE = frozenset({"wait"})
 """Rules of which there is one alert at a time, whoever it names."""
-_OPERATORS = frozenset({"held", "dependency", "budget", "paused"})
-"""Gates that keep a request by the operator's decision, or by its task's."""
 
 
 @record
@@ -81,8 +80,8 @@ def _deaths(snapshot: Snapshot) -> Iterator[Condition]:
 
 def _wait(snapshot: Snapshot, limit_s: float) -> Iterator[Condition]:
     """Yield the longest current wait, so that a hundred agents that wait are one alert."""
-    gated = {ticket.agent for ticket in snapshot.queue if ticket.gate in _OPERATORS}
-    gated -= {ticket.agent for ticket in snapshot.queue if ticket.gate not in _OPERATORS}
+    gated = {ticket.agent for ticket in snapshot.queue if ticket.gate in OPERATORS}
+    gated -= {ticket.agent for ticket in snapshot.queue if ticket.gate not in OPERATORS}
     free = [agent for agent in snapshot.agents if agent.waiting_s and not agent.paused and agent.name not in gated]
     longest = max(free, key=_waiting_s, default=None)
     if longest is None or longest.waiting_s < _LOWER * limit_s:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hivemind.scheduler import events as ev
@@ -35,123 +35,23 @@ _COUNTED = {
     WindowKind.TOKENS_DAY: "tokens a day",
 }
 _TASK_LEVELS = {"done": "good", "failed": "bad", "blocked": "warn", "skipped": "warn"}
-_CIRCUITS = {
-    "auto": "circuit is automatic again",
-    "open": "circuit forced open",
-    "closed": "circuit forced closed",
-    "probe": "circuit lets one probe through",
-}
-
-_COMMAND_TAGS = {
-    "SetPriority": "priority",
-    "SetTaskPriority": "priority",
-    "Tune": "knob",
-    "PinLevel": "aimd",
-    "SetCircuit": "circuit",
-    "PauseAdmissions": "pause",
-    "PauseAgent": "hold",
-    "BoostAgent": "boost",
-    "StopAgent": "stop",
-    "SetBudget": "budget",
-    "Drain": "drain",
-    "ReleaseLane": "lane",
-    "SubmitTasks": "task",
-    "CancelTask": "task",
-    "RetryTask": "task",
-    "ForgetTasks": "task",
-    "Acknowledge": "alert",
-    "AddNote": "note",
-}
-"""What a command changed, as the tag of its line."""
-
 Words = tuple[str, str, str, str]
 """Level, tag, who and text."""
+Arguments = Mapping[str, Any]
 
 
 def line_of(event: ev.Event, wall: float, before: str = "") -> Line | None:
     """Return the event's line; None for events that happen all the time. `before` is as in :func:`sentence`."""
-    found = _words(event, before)
-    by = event.who if isinstance(event, ev.Commanded) else ""
-    return None if found is None else Line(event.at, wall, *found, by=by)
+    if isinstance(event, ev.Commanded):
+        return _commanded(event, wall, before)
+    tell = _LINES.get(type(event))
+    found = None if tell is None else tell(event)
+    return None if found is None else Line(event.at, wall, *found)
 
 
 def words(name: str) -> str:
     """Return a reason, a cause or the kind of a failure in words."""
     return _WORDS.get(name) or name.replace("_", " ")
-
-
-def _words(event: ev.Event, before: str) -> Words | None:
-    match event:
-        case ev.Finished():
-            if event.attempts < 2:
-                return None
-            return "good", "retried", event.agent, f"answered at attempt {event.attempts}; the agent saw no error"
-        case ev.LevelChanged():
-            if event.cause in ("grow", "operator"):
-                return None
-            return "warn", "aimd", event.lane, f"concurrency level {level_text(event.level)} ({words(event.cause)})"
-        case ev.AttemptFailed():
-            return _failed(event)
-        case ev.Abandoned():
-            where = "while its answer came" if event.flying else "in the queue"
-            return "info", "left", event.agent, f"the client left {where}"
-        case ev.Refused():
-            if event.reason == STOPPED:
-                return None  # the line of the command says how many there were
-            return "bad", str(event.status), event.agent, f"refused: {words(event.reason)}"
-        case ev.LaneOpened():
-            return "info", "lane", event.lane, f"first request ({event.provider})"
-        case ev.LaneParked():
-            return "warn", event.cause, event.lane, f"rate-limited for {duration(event.for_s)}"
-        case ev.LaneReleased():
-            return "good", "lane", event.lane, "rate limit over"
-        case ev.CircuitChanged():
-            level = {"closed": "good", "half_open": "warn"}.get(event.state, "bad")
-            again = "" if event.reopens_in_s is None else f", a probe in {duration(event.reopens_in_s)}"
-            return level, "circuit", event.lane, f"{words(event.state)} ({event.cause}){again}"
-        case ev.LeaseChanged():
-            return _lease_changed(event) if event.entered else None
-        case ev.InvariantBroken():
-            level, text = ("good", f"over: {event.text}") if event.over else ("bad", event.text)
-            return level, "alarm", event.agent or event.lane or "proxy", f"{event.rule}: {text}"
-        case ev.AlertRaised():
-            return "bad", "alert", _alerted(event), event.text
-        case ev.AlertOver():
-            return "good", "alert", _alerted(event), f"over: {event.text}"
-        case ev.RunDenied():
-            return "warn", "denied", event.agent or "a run", f"{event.asked}: {event.why}"
-        case ev.StartRefused():
-            return "warn", "agent", event.agent, f"isn't started: {event.why}"
-        case ev.ResetDoubted():
-            return _reset_doubted(event)
-        case ev.TaskChanged():
-            return _task_changed(event)
-        case ev.Commanded():
-            return _commanded(event, before)
-        case ev.AgentBegan():
-            by = "" if event.parent is None else f", by {event.parent}"
-            return "info", "agent", event.agent, ("started again" if event.resumed else "started") + by
-        case ev.AgentEnded():
-            return _agent_ended(event)
-        case ev.RunSilent():
-            return "warn", "agent", event.agent, silent(event.elsewhere)
-        case ev.BoostEnded():
-            return "info", "boost", event.agent, "boost over, its own priority again"
-        case ev.BudgetWarned():
-            level, what = ("bad", "used up") if event.exhausted else ("warn", "runs low")
-            return level, "budget", event.agent, f"budget {what}: {how_used(event.state)}"
-        case ev.PriceUnknown():
-            text = f"the price of {event.model} isn't known, so its dollars don't count"
-            return "warn", "budget", event.agent, text
-        case ev.SettingsIgnored():
-            return "warn", SETTINGS, "file", event.text
-        case ev.RecordingChanged():
-            if event.why:
-                text = f"can't be written ({event.why}); what happens now may be missing in it"
-                return "bad", "journal", "recording", text
-            missing = "1 event is" if event.lost == 1 else f"{event.lost:,} events are"
-            return "good", "journal", "recording", f"goes on; {missing} missing"
-    return None
 
 
 _LEASES = {
@@ -168,7 +68,9 @@ def _alerted(event: ev.AlertRaised | ev.AlertOver) -> str:
     return event.about or ("pool" if event.rule == "budget" else "proxy")
 
 
-def _lease_changed(event: ev.LeaseChanged) -> Words:
+def _lease_changed(event: ev.LeaseChanged) -> Words | None:
+    if not event.entered:
+        return None
     level, text = _LEASES.get(event.state, ("info", words(event.state)))
     slots = "no limit on slots" if math.isinf(event.slots) else plural(int(event.slots), "slot")
     return level, "fleet", event.lane, f"{text} ({slots}, {plural(event.members, 'member')})"
@@ -213,13 +115,100 @@ def silent(elsewhere: Sequence[str]) -> str:
     return f"{text}; meanwhile its client's requests came as {', '.join(elsewhere)}" if elsewhere else text
 
 
-def _commanded(event: ev.Commanded, before: str) -> Words | None:
+def _refused(event: ev.Refused) -> Words | None:
+    if event.reason == STOPPED:
+        return None  # the line of the command says how many there were
+    return "bad", str(event.status), event.agent, f"refused: {words(event.reason)}"
+
+
+def _left(event: ev.Abandoned) -> Words:
+    return "info", "left", event.agent, f"the client left {'while its answer came' if event.flying else 'in the queue'}"
+
+
+def _level_changed(event: ev.LevelChanged) -> Words | None:
+    if event.cause in ("grow", "operator"):
+        return None
+    return "warn", "aimd", event.lane, f"concurrency level {level_text(event.level)} ({words(event.cause)})"
+
+
+def _finished(event: ev.Finished) -> Words | None:
+    if event.attempts < 2:
+        return None
+    return "good", "retried", event.agent, f"answered at attempt {event.attempts}; the agent saw no error"
+
+
+def _circuit_changed(event: ev.CircuitChanged) -> Words:
+    level = {"closed": "good", "half_open": "warn"}.get(event.state, "bad")
+    again = "" if event.reopens_in_s is None else f", a probe in {duration(event.reopens_in_s)}"
+    return level, "circuit", event.lane, f"{words(event.state)} ({event.cause}){again}"
+
+
+def _broken(event: ev.InvariantBroken) -> Words:
+    level, text = ("good", f"over: {event.text}") if event.over else ("bad", event.text)
+    return level, "alarm", event.agent or event.lane or "proxy", f"{event.rule}: {text}"
+
+
+def _agent_began(event: ev.AgentBegan) -> Words:
+    by = "" if event.parent is None else f", by {event.parent}"
+    return "info", "agent", event.agent, ("started again" if event.resumed else "started") + by
+
+
+def _budget_warned(event: ev.BudgetWarned) -> Words:
+    level, what = ("bad", "used up") if event.exhausted else ("warn", "runs low")
+    return level, "budget", event.agent, f"budget {what}: {how_used(event.state)}"
+
+
+def _price_unknown(event: ev.PriceUnknown) -> Words:
+    return "warn", "budget", event.agent, f"the price of {event.model} isn't known, so its dollars don't count"
+
+
+def _recording_changed(event: ev.RecordingChanged) -> Words:
+    if event.why:
+        text = f"can't be written ({event.why}); what happens now may be missing in it"
+        return "bad", "journal", "recording", text
+    missing = "1 event is" if event.lost == 1 else f"{event.lost:,} events are"
+    return "good", "journal", "recording", f"goes on; {missing} missing"
+
+
+_LINES: Mapping[type[ev.Event], Callable[[Any], Words | None]] = {
+    ev.Finished: _finished,
+    ev.LevelChanged: _level_changed,
+    ev.AttemptFailed: _failed,
+    ev.Abandoned: _left,
+    ev.Refused: _refused,
+    ev.LaneOpened: lambda event: ("info", "lane", event.lane, f"first request ({event.provider})"),
+    ev.LaneParked: lambda event: ("warn", event.cause, event.lane, f"rate-limited for {duration(event.for_s)}"),
+    ev.LaneReleased: lambda event: ("good", "lane", event.lane, "rate limit over"),
+    ev.CircuitChanged: _circuit_changed,
+    ev.LeaseChanged: _lease_changed,
+    ev.InvariantBroken: _broken,
+    ev.AlertRaised: lambda event: ("bad", "alert", _alerted(event), event.text),
+    ev.AlertOver: lambda event: ("good", "alert", _alerted(event), f"over: {event.text}"),
+    ev.RunDenied: lambda event: ("warn", "denied", event.agent or "a run", f"{event.asked}: {event.why}"),
+    ev.StartRefused: lambda event: ("warn", "agent", event.agent, f"isn't started: {event.why}"),
+    ev.ResetDoubted: _reset_doubted,
+    ev.TaskChanged: _task_changed,
+    ev.AgentBegan: _agent_began,
+    ev.AgentEnded: _agent_ended,
+    ev.RunSilent: lambda event: ("warn", "agent", event.agent, silent(event.elsewhere)),
+    ev.BoostEnded: lambda event: ("info", "boost", event.agent, "boost over, its own priority again"),
+    ev.BudgetWarned: _budget_warned,
+    ev.PriceUnknown: _price_unknown,
+    ev.SettingsIgnored: lambda event: ("warn", SETTINGS, "file", event.text),
+    ev.RecordingChanged: _recording_changed,
+}
+"""By kind of event: what its line says. An event without an entry has no line; a function may return None too."""
+
+
+def _commanded(event: ev.Commanded, wall: float, before: str) -> Line | None:
     if event.name in SHOWN_BY_EVENTS:
         return None
-    who, text = subject(event.arguments), sentence(event, before)
+    tag, text = _COMMANDS[event.name][0] if event.name in _COMMANDS else "command", sentence(event, before)
     if event.who == "you":
-        return "info", "you", who, text
-    return "info", _COMMAND_TAGS.get(event.name, "command"), who, f"{text}, by {event.who}"
+        tag = "you"
+    else:
+        text += f", by {event.who}"
+    return Line(event.at, wall, "info", tag, subject(event.arguments), text, by=event.who)
 
 
 # --- Commands ---------------------------------------------------------------------------------------------------------
@@ -240,50 +229,72 @@ def knob_value(knob: str, value: float) -> str:
 
 def sentence(event: ev.Commanded, before: str = "") -> str:
     """Return what a command did, without its subject; `before` is the value before it, if known."""
-    about = event.arguments
-    match event.name:
-        case "SetPriority" | "SetTaskPriority":
-            return _changed("priority", about["priority"], before)
-        case "Tune":
-            return _changed(about["knob"], knob_value(about["knob"], about["value"]), before)
-        case "PinLevel":
-            level = about["level"]
-            return "concurrency level back to AIMD" if level is None else f"concurrency level pinned at {level:g}"
-        case "SetCircuit":
-            return _CIRCUITS[about["mode"]]
-        case "PauseAdmissions":
-            return "everything paused" if about["paused"] else "everything resumed"
-        case "PauseAgent":
-            return "held" if about["paused"] else "released"
-        case "BoostAgent":
-            return f"critical for {duration(about['for_s'])}" if about["for_s"] > 0 else "boost ended"
-        case "StopAgent":
-            stopped = f"stopped: {before}" if before else "stopped"
-            return stopped if about["stopped"] else "allowed again"
-        case "SetBudget":
-            now = ceiling(about["tokens"], about.get("dollars"), about.get("per"), about.get("covers"))
-            return "has no budget any more" if now == "none" else _changed("budget", now, before)
-        case "Drain":
-            return "draining: refuses new requests" if about["draining"] else "accepts requests again"
-        case "ReleaseLane":
-            return "rate limit (Retry-After, used-up windows) ended early"
-        case "SubmitTasks":
-            names = about["tasks"]
-            more = " …" if len(names) > _NAMED else ""
-            return f"{plural(len(names), 'task')} added: {', '.join(map(str, names[:_NAMED]))}{more}"
-        case "CancelTask":
-            return "cancelled"
-        case "RetryTask":
-            return "to be tried again"
-        case "ForgetTasks":
-            return f"tasks of batch {about['batch']} forgotten" if about["batch"] else "tasks of no batch forgotten"
-        case "Acknowledge":
-            return f"alerts ({about['rule']}) acknowledged" if about.get("rule") else "alerts acknowledged"
-        case "AddNote":
-            return f"note: {about['text']}"
-    values = ", ".join(f"{name} {value}" for name, value in about.items() if value is not None)
+    if event.name in _COMMANDS:
+        return _COMMANDS[event.name][1](event.arguments, before)
+    values = ", ".join(f"{name} {value}" for name, value in event.arguments.items() if value is not None)
     return f"{event.name} {values}".strip()
 
 
 def _changed(what: str, value: str, before: str) -> str:
     return f"{what} {before} -> {value}" if before and before != value else f"{what} is {value} now"
+
+
+def _priority_set(about: Arguments, before: str) -> str:
+    return _changed("priority", about["priority"], before)
+
+
+def _level_pinned(about: Arguments, before: str) -> str:
+    level = about["level"]
+    return "concurrency level back to AIMD" if level is None else f"concurrency level pinned at {level:g}"
+
+
+def _stopped(about: Arguments, before: str) -> str:
+    if not about["stopped"]:
+        return "allowed again"
+    return f"stopped: {before}" if before else "stopped"
+
+
+def _budget_set(about: Arguments, before: str) -> str:
+    now = ceiling(about["tokens"], about.get("dollars"), about.get("per"), about.get("covers"))
+    return "has no budget any more" if now == "none" else _changed("budget", now, before)
+
+
+def _submitted(about: Arguments, before: str) -> str:
+    names = about["tasks"]
+    more = " …" if len(names) > _NAMED else ""
+    return f"{plural(len(names), 'task')} added: {', '.join(map(str, names[:_NAMED]))}{more}"
+
+
+_CIRCUITS = {
+    "auto": "circuit is automatic again",
+    "open": "circuit forced open",
+    "closed": "circuit forced closed",
+    "probe": "circuit lets one probe through",
+}
+_COMMANDS: Mapping[str, tuple[str, Callable[[Arguments, str], str]]] = {
+    "SetPriority": ("priority", _priority_set),
+    "SetTaskPriority": ("priority", _priority_set),
+    "Tune": ("knob", lambda it, before: _changed(it["knob"], knob_value(it["knob"], it["value"]), before)),
+    "PinLevel": ("aimd", _level_pinned),
+    "SetCircuit": ("circuit", lambda it, _: _CIRCUITS[it["mode"]]),
+    "PauseAdmissions": ("pause", lambda it, _: "everything paused" if it["paused"] else "everything resumed"),
+    "PauseAgent": ("hold", lambda it, _: "held" if it["paused"] else "released"),
+    "BoostAgent": (
+        "boost",
+        lambda it, _: f"critical for {duration(it['for_s'])}" if it["for_s"] > 0 else "boost ended",
+    ),
+    "StopAgent": ("stop", _stopped),
+    "SetBudget": ("budget", _budget_set),
+    "Drain": ("drain", lambda it, _: "draining: refuses new requests" if it["draining"] else "accepts requests again"),
+    "ReleaseLane": ("lane", lambda it, _: "rate limit (Retry-After, used-up windows) ended early"),
+    "SubmitTasks": ("task", _submitted),
+    "CancelTask": ("task", lambda it, _: "cancelled"),
+    "RetryTask": ("task", lambda it, _: "to be tried again"),
+    "ForgetTasks": ("task", lambda it, _: f"tasks of {f'batch {b}' if (b := it['batch']) else 'no batch'} forgotten"),
+    "Acknowledge": (
+        "alert",
+        lambda it, _: f"alerts ({r}) acknowledged" if (r := it.get("rule")) else "alerts acknowledged",
+    ),
+    "AddNote": ("note", lambda it, _: f"note: {it['text']}"),
+}
+"""By command: what it changed, as the tag of its line, and what it did, from its arguments and the value before."""

@@ -9,15 +9,14 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain, zip_longest
 from operator import add
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hivemind.scheduler.events import BudgetState, Hold, LaneState, WindowState
-from hivemind.scheduler.types import Usage
 from hivemind.world.agents import add_model
 from hivemind.world.fleet import Member, MemberLane, lane_windows
 from hivemind.world.forecast import foreseen
@@ -48,7 +47,6 @@ LINES_SHOWN = 200
 TICKETS_APART = 1000
 """A ticket's number is its proxy's, times this, plus the proxy's own number (:attr:`Part.number`)."""
 _RANKS = {state: rank for rank, state in enumerate(AGENT_STATES)}
-_NO_TOTALS = Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, Usage(), Usage())
 _CIRCUITS = ("open", "half_open", "closed")
 
 
@@ -200,6 +198,21 @@ def _common(values: Sequence[T], otherwise: T) -> T:
     return values[0] if len(set(values)) == 1 else otherwise
 
 
+# --- Rules: what a field of several is as one -------------------------------------------------------------------------
+
+
+def _total(values: Sequence[Any]) -> Any:
+    return reduce(add, values)
+
+
+def _first(values: Sequence[Any]) -> Any:
+    return values[0]
+
+
+def _known(values: Sequence[Any]) -> Any:
+    return next((value for value in values if value not in (None, "")), values[0])
+
+
 def _most(values: Iterable[float | None]) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
@@ -208,62 +221,16 @@ def _least(values: Iterable[float | None]) -> float | None:
     return min((value for value in values if value is not None), default=None)
 
 
-# --- Agents and tasks -------------------------------------------------------------------------------------------------
+def _busiest(states: Iterable[str]) -> str:
+    return min(states, key=lambda state: _RANKS.get(state, len(_RANKS)))
 
 
-def merged_agents(agents: Iterable[tuple[str, Iterable[AgentView]]]) -> tuple[AgentView, ...]:
-    """Return the agents of all machines, given by label; one that runs on several names them, and has their sums."""
-    found: dict[str, list[tuple[str, AgentView]]] = {}
-    for label, views in agents:
-        for agent in views:
-            found.setdefault(agent.name, []).append((label, agent))
-    return tuple(_agent(each) for each in found.values())
+def _running(values: Sequence[bool | None]) -> bool | None:
+    return True if True in values else _known(values)
 
 
-def _agent(found: Sequence[tuple[str, AgentView]]) -> AgentView:
-    views = [view for _, view in found]
-    machines = tuple(label for label, _ in found)
-    if len(views) == 1:
-        return replace(views[0], machines=machines)
-    latest = sorted(views, key=lambda view: view.last_seen_s)
-    newest = latest[0]
-    return AgentView(
-        name=newest.name,
-        client=_first(latest, lambda view: view.client) or "",
-        parent=_first(latest, lambda view: view.parent),
-        priority=min(view.priority for view in views),
-        state=min((view.state for view in views), key=lambda state: _RANKS.get(state, len(_RANKS))),
-        paused=all(view.paused for view in views),
-        flying=sum(view.flying for view in views),
-        queued=sum(view.queued for view in views),
-        requests=sum(view.requests for view in views),
-        finished=sum(view.finished for view in views),
-        failed=sum(view.failed for view in views),
-        retries=sum(view.retries for view in views),
-        rescued=sum(view.rescued for view in views),
-        usage=reduce(add, (view.usage for view in views)),
-        ttft_s=_first(latest, lambda view: view.ttft_s),
-        waited_s=sum(view.waited_s for view in views),
-        last_seen_s=newest.last_seen_s,
-        last_error=_first(latest, lambda view: view.last_error) or "",
-        dollars=sum(view.dollars for view in views),
-        unpriced=sum(view.unpriced for view in views),
-        served_s=sum(view.served_s for view in views),
-        boosted_for_s=max(view.boosted_for_s for view in views),
-        stopped=all(view.stopped for view in views),
-        budget=_budget([view.budget for view in views]),
-        task=_first(latest, lambda view: view.task),
-        running=_first(sorted(latest, key=lambda view: not view.running), lambda view: view.running),
-        exit_code=_first(latest, lambda view: view.exit_code),
-        waiting_s=max(view.waiting_s for view in views),
-        activity=_summed([view.activity for view in views]),
-        recovered=any(view.recovered for view in views),
-        machines=machines,
-    )
-
-
-def _first(items: Iterable[AgentView], value: Callable[[AgentView], T]) -> T | None:
-    return next((found for item in items if (found := value(item)) not in (None, "")), None)
+def _longest(values: Iterable[Sized]) -> Sized:
+    return max(values, key=len)
 
 
 def _summed(series: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -279,6 +246,135 @@ def _budget(states: Iterable[BudgetState | None]) -> BudgetState | None:
 
 def _used(state: BudgetState) -> tuple[float, int]:
     return state.share, state.used_tokens
+
+
+Rule = Callable[[Sequence[Any]], Any]
+"""From the values of a field at all parts, those of the part that counts first before the others, to that of the
+whole."""
+_BY_CALLER = None
+"""In place of a rule: the value follows from more than this field, so that the caller gives it."""
+AGENT_RULES: Mapping[str, Rule | None] = {
+    "name": _first,
+    "client": _known,
+    "parent": _known,
+    "priority": min,
+    "state": _busiest,
+    "paused": all,
+    "flying": sum,
+    "queued": sum,
+    "requests": sum,
+    "finished": sum,
+    "failed": sum,
+    "retries": sum,
+    "rescued": sum,
+    "usage": _total,
+    "ttft_s": _known,
+    "waited_s": sum,
+    "last_seen_s": min,
+    "last_error": _known,
+    "dollars": sum,
+    "unpriced": sum,
+    "served_s": sum,
+    "boosted_for_s": max,
+    "stopped": all,
+    "budget": _budget,
+    "task": _known,
+    "running": _running,
+    "exit_code": _known,
+    "waiting_s": max,
+    "activity": _summed,
+    "recovered": any,
+    "machines": _BY_CALLER,
+}
+"""By field; the one that was seen last counts first."""
+TOTALS_RULES: Mapping[str, Rule | None] = {
+    "requests": sum,
+    "finished": sum,
+    "failed": sum,
+    "refused": sum,
+    "abandoned": sum,
+    "retries": sum,
+    "rescued": sum,
+    "agents_saved": _BY_CALLER,
+    "tokens_saved": sum,
+    "usage": _total,
+    "wasted": _total,
+    "dollars": sum,
+    "unpriced": sum,
+}
+LANE_RULES: Mapping[str, Rule | None] = {
+    "lane": _BY_CALLER,
+    "upstream": _BY_CALLER,
+    "provider": _BY_CALLER,
+    "active": sum,
+    "waiting": sum,
+    "retrying": sum,
+    "level": sum,
+    "ceiling": sum,
+    "floor": _first,
+    "pinned": any,
+    "mean_ttft_s": _BY_CALLER,
+    "latency_target_s": _first,
+    "parked_for_s": max,
+    "paused": all,
+    "circuit": _first,
+    "circuit_forced": _first,
+    "circuit_errors": _first,
+    "circuit_results": _first,
+    "circuit_window": _first,
+    "circuit_threshold": _first,
+    "circuit_reopens_in_s": _first,
+    "windows": _BY_CALLER,
+    "plan": _longest,
+    "upcoming": _BY_CALLER,
+    "knobs": _first,
+    "upstream_active": sum,
+    "upstream_limit": sum,
+    "lease": _first,
+}
+"""The one with the gravest circuit counts first. Level and ceiling are the fleet's where that leases the lane."""
+WINDOW_RULES: Mapping[str, Rule | None] = {
+    "family": _first,
+    "kind": _first,
+    "limit": _BY_CALLER,
+    "used": _BY_CALLER,
+    "reserved": sum,
+    "remaining": _BY_CALLER,
+    "resets_in_s": _most,
+    "source": _first,
+    "probe_in_s": _least,
+    "used_here": _first,
+}
+"""The one that the provider's headers state counts first."""
+
+
+def _combined(parts: Sequence[T], rules: Mapping[str, Rule | None], **given: Any) -> T:
+    """Return the parts as one by the rules, but for the fields that are given."""
+    whole = dict(given)
+    for name, rule in rules.items():
+        if name not in given and rule is not None:
+            whole[name] = rule([getattr(part, name) for part in parts])
+    return type(parts[0])(**whole)
+
+
+# --- Agents and tasks -------------------------------------------------------------------------------------------------
+
+
+def merged_agents(agents: Iterable[tuple[str, Iterable[AgentView]]]) -> tuple[AgentView, ...]:
+    """Return the agents of all machines, given by label; one that runs on several names them, and has their sums."""
+    found: dict[str, list[tuple[str, AgentView]]] = {}
+    for label, views in agents:
+        for agent in views:
+            found.setdefault(agent.name, []).append((label, agent))
+    return tuple(_agent(each) for each in found.values())
+
+
+def _agent(found: Sequence[tuple[str, AgentView]]) -> AgentView:
+    machines = tuple(label for label, _ in found)
+    if len(found) == 1:
+        return replace(found[0][1], machines=machines)
+    latest = sorted((view for _, view in found), key=lambda view: view.last_seen_s)
+    return _combined(latest, AGENT_RULES, machines=machines)
 
 
 def _tasks(parts: Sequence[Part]) -> tuple[TaskView, ...]:
@@ -316,27 +412,9 @@ def _recording(parts: Sequence[Part]) -> RecordingView | None:
 
 def _totals(snapshots: Sequence[Snapshot]) -> Totals:
     """Return the sums of all; an agent that recovered at several proxies did once."""
-    whole = reduce(_total, (each.totals for each in snapshots), _NO_TOTALS)
     recovered = Counter(agent.name for each in snapshots for agent in each.agents if agent.recovered)
-    return replace(whole, agents_saved=whole.agents_saved - (recovered.total() - len(recovered)))
-
-
-def _total(one: Totals, other: Totals) -> Totals:
-    return Totals(
-        one.requests + other.requests,
-        one.finished + other.finished,
-        one.failed + other.failed,
-        one.refused + other.refused,
-        one.abandoned + other.abandoned,
-        one.retries + other.retries,
-        one.rescued + other.rescued,
-        one.agents_saved + other.agents_saved,
-        one.tokens_saved + other.tokens_saved,
-        one.usage + other.usage,
-        one.wasted + other.wasted,
-        one.dollars + other.dollars,
-        one.unpriced + other.unpriced,
-    )
+    saved = sum(each.totals.agents_saved for each in snapshots) - (recovered.total() - len(recovered))
+    return _combined([each.totals for each in snapshots], TOTALS_RULES, agents_saved=saved)
 
 
 # --- Lanes ------------------------------------------------------------------------------------------------------------
@@ -371,26 +449,18 @@ def _lane(found: Sequence[_Found]) -> LaneView:
 
 def _lane_state(states: Sequence[LaneState], leases: Sequence[MemberLane]) -> LaneState:
     """Return the lane of these proxies; leases are given where all of them share it."""
-    gravest = min(states, key=lambda state: _CIRCUITS.index(state.circuit) if state.circuit in _CIRCUITS else 0)
-    return replace(
-        gravest,
-        lane=states[0].lane,
-        upstream=states[0].upstream,
-        provider=states[0].provider,
-        active=sum(state.active for state in states),
-        waiting=sum(state.waiting for state in states),
-        retrying=sum(state.retrying for state in states),
-        level=_leased_level(leases) if leases else sum(state.level for state in states),
-        ceiling=min(state.ceiling for state in states) if leases else sum(state.ceiling for state in states),
-        pinned=any(state.pinned for state in states),
+    first = states[0]
+    of_fleet = {"level": _leased_level(leases), "ceiling": min(state.ceiling for state in states)} if leases else {}
+    return _combined(
+        sorted(states, key=lambda state: _CIRCUITS.index(state.circuit) if state.circuit in _CIRCUITS else 0),
+        LANE_RULES,
+        lane=first.lane,
+        upstream=first.upstream,
+        provider=first.provider,
         mean_ttft_s=_mean_ttft(states),
-        parked_for_s=max(state.parked_for_s for state in states),
-        paused=all(state.paused for state in states),
         windows=_windows(states, leases),
-        plan=max((state.plan for state in states), key=len),
         upcoming=tuple(_upcoming(states)),
-        upstream_active=sum(state.upstream_active for state in states),
-        upstream_limit=sum(state.upstream_limit for state in states),
+        **of_fleet,
     )
 
 
@@ -426,17 +496,8 @@ def _windows(states: Sequence[LaneState], leases: Sequence[MemberLane]) -> tuple
             whole = shared[key]
             limit, used = math.inf if whole.limit is None else whole.limit, whole.used
             remaining = max(0.0, limit - used)
-        made.append(
-            replace(
-                stated,
-                limit=limit,
-                used=used,
-                reserved=sum(window.reserved for window in windows),
-                remaining=remaining,
-                resets_in_s=_most(window.resets_in_s for window in windows),
-                probe_in_s=_least(window.probe_in_s for window in windows),
-            )
-        )
+        windows.remove(stated)
+        made.append(_combined([stated, *windows], WINDOW_RULES, limit=limit, used=used, remaining=remaining))
     return tuple(made)
 
 

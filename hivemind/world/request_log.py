@@ -11,6 +11,7 @@ from typing import cast
 from hivemind.scheduler.events import AttemptFailed, Finished, Refused
 from hivemind.scheduler.types import Price, Usage
 from hivemind.text.humanise import duration, plural
+from hivemind.world.gates import GATES
 from hivemind.world.lifecycle import Attempt
 from hivemind.world.lines import words
 from hivemind.world.snapshot import DECISIONS_KEPT, REQUESTS_KEPT, REQUESTS_PAGE, Decision, RequestDetail, Requests
@@ -106,22 +107,6 @@ class RequestLog:
             self._oldest = None
 
 
-_REASONS = {
-    "paused": "everything is paused",
-    "parked": "rate-limited: the provider asked to wait",
-    "circuit": "the circuit is open",
-    "upstream": "its upstream has as many requests in flight as it may",
-    "budget": "its agent's budget is used up",
-    "held": "its agent is on hold",
-    "dependency": "its agent's task waits for others",
-    "fleet": "there is no lease from the fleet yet",
-    "fleet_slots": "the slots leased from the fleet are taken",
-    "credits": "the credits leased from the fleet are used up",
-    "backoff": "it was tried and will be again",
-}
-"""Reasons to wait by gate."""
-
-
 def decisions(ticket: TicketFold) -> tuple[Decision, ...]:
     """Return the decisions, oldest first; the first and the last of them if there are too many."""
     arrived = ticket.arrived
@@ -208,6 +193,6 @@ def _held(gate: str, ahead: int, level: float | None, opens_in_s: float | None) 
             return f"waits for a slot: {place}, {limit}{opens}"
         case "requests" | "tokens":
             return f"waits for room in the window of {gate}: {place}{opens}"
-        case _ if gate in _REASONS:
-            return f"waits: {_REASONS[gate]}{opens}"
+        case _ if gate in GATES:
+            return f"waits: {GATES[gate].why}{opens}"
     return f"waits: {words(gate)}"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from hivemind.scheduler.events import BudgetState, LaneState
 from hivemind.text.amounts import owner, raise_command
@@ -19,57 +19,46 @@ from hivemind.text.humanise import duration, exit_text, percent, plural
 from hivemind.text.shells import command_line
 from hivemind.world.alerts import unacknowledged
 from hivemind.world.forecast import day_left_s
+from hivemind.world.gates import GATES, OPERATORS, WINDOW_GATES
 from hivemind.world.health import SEVERITIES, Finding, Verdict
 from hivemind.world.snapshot import AgentView, FleetView, LaneView, RecordingView, Snapshot, TicketView
 
-CODES = {
-    "paused": "the operator paused everything",
-    "draining": "new requests are refused, those in flight finish",
-    "budget_used": "the budget of all agents is used up",
-    "circuit_forced": "the operator forces a lane's circuit open, so that its requests are refused",
-    "circuit_open": "a lane's circuit is open: too many of its requests failed",
-    "agent_died": "an agent's process ended with an error, or by a signal that no operator sent",
-    "rate_limited": "the provider asked a lane to wait (Retry-After)",
-    "window_used": "a lane's rate windows are used up",
-    "no_lease": "a lane has no lease of its fleet, so that it may send nothing",
-    "alarm": "an invariant is broken, or the event loop was held",
-    "journal": "the journal can't be written",
-    "store_away": "the fleet's store can't be reached",
-    "agent_refused": "an agent's last request was refused",
-    "agent_budget": "an agent's budget is used up",
-    "circuit_half_open": "a lane's circuit lets one probe through",
-    "errors": "many of a lane's requests failed in the last minute",
-    "long_wait": "a request has waited for as long as `alerts.wait_s` says",
-    "budget_low": "the share of a budget that `alerts.budget_share` says is used",
-    "circuit_closed": "the operator forces a lane's circuit closed, whatever fails",
-    "journal_gaps": "events are missing in the journal",
-    "agent_held": "the operator holds an agent's requests",
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of finding."""
+
+    noun: str
+    """As it is counted."""
+    meaning: str
+
+
+CODES: Mapping[str, Kind] = {
+    "paused": Kind("pause", "the operator paused everything"),
+    "draining": Kind("drain", "new requests are refused, those in flight finish"),
+    "budget_used": Kind("used-up pool", "the budget of all agents is used up"),
+    "circuit_forced": Kind(
+        "forced-open circuit", "the operator forces a lane's circuit open, so that its requests are refused"
+    ),
+    "circuit_open": Kind("open circuit", "a lane's circuit is open: too many of its requests failed"),
+    "agent_died": Kind("dead agent", "an agent's process ended with an error, or by a signal that no operator sent"),
+    "rate_limited": Kind("rate-limited lane", "the provider asked a lane to wait (Retry-After)"),
+    "window_used": Kind("used-up rate window", "a lane's rate windows are used up"),
+    "no_lease": Kind("unleased lane", "a lane has no lease of its fleet, so that it may send nothing"),
+    "alarm": Kind("alarm", "an invariant is broken, or the event loop was held"),
+    "journal": Kind("journal that can't be written", "the journal can't be written"),
+    "store_away": Kind("fleet's store away", "the fleet's store can't be reached"),
+    "agent_refused": Kind("refused agent", "an agent's last request was refused"),
+    "agent_budget": Kind("used-up budget", "an agent's budget is used up"),
+    "circuit_half_open": Kind("half-open circuit", "a lane's circuit lets one probe through"),
+    "errors": Kind("failing lane", "many of a lane's requests failed in the last minute"),
+    "long_wait": Kind("long wait", "a request has waited for as long as `alerts.wait_s` says"),
+    "budget_low": Kind("low budget", "the share of a budget that `alerts.budget_share` says is used"),
+    "circuit_closed": Kind("forced-closed circuit", "the operator forces a lane's circuit closed, whatever fails"),
+    "journal_gaps": Kind("journal with gaps", "events are missing in the journal"),
+    "agent_held": Kind("held agent", "the operator holds an agent's requests"),
 }
-"""What can be found, the gravest first, and what it means."""
-_NOUNS = {
-    "paused": "pause",
-    "draining": "drain",
-    "budget_used": "used-up pool",
-    "circuit_forced": "forced-open circuit",
-    "circuit_open": "open circuit",
-    "agent_died": "dead agent",
-    "rate_limited": "rate-limited lane",
-    "window_used": "used-up rate window",
-    "no_lease": "unleased lane",
-    "alarm": "alarm",
-    "journal": "journal that can't be written",
-    "store_away": "fleet's store away",
-    "agent_refused": "refused agent",
-    "agent_budget": "used-up budget",
-    "circuit_half_open": "half-open circuit",
-    "errors": "failing lane",
-    "long_wait": "long wait",
-    "budget_low": "low budget",
-    "circuit_closed": "forced-closed circuit",
-    "journal_gaps": "journal with gaps",
-    "agent_held": "held agent",
-}
-"""What was found, as it is counted."""
+"""What can be found, the gravest first."""
 _KINDS_MOST = 2
 """Kinds of findings that are named; the rest are counted together."""
 RECENT_S = 1.0
@@ -81,22 +70,6 @@ _LASTS_S = 3.0
 _MINUTE_S = 60.0
 _LATELY_S = 300.0
 """A refusal so long ago is no news."""
-_OPERATORS = frozenset({"held", "dependency", "budget", "paused"})
-"""Gates that keep a request by the operator's decision, or by its task's."""
-WINDOW_GATES = {"requests": "requests a minute", "tokens": "tokens a minute", "credits": "the fleet's share"}
-"""Gates that are rate windows, and what is used up where they are shut."""
-_GATES = {
-    "parked": "rate-limited (Retry-After)",
-    "circuit": "the open circuit",
-    "slot": "no slot is free",
-    "upstream": "no slot is free at its upstream",
-    "requests": "requests a minute are used up",
-    "tokens": "tokens a minute are used up",
-    "fleet": "no lease of the fleet yet",
-    "fleet_slots": "the fleet's slots are taken",
-    "credits": "the fleet's share is used up",
-    "backoff": "the pause before a retry",
-}
 _OF_WINDOWS = frozenset({"window_used", "no_lease"})
 """Findings about lanes that their gauges don't tell."""
 _BRACKETS = re.compile(r" \([^()]*\)")
@@ -171,7 +144,7 @@ def parts(found: Verdict, *, brief: bool = False) -> list[str]:
 
 def _kinds(counts: Counter[str]) -> str:
     """`2 dead agents, 1 open circuit`: the gravest kinds by number, and how many findings there are beside them."""
-    named = [plural(number, _NOUNS[code]) for code, number in [*counts.items()][:_KINDS_MOST]]
+    named = [plural(number, CODES[code].noun) for code, number in [*counts.items()][:_KINDS_MOST]]
     rest = counts.total() - sum([*counts.values()][:_KINDS_MOST])
     return ", ".join([*named, *([plural(rest, "more finding")] if rest else [])])
 
@@ -334,7 +307,7 @@ def _of_lanes(snapshot: Snapshot) -> Iterator[Finding]:
 def _is_wanted(lane: LaneState) -> bool:
     """Return whether requests wait for more than their operator's decision."""
     waiting = lane.waiting + lane.retrying
-    held = sum(hold.gate in _OPERATORS for hold in lane.upcoming)
+    held = sum(hold.gate in OPERATORS for hold in lane.upcoming)
     return waiting > min(held, len(lane.upcoming))
 
 
@@ -354,7 +327,7 @@ def _shut(view: LaneView, snapshot: Snapshot, several: bool) -> Finding | None:
         ends = f"resumes in {_seconds(lane.parked_for_s)}"
         text = f"{name}rate-limited (Retry-After)"
         return Finding("degraded", "rate_limited", text, lane.lane, ends, lane.parked_for_s)
-    gates = {hold.gate for hold in lane.upcoming} - _OPERATORS - {"backoff"}
+    gates = {hold.gate for hold in lane.upcoming} - OPERATORS - {"backoff"}
     if gates == {"fleet"}:
         return Finding(
             "degraded", "no_lease", f"{name}no lease from the fleet yet", lane.lane, "once its store answers"
@@ -503,11 +476,11 @@ def _of_waits(snapshot: Snapshot, troubled: set[str]) -> Iterator[Finding]:
         agent = agents.get(ticket.agent)
         return max(ticket.since_s, 0.0 if agent is None else agent.waiting_s)
 
-    free = [each for each in snapshot.queue if each.gate not in _OPERATORS and each.lane not in troubled]
+    free = [each for each in snapshot.queue if each.gate not in OPERATORS and each.lane not in troubled]
     longest = max(free, key=waited_s, default=None)
     if longest is None or not _is_long(waited_s(longest), long_wait_s, lambda: _waited_lately(snapshot, long_wait_s)):
         return
-    why = _GATES.get(longest.gate, "")
+    why = GATES[longest.gate].trouble if longest.gate in GATES else ""
     text = f"{longest.agent} waits for {_seconds(waited_s(longest))}" + (f" ({why})" if why else "")
     in_s = longest.estimate_s
     ends = "" if in_s is None else f"sent in about {about(in_s)}"

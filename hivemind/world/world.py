@@ -104,43 +104,38 @@ class World:
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._pending: list[ev.Event] = []
         """Events that are still to be applied."""
-        self._quiet: dict[type[ev.Event], Callable[[Any], None]] = {
+        self._changes: dict[type[ev.Event], Callable[[Any], str | bool | None]] = {
             ev.Arrived: self._arrived,
             ev.Granted: self._granted,
             ev.FirstContent: self._first_content,
             ev.Progress: self._progress,
             ev.Finished: self._finished,
-            ev.LimitsRead: _noop,
-            ev.AgentRecalled: self._agent_changed,
-            ev.TaskAdded: self._tasks.added,
-            ev.TaskForgotten: self._task_forgotten,
-            ev.Sampled: self._sampled,
-            Carried: lambda event: self.restore(event.state),
-        }
-        """Changes by kinds of events that never have a line in the log, or seldom; most of them frequent."""
-        self._logged: dict[type[ev.Event], Callable[[Any], None]] = {
             ev.AttemptFailed: self._attempt_failed,
             ev.Abandoned: self._abandoned,
             ev.Refused: self._refused,
-            ev.LevelChanged: self._curves.level_changed,
-            ev.BoostEnded: self._agent_changed,
-            ev.LaneOpened: self._open.lane_opened,
+            ev.Commanded: self._commanded,
+            ev.AgentRecalled: self._agent_changed,
             ev.AgentBegan: self._agent_changed,
             ev.AgentEnded: self._agent_changed,
+            ev.BoostEnded: self._agent_changed,
+            ev.TaskAdded: self._tasks.added,
+            ev.TaskChanged: self._task_changed,
+            ev.TaskForgotten: self._task_forgotten,
+            ev.Sampled: self._sampled,
+            ev.LevelChanged: self._curves.level_changed,
+            ev.LaneOpened: self._open.lane_opened,
             ev.InvariantBroken: self._alarm,
             ev.AlertRaised: lambda event: self._alerts.raised(event),
             ev.AlertOver: lambda event: self._alerts.over(event),
+            Carried: lambda event: self.restore(event.state),
         }
+        """What an event changes, by its kind. A change may return the value before it, for the line in the log; False:
+        it has no line."""
 
     def apply(self, event: ev.Event) -> None:
         """Apply the next event."""
-        if self._pending:
-            self._apply_pending()
-        change = self._quiet.get(type(event))
-        if change is None:
-            self._apply_logged(event)
-        else:
-            change(event)
+        self._pending.append(event)
+        self._apply_pending()
 
     def follow(self, events: Sequence[ev.Event]) -> None:
         """Apply the next events, but not before a view is asked for, an event of the log comes, or many have gathered:
@@ -159,33 +154,16 @@ class World:
         if not pending:
             return
         self._pending = []
-        quiet = self._quiet
+        changes = self._changes
         for event in pending:
-            change = quiet.get(type(event))
-            if change is None:
-                self._apply_logged(event)
-            else:
-                change(event)
+            kind = type(event)
+            change = changes.get(kind)
+            before = None if change is None else change(event)
+            if kind not in _UNTOLD and before is not False:
+                self._log_line(event, before or "")
 
-    def _apply_logged(self, event: ev.Event) -> None:
-        before = ""
-        if type(event) is ev.Commanded:
-            before = self._commanded(event)
-        elif type(event) is ev.TaskChanged:
-            changed = self._tasks.changed(event)
-            self._vitals.tasks(event.at, self._tasks.done)
-            if not changed:
-                return
-        else:
-            change = self._logged.get(type(event))
-            if change is not None:
-                change(event)
-        if type(event) is ev.Abandoned and event.agent in self._agents and self._agents[event.agent].stopped:
-            return  # a stop cut this connection, which the command's line says
-        self._log_line(event, before)
-
-    def _log_line(self, event: ev.Event, before: str = "") -> None:
-        line = line_of(event, event.at + self._wall_offset, before)
+    def _log_line(self, event: ev.Event, before: str | bool) -> None:
+        line = line_of(event, event.at + self._wall_offset, before if isinstance(before, str) else "")
         if line is None:
             return
         self._lines.append(line)
@@ -301,7 +279,8 @@ class World:
         if ticket is not None:
             self._changed[event.ticket] = ticket
 
-    def _finished(self, event: ev.Finished) -> None:
+    def _finished(self, event: ev.Finished) -> bool:
+        """Return whether it is worth a line, as few are."""
         counts, usage = self._counts, event.usage
         agent = self._agents.get(event.agent)
         if agent is None:
@@ -330,10 +309,10 @@ class World:
             agent.used(usage, tokens, vitals.number)
             self._costs.note(event.at, agent, self._open.providers.get(event.lane, ""), event.model, usage)
         self._over(self._open.ended(event))
-        if event.attempts > 1:
-            self._log_line(event)
+        return event.attempts > 1
 
-    def _abandoned(self, event: ev.Abandoned) -> None:
+    def _abandoned(self, event: ev.Abandoned) -> bool:
+        """Return whether it is worth a line: that of a command says how many connections a stop cut."""
         self._counts.left += 1
         self._vitals.ended(event.at, failed=False)
         ticket = self._open.ended(event)
@@ -345,6 +324,7 @@ class World:
             if self._agents[ticket.arrived.agent].stopped:
                 ticket.state = "stopped"
             self._over(ticket)
+        return event.agent not in self._agents or not self._agents[event.agent].stopped
 
     def _refused(self, event: ev.Refused) -> None:
         self._counts.refused += 1
@@ -385,6 +365,11 @@ class World:
         self._catch_up(event.at)
         self._queue.sampled(event.at, event.lanes, self._tickets)
         self._costs.settle(self._price)
+
+    def _task_changed(self, event: ev.TaskChanged) -> bool:
+        changed = self._tasks.changed(event)
+        self._vitals.tasks(event.at, self._tasks.done)
+        return changed
 
     def _task_forgotten(self, event: ev.TaskForgotten) -> None:
         self._tasks.forgotten(event)

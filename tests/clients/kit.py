@@ -18,7 +18,7 @@ from clients.installed import PATH, missing, node_modules, version
 from clients.known import KEYS, Tried
 from proxy.kit import Running, settings_for
 
-from hivemind.host.proxy import Proxy
+from hivemind.host.proxy import Kept, Proxy
 from hivemind.prices import Prices
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.store.token_file import ControlKey
@@ -144,8 +144,7 @@ async def scene(client: Tried, folder: Path, way: str = "") -> AsyncIterator[Sce
             prices=Prices(),
         )
         proxy.control_key = ControlKey("run-1", TOKEN)
-        proxy.keep_in = folder / "work" / "state" / "checkpoints"
-        await proxy.start()
+        await proxy.start(Kept(checkpoints=work / "state" / "checkpoints"))
         try:
             async with serving(proxy.app, protocol=ClientProtocol) as url:
                 proxy.address = url

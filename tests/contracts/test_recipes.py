@@ -73,7 +73,7 @@ def test_a_field_of_an_agent() -> None:
     assert len(values) == len(names), "give the view its value in hivemind/world/agents.py"
 
 
-@pytest.mark.parametrize("file", ["hivemind/scheduler", "hivemind/world/request_log.py"])
+@pytest.mark.parametrize("file", ["hivemind/scheduler", "hivemind/world/gates.py"])
 def test_a_gate(file: str) -> None:
     """It is shut by something, and the log has a sentence for it."""
     text = re.sub(r"^GATES = \((?:.|\n)*?^\)", "", source(file), flags=re.MULTILINE)

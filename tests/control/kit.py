@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
-from starlette.types import Scope
 from world.kit import arrived, finished, granted, sampled, state, told
 
 from hivemind import __version__
@@ -60,13 +60,26 @@ def proving(
     return httpx.MockTransport(reply)
 
 
+class FakeRuns:
+    """No run is live; requests that show the control token are the operator's."""
+
+    async def principal(self, shown: str, control_token: str, scope: Mapping[str, Any]) -> Principal | None:
+        return OPERATOR if shown == control_token else None
+
+    def token_of(self, public: str) -> str:
+        return f"hmrun-{public}.secret"
+
+    def within(self, run: str, process: str) -> bool:
+        return False
+
+
 class FakeProxy:
     """What the control API needs of a proxy. Its clock stands at `at`."""
 
     def __init__(self, *events: Event, settings_file: Path | None = None, run: str = RUN) -> None:
         self.control_key: ControlKey | None = ControlKey(run, TOKEN)
         self.settings_file = settings_file
-        self.keep_in: Path | None = None
+        self.checkpoints: Path | None = None
         self.fold = told(*events)
         self.at = 10.0
         self.asked_since: list[int] = []
@@ -140,17 +153,13 @@ class FakeProxy:
     def rights(self) -> Rights:
         raise AssertionError("it has no runs")
 
-    def run_token(self, public: str) -> str:
-        return f"hmrun-{public}.secret"
-
-    async def principal(self, shown: str, scope: Scope) -> Principal | None:
-        return OPERATOR if self.control_key is not None and shown == self.control_key.token else None
+    @property
+    def runs(self) -> FakeRuns:
+        """There are none."""
+        return FakeRuns()
 
     def has_place_below(self, run: str, agent: str) -> bool:
         """None has."""
-        return False
-
-    def holds_process(self, run: str, process: str) -> bool:
         return False
 
     def denied(self, run: str, asked: str, why: str) -> None:

@@ -202,7 +202,7 @@ async def test_many_requests_at_once() -> None:
     async with controlled(busy_proxy()) as url, open_http(parse_address(url)) as http:
         client = ControlClient(url, OURS, http)
         for _ in range(2):
-            assert len(await asyncio.gather(*(client.about() for _ in range(40)))) == 40
+            assert len(await asyncio.gather(*(client.about() for _ in range(15)))) == 15
 
 
 async def test_a_connection_that_is_new(tmp_path: Path) -> None:

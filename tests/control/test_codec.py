@@ -92,15 +92,6 @@ def test_a_world_survives() -> None:
     assert plain["snapshot"]["lanes"][0]["state"]["level"] is None
 
 
-def test_an_earlier_proxy_is_judged_here() -> None:
-    """It gives no verdict, which makes it no healthy one."""
-    plain = json.loads(msgspec.json.encode(snapshot_part(replace(world(), mode="paused"), RUN, None)))
-    for name in ("verdict", "vitals", "forecast", "alerts", "models"):
-        del plain["snapshot"][name]
-    part = decode_snapshot(json.dumps(plain).encode())
-    assert (part.snapshot.verdict.state, part.snapshot.vitals.requests_per_s) == ("paused", 0.0)
-
-
 def test_processes_and_tasks_survive() -> None:
     """As a whole, and with what is new only: budgets, the pool, every task and how many there are."""
     full = processes()

@@ -9,6 +9,11 @@ from hivemind.scheduler.types import Priority
 
 THREE = (Crowd(0, 30), Crowd(1, 15), Crowd(2, 5))
 URGENT = Crowd(2, 1, Priority.CRITICAL, thinks_s=5.0)
+_OTHER_FAULTS: tuple[dict[str, object], ...] = (
+    {"kills": ((70.0, 0),)},
+    {"away": (40.0, 80.0)},
+    {"cut_off": (40.0, 70.0, 0)},
+)
 
 
 def shares(run: Run, after_s: float) -> list[float]:
@@ -21,7 +26,8 @@ def waits(run: Run, priority: Priority) -> list[float]:
     return sorted(sent.waited_s for sent in run.sent if sent.priority is priority)
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_whole_limit_is_used_by_weight_and_never_more(seed: int) -> None:
     """Three proxies with clocks that differ send all that may be sent, in proportion to their agents."""
     run = Simulation(Case("steady", THREE, rpm=300, lasts_s=190.0, seed=seed)).run()
@@ -30,6 +36,7 @@ def test_the_whole_limit_is_used_by_weight_and_never_more(seed: int) -> None:
     assert shares(run, 60.0) == pytest.approx([0.6, 0.3, 0.1], abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_small_limit_is_used_up_and_shared_by_weight() -> None:
     """Twenty requests a minute, which the class waits for so long that it ages."""
     run = Simulation(Case("small", THREE, rpm=20, lasts_s=190.0)).run()
@@ -41,10 +48,8 @@ def test_a_small_limit_is_used_up_and_shared_by_weight() -> None:
 @pytest.mark.parametrize(
     "faults",
     [
-        {"kills": ((70.0, 0),)},
-        {"away": (40.0, 80.0)},
         {"lost": (40.0, 90.0)},
-        {"cut_off": (40.0, 70.0, 0)},
+        *(pytest.param(each, marks=pytest.mark.slow) for each in _OTHER_FAULTS),
     ],
 )
 def test_no_fault_lets_more_be_sent(faults: dict[str, tuple[float, ...]]) -> None:
@@ -65,6 +70,7 @@ def test_critical_requests_get_the_next_free_slot() -> None:
     assert run.most_flying == 10
 
 
+@pytest.mark.slow
 def test_critical_requests_get_what_is_kept_of_the_limit() -> None:
     """Where requests a minute bind, a CRITICAL one doesn't wait for what others sent to be a minute ago."""
     run = Simulation(Case("rpm", (*THREE, URGENT), rpm=600, lasts_s=150.0)).run()
@@ -73,6 +79,7 @@ def test_critical_requests_get_what_is_kept_of_the_limit() -> None:
     assert worst_minute(run.sent) <= 600
 
 
+@pytest.mark.slow
 def test_slots_take_turns() -> None:
     """Twelve proxies share five slots: never more are in use, nearly all always are, and everyone has its turn."""
     crowds = tuple(Crowd(proxy, 2) for proxy in range(12))
@@ -88,3 +95,20 @@ def test_more_proxies_than_requests_a_minute_take_turns() -> None:
     run = Simulation(Case("forty", tuple(Crowd(proxy, 1) for proxy in range(40)), rpm=20, lasts_s=64.0)).run()
     assert worst_minute(run.sent) == 20
     assert len(run.sent) == len({sent.proxy for sent in run.sent}) == 40
+
+
+def test_demand_that_moves_finds_what_others_kept() -> None:
+    """Credits and slots go to who wants them within a sync or two."""
+    crowds = (Crowd(0, 12), Crowd(1, 12, begins_s=20.0))
+    run = Simulation(Case("moves", crowds, rpm=6000, slots=12, lasts_s=45.0, latency_s=1.0)).run()
+    assert sum(sent.at < 20 for sent in run.sent) / 20 > 7
+    assert shares(run, 23.0) == pytest.approx([0.5, 0.5], abs=0.08)
+
+
+def test_nothing_waits_while_there_is_enough() -> None:
+    """Once each knows what requests take, spare credits are there before they come."""
+    crowds = tuple(Crowd(proxy, 5, thinks_s=5.0) for proxy in range(3))
+    run = Simulation(Case("enough", crowds, rpm=600, slots=50, lasts_s=80.0)).run()
+    late = [sent for sent in run.sent if sent.at > 20]
+    assert len(late) > 90
+    assert not any(sent.waited_s for sent in late)

@@ -252,6 +252,7 @@ async def test_no_memory(server: RedisServer) -> None:
         server.command("CONFIG", "SET", "maxmemory", "0")
 
 
+@pytest.mark.slow
 async def test_a_script_that_doesnt_end() -> None:
     with running(options=("--busy-reply-threshold", "20")) as server:
         async with opened(server.url) as one, opened(server.url) as other:

@@ -16,7 +16,7 @@ from fuzz.kit import choices, require, target
 
 from hivemind.agent_names import LONGEST, KnownNames, normalised, same
 from hivemind.errors import UsageError
-from hivemind.host.proxy import Proxy
+from hivemind.host.proxy import Kept, Proxy
 from hivemind.providers.clients import client_of
 from hivemind.providers.profiles import PROFILES
 from hivemind.redaction.text import holds_key, mask_arguments
@@ -131,11 +131,14 @@ _TOKEN = "control-token-of-the-fuzzer"
 
 
 async def _proxy() -> Proxy:
-    proxy = Proxy(Settings(upstream=("up=http://127.0.0.1:9",)), rng=random.Random(1), wall=lambda: 1.8e9)
+    proxy = Proxy(
+        Settings(upstream=("up=http://127.0.0.1:9",)),
+        rng=random.Random(1),
+        wall=lambda: 1.8e9,
+        settings_file=Path(_FOLDER.name) / "hivemind.toml",
+    )
     proxy.control_key = ControlKey("run-1", _TOKEN)
-    proxy.keep_in = Path(_FOLDER.name) / "checkpoints"
-    proxy.settings_file = Path(_FOLDER.name) / "hivemind.toml"
-    await proxy.start()
+    await proxy.start(Kept(checkpoints=Path(_FOLDER.name) / "checkpoints"))
     return proxy
 
 

@@ -155,7 +155,7 @@ async def test_a_pool_of_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     pruned: list[set[str]] = []
     monkeypatch.setattr(checkpointing, "prune", lambda folder, newest, keep: pruned.append(set(newest)))
     async with between([ANSWER], keep_in=tmp_path, rpm=100_000) as (proxy, _):
-        agents = [f"a{number}" for number in range(30)]
+        agents = [f"a{number}" for number in range(12)]
         for agent in agents:
             assert await ask(proxy, agent) == 200
         proxy.proxy.apply(SetBudget(None, 1, per="ever"), "ann")
@@ -272,15 +272,15 @@ async def test_a_new_run_has_its_own_conversation(tmp_path: Path) -> None:
 
 
 async def test_many_at_once(tmp_path: Path) -> None:
-    """Fifty agents that are stopped in the same moment are all kept, each with its own conversation."""
-    names = [f"agent-{number}" for number in range(50)]
+    """Twenty agents that are stopped in the same moment are all kept, each with its own conversation."""
+    names = [f"agent-{number}" for number in range(20)]
     async with between([ANSWER], keep_in=tmp_path, max_agents=0) as (proxy, _):
         await asyncio.gather(*(ask(proxy, name, body(f"of {name}")) for name in names))
         for name in names:
             proxy.proxy.apply(StopAgent(name, True), "ann")
         for name in names:
             assert said(await kept(proxy, tmp_path, name))["messages"][0]["content"] == f"of {name}"
-    assert len(listed(tmp_path)[0]) == 50
+    assert len(listed(tmp_path)[0]) == 20
 
 
 async def test_a_race_for_what_is_left(tmp_path: Path) -> None:
@@ -306,6 +306,7 @@ async def test_names(tmp_path: Path, name: str) -> None:
     assert files(tmp_path) == [found.path]
 
 
+@pytest.mark.slow
 async def test_a_very_large_one(tmp_path: Path) -> None:
     """Twelve megabytes are kept where the settings allow it, as they were sent."""
     large = body("x" * (12 << 20))

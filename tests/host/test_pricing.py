@@ -31,7 +31,7 @@ from upstream.scripted import serving
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.host import proxy as proxy_module
-from hivemind.host.proxy import Proxy
+from hivemind.host.proxy import Kept, Proxy
 from hivemind.host.summary import summary
 from hivemind.lab.simulate.recording import Recording, load
 from hivemind.lab.simulate.simulation import simulate
@@ -65,8 +65,7 @@ async def priced(
     """A proxy with these prices before an upstream that gives these answers, its URL, and whoever asks it."""
     async with asyncio.timeout(HANGS_S), serving(playing(answers)) as upstream:
         proxy = Proxy(settings_for(f"anthropic={upstream.url}", **settings), rng=random.Random(1), prices=prices)
-        proxy.record_in = record_in
-        await proxy.start()
+        await proxy.start(Kept(journals=record_in))
         try:
             async with serving_app(proxy.app, protocol=ClientProtocol) as base, client() as web:
                 yield proxy, base, web

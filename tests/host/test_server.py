@@ -20,7 +20,7 @@ from hivemind.errors import BindError, UsageError
 from hivemind.host import server
 from hivemind.host.listening import bind
 from hivemind.host.loop import run_loop
-from hivemind.host.proxy import Proxy
+from hivemind.host.proxy import Kept, Proxy
 from hivemind.settings import Settings
 from hivemind.world.snapshot import Snapshot
 
@@ -39,7 +39,8 @@ class FakeProxy:
     def watch_loop(self) -> None:
         """The event loop of a test isn't watched."""
 
-    async def start(self) -> None:
+    async def start(self, kept: Kept) -> None:
+        self.kept = kept
         self.calls.append("start")
 
     async def drain(self, timeout_s: float) -> None:
@@ -124,7 +125,7 @@ async def test_what_outlives_it(tmp_path: Path, durable: bool) -> None:
     """The proxy has its database when it starts, unless nothing is to outlive it; then no file is left at all."""
     fake = FakeProxy()
     async with server.serve(as_proxy(fake), settings(state_dir=tmp_path), durable=durable):
-        assert (as_proxy(fake).store is not None) is durable
+        assert (fake.kept.store is not None) is durable
     assert sorted(os.listdir(tmp_path)) == (["proxy-0.db", "proxy-0.lock"] if durable else [])
 
 
@@ -182,7 +183,7 @@ async def test_proxy_that_does_not_start() -> None:
     """If the proxy can't start, its error comes out and the port is free again."""
 
     class Broken(FakeProxy):
-        async def start(self) -> None:
+        async def start(self, kept: Kept) -> None:
             raise RuntimeError("no")
 
     (probe,) = bind("127.0.0.1", 0)
@@ -199,6 +200,7 @@ def fake_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeProxy]:
     """What :func:`server.run` makes in place of a proxy; signal handlers are put back afterwards."""
     fake, module = FakeProxy(), ModuleType("hivemind.host.proxy")
     module.Proxy = lambda _, **__: fake  # type: ignore[attr-defined]
+    module.Kept = Kept  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "hivemind.host.proxy", module)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield fake
@@ -212,7 +214,7 @@ async def test_run_drains_on_a_signal(
 ) -> None:
     """One line says that it is ready and where; a signal drains, closes and gives 0."""
 
-    async def start() -> None:
+    async def start(kept: Kept) -> None:
         asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), number)
 
     fake_proxy.start = start  # type: ignore[method-assign]

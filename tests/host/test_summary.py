@@ -82,6 +82,7 @@ def test_a_pipe_gets_lines_as_they_are() -> None:
     assert written.getvalue() == "word " * 99 + "\n"
 
 
+@pytest.mark.slow
 async def test_a_proxy_says_how_its_session_was(tmp_path: Path) -> None:
     """The real program, told to end, with the journal's name and the commands that show it again."""
     flags = ("--state-dir", str(tmp_path / "state"))

@@ -14,7 +14,7 @@ import httpx
 from upstream.scripted import Handler, Scripted, reset, serving
 
 from hivemind import logs
-from hivemind.host.proxy import Proxy
+from hivemind.host.proxy import Kept, Proxy
 from hivemind.proxy.server_protocol import ClientProtocol
 from hivemind.scheduler.invariants import Violation, violations
 from hivemind.settings import Settings
@@ -162,9 +162,7 @@ async def proxying(
     """
     logs.quiet_uvicorn()
     proxy = Proxy(settings_for(*upstreams, **values), rng=random.Random(1))
-    proxy.keep_in = keep_in
-    proxy.record_in = record_in
-    await proxy.start()
+    await proxy.start(Kept(journals=record_in, checkpoints=keep_in))
     broken = checking(proxy) if checked else []
     try:
         async with asyncio.timeout(hangs_s), serving_app(proxy.app, protocol=ClientProtocol) as url:

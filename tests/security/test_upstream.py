@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import io
 import json
 import logging
 import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 
 import pytest
 from proxy import kit
@@ -136,18 +137,10 @@ def _plays() -> Iterator[tuple[str, Play]]:
 PLAYS = dict(_plays())
 
 
-class Telling(Proxy):
-    """A proxy that logs what happens, as a program without a screen does."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.tell = logs.log_line
-
-
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[io.StringIO]:
     """What the log at level debug writes, as programs do: through the guarded standard error."""
-    monkeypatch.setattr(kit, "Proxy", Telling)
+    monkeypatch.setattr(kit, "Proxy", functools.partial(Proxy, tell=logs.log_line))
     text, root = io.StringIO(), logging.getLogger()
     before, level = root.handlers[:], root.level
     logs.configure("debug", cast(TextIO, Guarded(text)))

@@ -17,7 +17,7 @@ from scheduler.driving import LANE, lane_config, request
 
 from hivemind.api_types import PlaceRelease, PlaceRequest
 from hivemind.cli.operator.budget import shown
-from hivemind.host.proxy import Proxy
+from hivemind.host.proxy import Kept, Proxy
 from hivemind.scheduler import commands as cmd
 from hivemind.scheduler.accounts import Period
 from hivemind.scheduler.places import LEASE_S
@@ -54,8 +54,8 @@ class Crash(Exception):
 async def living(folder: Path, clock: Clock, *, crash: bool = False) -> AsyncIterator[Proxy]:
     """A proxy that goes on from what is in the folder, and ends in good order or not."""
     proxy = Proxy(settings_for("lab=http://127.0.0.1:9"), wall=clock)
-    with contextlib.suppress(Crash), opened(folder, 1, clock.wall) as proxy.store:
-        await proxy.start()
+    with contextlib.suppress(Crash), opened(folder, 1, clock.wall) as store:
+        await proxy.start(Kept(store))
         proxy.engine.open_lane(LANE, lane_config(slots=50))
         try:
             yield proxy
@@ -215,11 +215,11 @@ async def test_without_being_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         stream = proxy.engine.arrive(request("a"))
         proxy.engine.first_content(stream, Usage(3, 0, 0, 0))
         proxy.engine.progress([(stream, 1, Usage(3, 0, 0, 1))])
-        assert proxy.store is not None
+        assert proxy.kept.store is not None
         found: dict[str, tuple[int, int]] = {}
         while found.get("a", (0, 0)) != (10, 4):
             await asyncio.sleep(0.001)
-            agents = _read(proxy.store.path)
+            agents = _read(proxy.kept.store.path)
             found = {name: (own["ever"]["tokens"], own["flying"]["tokens"]) for name, own in agents.items()}
         assert found[""] == (10, 4)
 
@@ -255,7 +255,6 @@ async def test_made_up_names_do_not_let_it_grow(tmp_path: Path, monkeypatch: pyt
     """Of most only what they add to the pool remains; who has a budget, or used much, is remembered."""
     for name, value in (("KEPT", 10), ("PAST_KEPT", 20), ("_LEFT_ROOM", 5), ("REAP_EVERY_S", 0.0)):
         monkeypatch.setattr(f"hivemind.scheduler.agents.{name}", value)
-    monkeypatch.setattr("hivemind.store.schema.PAST_KEPT", 20)
     async with living(tmp_path, Clock()) as proxy:
         use(proxy, "worker", 1000)
         proxy.apply(cmd.SetBudget("told", 10, per="ever"))
@@ -274,7 +273,7 @@ async def test_made_up_names_do_not_let_it_grow(tmp_path: Path, monkeypatch: pyt
         assert proxy.budgets(None).pool.ever.tokens == 1306
         _assert_adds_up(proxy)
         assert proxy.budgets(None).others is not None, "the forgotten"
-    assert len(_read(tmp_path / "proxy-1.db")) <= 20 + 4
+    assert len(_read(tmp_path / "proxy-1.db")) <= 10 + 20 + 20 + 3
 
 
 async def test_runs_of_processes(tmp_path: Path) -> None:
@@ -296,9 +295,9 @@ async def test_runs_of_processes(tmp_path: Path) -> None:
         clock.wall = 2500.0
         assert proxy.place(PlaceRequest("b", command=("sh",)), "r").granted
         await proxy.settled()
-        assert proxy.store is not None
-        assert runs_in(proxy.store.path)[1:] == [Run(1, "a", ("claude", "-p"), "/tmp", "t", 1000.0, 2000.0, -9, 7)]
-        assert [(each.id, each.agent, each.ended_at) for each in runs_in(proxy.store.path)] == [
+        assert proxy.kept.store is not None
+        assert runs_in(proxy.kept.store.path)[1:] == [Run(1, "a", ("claude", "-p"), "/tmp", "t", 1000.0, 2000.0, -9, 7)]
+        assert [(each.id, each.agent, each.ended_at) for each in runs_in(proxy.kept.store.path)] == [
             (2, "b", None),
             (1, "a", 2000.0),
         ]
@@ -312,8 +311,8 @@ async def test_a_runner_that_falls_silent(tmp_path: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(proxy.engine, "now", lambda: later)
         proxy.processes.lapse()
         await proxy.settled()
-        assert proxy.store is not None
-        assert runs_in(proxy.store.path) == [Run(1, "a", ("sh",), "", None, 5.0, 5.0, None)]
+        assert proxy.kept.store is not None
+        assert runs_in(proxy.kept.store.path) == [Run(1, "a", ("sh",), "", None, 5.0, 5.0, None)]
 
 
 async def test_without_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

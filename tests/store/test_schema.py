@@ -141,20 +141,6 @@ def test_no_room(database: Database) -> None:
     assert len(schema.load(database, 0.0).agents) == 201
 
 
-def test_of_agents_without_a_decision_those_that_used_most_are_kept(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever was decided stays, and so does the pool, and whoever started somebody that stays."""
-    monkeypatch.setattr(schema, "PAST_KEPT", 3)
-    agents = [agent(f"a{n}", tokens=n) for n in range(10)]
-    child = replace(agent("child", tokens=100), parent="a2")
-    schema.write(database, batch(*agents, child, agent("told", tokens=0, decided=True), agent("", tokens=5)))
-    kept = schema.load(database, 0.0)
-    assert {each.name for each in kept.agents} == {"a8", "a9", "child", "a2", "told", ""}
-    assert schema.load(database, 0.0).agents == kept.agents
-    assert database.execute("SELECT count(*) FROM agents").fetchone() == (6,)
-
-
 def test_a_forgotten_agent_s_record_goes(database: Database) -> None:
     """Before what the batch brings, so one that has come again since is there, as new; merged batches come to the
     same as one after the other."""

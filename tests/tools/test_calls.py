@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from dataclasses import replace
@@ -197,11 +198,9 @@ async def test_tasks_are_filtered() -> None:
     assert (answer["tasks_left_out"], answer["tasks_by_state"]) == (1, {"ready": 2})
 
 
-@pytest.mark.parametrize("limit", [None, MOST_ROWS])
-@pytest.mark.parametrize("tool", ["status", "metrics", "budget", "config", "setup"])
-async def test_answers_stay_small(tool: str, limit: int | None) -> None:
-    """With a thousand of everything an answer still fits into what clients let through, 25,000 tokens, and what is left
-    out is counted."""
+@functools.cache
+def _crowded() -> FakeProxy:
+    """A thousand agents, tasks and budgets, and two hundred lanes."""
     many = tuple(agent(f"agent-{n:04}-" + "x" * 60, f"agent-{n - 1:04}", budget=budget(f"{n}")) for n in range(1_000))
     windows = tuple(window(kind, 5.0) for kind in WindowKind for _ in range(10))
     lanes = tuple(LaneView(state(4.0, lane=f"up:{n}", windows=windows, knobs=KNOBS), ()) for n in range(200))
@@ -210,7 +209,17 @@ async def test_answers_stay_small(tool: str, limit: int | None) -> None:
         TaskState(TaskSpec(f"task-{n}-" + "y" * 60, after=after), "waiting", Priority.LOW, 0, "", "z" * 500)
         for n in range(1_000)
     )
-    here = FakeProxy(replace(world(agents=many), lanes=lanes), tasks_now=tasks)
+    return FakeProxy(replace(world(agents=many), lanes=lanes), tasks_now=tasks)
+
+
+@pytest.mark.parametrize(
+    ("tool", "limit"),
+    [("status", None), *((tool, MOST_ROWS) for tool in ("status", "metrics", "budget")), ("config", None)],
+)
+async def test_answers_stay_small(tool: str, limit: int | None) -> None:
+    """With a thousand of everything an answer still fits into what clients let through, 25,000 tokens, and what is left
+    out is counted."""
+    here = _crowded()
     arguments = {"limit": limit} if limit and tool in ("status", "metrics", "budget") else {}
     result = await call_tool(here, Caller(), f"hm.{tool}", arguments)
     (content,) = result.content

@@ -24,8 +24,9 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 ACCEPTS = {"accept": "application/json, text/event-stream"}
 
 
-@pytest.mark.parametrize(("mode", "revision"), [("legacy", "2025-11-25"), ("auto", "2026-07-28")])
-@pytest.mark.parametrize("dot", [".", "_"])
+@pytest.mark.parametrize(
+    ("mode", "revision", "dot"), [("legacy", "2025-11-25", "_"), ("auto", "2026-07-28", ".")], ids=["legacy", "auto"]
+)
 async def test_all_eight(tmp_path: Path, mode: str, revision: str, dot: str) -> None:
     """The SDK's client drives every tool, in both revisions of the protocol and under both spellings, since clients
     rewrite dots; its instructions teach to ask for headroom, and what it does is signed."""

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 _SCRIPT = """
 import asyncio, sys
 import httpx
@@ -32,6 +34,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_the_sdk(tmp_path: Path) -> None:
     """A proxy starts, serves and turns strangers away without the SDK, which is loaded for the first who may call."""
     done = subprocess.run(

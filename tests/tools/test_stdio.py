@@ -44,6 +44,7 @@ async def test_the_real_programs(tmp_path: Path) -> None:
         assert (await said(client, "hm.status"))["headroom"]["agents_now"] == 0
 
 
+@pytest.mark.slow
 async def test_read_only(tmp_path: Path) -> None:
     """What the proxy forbids its tools holds here too."""
     async with served(tmp_path, mcp={"read_only": True}) as proxy, over_stdio(tmp_path, proxy.address) as client:
@@ -158,6 +159,7 @@ async def test_ends_with_its_client(tmp_path: Path) -> None:
     assert '"id":1' in out
 
 
+@pytest.mark.slow
 async def test_token_file(tmp_path: Path) -> None:
     """The token may stand in a file of its own, which needn't be there yet; a wrong one is told, never repeated."""
     file = tmp_path / "token"

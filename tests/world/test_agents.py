@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from world.kit import (
@@ -315,3 +315,10 @@ def test_a_view_has_each_value_in_its_place() -> None:
     expected = {name: getattr(agent, name) for name in shared} | own
     expected |= {"unpriced": USED.total - 7, "waiting_s": 0.0, "activity": (3,), "machines": ()}
     assert {each.name: getattr(view, each.name) for each in fields(view)} == expected
+
+
+def test_views_have_all_their_fields() -> None:
+    """They are filled by name, without their constructor."""
+    snapshot = told(arrived(1)).snapshot(1.0)
+    assert replace(only_agent(snapshot)) == only_agent(snapshot)
+    assert replace(only_ticket(snapshot)) == only_ticket(snapshot)

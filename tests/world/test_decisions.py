@@ -22,6 +22,7 @@ from world.kit import (
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.events import GATES
 from hivemind.scheduler.types import FailureKind, Usage
+from hivemind.world import gates
 from hivemind.world.snapshot import DECISIONS_KEPT
 from hivemind.world.world import World
 
@@ -105,6 +106,7 @@ def held_by(gate: str, opens_in_s: float | None = None) -> str:
 
 def test_every_gate_has_its_words() -> None:
     """Each its own, with and without a time."""
+    assert gates.GATES.keys() == {*GATES, "next"}, "a gate's words stand in hivemind/world/gates.py"
     assert len({held_by(gate) for gate in GATES}) == len(GATES)
     assert not [gate for gate in GATES if gate in ("parked", "held", "backoff") and gate in held_by(gate)]
     assert all(held_by(gate, 12.0).endswith("12 s to go") for gate in GATES)

@@ -115,7 +115,7 @@ def test_a_rescued_request_saves_its_agent_and_what_it_had_used() -> None:
 
 def test_what_was_saved_never_falls() -> None:
     """Whatever happens, also to agents that are forgotten; the state in an older journal says as much."""
-    events, most = History().after(randomly(2, 3000)), (0, 0)
+    events, most = History().after(randomly(2, 1200)), (0, 0)
     world = told()
     for event in events:
         world.apply(event)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from fleet.members import lease, member
@@ -26,11 +28,12 @@ from world.kit import (
 )
 
 from hivemind.scheduler import events as ev
-from hivemind.scheduler.events import WindowState
+from hivemind.scheduler.events import LaneState, WindowState
 from hivemind.scheduler.types import Priority, WindowKind
+from hivemind.world import merge
 from hivemind.world.fleet import MemberLane, gathered, labelled
 from hivemind.world.merge import LINES_SHOWN, TICKETS_APART, Part, merged
-from hivemind.world.snapshot import Snapshot
+from hivemind.world.snapshot import AgentView, Snapshot, Totals
 
 
 def part(machine: str, snapshot: Snapshot, *lanes: MemberLane, number: int = 0, skew_s: float = 0.0) -> Part:
@@ -48,6 +51,22 @@ def busy(agent: str = "ann", at: float = 10.0) -> Snapshot:
         sampled(7.0, state(active=1, waiting=1, level=8.0, upcoming=(hold(3),))),
     )
     return world.snapshot(at)
+
+
+@pytest.mark.parametrize(
+    ("made", "rules"),
+    [
+        (AgentView, merge.AGENT_RULES),
+        (Totals, merge.TOTALS_RULES),
+        (LaneState, merge.LANE_RULES),
+        (WindowState, merge.WINDOW_RULES),
+    ],
+    ids=lambda given: getattr(given, "__name__", ""),
+)
+def test_every_field_of_what_is_merged_has_a_rule(made: type[Any], rules: Mapping[str, object]) -> None:
+    """A field without one would be lost where several proxies are shown as one."""
+    missing = sorted({each.name for each in fields(made)} ^ rules.keys())
+    assert not missing, f"{made.__name__}: add to its rules in hivemind/world/merge.py, or take from them: {missing}"
 
 
 def test_nothing_makes_no_snapshot() -> None:

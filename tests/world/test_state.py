@@ -61,7 +61,7 @@ def test_a_world_gone_on_from_is_the_same(ops: Sequence[Op], share: float, later
 
 def test_so_is_one_of_much_that_happened() -> None:
     """Also in the midst of a long history."""
-    events = History().after(randomly(7, 2500))
+    events = History().after(randomly(7, 900))
     for share in (0.1, 0.5, 0.9, 1):
         check(events, round(share * len(events)), 0.5)
 
@@ -86,7 +86,7 @@ def check(events: Sequence[ev.Event], cut: int, later_s: float) -> None:
 
 def test_keeping_changes_nothing() -> None:
     """A world that was kept now and then ends as one that never was."""
-    events = History().after(randomly(3, 800))
+    events = History().after(randomly(3, 300))
     one, other = world(), world()
     for event in events:
         one.apply(event)

@@ -395,7 +395,7 @@ def test_more_wait_than_are_shown() -> None:
 def test_every_state_and_severity_is_known() -> None:
     assert {"healthy", "degraded", "paused", "draining", "blocked"} == set(VERDICTS)
     assert SEVERITIES == ("note", "degraded", "blocked")
-    assert all(CODES.values())
+    assert all(kind.noun and kind.meaning for kind in CODES.values())
 
 
 def _idle(view: LaneView) -> LaneView:

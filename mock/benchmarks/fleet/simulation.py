@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
-from fleet.model.allocation.state import State
-from fleet.model.allocator import sync
+from fleet.lua import State, sync
 
 from hivemind.fleet.member import Membership
 from hivemind.fleet.messages import CREDITS_TTL_S, IDLE_SYNC_S, KICK_APART_S, SYNC_S, Reply, Report

@@ -11,8 +11,9 @@ from textual.strip import Strip
 
 from hivemind.scheduler.events import WindowState
 from hivemind.text.humanise import NOTHING, short_count, short_duration, short_plural
+from hivemind.world.gates import WINDOW_GATES
 from hivemind.world.snapshot import LaneView, Snapshot
-from hivemind.world.verdict import WINDOW_GATES, lanes_held_up
+from hivemind.world.verdict import lanes_held_up
 from hivemind_tui.panels.limits import SCARCE, SHORT, gone, is_used_up
 from hivemind_tui.plots.canvas import Canvas, Runs, columns, steps
 from hivemind_tui.plots.sample import SHADE, span_of

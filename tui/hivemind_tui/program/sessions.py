@@ -252,12 +252,12 @@ class _ProxySession:
 
         used = settings if world is None else world.behind(settings)
         try:
-            proxy = Proxy(used, prices=Prices())
-            proxy.settings_file = self.options.file
+            proxy = Proxy(used, prices=Prices(), settings_file=self.options.file)
+            journals = None
             if world is not None and used.journal.enabled:
                 with suppress(OSError):  # there is no folder for anything that is kept
-                    proxy.record_in = demo_folder_in(state_dir(used.state_dir))
-            await self.stack.enter_async_context(serve(proxy, used, durable=world is None))
+                    journals = demo_folder_in(state_dir(used.state_dir))
+            await self.stack.enter_async_context(serve(proxy, used, durable=world is None, journals=journals))
         except BindError:
             if world is None or not settings.port:
                 raise

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hivemind.errors import UsageError
 from hivemind.scheduler.types import Priority
+from hivemind.world.gates import GATES
 
 VARIABLE = "HIVEMIND_GLYPHS"
 """Environment variable that overrides what the terminal claims: `unicode` or `ascii`."""
@@ -183,24 +184,22 @@ VERDICT_SIGNS: Mapping[str, Sign] = {
     "blocked": Sign("cross", "BLOCKED", "bad", "nothing gets through"),
 }
 """The states of a verdict: :data:`hivemind.world.health.VERDICTS`."""
-GATE_SIGNS: Mapping[str, Sign] = {
-    "paused": Sign("pause", "paused", "wait", "an operator paused everything"),
-    "parked": Sign("clock", "limited", "wait", "rate-limited: the provider asked to wait (Retry-After)"),
-    "circuit": Sign("cross", "circuit", "bad", "the circuit is open, so nothing is sent upstream"),
-    "slot": Sign("clock", "slot", "wait", "every slot is taken"),
-    "upstream": Sign("clock", "upstream", "wait", "the upstream's limit for all keys together is reached"),
-    "requests": Sign("clock", "requests", "wait", "the rate window has no request left"),
-    "tokens": Sign("clock", "tokens", "wait", "the rate window has too few tokens left"),
-    "fleet": Sign("clock", "fleet", "wait", "the fleet has leased nothing to this proxy yet"),
-    "fleet_slots": Sign("clock", "slots", "wait", "this proxy's slots are taken; the others are leased elsewhere"),
-    "credits": Sign("clock", "credits", "wait", "this proxy's credits of a rate window are used up"),
-    "budget": Sign("warn", "budget", "bad", "too little of its agent's budget is left"),
-    "held": Sign("pause", "held", "wait", "its agent is held"),
-    "dependency": Sign("after", "task", "wait", "its agent's task waits for others"),
-    "backoff": Sign("retry", "backoff", "recover", "an attempt failed: the pause before a retry"),
-    "next": Sign("dot", "next", "ok", "nothing holds it: it is next"),
+_GATE_GLYPHS: Mapping[str, tuple[str, str]] = {
+    "paused": ("pause", "wait"),
+    "circuit": ("cross", "bad"),
+    "budget": ("warn", "bad"),
+    "held": ("pause", "wait"),
+    "dependency": ("after", "wait"),
+    "backoff": ("retry", "recover"),
+    "next": ("dot", "ok"),
 }
-"""The gates that hold a request: :data:`hivemind.scheduler.events.GATES`, and `next`."""
+"""Glyph and role of the gates that aren't shown as a clock."""
+GATE_SIGNS: Mapping[str, Sign] = {
+    name: Sign(glyph, gate.word, role, gate.meaning)
+    for name, gate in GATES.items()
+    for glyph, role in [_GATE_GLYPHS.get(name, ("clock", "wait"))]
+}
+"""The gates that hold a request: :data:`hivemind.world.gates.GATES`."""
 
 TASK_SIGNS: Mapping[str, Sign] = {
     "waiting": Sign("after", "waits", "wait", "tasks before it aren't done yet"),
