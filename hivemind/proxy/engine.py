@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from hivemind.agent_names import BadName, KnownNames, normalised
 from hivemind.providers.base import Limits
@@ -24,7 +24,7 @@ from hivemind.scheduler.lease import LaneReport, Lease
 from hivemind.scheduler.scheduler import Scheduler
 from hivemind.scheduler.shared_budgets import BudgetsLease, BudgetsReport, SharedBudgets
 from hivemind.scheduler.tasks import Tasks
-from hivemind.scheduler.ticket import Agent, Ticket, TicketState
+from hivemind.scheduler.ticket import Agent, Ticket
 from hivemind.scheduler.types import Failure, Price, Request, Usage
 from hivemind.store.ledger import LedgerStore
 from hivemind.store.store import Store
@@ -34,6 +34,17 @@ from hivemind.world.world import World
 
 SAMPLE_EVERY_S = 1.0
 """Between two samples of every lane's gauges."""
+
+
+class Server(Protocol):
+    """What serves a request: the tag of its ticket from its first step to its end."""
+
+    @property
+    def without_task(self) -> bool:
+        """Whether it has no task of its own at this moment."""
+
+    def decided(self) -> None:
+        """Go on: the scheduler has granted or refused the request."""
 
 
 class Engine:
@@ -199,17 +210,6 @@ class Engine:
         self._settle()
         return ticket
 
-    async def granted(self, ticket: Ticket) -> None:
-        """Wait until the ticket is in flight or refused."""
-        if not ticket.waiting:
-            return
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        ticket.tag = waiter
-        try:
-            await waiter
-        finally:
-            ticket.tag = None
-
     def headers(self, ticket: Ticket, limits: Limits, *, ending: bool = False) -> None:
         """Note a reply's rate limits; call before the end of the attempt. `ending`: that end is reported next."""
         if limits.readings or limits.plan:
@@ -369,12 +369,9 @@ class Engine:
             events.clear()
         if scheduler.decisions:
             for ticket in scheduler.decisions:
-                tag = ticket.tag
-                if isinstance(tag, asyncio.Future):
-                    if not tag.done():
-                        tag.set_result(None)
-                elif ticket.refusal is not None and ticket.state is TicketState.IN_FLIGHT and callable(tag):
-                    tag()
+                server: Server | None = ticket.tag
+                if server is not None:
+                    server.decided()
             scheduler.decisions.clear()
         if scheduler.short:
             lanes = tuple(scheduler.short)

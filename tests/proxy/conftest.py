@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from hivemind.proxy.data_plane import DataPlane
+from hivemind.proxy import data_plane
 
 _HERE = Path(__file__).parent
 _ON_BOTH = (
@@ -38,9 +38,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def only_asgi(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Serve every request by the ASGI application, where the parameter says so."""
+    """Serve every request by the ASGI application as under another server, where the parameter says so."""
     if request.param:
-        monkeypatch.setattr(DataPlane, "serve_whole", lambda self, cycle: False)
+        monkeypatch.setattr(data_plane.DataPlane, "serve_whole", lambda self, cycle: False)
+        monkeypatch.setattr(data_plane, "EXTENSION", "another server has none")
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -25,7 +25,7 @@ from proxy.wire import data, http, line
 from upstream.scripted import Handler, Scripted, reset, serving
 
 from hivemind.proxy.data_plane import DataPlane
-from hivemind.proxy.direct import DirectExchange
+from hivemind.proxy.exchange import Exchange
 from hivemind.scheduler import events as ev
 from hivemind.scheduler.commands import Command, Drain, PauseAdmissions, Rejected, SetCircuit, StopAgent, Tune
 from hivemind.scheduler.invariants import violations
@@ -681,10 +681,10 @@ class Counted(Traffic):
 
     def __init__(self) -> None:
         super().__init__()
-        answer, serve, flush = DirectExchange._answer, DataPlane.serve_whole, OutboxTransport.flush
+        answer, serve, flush = Exchange._answer_at_once, DataPlane.serve_whole, OutboxTransport.flush
 
-        def answered(direct: DirectExchange, *rest: Any) -> bool:
-            done = answer(direct, *rest)
+        def answered(exchange: Exchange, *rest: Any) -> bool:
+            done = answer(exchange, *rest)
             self.note("answered directly" if done else "begun directly, answered in a task")
             return done
 
@@ -701,7 +701,7 @@ class Counted(Traffic):
             flush(transport)
 
         self.patches: list[Any] = [
-            mock.patch.object(DirectExchange, "_answer", answered),
+            mock.patch.object(Exchange, "_answer_at_once", answered),
             mock.patch.object(DataPlane, "serve_whole", served),
             mock.patch.object(OutboxTransport, "flush", flushed),
         ]
