@@ -25,9 +25,9 @@ async def test_a_request_waits_for_its_lease() -> None:
         engine = running.proxy.engine
         opened: list[str] = []
         short: list[str] = []
-        engine.leasing = True
-        engine.on_lane_opened = lambda key, config: opened.append(key)
-        engine.on_lease_short = short.append
+        engine.need_leases()
+        engine.hooks.lane_opened = lambda key, config: opened.append(key)
+        engine.hooks.lease_short = short.append
         first = asyncio.create_task(ask(running))
         await running.until(lambda snapshot: bool(snapshot.queue))
         (lane,) = opened
@@ -53,7 +53,7 @@ async def test_a_request_waits_for_its_lease() -> None:
 async def test_a_lane_that_isnt_there_has_no_lease() -> None:
     """The scheduler may have forgotten it."""
     async with between([ANSWER]) as (running, _):
-        running.proxy.engine.leasing = True
+        running.proxy.engine.need_leases()
         running.proxy.engine.take_lease("gone", Lease(LeaseState.LEASED))
         assert running.proxy.engine.lease_report("gone") is None
 
