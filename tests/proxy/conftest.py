@@ -55,9 +55,10 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[]
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave asyncio's own loop to `make test-all`: on uvloop the same lines run."""
     for item in items:
-        if item.path.is_relative_to(_HERE) and isinstance(item, pytest.Function) and "asyncio" in _parameters(item):
+        if item.path.is_relative_to(_HERE) and isinstance(item, pytest.Function) and "asyncio" in parameters(item):
             item.add_marker(pytest.mark.slow)
 
 
-def _parameters(item: pytest.Function) -> list[str]:
+def parameters(item: pytest.Function) -> list[str]:
+    """Return a test's parameters, as its id names them."""
     return item.callspec.id.split("-") if hasattr(item, "callspec") else []

@@ -241,7 +241,7 @@ class Traffic(RuleBasedStateMachine):
             serving(self._upstream) as self.upstream,
             proxying(f"lab={self.upstream.url}", hangs_s=600.0, **knobs) as running,
         ):
-            running.proxy.engine.record = self.log.extend
+            running.proxy.engine.hooks.record = self.log.extend
             ready.set_result(running)
             await self.stop.wait()
 
@@ -634,7 +634,7 @@ class Traffic(RuleBasedStateMachine):
     async def end_everything(self) -> None:
         """Nobody holds anything back any more, and the upstream answers all."""
         engine = self.running.proxy.engine
-        names = [name for name in ("ann", "ben") if engine.agent(name) is not None]
+        names = [name for name in ("ann", "ben") if engine.agents.get(name) is not None]
         commands: list[Command] = [Drain(False), *(StopAgent(name, False) for name in names), SetCircuit("closed")]
         for command in commands:
             with contextlib.suppress(Rejected):
@@ -723,7 +723,7 @@ class TestTraffic(Counted.TestCase):  # type: ignore[misc, valid-type]
     """Whatever is done in whatever order."""
 
     settings = settings(
-        max_examples=examples(200),
+        max_examples=examples(200, few=10),
         stateful_step_count=30,
         deadline=None,
         derandomize=repeated(),

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 from ports import unused_port
-from proxy.kit import Close, Play, Reset, between, client, playing, proxying
+from proxy.kit import Close, Play, Reset, between, client, proxying
 from proxy.wire import ANSWER, PLAIN_BODY, anthropic_error, http
-from upstream.scripted import serving
 
 from hivemind.scheduler.events import Event
 from hivemind.world.world import World
@@ -69,13 +68,3 @@ async def test_proxy_s_own_errors() -> None:
         for headers in WAYS:
             answer = await web.post(f"{proxy.url}/v1/messages?key={KEY}", content=PLAIN_BODY, headers=headers)
             assert (answer.status_code, KEY in answer.text) == (502, False)
-
-
-async def test_lanes_by_credential() -> None:
-    """Two credentials have a lane each, so that one's limits don't hold the other's requests; names tell neither."""
-    async with serving(playing([ANSWER])) as upstream, proxying(f"anthropic={upstream.url}") as proxy, client() as web:
-        for key in (KEY, KEY + "x", KEY):
-            await web.post(f"{proxy.url}/v1/messages", content=PLAIN_BODY, headers={"x-api-key": key})
-        lanes = [lane.state.lane for lane in proxy.snapshot().lanes]
-        assert len(lanes) == 2
-        assert all(lane.startswith("anthropic:") and len(lane) == len("anthropic:") + 8 for lane in lanes)

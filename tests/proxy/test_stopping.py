@@ -142,19 +142,6 @@ async def test_waiting() -> None:
         assert len(upstream.requests) == 1
 
 
-async def test_between_two_attempts() -> None:
-    """The next one isn't made."""
-    async with (
-        between([http(503, b"", "retry-after: 200")], [ANSWER]) as (proxy, upstream),
-        raw(proxy.port) as asking,
-    ):
-        await asking.send(request(PATH, PLAIN_BODY))
-        await proxy.until(lambda world: world.totals.retries == 1)
-        stop(proxy)
-        await refused(asking)
-        assert len(upstream.requests) == 1
-
-
 @pytest.mark.parametrize("in_flight", [False, True], ids=["waiting", "in flight"])
 async def test_a_stream_that_was_kept_alive(in_flight: bool) -> None:
     """Its head is out, so it is told by its provider's error event, and ends well: nothing of an answer was in it."""

@@ -36,8 +36,7 @@ from proxy.wire import (
 
 from hivemind.host.proxy import Proxy
 from hivemind.lab.simulate.clock import run_virtual
-from hivemind.providers.sse import SseSplitter
-from hivemind.proxy.streaming import MOST_HELD, EventHold
+from hivemind.proxy.streaming import MOST_HELD
 from hivemind.scheduler.events import FirstContent
 from hivemind.settings import Settings
 from hivemind_mock.agents.agent import Agent, AgentConfig
@@ -241,19 +240,6 @@ async def test_a_part_of_an_event_waits_for_its_end() -> None:
         assert await direct.rest() == b""
 
 
-@given(st.lists(st.sampled_from([b"a", b"\n", b"\r\n", b"\n\n", b"data: x\n\n", b"y\r\n\r\n", b"\r", b"z" * 40])))
-def test_whatever_is_held_comes_later(pieces: list[bytes]) -> None:
-    """All that came is passed on or held, in its order; and what was passed on ends as the hold says it does."""
-    hold = EventHold(SseSplitter().ends)
-    passed = b""
-    for number, piece in enumerate(pieces):
-        passed += hold.passed(piece)
-        assert passed + hold.held == b"".join(pieces[: number + 1])
-        assert passed.endswith(hold.ends) if hold.is_between else not hold.held
-        assert not any(end in hold.held for end in hold.ends)
-        assert hold.idle == (hold.is_between and not hold.held)
-
-
 async def test_a_released_prelude_that_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream that was passed on before its first content, because that took long, ends in an event too."""
     monkeypatch.setattr("hivemind.proxy.exchange.PRELUDE_S", 0.001)
@@ -355,7 +341,7 @@ def test_a_long_stream_begins_once() -> None:
         upstream = InProcessTransport(MockProvider(config, clock=clock, wall=clock, sleep=asyncio.sleep))
         proxy = Proxy(Settings(upstream=("mock=http://mock.invalid",)), transports={"mock": upstream}, wall=clock)
         await proxy.start()
-        proxy.engine.watched[FirstContent] = told.append
+        proxy.engine.hooks.watched[FirstContent] = told.append
         transport = InProcessTransport(proxy.app)
         agent = Agent(AgentConfig("alice", 1, stream=True), transport, "http://hivemind.localhost/agent/alice")
         assert (await agent.run()).alive

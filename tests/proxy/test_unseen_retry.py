@@ -178,17 +178,6 @@ async def test_a_head_that_cannot_be_passed_on(
     assert not caplog.records
 
 
-async def test_refused_connection_then_an_upstream() -> None:
-    """An upstream that comes up while requests wait for it costs nobody anything."""
-    port = unused_port()
-    async with proxying(f"lab=http://127.0.0.1:{port}") as proxy, raw(proxy.port) as direct:
-        await direct.send(request(MESSAGES, PLAIN_BODY))
-        await proxy.until(lambda world: world.totals.retries > 0)
-        async with serving(playing([ANSWER]), port=port):
-            status, headers = await direct.head()
-            assert (status, await direct.body(headers)) == (200, ANSWER.partition(b"\r\n\r\n")[2])
-
-
 FINAL: dict[str, bytes] = {
     "x-should-retry: false": http(503, anthropic_error("api_error"), "x-should-retry: false"),
     "Anthropic's spend limit": http(

@@ -108,6 +108,7 @@ def test_who_got_a_child_meanwhile_stays() -> None:
     assert set(agents) == {last.name, "child"}
 
 
+@pytest.mark.slow
 def test_a_flood_of_names_is_bounded() -> None:
     """Beyond twice as many as are kept at hand no agent needs to have been idle for long; beyond those that are
     remembered, those that used least are forgotten, and their names are kept for the store."""

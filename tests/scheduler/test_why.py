@@ -354,7 +354,10 @@ LOADS = {
 }
 
 
-@pytest.mark.parametrize(("lane", "agents", "took_s"), LOADS.values(), ids=list(LOADS))
+@pytest.mark.parametrize(
+    ("lane", "agents", "took_s"),
+    [pytest.param(*load, id=name, marks=pytest.mark.slow if name != "tokens" else ()) for name, load in LOADS.items()],
+)
 def test_what_is_predicted_comes_true(lane: LaneConfig, agents: int, took_s: float) -> None:
     """Under a steady load those shown are sent in about the order shown, and the median estimate is within a factor of
     two, whatever limits them."""
