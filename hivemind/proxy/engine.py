@@ -64,8 +64,8 @@ class Engine:
     """One scheduler, the loop's clock, and the world that the screen reads.
 
     Created on a running loop. Every method is called from that loop and returns at once. `wall` is the time of day in
-    seconds since the epoch; `store` holds the initial state, and gets every change. What is called is filled into `hooks`
-    before the first request.
+    seconds since the epoch; `store` holds the initial state, and gets every change. `hooks` are filled in before the
+    first request.
     """
 
     def __init__(
