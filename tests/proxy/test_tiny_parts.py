@@ -81,9 +81,7 @@ class Turns:
             ticking.cancel()
 
 
-@pytest.mark.parametrize(
-    "extension", [pytest.param(b"", marks=pytest.mark.slow), b";a=bcdefgh"], ids=["bare", "extensions"]
-)
+@BOTH
 async def test_endless_bodies_in_tiny_chunks(extension: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is refused in the provider's form; sixteen of them take no more of a turn than one."""
     turns, piece = Turns(monkeypatch), cut(b"a" * 20_000, 1, extension)
@@ -151,9 +149,7 @@ async def test_a_body_with_a_length_in_tiny_segments() -> None:
         assert Seen.of(upstream.requests[0]).body == body
 
 
-@pytest.mark.parametrize(
-    "extension", [pytest.param(b"", marks=pytest.mark.slow), b";a=bcdefgh"], ids=["bare", "extensions"]
-)
+@BOTH
 async def test_an_answer_in_tiny_chunks(extension: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream is never refused for it, however long: it arrives whole, read a little in each turn."""
     turns, stream = Turns(monkeypatch), b"".join([*MESSAGE[:2], *[HELLO, WORLD] * 300, *MESSAGE[-3:]])
