@@ -12,6 +12,7 @@ import pytest
 from examples import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scheduler.test_tasks import eligible
 
 from hivemind.scheduler.commands import (
     CancelTask,
@@ -115,7 +116,7 @@ class Night:
 
     def claim(self, runner: str) -> None:
         tasks = self.scheduler.tasks
-        ready = tasks.eligible()
+        ready = eligible(tasks)
         if not ready:
             return
         task = ready[0]
