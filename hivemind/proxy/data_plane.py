@@ -184,7 +184,7 @@ class DataPlane:
             await not_http(scope, receive, send)
             return
         head = self._head(scope)
-        client = scope.get("extensions", {}).get(EXTENSION)
+        client: Delivery | None = scope.get("extensions", {}).get(EXTENSION)
         if head.allowed_origin is not None:
             client = AsgiDelivery(receive, with_cors(head.allowed_origin, send))
         elif client is None:

@@ -18,10 +18,10 @@ class Delivery(Protocol):
     """One client's request and its response: a :class:`Cycle` on a connection of our own protocol, which also takes
     writes that don't wait; else an :class:`AsgiDelivery`."""
 
-    async def receive(self) -> Message:
+    def receive(self) -> Awaitable[Message]:
         """Return the next ASGI message of the request."""
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message, /) -> Awaitable[None]:
         """Send an ASGI message of the response."""
 
     def watch(self, on_disconnect: Callable[[], None]) -> Callable[[], object]:
