@@ -21,7 +21,13 @@ _ON_BOTH = (
 )
 
 
-_BOTH_WAYS = ("test_passthrough.py", "test_unseen_retry.py", "test_unexpected_replies.py", "test_streaming.py")
+_BOTH_WAYS = (
+    "test_disconnects.py",
+    "test_passthrough.py",
+    "test_unseen_retry.py",
+    "test_unexpected_replies.py",
+    "test_streaming.py",
+)
 """Modules whose tests are also run by the ASGI application alone, as another server would run it."""
 
 
