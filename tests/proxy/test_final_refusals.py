@@ -17,8 +17,7 @@ from proxy.sdk import sdk_http
 from proxy.wire import ANSWER
 from upstream.scripted import Scripted
 
-from hivemind.scheduler.commands import ClaimTask, FinishTask, SetBudget, StopAgent, SubmitTasks
-from hivemind.scheduler.types import TaskSpec
+from hivemind.scheduler.commands import SetBudget, StopAgent
 
 Ask = Callable[[Running], Awaitable[object]]
 PREFIX = ContextVar("PREFIX", default="/agent/alice")
@@ -132,16 +131,6 @@ async def test_a_model_without_a_price(ask: Ask) -> None:
         proxy.proxy.engine.price_by(lambda provider, model, usage: None)
         proxy.proxy.apply(SetBudget("alice", dollars=5.0))
         await asked_once(proxy, upstream, ask(proxy), "HiveMind: the price of m isn't known")
-
-
-@pytest.mark.parametrize("ask", SOME)
-async def test_a_task_that_is_blocked(ask: Ask) -> None:
-    """The task is named, and what blocks it."""
-    async with between([ANSWER]) as (proxy, upstream):
-        tasks = (TaskSpec("first", agent="bob"), TaskSpec("second", agent="alice", after=("first",)))
-        for command in (SubmitTasks(tasks), ClaimTask("first", "r"), FinishTask("first", False, "exit code 1")):
-            proxy.proxy.apply(command)
-        await asked_once(proxy, upstream, ask(proxy), "HiveMind: task second")
 
 
 @pytest.mark.parametrize(

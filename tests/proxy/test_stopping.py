@@ -6,7 +6,7 @@ import asyncio
 import json
 
 import pytest
-from proxy.kit import Hang, Play, Raw, Running, between, client, proxying, raw, request
+from proxy.kit import Hang, Play, Raw, Running, between, proxying, raw, request
 from proxy.wire import (
     ANSWER,
     BLOCK_START,
@@ -169,20 +169,6 @@ async def test_a_stream_that_was_kept_alive(in_flight: bool) -> None:
         gate.set()
         assert (await before.head())[0] == 200
         await upstream.until(lambda: len(upstream.open) <= 1)
-
-
-async def test_refused_until_it_is_let_go() -> None:
-    """Every request of it, and nobody else's; then it goes on as before."""
-    async with between([ANSWER]) as (proxy, upstream), client() as web:
-        statuses = []
-        for stopped in (None, True, True, False):
-            if stopped is not None:
-                stop(proxy, stopped=stopped)
-            statuses.append((await web.post(proxy.url + PATH, content=PLAIN_BODY)).status_code)
-        assert statuses == [200, 400, 400, 200]
-        stop(proxy)
-        other = await web.post(f"{proxy.url}/agent/bob/v1/messages", content=PLAIN_BODY)
-        assert (other.status_code, len(upstream.requests)) == (200, 3)
 
 
 def listening(proxy: Running) -> int:

@@ -47,12 +47,6 @@ def busy(lane: LaneConfig | None = None, hold_s: float | None = 2.0, **about: ob
 # --- Which gate -------------------------------------------------------------------------------------------------------
 
 
-def test_no_ticket_waits() -> None:
-    """Then there is nothing to say, whatever is in flight."""
-    hands, _ = busy()
-    assert shown(hands) == {}
-
-
 def test_slot() -> None:
     """No slot is free, and it is unknown when one will be."""
     hands, _ = busy()
